@@ -1,0 +1,56 @@
+# `make demo` and `make test` do all set-up on a fresh Debian 12 machine (root or sudo).
+SHELL := /bin/bash
+CARGO_BIN := $(HOME)/.cargo/bin
+export PATH := $(CARGO_BIN):$(PATH)
+BENCHES := shares hog split broker-cost libgc-adaptive sharing
+PREFIX ?= /usr/local
+
+.PHONY: help build test demo bench lint fmt fuzz simulate docs install clean $(addprefix bench-,$(BENCHES))
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+build: ## everything, optimised
+	@tools/setup.sh build
+	cargo build --release --workspace --features plimsoll-kernel/testing
+
+demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
+	@tools/setup.sh demo
+	cargo build --release --workspace --features plimsoll-kernel/testing
+	target/release/plimsoll-bench demo
+
+test: ## every test
+	@tools/setup.sh test
+	tools/test.sh
+
+bench: $(addprefix bench-,$(BENCHES)) ## every measurement (hours)
+
+$(addprefix bench-,$(BENCHES)): bench-%:
+	@tools/setup.sh bench
+	cargo build --release --workspace --features plimsoll-kernel/testing
+	@$(MAKE) -s -C bench/programs
+	target/release/plimsoll-bench $*
+
+lint: ## formatting, clippy, the house's own rules
+	@tools/setup.sh build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features plimsoll-kernel/testing -- -D warnings
+
+fmt: ## format everything
+	cargo fmt --all
+
+simulate: ## the broker's simulation for ten minutes (SECONDS=N for longer, SEED=N to replay)
+	cargo test --release -p plimsoll-broker --test simulation -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
+
+fuzz: ## every fuzz target for SECONDS each (60)
+	fuzz/run.sh $(or $(SECONDS),60)
+
+docs: ## the book, in docs/book
+	@tools/setup.sh docs
+	.cache/bin/mdbook build docs
+
+install: build ## into PREFIX (/usr/local)
+	tools/install.sh $(DESTDIR)$(PREFIX)
+
+clean: ## what cargo built
+	cargo clean

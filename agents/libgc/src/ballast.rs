@@ -1,0 +1,122 @@
+//! Ballast: free heap that the adapter takes as pointer-free, uncollectable objects of its own, so that the program cannot
+//! use it, and whose pages it gives back to the kernel. libgc never shrinks its address range, reuses discarded
+//! blocks before resident ones, and unmaps a block only after it was free for several collections; with the
+//! surplus in ballast, none of that matters: the program has exactly the heap it should have, and what is
+//! discarded is memory of our own objects.
+//!
+//! Only the helper calls this, from within an active region, while no fork is under way.
+
+use crate::collector::Libgc;
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Largest and smallest piece, bytes. A piece that fits nowhere costs its size in address space (never in memory), and then
+/// the next smaller ones are tried.
+const LARGEST: u64 = 4 << 20;
+const SMALLEST: u64 = 4 << 10;
+/// Pieces held at the most.
+const MOST: usize = 1 << 18;
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    at: usize,
+    bytes: u64,
+}
+
+static PIECES: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
+/// The largest size that was found to fit, from which the next search starts, four times larger.
+static FITTING: AtomicU64 = AtomicU64::new(LARGEST);
+static HELD: AtomicU64 = AtomicU64::new(0);
+static EVER: AtomicU64 = AtomicU64::new(0);
+
+/// Heap bytes in ballast.
+pub fn held() -> u64 {
+    HELD.load(Ordering::Acquire)
+}
+
+/// Bytes that were ever taken: libgc counts them as allocated.
+pub fn ever() -> u64 {
+    EVER.load(Ordering::Acquire)
+}
+
+/// Takes up to `bytes` of free heap out of the program's reach and discards them. Returns how many were free heap before.
+pub fn take(gc: &Libgc, bytes: u64) -> u64 {
+    let Ok(mut pieces) = PIECES.lock() else {
+        return 0;
+    };
+    let mut size = FITTING
+        .load(Ordering::Relaxed)
+        .saturating_mul(4)
+        .min(LARGEST);
+    let mut taken = 0;
+    while size >= SMALLEST && taken < bytes && pieces.len() < MOST {
+        if size > (bytes - taken).max(SMALLEST) || gc.read().free_bytes() < size {
+            size /= 2;
+            continue;
+        }
+        let before = gc.read().heap;
+        let Some(piece) = allocate(gc, size) else {
+            break;
+        };
+        discard(piece);
+        HELD.fetch_add(piece.bytes, Ordering::AcqRel);
+        EVER.fetch_add(piece.bytes, Ordering::AcqRel);
+        pieces.push(piece);
+        if gc.read().heap > before {
+            size /= 2;
+            FITTING.store(size.max(SMALLEST), Ordering::Relaxed);
+        } else {
+            taken += piece.bytes;
+            FITTING.fetch_max(size, Ordering::Relaxed);
+        }
+    }
+    taken
+}
+
+/// Gives about `bytes` of ballast back to the program, large pieces first; never more.
+pub fn give(gc: &Libgc, bytes: u64) {
+    let Ok(mut pieces) = PIECES.lock() else {
+        return;
+    };
+    let mut left = bytes;
+    pieces.sort_unstable_by_key(|piece| std::cmp::Reverse(piece.bytes));
+    pieces.retain(|piece| {
+        let keep = piece.bytes > left;
+        if !keep {
+            left -= piece.bytes;
+            HELD.fetch_sub(piece.bytes, Ordering::AcqRel);
+            // SAFETY: allocated by `allocate`; leaves the list here, so it is freed once.
+            unsafe { (gc.free)(piece.at as *mut c_void) };
+        }
+        keep
+    });
+}
+
+fn allocate(gc: &Libgc, size: u64) -> Option<Piece> {
+    // libgc adds a byte where pointers past the end of an object keep it alive.
+    // SAFETY: a plain getter.
+    let past_end = unsafe { (gc.all_interior_pointers)() } != 0;
+    let request = usize::try_from(size).ok()? - usize::from(past_end);
+    // SAFETY: the thread is registered and active.
+    let object = unsafe { (gc.malloc_atomic_uncollectable)(request) };
+    if object.is_null() {
+        return None;
+    }
+    // SAFETY: the start of an object that was just allocated.
+    let bytes = unsafe { (gc.size)(object) } as u64;
+    Some(Piece {
+        at: object as usize,
+        bytes,
+    })
+}
+
+fn discard(piece: Piece) {
+    let page = 4096;
+    let start = piece.at.next_multiple_of(page);
+    let end = (piece.at + piece.bytes as usize) / page * page;
+    if start < end {
+        // SAFETY: the pages lie inside an object of ours, which holds nothing; libgc reads none of it.
+        unsafe { libc::madvise(start as *mut c_void, end - start, libc::MADV_DONTNEED) };
+    }
+}

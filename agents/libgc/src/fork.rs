@@ -1,0 +1,63 @@
+//! Fork. The helper is never inside libgc while another thread forks, so that the child finds the collector whole.
+//! A child that goes on collecting gets a helper of its own at its first collection; one that soon
+//! executes another program is not bothered.
+
+use crate::collector::Libgc;
+use crate::{helper, hooks::SHARED};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+const FREE: u32 = 0;
+const HELPER: u32 = 1;
+const FORKING: u32 = 2;
+
+static TURN: AtomicU32 = AtomicU32::new(FREE);
+static ORPHAN: AtomicBool = AtomicBool::new(false);
+
+/// A fork waits at most this many steps of [`STEP`] for the helper (5 s), then goes on.
+const STEPS: u32 = 50_000;
+const STEP: Duration = Duration::from_micros(100);
+
+/// Installs the handlers.
+pub fn watch() {
+    // SAFETY: the handlers live as long as the process and only touch atomics.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
+}
+
+unsafe extern "C" fn before() {
+    for _ in 0..STEPS {
+        if TURN
+            .compare_exchange(FREE, FORKING, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+        {
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+unsafe extern "C" fn after() {
+    let _ = TURN.compare_exchange(FORKING, FREE, Ordering::AcqRel, Ordering::Acquire);
+}
+
+unsafe extern "C" fn in_child() {
+    TURN.store(FREE, Ordering::Release);
+    SHARED.helper_collects.store(false, Ordering::Release);
+    ORPHAN.store(true, Ordering::Release);
+}
+
+/// Starts the helper anew in a child. From within a collection's end.
+pub fn revive(gc: &'static Libgc) {
+    if ORPHAN.swap(false, Ordering::AcqRel) {
+        helper::spawn(gc, false);
+    }
+}
+
+/// Runs `work` while no fork is under way; skipped (`None`) when one is.
+pub fn unless_forking<T>(work: impl FnOnce() -> T) -> Option<T> {
+    TURN.compare_exchange(FREE, HELPER, Ordering::AcqRel, Ordering::Acquire)
+        .ok()?;
+    let result = work();
+    TURN.store(FREE, Ordering::Release);
+    Some(result)
+}

@@ -1,0 +1,388 @@
+//! The adapter's thread. It follows the limit, collects where the program would not, and gives memory back. It is registered
+//! with libgc (only such threads may collect) but spends its life in `GC_do_blocking`, so that no
+//! collection of the program has to stop it.
+
+use crate::collector::{Body, Libgc};
+use crate::hooks::{self, SHARED};
+use crate::interpose::WISHES;
+use crate::link::{Link, Numbers};
+use crate::schedule::{self, Act, Released, View};
+use crate::settings::{self, Mode};
+use crate::{ballast, fork, sense};
+use plimsoll_client::messages::Report;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The helper's stack, bytes. It calls the marker, which keeps its own stack elsewhere.
+const STACK: usize = 1 << 20;
+/// Nanoseconds between two reports.
+const REPORT_EVERY: u64 = 1_000_000_000;
+/// Bytes of live data that libgc marks in a second, until it was measured.
+const USUAL_SPEED: u64 = 400 << 20;
+/// How many looks back the rest of the family is taken to use at least.
+const FAMILY_WINDOW: usize = 8;
+
+fn current_mode() -> &'static Mode {
+    static MODE: OnceLock<Mode> = OnceLock::new();
+    MODE.get_or_init(settings::from_environment)
+}
+
+/// Whether there is anything to do in this process.
+pub fn wanted() -> bool {
+    *current_mode() != Mode::Off
+}
+
+/// Allows threads and starts the helper. Called once, right after libgc's own start.
+pub fn start(gc: &'static Libgc) {
+    // SAFETY: the collector is initialised and this is the thread that did it.
+    unsafe { (gc.allow_threads)() };
+    spawn(gc, true);
+}
+
+/// Starts the helper; where no thread can be made, the program runs as without the adapter.
+pub fn spawn(gc: &'static Libgc, reports: bool) {
+    let blocked = block_signals(gc);
+    let thread = std::thread::Builder::new()
+        .name("plimsoll".into())
+        .stack_size(STACK);
+    let started = thread.spawn(move || live(gc, reports));
+    restore_signals(&blocked);
+    if started.is_err() {
+        SHARED.engaged.store(false, Ordering::Release);
+        SHARED.ceiling.store(u64::MAX, Ordering::Release);
+    }
+}
+
+/// Blocks all signals but the collector's and those of the thread's own faults; the new thread inherits that.
+fn block_signals(gc: &Libgc) -> libc::sigset_t {
+    // SAFETY: plain old data, filled in by the calls below.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut old: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both sets are valid; signal numbers that do not exist (-1) are refused without harm.
+    unsafe {
+        libc::sigfillset(&mut set);
+        let keep = [
+            (gc.suspend_signal)(),
+            (gc.restart_signal)(),
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGABRT,
+            libc::SIGTRAP,
+        ];
+        for signal in keep {
+            libc::sigdelset(&mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &set, &mut old);
+    }
+    old
+}
+
+fn restore_signals(old: &libc::sigset_t) {
+    // SAFETY: the mask that this thread had before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, std::ptr::null_mut()) };
+}
+
+fn live(gc: &'static Libgc, reports: bool) {
+    let mut helper = Helper::new(gc, reports);
+    if !gc.register_this_thread() {
+        return;
+    }
+    let body: Body = blocking;
+    // SAFETY: the thread is registered; `helper` outlives the call.
+    unsafe {
+        (gc.do_blocking)(body, (&raw mut helper).cast());
+        (gc.unregister_thread)();
+    }
+}
+
+/// The life of the helper, inside `GC_do_blocking`.
+unsafe extern "C" fn blocking(data: *mut c_void) -> *mut c_void {
+    // SAFETY: `live` passed a helper that nobody else refers to.
+    let helper = unsafe { &mut *data.cast::<Helper>() };
+    let outcome = catch_unwind(AssertUnwindSafe(|| helper.run()));
+    if outcome.is_err() {
+        // A fault of ours must not cost the program more than its adapter.
+        let _ = catch_unwind(AssertUnwindSafe(|| disengage(helper.gc)));
+    }
+    std::ptr::null_mut()
+}
+
+/// What to do inside `GC_call_with_gc_active`.
+struct Task<'a> {
+    gc: &'static Libgc,
+    work: &'a mut dyn FnMut(&'static Libgc),
+}
+
+unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
+    // SAFETY: `inside` passed a task of its own frame.
+    let task = unsafe { &mut *data.cast::<Task<'_>>() };
+    // A panic must not cross libgc's frames; the state it leaves is counters only.
+    let _ = catch_unwind(AssertUnwindSafe(|| (task.work)(task.gc)));
+    std::ptr::null_mut()
+}
+
+/// Works as a thread that libgc knows, while no fork is under way. Finalizers wait for the program's own threads. False
+/// when the program forks.
+fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
+    fork::unless_forking(|| {
+        WISHES.finalizers_held.store(true, Ordering::Release);
+        hooks::finalizers(gc);
+        SHARED.helper_collects.store(true, Ordering::Release);
+        let mut task = Task { gc, work };
+        // SAFETY: this thread is inside `GC_do_blocking`; the task outlives the call.
+        unsafe { (gc.call_active)(active, (&raw mut task).cast()) };
+        if SHARED.taking.swap(false, Ordering::AcqRel) {
+            hooks::engage(gc);
+        }
+        SHARED.helper_collects.store(false, Ordering::Release);
+        WISHES.finalizers_held.store(false, Ordering::Release);
+        hooks::finalizers(gc);
+    })
+    .is_some()
+}
+
+/// Takes ballast until the extent is `goal`, as far as there is free heap.
+fn shrink_to(gc: &'static Libgc, goal: u64) {
+    let surplus = hooks::extent(&gc.read()).saturating_sub(goal);
+    if surplus == 0 {
+        return;
+    }
+    SHARED.taking.store(true, Ordering::Release);
+    hooks::engage(gc);
+    ballast::take(gc, surplus);
+    SHARED.taking.store(false, Ordering::Release);
+    hooks::engage(gc);
+    hooks::measure_other(&gc.read());
+}
+
+/// Discards free heap, then collects and discards again if the extent is still beyond the goal; at last gives back what
+/// the ceiling allows.
+fn reclaim(gc: &'static Libgc, goal: u64) {
+    shrink_to(gc, goal);
+    let beyond = |gc: &Libgc| hooks::extent(&gc.read()) > goal.saturating_add(schedule::MIN_GUARD);
+    if beyond(gc) && !gc.disabled() {
+        // SAFETY: the thread is registered and active here.
+        unsafe { (gc.collect_and_unmap)() };
+        shrink_to(gc, goal);
+    }
+}
+
+fn grow(gc: &'static Libgc, bytes: u64) {
+    ballast::give(gc, bytes);
+    hooks::apply(gc);
+}
+
+fn disengage(gc: &'static Libgc) {
+    SHARED.target.store(u64::MAX, Ordering::Release);
+    SHARED.ceiling.store(u64::MAX, Ordering::Release);
+    if SHARED.engaged.swap(false, Ordering::AcqRel) {
+        hooks::engage(gc);
+    }
+    if ballast::held() > 0 {
+        inside(gc, &mut |gc| ballast::give(gc, u64::MAX));
+    }
+}
+
+#[derive(Debug)]
+struct Helper {
+    gc: &'static Libgc,
+    link: Link,
+    steers: bool,
+    family: [u64; FAMILY_WINDOW],
+    looks: usize,
+    last_look: u64,
+    last_allocated: u64,
+    released: Released,
+    reported: u64,
+    reaction: u64,
+}
+
+impl Helper {
+    fn new(gc: &'static Libgc, reports: bool) -> Helper {
+        let mode = current_mode();
+        Helper {
+            gc,
+            link: Link::open(mode, reports),
+            steers: *mode != Mode::Default,
+            family: [0; FAMILY_WINDOW],
+            looks: 0,
+            last_look: sense::now(),
+            last_allocated: hooks::allocated(&gc.read()),
+            released: Released::default(),
+            reported: 0,
+            reaction: 0,
+        }
+    }
+
+    fn run(&mut self) {
+        loop {
+            self.step();
+            let nap = schedule::nap(SHARED.rate.load(Ordering::Acquire), self.link.wakes());
+            self.link.wait(Duration::from_nanos(nap));
+        }
+    }
+
+    /// One look, and what follows from it.
+    fn step(&mut self) {
+        self.measure_rate();
+        let Some(numbers) = self.link.read() else {
+            return disengage(self.gc);
+        };
+        let view = self.look(numbers);
+        self.report(&view);
+        if !self.steers || !self.steer() {
+            return;
+        }
+        match schedule::decide(&view, &self.released) {
+            Act::Rest => {}
+            Act::Grow(bytes) => {
+                inside(self.gc, &mut |gc| grow(gc, bytes));
+            }
+            Act::Shrink(goal) | Act::Release(goal) => self.release(goal, numbers, &view),
+        }
+    }
+
+    /// Tells the broker what the collector is like, about once a second.
+    fn report(&mut self, view: &View) {
+        if !self.link.reports() || view.now.saturating_sub(self.reported) < REPORT_EVERY {
+            return;
+        }
+        self.reported = view.now;
+        let collections = SHARED.collections.load(Ordering::Acquire);
+        let rate = SHARED.rate.load(Ordering::Acquire);
+        let live = if collections > 0 {
+            SHARED.live.load(Ordering::Acquire)
+        } else {
+            view.used
+        };
+        let last = SHARED.last.load(Ordering::Acquire).max(1);
+        let measured =
+            u64::try_from(u128::from(live) * 1_000_000_000 / u128::from(last)).unwrap_or(u64::MAX);
+        let speed = if collections > 0 {
+            measured.max(1)
+        } else {
+            USUAL_SPEED
+        };
+        let took =
+            u64::try_from(u128::from(live) * 1_000_000_000 / u128::from(speed)).unwrap_or(u64::MAX);
+        let useful = schedule::useful_heap(live, rate, took);
+        self.link.report(&Report {
+            live: Some(live),
+            allocation_rate: Some(rate),
+            collection_speed: Some(speed),
+            demand: Some(schedule::demand(view, useful, rate)),
+            floor: Some(view.other.saturating_add(live).saturating_add(view.guard)),
+            reaction_ms: Some(self.reaction / 1_000_000),
+            collections: Some(collections),
+            collection_ms: Some(SHARED.collecting.load(Ordering::Acquire) / 1_000_000),
+            ..Report::default()
+        });
+    }
+
+    /// Puts our schedule in force, where the program left one to us.
+    fn steer(&self) -> bool {
+        let theirs = WISHES.automatic_off.load(Ordering::Acquire) != 0 || self.gc.incremental();
+        if theirs {
+            if SHARED.engaged.swap(false, Ordering::AcqRel) {
+                hooks::engage(self.gc);
+            }
+        } else if !SHARED.engaged.swap(true, Ordering::AcqRel) {
+            hooks::engage(self.gc);
+        } else {
+            hooks::apply(self.gc);
+        }
+        !self.gc.disabled()
+    }
+
+    /// Allocated bytes per second, smoothed over about a second.
+    fn measure_rate(&mut self) {
+        const SECOND: u64 = 1_000_000_000;
+        let now = sense::now();
+        let passed = now.saturating_sub(self.last_look);
+        if passed < SECOND / 50 {
+            return;
+        }
+        let allocated = hooks::allocated(&self.gc.read());
+        let bytes = u128::from(allocated.saturating_sub(self.last_allocated));
+        let fresh =
+            u64::try_from(bytes * u128::from(SECOND) / u128::from(passed)).unwrap_or(u64::MAX);
+        let weight = passed.min(SECOND);
+        let old = SHARED.rate.load(Ordering::Relaxed);
+        let mixed = (u128::from(old) * u128::from(SECOND - weight)
+            + u128::from(fresh) * u128::from(weight))
+            / u128::from(SECOND);
+        SHARED
+            .rate
+            .store(u64::try_from(mixed).unwrap_or(u64::MAX), Ordering::Release);
+        (self.last_look, self.last_allocated) = (now, allocated);
+    }
+
+    /// What the process looks like, with target and ceiling brought up to date.
+    fn look(&mut self, numbers: Numbers) -> View {
+        let stats = self.gc.read();
+        let anonymous = sense::anonymous().unwrap_or(0);
+        let family = self.family(numbers.uses.saturating_sub(anonymous));
+        let other = SHARED
+            .other
+            .load(Ordering::Acquire)
+            .max(anonymous.saturating_sub(hooks::mapped(&stats)));
+        let other = other.saturating_add(family);
+        let target = schedule::threshold(numbers.limit).saturating_sub(other);
+        let guard = SHARED.guard.load(Ordering::Acquire);
+        SHARED.target.store(target, Ordering::Release);
+        hooks::set_ceiling();
+        View {
+            limit: numbers.limit,
+            owed: numbers.owed,
+            uses: anonymous.saturating_add(family),
+            other,
+            extent: hooks::extent(&stats),
+            used: hooks::used(&stats),
+            ballast: ballast::held(),
+            since: hooks::since(&stats),
+            target,
+            ceiling: SHARED.ceiling.load(Ordering::Acquire),
+            guard,
+            now: sense::now(),
+        }
+    }
+
+    /// What the rest of the family (children of this process, say) uses: the least of the last looks, because the broker's
+    /// count is older than ours while we grow or shrink.
+    fn family(&mut self, seen: u64) -> u64 {
+        self.family[self.looks % FAMILY_WINDOW] = seen;
+        self.looks += 1;
+        match self.looks < FAMILY_WINDOW {
+            true => 0,
+            false => self.family.iter().copied().min().unwrap_or(0),
+        }
+    }
+
+    /// Makes the extent no larger than `goal` if it can, and then as large as the ceiling allows.
+    fn release(&mut self, goal: u64, numbers: Numbers, view: &View) {
+        let began = sense::now();
+        if !inside(self.gc, &mut |gc| reclaim(gc, goal)) {
+            return;
+        }
+        let after = self.look(numbers);
+        let at = sense::now();
+        self.reaction = at.saturating_sub(began);
+        self.link.released(view.uses.saturating_sub(after.uses));
+        self.released = Released {
+            at,
+            took: at.saturating_sub(began),
+            uses: after.uses,
+            limit: view.limit,
+            reached: after.uses <= schedule::threshold(view.limit),
+        };
+        if let Act::Grow(bytes) = schedule::decide(&after, &self.released) {
+            inside(self.gc, &mut |gc| grow(gc, bytes));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What runs inside libgc's own calls, on the program's thread, with the allocation lock held: it reads counters,
+//! turns `GC_set_dont_expand` (which takes no lock), and calls the program's own hooks. No memory
+//! is allocated here.
+
+use crate::collector::{self, EVENT_END, EVENT_RECLAIM_END, EVENT_START, Libgc, Stats};
+use crate::interpose::{WISHES, program_notifier, program_on_event, program_on_resize};
+use crate::{ballast, fork, schedule, sense};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The heap's increments are at most this share of it while the adapter steers, so that it does not
+/// overshoot the ceiling.
+const DIVISOR: usize = 16;
+
+/// While ballast is taken, a piece that fits nowhere adds no more to the heap than itself.
+const TAKING_DIVISOR: usize = 1 << 40;
+
+/// What the hooks and the helper share. Sizes in bytes, times in nanoseconds.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Whether the schedule is the adapter's.
+    pub engaged: AtomicBool,
+    /// Whether the helper is the one that collects now.
+    pub helper_collects: AtomicBool,
+    /// Whether the helper is taking ballast now, for which the heap may grow a little.
+    pub taking: AtomicBool,
+    /// How large the heap may be.
+    pub target: AtomicU64,
+    /// How large it may grow before the next collection.
+    pub ceiling: AtomicU64,
+    /// Least step between two collections.
+    pub guard: AtomicU64,
+    /// The ceiling is no lower than this: the last collection came too soon after the one before.
+    pub least: AtomicU64,
+    /// Use that is not heap, when it was last known exactly.
+    pub other: AtomicU64,
+    /// Used bytes after the last collection.
+    pub live: AtomicU64,
+    /// Allocated bytes per second, as the helper measured.
+    pub rate: AtomicU64,
+    /// Collections since the start.
+    pub collections: AtomicU64,
+    /// Time spent in them.
+    pub collecting: AtomicU64,
+    /// How long the last one took.
+    pub last: AtomicU64,
+    began: AtomicU64,
+    allocated: AtomicU64,
+    cycle: AtomicU64,
+}
+
+/// The one of this process.
+pub static SHARED: Shared = Shared {
+    engaged: AtomicBool::new(false),
+    helper_collects: AtomicBool::new(false),
+    taking: AtomicBool::new(false),
+    target: AtomicU64::new(u64::MAX),
+    ceiling: AtomicU64::new(u64::MAX),
+    guard: AtomicU64::new(schedule::MIN_GUARD),
+    least: AtomicU64::new(0),
+    other: AtomicU64::new(0),
+    live: AtomicU64::new(0),
+    rate: AtomicU64::new(0),
+    collections: AtomicU64::new(0),
+    collecting: AtomicU64::new(0),
+    last: AtomicU64::new(0),
+    began: AtomicU64::new(0),
+    allocated: AtomicU64::new(0),
+    cycle: AtomicU64::new(0),
+};
+
+/// Puts the hooks in; the program's own are called from them.
+pub fn install(gc: &Libgc) {
+    // SAFETY: both live as long as the process; they may be called on any thread.
+    unsafe {
+        (gc.set_on_event)(Some(on_event));
+        (gc.set_on_resize)(Some(on_resize));
+    }
+}
+
+/// Heap that the program can use without a collection.
+pub fn extent(stats: &Stats) -> u64 {
+    (stats.heap as u64).saturating_sub(ballast::held())
+}
+
+/// Heap in blocks with objects of the program.
+pub fn used(stats: &Stats) -> u64 {
+    stats.used().saturating_sub(ballast::held())
+}
+
+/// What the program ever allocated.
+pub fn allocated(stats: &Stats) -> u64 {
+    stats.allocated().saturating_sub(ballast::ever())
+}
+
+/// What it allocated since the last collection.
+pub fn since(stats: &Stats) -> u64 {
+    allocated(stats).saturating_sub(SHARED.allocated.load(Ordering::Relaxed))
+}
+
+/// Heap that may be resident: not unmapped, not ballast.
+pub fn mapped(stats: &Stats) -> u64 {
+    stats.mapped().saturating_sub(ballast::held())
+}
+
+/// Turns `dont_expand` to what the heap's size and the program's wish demand. Takes no lock.
+pub fn apply(gc: &'static Libgc) {
+    let wish = WISHES.dont_expand.load(Ordering::Acquire);
+    let full = SHARED.engaged.load(Ordering::Acquire)
+        && !SHARED.taking.load(Ordering::Acquire)
+        && extent(&gc.read()) >= SHARED.ceiling.load(Ordering::Acquire);
+    // SAFETY: a plain store in libgc.
+    unsafe { (gc.set_dont_expand)(if full { 1 } else { wish }) };
+}
+
+/// Turns the free space divisor, by which the heap's increments go. Takes no lock.
+pub fn divide(gc: &'static Libgc) {
+    let wish = WISHES.divisor.load(Ordering::Acquire);
+    let divisor = if SHARED.taking.load(Ordering::Acquire) {
+        TAKING_DIVISOR
+    } else if SHARED.engaged.load(Ordering::Acquire) {
+        wish.max(DIVISOR)
+    } else {
+        wish
+    };
+    // SAFETY: a plain store in libgc.
+    unsafe { (gc.set_divisor)(divisor) };
+}
+
+/// Makes the schedule the adapter's or the program's own, as `SHARED.engaged` says. Not from a hook.
+pub fn engage(gc: &'static Libgc) {
+    let ours = SHARED.engaged.load(Ordering::Acquire);
+    let wish = WISHES.automatic_off.load(Ordering::Acquire);
+    // SAFETY: a setter of an initialised collector; the caller does not hold the allocation lock.
+    unsafe { (gc.set_automatic_off)(if ours { 1 } else { wish }) };
+    divide(gc);
+    apply(gc);
+}
+
+/// Who runs finalizers: as the program wishes, but while the helper collects, nobody. Takes no lock.
+pub fn demand(gc: &'static Libgc) {
+    let held = WISHES.finalizers_held.load(Ordering::Acquire);
+    let wish = WISHES.on_demand.load(Ordering::Acquire);
+    // SAFETY: a plain store in libgc.
+    unsafe { (gc.set_on_demand)(if held { 1 } else { wish }) };
+}
+
+/// Finalizers as the program wishes, except on the helper's thread: there they wait for the program's next
+/// allocation. Not from a hook.
+pub fn finalizers(gc: &'static Libgc) {
+    let held = WISHES.finalizers_held.load(Ordering::Acquire);
+    let notifier = if held { None } else { program_notifier() };
+    // SAFETY: a setter of an initialised collector; the caller does not hold the allocation lock.
+    unsafe { (gc.set_notifier)(notifier) };
+    demand(gc);
+}
+
+unsafe extern "C" fn on_event(event: c_int) {
+    if let Some(gc) = collector::get() {
+        match event {
+            EVENT_START => at_start(&gc.read()),
+            EVENT_RECLAIM_END => measure_other(&gc.read()),
+            EVENT_END => at_end(gc),
+            _ => {}
+        }
+    }
+    if let Some(program) = program_on_event() {
+        // SAFETY: the program's hook, as libgc would call it.
+        unsafe { program(event) };
+    }
+}
+
+unsafe extern "C" fn on_resize(size: usize) {
+    if let Some(gc) = collector::get() {
+        apply(gc);
+    }
+    if let Some(program) = program_on_resize() {
+        // SAFETY: the program's hook, as libgc would call it.
+        unsafe { program(size) };
+    }
+}
+
+fn at_start(stats: &Stats) {
+    SHARED.began.store(sense::now(), Ordering::Relaxed);
+    let allocated = allocated(stats);
+    let before = SHARED.allocated.swap(allocated, Ordering::Relaxed);
+    SHARED
+        .cycle
+        .store(allocated.saturating_sub(before), Ordering::Relaxed);
+    measure_other(stats);
+}
+
+/// Where hardly any free heap is mapped, all that is mapped was touched, and the rest of the process's memory
+/// is the difference; elsewhere the difference is a lower bound.
+pub fn measure_other(stats: &Stats) {
+    let errno = errno();
+    if let Some(anonymous) = sense::anonymous() {
+        let mapped = mapped(stats);
+        let other = anonymous.saturating_sub(mapped);
+        if stats.idle() <= (mapped / 64).max(1 << 20) {
+            SHARED.other.store(other, Ordering::Release);
+        } else {
+            SHARED.other.fetch_max(other, Ordering::AcqRel);
+        }
+    }
+    set_errno(errno);
+}
+
+/// Brings the ceiling up to date with what it follows from.
+pub fn set_ceiling() {
+    let [target, live, guard, least] = [&SHARED.target, &SHARED.live, &SHARED.guard, &SHARED.least]
+        .map(|value| value.load(Ordering::Acquire));
+    let ceiling = schedule::ceiling(target, live, guard).max(least);
+    SHARED.ceiling.store(ceiling, Ordering::Release);
+}
+
+fn at_end(gc: &'static Libgc) {
+    let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
+    SHARED.last.store(took, Ordering::Release);
+    SHARED.collecting.fetch_add(took, Ordering::AcqRel);
+    SHARED.collections.fetch_add(1, Ordering::AcqRel);
+    let stats = gc.read();
+    let used = used(&stats);
+    SHARED.live.store(used, Ordering::Release);
+    let guard = schedule::guard(used, SHARED.rate.load(Ordering::Acquire), took);
+    SHARED.guard.store(guard, Ordering::Release);
+    let hurried = SHARED.cycle.load(Ordering::Relaxed) < guard / 2;
+    let stuck = hurried && !SHARED.helper_collects.load(Ordering::Acquire);
+    // Free, but not where it fits: without more heap the program would collect at every large allocation.
+    let least = if stuck {
+        extent(&stats).saturating_add(guard)
+    } else {
+        0
+    };
+    SHARED.least.store(least, Ordering::Release);
+    set_ceiling();
+    apply(gc);
+    fork::revive(gc);
+}
+
+fn errno() -> c_int {
+    // SAFETY: the calling thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_errno(value: c_int) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = value };
+}

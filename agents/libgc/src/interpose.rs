@@ -1,0 +1,259 @@
+//! The functions of libgc that the program's calls meet here first: `GC_init`, to know when the collector
+//! is there, and the setters whose knobs the schedule turns. What the program asks for is remembered,
+//! told back by the getters, and in force whenever the adapter is not steering.
+//!
+//! In a process without libgc nobody calls them, and if somebody does, nothing happens.
+
+use crate::collector::{self, Libgc, Notifier, OnEvent, OnResize, Word};
+use crate::{fork, helper, hooks, symbols};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+
+/// What the program asked for.
+#[derive(Debug)]
+pub struct Wishes {
+    /// `GC_set_dont_expand`.
+    pub dont_expand: AtomicI32,
+    /// `GC_set_disable_automatic_collection`.
+    pub automatic_off: AtomicI32,
+    /// `GC_set_free_space_divisor`.
+    pub divisor: AtomicUsize,
+    /// `GC_set_on_collection_event`, the address of the function or 0.
+    pub on_event: AtomicUsize,
+    /// `GC_set_on_heap_resize`, the address of the function or 0.
+    pub on_resize: AtomicUsize,
+    /// `GC_set_finalize_on_demand`.
+    pub on_demand: AtomicI32,
+    /// `GC_set_finalizer_notifier`, the address of the function or 0.
+    pub notifier: AtomicUsize,
+    /// Whether the helper is in a collection, during which no finalizer may run on its thread.
+    pub finalizers_held: AtomicBool,
+}
+
+/// The program's wishes.
+pub static WISHES: Wishes = Wishes {
+    dont_expand: AtomicI32::new(0),
+    automatic_off: AtomicI32::new(0),
+    divisor: AtomicUsize::new(3),
+    on_event: AtomicUsize::new(0),
+    on_resize: AtomicUsize::new(0),
+    on_demand: AtomicI32::new(0),
+    notifier: AtomicUsize::new(0),
+    finalizers_held: AtomicBool::new(false),
+};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the adapter took over the knobs of this process.
+pub fn started() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
+fn address<F>(function: Option<F>) -> usize {
+    const { assert!(size_of::<Option<F>>() == size_of::<usize>()) };
+    // SAFETY: only instantiated with nullable function pointers, which are addresses of this size.
+    unsafe { std::mem::transmute_copy(&function) }
+}
+
+/// The program's own event function.
+pub fn program_on_event() -> Option<OnEvent> {
+    // SAFETY: holds 0 or the address of such a function, stored by `address`.
+    unsafe { std::mem::transmute(WISHES.on_event.load(Ordering::Acquire)) }
+}
+
+/// The program's own resize function.
+pub fn program_on_resize() -> Option<OnResize> {
+    // SAFETY: as above.
+    unsafe { std::mem::transmute(WISHES.on_resize.load(Ordering::Acquire)) }
+}
+
+/// The program's own finalizer notifier.
+pub fn program_notifier() -> Option<Notifier> {
+    // SAFETY: as above.
+    unsafe { std::mem::transmute(WISHES.notifier.load(Ordering::Acquire)) }
+}
+
+/// Reads what the program (or `GC_init` from its environment) set before the adapter started.
+fn learn(gc: &Libgc) {
+    // SAFETY: plain getters of an initialised collector.
+    unsafe {
+        WISHES
+            .dont_expand
+            .store((gc.dont_expand)(), Ordering::Release);
+        WISHES
+            .automatic_off
+            .store((gc.automatic_off)(), Ordering::Release);
+        WISHES.divisor.store((gc.divisor)(), Ordering::Release);
+        WISHES
+            .on_event
+            .store(address((gc.on_event)()), Ordering::Release);
+        WISHES
+            .on_resize
+            .store(address((gc.on_resize)()), Ordering::Release);
+        WISHES.on_demand.store((gc.on_demand)(), Ordering::Release);
+        WISHES
+            .notifier
+            .store(address((gc.notifier)()), Ordering::Release);
+    }
+}
+
+/// `GC_init`; libgc itself comes here too when the program never calls it.
+///
+/// # Safety
+/// As libgc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GC_init() {
+    let Some(real) = symbols::real("GC_init\0") else {
+        return;
+    };
+    // SAFETY: gc.h declares it so.
+    let real = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(real) };
+    // SAFETY: the program's own call, passed on.
+    unsafe { real() };
+    if !helper::wanted() {
+        return;
+    }
+    let Some(gc) = collector::get() else { return };
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    learn(gc);
+    hooks::install(gc);
+    fork::watch();
+    helper::start(gc);
+}
+
+macro_rules! setter {
+    ($name:ident, $argument:ty, $wish:ident, $store:expr, $after:expr) => {
+        /// As libgc's, remembered.
+        ///
+        /// # Safety
+        /// As libgc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(value: $argument) {
+            type Real = unsafe extern "C" fn($argument);
+            if let (true, Some(gc)) = (started(), collector::get()) {
+                WISHES.$wish.store($store(value), Ordering::Release);
+                let after: fn(&'static Libgc) = $after;
+                after(gc);
+            } else if let Some(real) = symbols::real(concat!(stringify!($name), "\0")) {
+                // SAFETY: gc.h declares it so; the program's own call, passed on.
+                unsafe { std::mem::transmute::<*mut c_void, Real>(real)(value) };
+            }
+        }
+    };
+}
+
+setter!(
+    GC_set_dont_expand,
+    c_int,
+    dont_expand,
+    std::convert::identity,
+    hooks::apply
+);
+setter!(
+    GC_set_disable_automatic_collection,
+    c_int,
+    automatic_off,
+    std::convert::identity,
+    hooks::engage
+);
+setter!(
+    GC_set_free_space_divisor,
+    Word,
+    divisor,
+    std::convert::identity,
+    hooks::divide
+);
+setter!(
+    GC_set_on_collection_event,
+    Option<OnEvent>,
+    on_event,
+    address,
+    |_| ()
+);
+setter!(
+    GC_set_on_heap_resize,
+    Option<OnResize>,
+    on_resize,
+    address,
+    |_| ()
+);
+setter!(
+    GC_set_finalize_on_demand,
+    c_int,
+    on_demand,
+    std::convert::identity,
+    hooks::demand
+);
+setter!(
+    GC_set_finalizer_notifier,
+    Option<Notifier>,
+    notifier,
+    address,
+    hooks::finalizers
+);
+
+macro_rules! getter {
+    ($name:ident, $result:ty, $none:expr, $wish:expr) => {
+        /// As libgc's: what the program set.
+        ///
+        /// # Safety
+        /// As libgc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() -> $result {
+            type Real = unsafe extern "C" fn() -> $result;
+            if started() {
+                return $wish;
+            }
+            match symbols::real(concat!(stringify!($name), "\0")) {
+                // SAFETY: gc.h declares it so; the program's own call, passed on.
+                Some(real) => unsafe { std::mem::transmute::<*mut c_void, Real>(real)() },
+                None => $none,
+            }
+        }
+    };
+}
+
+getter!(
+    GC_get_dont_expand,
+    c_int,
+    0,
+    WISHES.dont_expand.load(Ordering::Acquire)
+);
+getter!(
+    GC_get_disable_automatic_collection,
+    c_int,
+    0,
+    WISHES.automatic_off.load(Ordering::Acquire)
+);
+getter!(
+    GC_get_free_space_divisor,
+    Word,
+    3,
+    WISHES.divisor.load(Ordering::Acquire)
+);
+getter!(
+    GC_get_on_collection_event,
+    Option<OnEvent>,
+    None,
+    program_on_event()
+);
+getter!(
+    GC_get_on_heap_resize,
+    Option<OnResize>,
+    None,
+    program_on_resize()
+);
+getter!(
+    GC_get_finalize_on_demand,
+    c_int,
+    0,
+    WISHES.on_demand.load(Ordering::Acquire)
+);
+getter!(
+    GC_get_finalizer_notifier,
+    Option<Notifier>,
+    None,
+    program_notifier()
+);

@@ -1,0 +1,77 @@
+//! The environment: `PLIMSOLL_LIBGC` (tests and measurements) and what `plimsoll run` gives.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+
+/// What the adapter shall do in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Follow the broker.
+    Adaptive,
+    /// Nothing at all (`off`).
+    Off,
+    /// Report to the broker, but leave libgc's own schedule (`default`).
+    Default,
+    /// As if the limit were this many bytes for ever (`fixed:BYTES`).
+    Fixed(u64),
+}
+
+/// Reads a value of `PLIMSOLL_LIBGC`; what it does not understand leaves the program alone.
+pub fn mode(value: Option<&str>) -> Mode {
+    match value {
+        None | Some("") => Mode::Adaptive,
+        Some("default") => Mode::Default,
+        Some(text) => match text
+            .strip_prefix("fixed:")
+            .and_then(|bytes| bytes.parse().ok())
+        {
+            Some(bytes) => Mode::Fixed(bytes),
+            None => Mode::Off,
+        },
+    }
+}
+
+/// The mode of this process.
+pub fn from_environment() -> Mode {
+    match std::env::var_os("PLIMSOLL_LIBGC") {
+        None => mode(None),
+        Some(value) => mode(Some(value.to_str().unwrap_or("off"))),
+    }
+}
+
+/// What the process is called, as a principal's name: printable, at most 64 bytes.
+pub fn program_name() -> String {
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let name: String = name
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(64)
+        .collect();
+    if name.is_empty() {
+        "libgc".to_owned()
+    } else {
+        name
+    }
+}
+
+/// A path from the environment.
+pub fn path(name: &str) -> Option<CString> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    CString::new(value.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes() {
+        assert_eq!(mode(None), Mode::Adaptive);
+        assert_eq!(mode(Some("off")), Mode::Off);
+        assert_eq!(mode(Some("default")), Mode::Default);
+        assert_eq!(mode(Some("fixed:1048576")), Mode::Fixed(1 << 20));
+        assert_eq!(mode(Some("fixed:-1")), Mode::Off);
+        assert_eq!(mode(Some("fixed:99999999999999999999999")), Mode::Off);
+        assert_eq!(mode(Some("nonsense")), Mode::Off);
+    }
+}

@@ -1,0 +1,92 @@
+//! The library in processes that it was not made for: it must be as if it were not there.
+
+use crate::stage::{self, Page, number};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles one of `tests/programs` with more arguments; nothing, with the reason printed, where there is no compiler.
+fn compile(into: &Path, name: &str, more: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(format!("{name}.c"));
+    let out = into.join(name);
+    let status = Command::new("cc")
+        .arg("-O1")
+        .arg(source)
+        .args(more)
+        .arg("-o")
+        .arg(&out)
+        .status();
+    if status.is_ok_and(|status| status.success()) {
+        return Some(out);
+    }
+    eprintln!("skipped: {name}.c cannot be compiled (install a C compiler)");
+    None
+}
+
+fn run(argv: &[&str], preload: bool) -> serde_json::Value {
+    let page = Page::new(100 * stage::MB);
+    let mut command = Command::new(argv[0]);
+    command.args(&argv[1..]);
+    if preload {
+        command
+            .env("LD_PRELOAD", stage::agent())
+            .env("PLIMSOLL_PAGE", page.path());
+    }
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{argv:?}: {output:?}");
+    stage::parse(&String::from_utf8_lossy(&output.stdout)).remove(0)
+}
+
+#[test]
+fn a_program_without_libgc_notices_nothing() {
+    let page = Page::new(100 * stage::MB);
+    let script = "grep Threads /proc/self/status; echo $0; ls / | sort; exit 3";
+    let run = |preload: bool| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        if preload {
+            command.env("LD_PRELOAD", stage::agent());
+            command
+                .env("PLIMSOLL_PAGE", page.path())
+                .env("PLIMSOLL_ID", "1");
+        }
+        let output = command.output().expect("sh starts");
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn another_library_with_some_of_the_names_gets_its_calls() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(library) = compile(directory.path(), "partial", &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let linked = library.display().to_string();
+    let Some(program) = compile(directory.path(), "uses_partial", &[&linked]) else {
+        return;
+    };
+    let program = program.display().to_string();
+    for preload in [false, true] {
+        let told = run(&[&program], preload);
+        assert_eq!(
+            (number(&told, "inits"), number(&told, "divisor")),
+            (1, 7),
+            "{preload}"
+        );
+    }
+}
+
+#[test]
+fn a_plugin_with_a_libgc_of_its_own_works() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = compile(directory.path(), "plugin", &["-ldl"]) else {
+        return;
+    };
+    let program = program.display().to_string();
+    for preload in [false, true] {
+        let told = run(&[&program, "300000"], preload);
+        assert!(number(&told, "collections") > 0, "{told}");
+    }
+}

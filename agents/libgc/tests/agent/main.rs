@@ -1,0 +1,5 @@
+//! The adapter in real processes, from outside.
+
+mod loading;
+mod stage;
+mod steering;

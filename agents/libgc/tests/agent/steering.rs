@@ -1,0 +1,247 @@
+//! Real programs under the adapter: gcbench (C) and churn (GNU Guile). Bytes and counts are asserted, never
+//! times.
+
+use crate::stage::{self, MB, Page, churn, gcbench, last, number, run, with};
+use std::process::Command;
+use std::time::Duration;
+
+/// Samples while a limit holds.
+const SAMPLES: usize = 20;
+
+fn stays_below(program: &stage::Running, limit: u64) {
+    for _ in 0..SAMPLES {
+        let uses = program.uses();
+        assert!(uses <= limit, "uses {uses} of {limit}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn use_follows_the_limit_down_and_up() {
+    let Some(gcbench) = gcbench() else { return };
+    let page = Page::new(300 * MB);
+    let mut program = page.start(&with(&gcbench, &["--seconds", "120"]));
+    program.until("fills its limit", |uses| uses > 270 * MB);
+    stays_below(&program, 300 * MB);
+    page.set(120 * MB);
+    program.until("gives back", |uses| uses <= 120 * MB);
+    stays_below(&program, 120 * MB);
+    page.set(400 * MB);
+    program.until("grows again", |uses| uses > 360 * MB);
+    stays_below(&program, 400 * MB);
+}
+
+#[test]
+fn guile_follows_the_limit_down_and_up() {
+    let Some(churn) = churn() else { return };
+    let page = Page::new(250 * MB);
+    let mut program = page.start(&with(&churn, &["15", "120"]));
+    program.until("fills its limit", |uses| uses > 225 * MB);
+    page.set(120 * MB);
+    program.until("gives back", |uses| uses <= 120 * MB);
+    page.set(200 * MB);
+    program.until("grows again", |uses| uses > 180 * MB);
+    stays_below(&program, 200 * MB);
+}
+
+#[test]
+fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
+    let Some(gcbench) = gcbench() else { return };
+    let argv = with(&gcbench, &["--iterations", "60"]);
+    let (plain, steered) = (run(&argv, None), run(&argv, Some("fixed:500000000")));
+    let collections = |lines| number(last(lines), "collections");
+    assert!(
+        collections(&steered) * 10 <= collections(&plain),
+        "{} {}",
+        last(&steered),
+        last(&plain)
+    );
+    assert_eq!(
+        number(last(&steered), "checksum"),
+        number(last(&plain), "checksum")
+    );
+    assert_eq!(steered.len(), plain.len());
+}
+
+#[test]
+fn guile_computes_the_same_with_fewer_collections() {
+    let Some(churn) = churn() else { return };
+    let argv = with(&churn, &["10", "x60"]);
+    let (plain, steered) = (run(&argv, None), run(&argv, Some("fixed:400000000")));
+    for field in ["work", "checksum", "round"] {
+        assert_eq!(number(last(&steered), field), number(last(&plain), field));
+    }
+    let collections = |lines| number(last(lines), "collections");
+    assert!(
+        collections(&steered) * 3 <= collections(&plain),
+        "{} {}",
+        last(&steered),
+        last(&plain)
+    );
+}
+
+#[test]
+fn off_and_default_leave_the_schedule_alone() {
+    let Some(gcbench) = gcbench() else { return };
+    let argv = with(&gcbench, &["--iterations", "20"]);
+    let plain = number(last(&run(&argv, None)), "collections");
+    for setting in ["off", "default", "nonsense"] {
+        let collections = number(last(&run(&argv, Some(setting))), "collections");
+        assert!(
+            collections.abs_diff(plain) <= plain / 10 + 2,
+            "{setting}: {collections} {plain}"
+        );
+    }
+}
+
+#[test]
+fn an_idle_program_pays_its_debt() {
+    let Some(gcbench) = gcbench() else { return };
+    let page = Page::new(300 * MB);
+    let argv = with(
+        &gcbench,
+        &["--iterations", "60", "--every", "60", "--idle", "120"],
+    );
+    let mut program = page.start(&argv);
+    program.until("fills its limit", |uses| uses > 250 * MB);
+    let idle = |lines: &stage::Lines| lines.iter().any(|line| line["event"] == "idle");
+    while !idle(&program.lines()) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    page.set(60 * MB);
+    program.until("gives back without allocating", |uses| uses <= 60 * MB);
+}
+
+#[test]
+fn a_program_that_forbids_collections_has_none() {
+    let Some(gcbench) = gcbench() else { return };
+    let page = Page::new(40 * MB);
+    let argv = with(
+        &gcbench,
+        &[
+            "--iterations",
+            "60",
+            "--every",
+            "1",
+            "--no-gc-from",
+            "10",
+            "--no-gc-to",
+            "40",
+        ],
+    );
+    let lines = page.start(&argv).finish();
+    let at = |iteration: u64| {
+        let line = lines
+            .iter()
+            .find(|line| line["event"] == "progress" && line["iteration"] == iteration);
+        number(line.expect("each iteration is told"), "collections")
+    };
+    assert_eq!(at(11), at(40));
+    assert!(
+        at(60) > at(40),
+        "collections go on when they are allowed again"
+    );
+}
+
+#[test]
+fn threads_compute_the_same_while_the_limit_moves() {
+    let Some(gcbench) = gcbench() else { return };
+    let argv = with(&gcbench, &["--iterations", "25", "--threads", "3"]);
+    let plain = number(last(&run(&argv, None)), "checksum");
+    let page = Page::new(300 * MB);
+    let program = page.start(&argv);
+    for limit in [60, 200, 40, 300].into_iter().cycle().take(12) {
+        std::thread::sleep(Duration::from_millis(150));
+        page.set(limit * MB);
+    }
+    assert_eq!(number(last(&program.finish()), "checksum"), plain);
+}
+
+#[test]
+fn finalizers_run_on_the_programs_own_thread() {
+    let Some(gcbench) = gcbench() else { return };
+    let page = Page::new(200 * MB);
+    let program = page.start(&with(&gcbench, &["--iterations", "60", "--finalizers"]));
+    for limit in [40, 150].into_iter().cycle().take(12) {
+        std::thread::sleep(Duration::from_millis(100));
+        page.set(limit * MB);
+    }
+    let lines = program.finish();
+    let told = lines
+        .iter()
+        .find(|line| line["event"] == "finalizers")
+        .expect("it is told");
+    assert_eq!(
+        (told["some"].as_bool(), number(told, "elsewhere")),
+        (Some(true), 0)
+    );
+}
+
+#[test]
+fn a_forked_child_goes_on() {
+    let Some(gcbench) = gcbench() else { return };
+    let page = Page::new(100 * MB);
+    let program = page.start(&with(&gcbench, &["--iterations", "40", "--fork"]));
+    for limit in [40, 150].into_iter().cycle().take(10) {
+        std::thread::sleep(Duration::from_millis(100));
+        page.set(limit * MB);
+    }
+    let lines = program.finish();
+    let child = lines
+        .iter()
+        .find(|line| line["event"] == "child")
+        .expect("it is told");
+    assert_eq!(child["right"].as_bool(), Some(true));
+    assert_eq!(last(&lines)["event"], "done");
+}
+
+#[test]
+fn a_dead_broker_leaves_its_last_word() {
+    let Some(gcbench) = gcbench() else { return };
+    let mut page = Page::new(300 * MB);
+    let mut program = page.start(&with(&gcbench, &["--seconds", "120", "--every", "1"]));
+    program.until("fills its limit", |uses| uses > 250 * MB);
+    page.set(150 * MB);
+    program.until("gives back", |uses| uses <= 150 * MB);
+    page.die();
+    std::thread::sleep(Duration::from_secs(4)); // the page is stale after three
+    let before = number(last(&program.lines()), "collections");
+    stays_below(&program, 150 * MB);
+    while number(last(&program.lines()), "collections") < before + 3 {
+        stays_below(&program, 150 * MB);
+    }
+}
+
+#[test]
+fn a_broken_page_costs_nothing() {
+    let Some(gcbench) = gcbench() else { return };
+    let argv = with(&gcbench, &["--iterations", "10"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("page");
+    for content in [
+        None,
+        Some(vec![]),
+        Some(vec![0; 4096]),
+        Some(vec![0xff; 4096]),
+        Some(vec![b'P'; 100]),
+    ] {
+        if let Some(content) = &content {
+            std::fs::write(&path, content).expect("writable");
+        }
+        let output = Command::new(&argv[0])
+            .args(&argv[1..])
+            .env("LD_PRELOAD", stage::agent())
+            .env("PLIMSOLL_PAGE", &path)
+            .output()
+            .expect("the program starts");
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        let collections = number(
+            last(&stage::parse(&String::from_utf8_lossy(&output.stdout))),
+            "collections",
+        );
+        assert!(collections > 10, "{collections}");
+    }
+}

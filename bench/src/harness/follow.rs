@@ -1,0 +1,145 @@
+//! Watches `plimsoll run -f programs.toml` from outside, as a run of ours is watched.
+
+use super::runner::{end, find};
+use super::scenario::Scenario;
+use super::trace::{Ending, Sample, Seen, Trace};
+use super::watch::{Group, Watched};
+use super::work;
+use plimsoll_client::Connection;
+use plimsoll_client::Socket;
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_wire::messages::Listing;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const PACE: Duration = Duration::from_millis(200);
+
+/// Follows `child` for the scenario's time; the output of each program is in `folder`, as `NAME.out`.
+pub fn follow(mut child: Child, socket: &Path, folder: &Path, scenario: &Scenario) -> Trace {
+    let mut following = Following {
+        socket: Socket::at(socket),
+        folder: folder.to_owned(),
+        scenario,
+        connection: None,
+        watched: scenario.programs.iter().map(|_| None).collect(),
+        group: None,
+        trace: Trace::default(),
+    };
+    let start = Instant::now();
+    while start.elapsed().as_secs_f64() < scenario.seconds {
+        if !matches!(child.try_wait(), Ok(None)) {
+            break;
+        }
+        following.sample(start.elapsed().as_secs_f64());
+        std::thread::sleep(PACE);
+    }
+    end(&mut child, Duration::from_secs(15));
+    following.finish()
+}
+
+struct Following<'a> {
+    socket: Socket,
+    folder: PathBuf,
+    scenario: &'a Scenario,
+    connection: Option<Connection>,
+    watched: Vec<Option<Watched>>,
+    group: Option<Group>,
+    trace: Trace,
+}
+
+impl Following<'_> {
+    fn sample(&mut self, at: f64) {
+        let listing = self.listing();
+        let mut programs: Vec<Seen> = Vec::with_capacity(self.watched.len());
+        for (index, program) in self.scenario.programs.iter().enumerate() {
+            let pid = find(&listing, &program.name).and_then(|p| p.pid);
+            if let (None, Some(pid)) = (&self.watched[index], pid) {
+                self.watched[index] = Watched::new(pid, false).ok();
+                self.enter_group(pid);
+            }
+            let mut seen = self.watched[index]
+                .as_mut()
+                .map(Watched::look)
+                .unwrap_or_default();
+            seen.work = work::latest(&self.output(&program.name));
+            programs.push(seen);
+        }
+        let group = self.group.as_ref().map(Group::look).unwrap_or_default();
+        let known: u64 = programs.iter().map(|p| p.uses).sum();
+        for (seen, _) in programs
+            .iter_mut()
+            .zip(&self.scenario.programs)
+            .filter(|(_, p)| p.outsider)
+        {
+            seen.uses = group.used.saturating_sub(known);
+        }
+        let limit = |name: &str| find(&listing, name).map_or(0, |p| p.limit);
+        self.trace.samples.push(Sample {
+            at,
+            programs,
+            used: group.used,
+            swapped: group.swapped,
+            swap_traffic: group.swap_traffic,
+            limit_hits: group.limit_hits,
+            budget: listing.principals.iter().map(|p| p.limit).sum(),
+            limits: self
+                .scenario
+                .programs
+                .iter()
+                .map(|p| limit(&p.name))
+                .collect(),
+        });
+    }
+
+    /// The broker is started by the command that is followed, so it may not be there yet.
+    fn listing(&mut self) -> Listing {
+        if self.connection.is_none() {
+            self.connection = Connection::open(&self.socket, Duration::from_secs(1)).ok();
+        }
+        let listing = self
+            .connection
+            .as_mut()
+            .and_then(|connection| connection.list().ok());
+        if listing.is_none() {
+            self.connection = None;
+        }
+        listing.unwrap_or_default()
+    }
+
+    /// Finds the cgroup that was made for the budget, above the one of `pid`.
+    fn enter_group(&mut self, pid: u32) {
+        if self.group.is_some() {
+            return;
+        }
+        let mut next = Cgroup::of(pid as i32).ok().flatten();
+        while let Some(cgroup) = next {
+            if cgroup
+                .limit()
+                .ok()
+                .flatten()
+                .is_some_and(|limit| limit.abs_diff(self.scenario.budget) < 1 << 20)
+            {
+                self.group = Some(Group::new(cgroup));
+                return;
+            }
+            next = cgroup.parent().ok().flatten();
+        }
+    }
+
+    fn output(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.out"))
+    }
+
+    fn finish(mut self) -> Trace {
+        for program in &self.scenario.programs {
+            let output = std::fs::read_to_string(self.output(&program.name)).unwrap_or_default();
+            let output = output.lines().rev().take(200).map(str::to_owned).collect();
+            self.trace.endings.push(Ending {
+                output,
+                ..Ending::default()
+            });
+        }
+        self.trace
+    }
+}

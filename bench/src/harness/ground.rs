@@ -1,0 +1,98 @@
+//! What a measurement stands on: a cgroup with a limit, a swap file, a folder. All gone at its end.
+
+use crate::report::results::root;
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use std::path::{Path, PathBuf};
+
+/// Swap file of a measurement, bytes.
+const SWAP: u64 = 4 << 30;
+
+/// A cgroup to run in, with swap behind it.
+#[derive(Debug)]
+pub struct Ground {
+    cgroup: TestCgroup,
+    folder: PathBuf,
+    _swap: SwapFile,
+    _accounting: DelayAccounting,
+}
+
+impl Ground {
+    /// Makes the cgroup (without a limit yet), the swap file and a folder for `name`.
+    ///
+    /// # Errors
+    /// A sentence on which right is missing.
+    pub fn new(name: &str) -> Result<Self, String> {
+        let cgroup = TestCgroup::new(&format!("bench-{name}"), None).map_err(|e| {
+            format!("no memory cgroup to run in: {e} (run the measurements as root)")
+        })?;
+        let cache = root().join(".cache");
+        std::fs::create_dir_all(&cache)
+            .map_err(|e| format!("cannot make {}: {e}", cache.display()))?;
+        let swap = SwapFile::new(&cache, SWAP)
+            .map_err(|e| format!("no swap file: {e} (run the measurements as root)"))?;
+        let folder =
+            std::env::temp_dir().join(format!("plimsoll-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        Ok(Ground {
+            cgroup,
+            folder,
+            _swap: swap,
+            _accounting: DelayAccounting::on(),
+        })
+    }
+
+    /// The cgroup.
+    pub fn cgroup(&self) -> &Cgroup {
+        self.cgroup.cgroup()
+    }
+
+    /// A folder for files of the measurement.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Sets the limit of the cgroup, bytes.
+    ///
+    /// # Errors
+    /// A sentence on why not.
+    pub fn limit(&self, bytes: u64) -> Result<(), String> {
+        self.cgroup()
+            .set_limit(Some(bytes))
+            .map(drop)
+            .map_err(|e| format!("cannot limit the cgroup: {e}"))
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Without it the kernel counts no stalls; only of processes that start later.
+const DELAY_ACCOUNTING: &str = "/proc/sys/kernel/task_delayacct";
+
+/// Delay accounting, switched on for the time of a measurement.
+#[derive(Debug)]
+struct DelayAccounting {
+    before: Option<String>,
+}
+
+impl DelayAccounting {
+    fn on() -> Self {
+        let before = std::fs::read_to_string(DELAY_ACCOUNTING).ok();
+        // Where it cannot be switched on, stalls stay 0 in the tables, which say so.
+        let _ = std::fs::write(DELAY_ACCOUNTING, "1");
+        DelayAccounting { before }
+    }
+}
+
+impl Drop for DelayAccounting {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = std::fs::write(DELAY_ACCOUNTING, before.trim());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! An availability page, mapped as any program may map it.
+
+use plimsoll_wire::page::{PAGE_SIZE, PageView};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::path::Path;
+use std::ptr::NonNull;
+
+/// A read-only mapping of a page file.
+#[derive(Debug)]
+pub struct Mapped {
+    start: NonNull<u8>,
+}
+
+impl Mapped {
+    /// Maps the page at `path`.
+    ///
+    /// # Errors
+    /// A sentence when there is no page, or it has another layout.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let file = std::fs::File::open(path)
+            .map_err(|e| format!("cannot open {}: {e}", path.display()))?;
+        let size = file
+            .metadata()
+            .map_err(|e| format!("cannot look at {}: {e}", path.display()))?
+            .len();
+        if size < PAGE_SIZE as u64 {
+            return Err(format!(
+                "{} has {size} bytes: it is no availability page",
+                path.display()
+            ));
+        }
+        // SAFETY: a fresh mapping of a whole page of a file; nothing else is at the address that the kernel chooses.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                PAGE_SIZE,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
+        }
+        .map_err(|e| format!("cannot map {}: {e}", path.display()))?;
+        let start = NonNull::new(start.cast()).ok_or("a mapping at address 0")?;
+        let mapped = Mapped { start };
+        mapped
+            .view()
+            .check()
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(mapped)
+    }
+
+    /// Its fields.
+    pub fn view(&self) -> PageView<'_> {
+        // SAFETY: the mapping is page-aligned, a whole page long, and lives as long as `self`. The broker
+        // writes through the file; nobody truncates the page of a measurement.
+        unsafe { PageView::new(self.start) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, of which no view is left: views borrow `self`.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), PAGE_SIZE) };
+    }
+}

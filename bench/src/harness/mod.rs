@@ -1,0 +1,20 @@
+//! Runs programs under one budget, with or without the broker, and watches them from outside.
+//!
+//! # Glossary
+//! - *ground*: a memory cgroup with a limit, a swap file, a folder; gone when the measurement ends.
+//! - *scenario*: which programs start and stop when, what happens in between; data, not code.
+//! - *variant*: the same scenario under other conditions (with the broker, with fixed sizes, …).
+//! - *trace*: what was seen, some times a second.
+//! - *work*: what a program says it has done, as a number on its output.
+
+pub mod broker;
+pub mod follow;
+pub mod ground;
+pub mod interrupt;
+pub mod mapped;
+pub mod programs;
+pub mod runner;
+pub mod scenario;
+pub mod trace;
+pub mod watch;
+pub mod work;

@@ -1,0 +1,157 @@
+//! The programs that scenarios are made of, and where they are.
+
+use super::scenario::Program;
+use crate::report::results::root;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Which Java virtual machine and collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jvm {
+    /// 17 or 25.
+    pub version: u32,
+    /// As in `-XX:+UseNAMEGC`: `Serial`, `Parallel`, `G1`, `Z`, `Shenandoah`.
+    pub collector: &'static str,
+}
+
+impl Jvm {
+    /// `.cache/javaNN`, where `tools/setup.sh` leaves it.
+    pub fn java(self) -> String {
+        cache(&format!("java{}", self.version))
+    }
+
+    /// For tables: `G1 17`.
+    pub fn name(self) -> String {
+        format!("{} {}", self.collector, self.version)
+    }
+
+    fn command(self, heap: Option<u64>) -> Vec<String> {
+        let mut command = vec![self.java(), format!("-XX:+Use{}GC", self.collector)];
+        if let Some(bytes) = heap {
+            command.push(format!("-Xms{}m", bytes >> 20));
+            command.push(format!("-Xmx{}m", bytes >> 20));
+        }
+        command
+    }
+}
+
+/// Lucene's benchmark on our algorithm file; `heap` fixes its size (`-Xms` and `-Xmx`, bytes).
+pub fn lucene(jvm: Jvm, heap: Option<u64>, algorithm: &str) -> Vec<String> {
+    let mut command = jvm.command(heap);
+    command.extend([
+        "-cp".to_owned(),
+        cache("lucene/*"),
+        "org.apache.lucene.benchmark.byTask.Benchmark".to_owned(),
+        source(algorithm),
+    ]);
+    command
+}
+
+/// Guile with a live set and steady garbage.
+pub fn guile(live_mib: u64) -> Vec<String> {
+    let script = source("bench/programs/churn.scm");
+    vec![
+        "guile".to_owned(),
+        "--no-auto-compile".to_owned(),
+        script,
+        live_mib.to_string(),
+        "100000".to_owned(),
+    ]
+}
+
+/// Lets libgc in a program collect only when its heap reaches `bytes`, whatever happens around it: the paper's fixed schedule.
+pub fn fixed_libgc(bytes: u64) -> BTreeMap<String, String> {
+    let adapter = libgc_adapter().display().to_string();
+    BTreeMap::from([
+        ("LD_PRELOAD".to_owned(), adapter),
+        ("PLIMSOLL_LIBGC".to_owned(), format!("fixed:{bytes}")),
+    ])
+}
+
+/// Our writing of the Ellis-Kovac-Boehm benchmark, linked with libgc (`make -C bench/programs`).
+pub fn gcbench(iterations: u32) -> Vec<String> {
+    let program = source("bench/out/programs/gcbench");
+    vec![program, "--iterations".to_owned(), iterations.to_string()]
+}
+
+/// The adapter that `plimsoll run` preloads into programs on libgc.
+pub fn libgc_adapter() -> PathBuf {
+    sibling("libplimsoll_libgc.so")
+}
+
+/// A program of ours that was built next to this one.
+pub fn sibling(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.parent()
+        .map(|folder| folder.join(name))
+        .unwrap_or_else(|| name.into())
+}
+
+/// A hog: takes `bytes` at `rate` (bytes a second) and locks them, as one whose memory is all in use; holds until it is ended.
+pub fn hog(bytes: u64, rate: u64) -> Vec<String> {
+    let program = sibling("plimsoll-misbehave").display().to_string();
+    let sizes = [
+        "hog".to_owned(),
+        "--bytes".to_owned(),
+        bytes.to_string(),
+        "--rate".to_owned(),
+        rate.to_string(),
+    ];
+    [program]
+        .into_iter()
+        .chain(sizes)
+        .chain(["--lock".to_owned()])
+        .collect()
+}
+
+/// The same, but it holds for `hold` seconds only and then gives back at the same rate.
+pub fn hog_that_leaves(bytes: u64, rate: u64, hold: f64) -> Vec<String> {
+    let mut command = hog(bytes, rate);
+    command.extend([
+        "--hold".to_owned(),
+        hold.to_string(),
+        "--release-rate".to_owned(),
+        rate.to_string(),
+    ]);
+    command
+}
+
+/// Bytes of a virtual machine besides its heap under these loads, measured.
+pub const NATIVE: u64 = 65 << 20;
+
+/// The three programs of the demo and the hog: Guile (weight 10), Lucene on JDK 17 with G1 (40), Lucene on JDK 25 with the
+/// Serial collector (20). With `fixed`, each has the size of its share of so many bytes, for good.
+pub fn trio(fixed: Option<u64>) -> Vec<Program> {
+    let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / 70);
+    let heap = |weight: u32| share(weight).map(|bytes| bytes.saturating_sub(NATIVE));
+    let algorithm = "bench/programs/lucene/share.alg";
+    let program = |name: &str, weight, command| Program {
+        name: name.to_owned(),
+        weight,
+        command,
+        ..Program::default()
+    };
+    let mut guile = program("guile", 10, guile(20));
+    guile.env = share(10).map(fixed_libgc).unwrap_or_default();
+    let g1 = Jvm {
+        version: 17,
+        collector: "G1",
+    };
+    let serial = Jvm {
+        version: 25,
+        collector: "Serial",
+    };
+    vec![
+        guile,
+        program("lucene-17-g1", 40, lucene(g1, heap(40), algorithm)),
+        program("lucene-25-serial", 20, lucene(serial, heap(20), algorithm)),
+    ]
+}
+
+fn cache(name: &str) -> String {
+    root().join(".cache").join(name).display().to_string()
+}
+
+fn source(name: &str) -> String {
+    root().join(name).display().to_string()
+}

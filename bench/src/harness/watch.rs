@@ -1,0 +1,135 @@
+//! Looks at the programs and their cgroup from outside, without touching their memory.
+
+use super::trace::Seen;
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::Walk;
+use plimsoll_kernel::stalls::Taskstats;
+
+/// Most descendants that are followed.
+const MOST: usize = 64;
+
+/// One program and what descends from it.
+#[derive(Debug)]
+pub struct Watched {
+    walk: Walk,
+    /// The process that we started is `plimsoll run`: it is not part of the program.
+    launcher: bool,
+    stalls: Option<Taskstats>,
+    rescans: u32,
+    last: Seen,
+}
+
+impl Watched {
+    /// Follows the process that was just started.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn new(pid: u32, launcher: bool) -> plimsoll_kernel::Result<Self> {
+        let walk = Walk::new(Process::open(pid as i32)?, MOST);
+        Ok(Watched {
+            walk,
+            launcher,
+            stalls: Taskstats::open().ok(),
+            rescans: 0,
+            last: Seen::default(),
+        })
+    }
+
+    /// What it holds now; the last known counts once it is gone.
+    pub fn look(&mut self) -> Seen {
+        // New descendants matter most at the start.
+        if self.rescans < 20 || self.rescans.is_multiple_of(10) {
+            let _ = self.walk.rescan();
+        }
+        self.rescans = self.rescans.wrapping_add(1);
+        let root = (!self.launcher).then(|| self.walk.root());
+        let mut seen = Seen {
+            alive: self.walk.root().alive(),
+            ..Seen::default()
+        };
+        for process in root.into_iter().chain(self.walk.members()) {
+            let Ok(memory) = process.memory() else {
+                continue;
+            };
+            seen.uses += memory.anon + memory.shmem;
+            seen.swapped += memory.swap;
+            seen.major_faults += process.faults().map_or(0, |f| f.major);
+            if let Some(stalls) = &mut self.stalls {
+                seen.stalls += stalls.process(process.pid()).map_or(0, |s| s.reclaim_count);
+            }
+        }
+        seen.major_faults = seen.major_faults.max(self.last.major_faults);
+        seen.stalls = seen.stalls.max(self.last.stalls);
+        self.last = seen;
+        seen
+    }
+
+    /// The processes of the program.
+    pub fn pids(&self) -> Vec<i32> {
+        let root = (!self.launcher).then(|| self.walk.root().pid());
+        root.into_iter()
+            .chain(self.walk.members().iter().map(Process::pid))
+            .collect()
+    }
+}
+
+/// Counters of the cgroup and of the machine's swap, relative to when the watch began.
+#[derive(Debug)]
+pub struct Group {
+    cgroup: Cgroup,
+    hits: u64,
+    traffic: u64,
+}
+
+/// What [`Group::look`] sees. Bytes, pages, counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupSeen {
+    /// Bytes that cannot be dropped for free.
+    pub used: u64,
+    /// Bytes in swap.
+    pub swapped: u64,
+    /// Times the limit was hit.
+    pub limit_hits: u64,
+    /// Pages swapped in or out on the machine.
+    pub swap_traffic: u64,
+}
+
+impl Group {
+    /// Starts counting.
+    pub fn new(cgroup: Cgroup) -> Self {
+        let mut group = Group {
+            cgroup,
+            hits: 0,
+            traffic: 0,
+        };
+        let seen = group.look();
+        (group.hits, group.traffic) = (seen.limit_hits, seen.swap_traffic);
+        group
+    }
+
+    /// What it holds now.
+    pub fn look(&self) -> GroupSeen {
+        GroupSeen {
+            used: self.cgroup.used().unwrap_or(0),
+            swapped: self.cgroup.swapped().unwrap_or(0),
+            limit_hits: self
+                .cgroup
+                .events()
+                .map_or(0, |e| e.max)
+                .saturating_sub(self.hits),
+            swap_traffic: swap_pages().saturating_sub(self.traffic),
+        }
+    }
+}
+
+/// Pages swapped in and out since boot.
+fn swap_pages() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let of = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|value| value.trim().parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    of("pswpin ") + of("pswpout ")
+}

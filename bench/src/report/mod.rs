@@ -1,0 +1,7 @@
+//! What a measurement leaves behind: values with units, a table, a plot, a page.
+
+pub mod figures;
+pub mod page;
+pub mod plot;
+pub mod results;
+pub mod statistics;

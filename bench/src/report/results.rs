@@ -1,0 +1,332 @@
+//! `bench/results/NAME.json` and `NAME.md`: every figure of the docs comes from these files.
+
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Where and on what something was measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Logical processors.
+    pub processors: usize,
+    /// Model name of the first.
+    pub model: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// `v1`, `v2` or `none`: which memory controller the limits were set with.
+    pub cgroup: String,
+}
+
+/// One column of a table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// Unit, empty for text and counts.
+    pub unit: String,
+}
+
+/// A cell: text or a number (printed with as many digits as it deserves).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// A measured value.
+    Number(f64),
+    /// A label.
+    Text(String),
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Cell::Number(value)
+    }
+}
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Cell::Number(value as f64)
+    }
+}
+impl From<&str> for Cell {
+    fn from(value: &str) -> Self {
+        Cell::Text(value.to_owned())
+    }
+}
+impl From<String> for Cell {
+    fn from(value: String) -> Self {
+        Cell::Text(value)
+    }
+}
+
+/// What one measurement found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// Its name, as in `make bench-NAME`.
+    pub name: String,
+    /// A sentence on what the table shows.
+    pub title: String,
+    /// How it was measured, in a few sentences.
+    pub method: String,
+    /// Repetitions of each variant.
+    pub repetitions: usize,
+    /// Where.
+    pub machine: Machine,
+    /// Abbreviated commit, with `+` where the tree had changes.
+    pub commit: String,
+    /// Columns of the table.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Targets: what was asked for, what was found, whether it was met.
+    pub targets: Vec<Target>,
+}
+
+/// One claim and what became of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// What was asked for.
+    pub claim: String,
+    /// What was measured.
+    pub measured: String,
+    /// Whether that is enough.
+    pub met: bool,
+}
+
+impl Results {
+    /// An empty table for `name`, measured here and now.
+    pub fn new(name: &str, title: &str, method: &str, repetitions: usize) -> Self {
+        Results {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            method: method.to_owned(),
+            repetitions,
+            machine: Machine::this(),
+            commit: commit(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
+
+    /// Sets the columns, as `(name, unit)`.
+    pub fn columns(mut self, columns: &[(&str, &str)]) -> Self {
+        self.columns = columns
+            .iter()
+            .map(|(name, unit)| Column {
+                name: (*name).to_owned(),
+                unit: (*unit).to_owned(),
+            })
+            .collect();
+        self
+    }
+
+    /// Adds a row, one cell a column.
+    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        debug_assert_eq!(N, self.columns.len(), "a cell for each column");
+        self.rows.push(cells.into());
+    }
+
+    /// Notes what became of a target.
+    pub fn target(&mut self, claim: &str, measured: String, met: bool) {
+        self.targets.push(Target {
+            claim: claim.to_owned(),
+            measured,
+            met,
+        });
+    }
+
+    /// The table as Markdown, its origin below it.
+    pub fn markdown(&self) -> String {
+        let mut out = format!("{}\n\n", self.title);
+        let heads: Vec<String> = self
+            .columns
+            .iter()
+            .map(|c| {
+                if c.unit.is_empty() {
+                    c.name.clone()
+                } else {
+                    format!("{}, {}", c.name, c.unit)
+                }
+            })
+            .collect();
+        let _ = writeln!(out, "| {} |", heads.join(" | "));
+        let _ = writeln!(out, "|{}", "---|".repeat(heads.len()));
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(show).collect();
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+        if !self.targets.is_empty() {
+            out.push_str("\n| asked for | measured | met |\n|---|---|---|\n");
+            for target in &self.targets {
+                let met = if target.met { "yes" } else { "**no**" };
+                let _ = writeln!(out, "| {} | {} | {met} |", target.claim, target.measured);
+            }
+        }
+        let m = &self.machine;
+        let _ = writeln!(
+            out,
+            "\n{} Medians of {} repetitions. `make bench-{}` at {}, Linux {}, {} x {}, {:.0} GiB, cgroup {}.",
+            self.method,
+            self.repetitions,
+            self.name,
+            self.commit,
+            m.kernel,
+            m.processors,
+            m.model,
+            m.memory as f64 / (1u64 << 30) as f64,
+            m.cgroup
+        );
+        out
+    }
+
+    /// Writes `NAME.json` and `NAME.md` under `bench/results` and prints the table.
+    ///
+    /// # Errors
+    /// When the folder or a file cannot be written.
+    pub fn save(&self) -> std::io::Result<()> {
+        let folder = folder();
+        std::fs::create_dir_all(&folder)?;
+        let json = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
+        std::fs::write(folder.join(format!("{}.json", self.name)), json + "\n")?;
+        let table = self.markdown();
+        std::fs::write(folder.join(format!("{}.md", self.name)), &table)?;
+        println!("\n{table}");
+        Ok(())
+    }
+}
+
+/// `bench/results` of this checkout.
+pub fn folder() -> PathBuf {
+    root().join("bench/results")
+}
+
+/// The checkout that this program was built from, or the current folder once it has moved.
+pub fn root() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR"));
+    match built.parent() {
+        Some(root) if root.join("Cargo.toml").exists() => root.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn show(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.replace('|', "\\|"),
+        Cell::Number(value) => number(*value),
+    }
+}
+
+/// A number with about three significant digits, integers in full.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    if value.fract() == 0.0 || size >= 1000.0 {
+        format!("{value:.0}")
+    } else if size >= 100.0 {
+        format!("{value:.1}")
+    } else if size >= 1.0 {
+        format!("{value:.2}")
+    } else if size >= 0.001 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+impl Machine {
+    /// The machine that this runs on.
+    pub fn this() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let field = |text: &str, key: &str| {
+            text.lines()
+                .find(|line| line.starts_with(key))
+                .and_then(|line| line.split(':').nth(1))
+                .map(|value| value.trim().to_owned())
+                .unwrap_or_default()
+        };
+        let kib = field(&read("/proc/meminfo"), "MemTotal");
+        let kib: u64 = kib
+            .split_whitespace()
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0);
+        Machine {
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            model: field(&read("/proc/cpuinfo"), "model name"),
+            memory: kib * 1024,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            cgroup: controller(),
+        }
+    }
+}
+
+fn controller() -> String {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let v1 = mounts.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(2);
+        words.next() == Some("cgroup")
+            && words
+                .next()
+                .is_some_and(|o| o.split(',').any(|o| o == "memory"))
+    });
+    let controllers =
+        std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    match (v1, controllers.split_whitespace().any(|c| c == "memory")) {
+        (true, _) => "v1".to_owned(),
+        (_, true) => "v2".to_owned(),
+        _ => "none".to_owned(),
+    }
+}
+
+/// The abbreviated commit of the tree, with `+` where it has changes.
+pub fn commit() -> String {
+    let git = |args: &[&str]| {
+        std::process::Command::new("git")
+            .arg("-C")
+            .arg(root())
+            .args(args)
+            .output()
+            .ok()
+            .filter(|out| out.status.success())
+            .map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
+        return "unknown".to_owned();
+    };
+    let changes = git(&[
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":!bench/results",
+    ]);
+    if changes.is_some_and(|changes| !changes.is_empty()) {
+        commit + "+"
+    } else {
+        commit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_markdown() {
+        let mut results =
+            Results::new("x", "Title.", "How.", 5).columns(&[("who", ""), ("time", "s")]);
+        results.row(["a|b".into(), 1.5.into()]);
+        results.target("at most 2 s", "1.5 s".into(), true);
+        let table = results.markdown();
+        assert!(table.contains("| who | time, s |"), "{table}");
+        assert!(table.contains("| a\\|b | 1.50 |"), "{table}");
+        assert!(table.contains("| at most 2 s | 1.5 s | yes |"), "{table}");
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        assert_eq!(number(12345.6), "12346");
+        assert_eq!(number(0.02345), "0.0234");
+        assert_eq!(number(7.0), "7");
+    }
+}

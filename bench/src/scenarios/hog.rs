@@ -1,0 +1,173 @@
+//! An unrelated program takes half of the memory at 100 MB/s. Who pays?
+//!
+//! Paper 5.1: a hog beside programs that adapt, beside programs of a fixed size, and the same with its memory simply absent.
+
+use super::Options;
+use crate::harness::ground::Ground;
+use crate::harness::programs::{hog, trio};
+use crate::harness::runner::run;
+use crate::harness::scenario::{Conditions, Program, Scenario};
+use crate::harness::trace::Trace;
+use crate::report::results::{Results, folder};
+use crate::report::statistics::spread;
+
+const BUDGET: u64 = 1500 << 20;
+const HALF: u64 = BUDGET / 2;
+const RATE: u64 = 100_000_000;
+const BEGIN: f64 = 15.0;
+const SECONDS: f64 = 60.0;
+
+/// What one run came to.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    /// Of the three programs, from the hog's start to the end.
+    work: [f64; 3],
+    major_faults: u64,
+    swap_traffic: u64,
+    limit_hits: u64,
+    killed: usize,
+    /// Seconds that the hog took to get its memory.
+    hog: f64,
+}
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
+    let ground = Ground::new("hog")?;
+    let variants = [
+        (
+            "broker, hog",
+            Conditions::Broker,
+            scenario(BUDGET, true, false),
+        ),
+        (
+            "fixed sizes, hog",
+            Conditions::Bare,
+            scenario(BUDGET, true, true),
+        ),
+        (
+            "broker, half the memory, hog elsewhere",
+            Conditions::Broker,
+            scenario(BUDGET - HALF, false, false),
+        ),
+    ];
+    let mut outcomes = vec![Vec::new(); variants.len()];
+    for repetition in 1..=options.repeat {
+        for (index, (name, conditions, scenario)) in variants.iter().enumerate() {
+            let label = format!("hog, {name}, {repetition} of {}", options.repeat);
+            let trace = run(&ground, scenario, *conditions, &label)?;
+            if repetition == 1 {
+                let file = folder().join(format!("hog-{index}.svg"));
+                super::plot(&format!("A hog takes half: {name}"), scenario, &trace).save(&file)?;
+            }
+            outcomes[index].push(judge(scenario, &trace));
+        }
+    }
+    let names = variants.each_ref().map(|(name, ..)| *name);
+    report(&names, &outcomes, options.repeat)
+        .save()
+        .map_err(|e| e.to_string())
+}
+
+fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Results {
+    let mut results = Results::new(
+        "hog",
+        "An unrelated program takes half of 1500 MB at 100 MB/s and keeps it.",
+        "Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the hog begins at 15 s and locks what it takes. \
+         Work is what the programs did from then to 60 s, relative to the run in which the hog's memory is absent from the start: half of the budget, and the same hog, but outside of it. Fixed sizes: no broker, \
+         each program has the size of its share of all of the memory for good (-Xms and -Xmx; libgc told to collect at that size only).",
+        repeat,
+    )
+    .columns(&[
+        ("conditions", ""),
+        ("work, Guile", ""),
+        ("work, G1 17", ""),
+        ("work, Serial 25", ""),
+        ("major faults of the three", ""),
+        ("swapped pages", ""),
+        ("limit hit", ""),
+        ("killed", ""),
+        ("hog done after", "s"),
+    ]);
+    let median = |outcomes: &[Outcome], pick: &dyn Fn(&Outcome) -> f64| {
+        spread(&outcomes.iter().map(pick).collect::<Vec<_>>()).median
+    };
+    let base: Vec<f64> = (0..3)
+        .map(|i| median(&outcomes[2], &|o| o.work[i]).max(1e-9))
+        .collect();
+    for (name, outcomes) in names.iter().zip(outcomes) {
+        let work = |i: usize| median(outcomes, &|o| o.work[i]) / base[i];
+        results.row([
+            (*name).into(),
+            work(0).into(),
+            work(1).into(),
+            work(2).into(),
+            median(outcomes, &|o| o.major_faults as f64).into(),
+            median(outcomes, &|o| o.swap_traffic as f64).into(),
+            median(outcomes, &|o| o.limit_hits as f64).into(),
+            median(outcomes, &|o| o.killed as f64).into(),
+            median(outcomes, &|o| o.hog).into(),
+        ]);
+    }
+    let killed: usize = outcomes[0].iter().map(|o| o.killed).sum();
+    results.target(
+        "no program is killed",
+        format!("{killed} killed"),
+        killed == 0,
+    );
+    let faults = [0, 1].map(|v| median(&outcomes[v], &|o| o.major_faults as f64));
+    results.target(
+        "major faults at most 1 % of those without the broker",
+        format!("{:.0} against {:.0}", faults[0], faults[1]),
+        faults[0] <= 0.01 * faults[1],
+    );
+    let works = [0, 1, 2].map(|i| median(&outcomes[0], &|o| o.work[i]) / base[i]);
+    let least = works.iter().copied().fold(f64::MAX, f64::min);
+    results.target(
+        "work at least 95 % of that with the hog's memory absent from the start",
+        format!("{:.2}, {:.2}, {:.2}", works[0], works[1], works[2]),
+        least >= 0.95,
+    );
+    results
+}
+
+fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
+    let last = trace.samples.last().cloned().unwrap_or_default();
+    let hog = scenario.programs.iter().position(|p| p.outsider);
+    let grown = |index: usize| {
+        let full = trace
+            .samples
+            .iter()
+            .find(|s| s.programs[index].uses + s.programs[index].swapped >= HALF - (8 << 20));
+        full.map_or(SECONDS - BEGIN, |s| s.at - BEGIN)
+    };
+    Outcome {
+        work: [0, 1, 2].map(|i| trace.work(i, BEGIN, SECONDS)),
+        major_faults: (0..3).map(|i| trace.count(i, |p| p.major_faults)).sum(),
+        swap_traffic: last.swap_traffic,
+        limit_hits: last.limit_hits,
+        killed: trace.endings.iter().filter(|e| e.killed).count(),
+        hog: hog.map_or(0.0, grown),
+    }
+}
+
+fn scenario(budget: u64, hog_inside: bool, fixed: bool) -> Scenario {
+    let mut programs = trio(fixed.then_some(BUDGET));
+    programs.push(Program {
+        name: "hog".to_owned(),
+        start: BEGIN,
+        command: hog(HALF, RATE),
+        outsider: true,
+        elsewhere: !hog_inside,
+        ..Program::default()
+    });
+    Scenario {
+        budget,
+        seconds: SECONDS,
+        until_done: false,
+        programs,
+        changes: Vec::new(),
+    }
+}

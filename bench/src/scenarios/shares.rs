@@ -1,0 +1,231 @@
+//! Do programs use their weighted shares, and how soon after a change?
+//!
+//! Three programs of one kind with weights 10, 40 and 20 come one after another; then one changes its weight, one leaves (paper
+//! 5.2, Figure 3). Thirty programs with three weights do the same at once.
+
+use super::{JVMS, Options};
+use crate::harness::ground::Ground;
+use crate::harness::programs::{guile, lucene};
+use crate::harness::runner::run;
+use crate::harness::scenario::{Change, Conditions, Program, Scenario};
+use crate::harness::trace::Trace;
+use crate::report::results::{Results, folder};
+use crate::report::statistics::{quantile, spread};
+
+const BUDGET: u64 = 1500 << 20;
+/// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
+const TOLERANCE: f64 = 0.03;
+/// Allowed time to get there, seconds.
+const SOON: f64 = 2.0;
+
+/// What one run came to.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Largest distance of a program from its ideal share `SOON` after each change, parts of the budget.
+    at_two_seconds: Vec<f64>,
+    /// Distances of all samples from `SOON` after a change to the next one.
+    settled: Vec<f64>,
+    /// Seconds until all programs stayed within the tolerance, for each change.
+    settle: Vec<f64>,
+    major_faults: u64,
+    used: f64,
+}
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
+    let ground = Ground::new("shares")?;
+    let mut results = Results::new(
+        "shares",
+        "How far programs are from their weighted share of 1500 MB, and how soon they are there.",
+        "Three programs of a kind (weights 10, 40, 20) start 12 s apart, then the first changes its weight to 40, then the second \
+         leaves. Distance: the largest |uses - ideal| of the programs, in percent of the budget that the broker shares out; resident \
+         memory read from outside ten times a second. Settled: all samples from 2 s after a change to the next change.",
+        options.repeat,
+    )
+    .columns(&[
+        ("programs", ""),
+        ("distance 2 s after a change, median", "%"),
+        ("worst", "%"),
+        ("settled distance, median", "%"),
+        ("p95", "%"),
+        ("time to within 3 %, median", "s"),
+        ("worst", "s"),
+        ("budget in use", "%"),
+        ("major faults", ""),
+    ]);
+    for (name, scenario) in variants().iter().filter(|(name, _)| options.wants(name)) {
+        let mut outcomes = Vec::new();
+        for repetition in 1..=options.repeat {
+            let label = format!("shares, {name}, {repetition} of {}", options.repeat);
+            let trace = run(&ground, scenario, Conditions::Broker, &label)?;
+            if repetition == 1 {
+                let file = format!("shares-{}.svg", name.to_lowercase().replace(' ', "-"));
+                super::plot(
+                    &format!("Three programs, weights 10, 40, 20: {name}"),
+                    scenario,
+                    &trace,
+                )
+                .save(&folder().join(file))?;
+            }
+            outcomes.push(judge(scenario, &trace));
+        }
+        note(&mut results, name, &outcomes);
+    }
+    results.save().map_err(|e| e.to_string())
+}
+
+fn note(results: &mut Results, name: &str, outcomes: &[Outcome]) {
+    let all = |pick: fn(&Outcome) -> &Vec<f64>| {
+        outcomes
+            .iter()
+            .flat_map(pick)
+            .copied()
+            .collect::<Vec<f64>>()
+    };
+    let (soon, settled, settle) = (
+        all(|o| &o.at_two_seconds),
+        all(|o| &o.settled),
+        all(|o| &o.settle),
+    );
+    let percent = |value: f64| value * 100.0;
+    results.row([
+        name.into(),
+        percent(spread(&soon).median).into(),
+        percent(spread(&soon).max).into(),
+        percent(spread(&settled).median).into(),
+        percent(quantile(&settled, 0.95)).into(),
+        spread(&settle).median.into(),
+        spread(&settle).max.into(),
+        percent(spread(&outcomes.iter().map(|o| o.used).collect::<Vec<_>>()).median).into(),
+        outcomes
+            .iter()
+            .map(|o| o.major_faults)
+            .max()
+            .unwrap_or(0)
+            .into(),
+    ]);
+    results.target(
+        &format!("{name}: within 3 % of the budget within 2 s of every change"),
+        format!(
+            "median {:.1} %, worst {:.1} %",
+            percent(spread(&soon).median),
+            percent(spread(&soon).max)
+        ),
+        spread(&soon).max <= TOLERANCE,
+    );
+}
+
+fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
+    let mut outcome = Outcome::default();
+    let points = scenario.turning_points();
+    let mut used = Vec::new();
+    for (index, (at, _)) in points.iter().enumerate() {
+        let next = points.get(index + 1).map_or(scenario.seconds, |p| p.0);
+        let mut settled_since = None;
+        for sample in trace.between(*at, next) {
+            let distance = distance(scenario, sample);
+            if distance > TOLERANCE {
+                settled_since = None;
+            } else if settled_since.is_none() {
+                settled_since = Some(sample.at);
+            }
+            if sample.at >= at + SOON {
+                outcome.settled.push(distance);
+                let sum: u64 = sample.programs.iter().map(|p| p.uses).sum();
+                used.push(sum as f64 / sample.budget.max(1) as f64);
+            }
+        }
+        if let Some(sample) = trace.at(at + SOON) {
+            outcome.at_two_seconds.push(distance(scenario, sample));
+        }
+        outcome
+            .settle
+            .push(settled_since.map_or(next - at, |since| since - at));
+    }
+    outcome.used = spread(&used).median;
+    outcome.major_faults = (0..scenario.programs.len())
+        .map(|i| trace.count(i, |p| p.major_faults))
+        .sum();
+    outcome
+}
+
+/// The largest distance of a running program from its ideal share, as a part of the budget.
+fn distance(scenario: &Scenario, sample: &crate::harness::trace::Sample) -> f64 {
+    let budget = sample.budget.max(1) as f64;
+    let far = |(program, seen): (&Program, &crate::harness::trace::Seen)| {
+        let ideal = scenario.ideal(&program.name, sample.at);
+        if ideal == 0.0 {
+            0.0
+        } else {
+            (seen.uses as f64 / budget - ideal).abs()
+        }
+    };
+    scenario
+        .programs
+        .iter()
+        .zip(&sample.programs)
+        .map(far)
+        .fold(0.0, f64::max)
+}
+
+fn variants() -> Vec<(String, Scenario)> {
+    let mut variants: Vec<(String, Scenario)> = JVMS
+        .iter()
+        .map(|jvm| {
+            (
+                jvm.name(),
+                three(|| lucene(*jvm, None, "bench/programs/lucene/share.alg")),
+            )
+        })
+        .collect();
+    variants.push(("libgc".to_owned(), three(|| guile(40))));
+    variants.push(("thirty libgc".to_owned(), thirty(|| guile(4))));
+    variants
+}
+
+fn three(command: impl Fn() -> Vec<String>) -> Scenario {
+    let program = |name: &str, weight, start, stop| Program {
+        name: name.to_owned(),
+        weight,
+        start,
+        stop,
+        command: command(),
+        ..Program::default()
+    };
+    Scenario {
+        budget: BUDGET,
+        seconds: 60.0,
+        until_done: false,
+        programs: vec![
+            program("ten", 10, 0.0, None),
+            program("forty", 40, 12.0, Some(48.0)),
+            program("twenty", 20, 24.0, None),
+        ],
+        changes: vec![Change {
+            at: 36.0,
+            name: "ten".to_owned(),
+            weight: 40,
+        }],
+    }
+}
+
+fn thirty(command: impl Fn() -> Vec<String>) -> Scenario {
+    let program = |index: usize| Program {
+        name: format!("p{index:02}"),
+        weight: [10, 40, 20][index % 3],
+        start: if index < 20 { 0.0 } else { 20.0 },
+        stop: (index % 10 == 9).then_some(40.0),
+        command: command(),
+        ..Program::default()
+    };
+    Scenario {
+        budget: BUDGET,
+        seconds: 60.0,
+        until_done: false,
+        programs: (0..30).map(program).collect(),
+        changes: Vec::new(),
+    }
+}

@@ -1,0 +1,251 @@
+//! Memory that several principals map: is it charged by use, what does it cost, can one ride free?
+//!
+//! Paper 3.3 and 5.4: three programs touch the pages of one block at different rates.
+
+use super::Options;
+use crate::harness::broker::Broker;
+use crate::harness::programs::sibling;
+use crate::harness::runner::{end, end_with_us, find};
+use crate::report::results::Results;
+use crate::report::statistics::spread;
+use plimsoll_kernel::process::Process;
+use plimsoll_wire::messages::Register;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const BLOCK: u64 = 32 << 20;
+/// The accounting averages over this long before it is read.
+const SETTLE: Duration = Duration::from_secs(60);
+const LOOKS: u32 = 100;
+/// Touches per page and second, in steady use.
+const MIXES: [(&str, [f64; 3]); 2] = [
+    ("rates 1 : 2 : 4", [1.0, 2.0, 4.0]),
+    ("rates 0.5 : 1 : 5", [0.5, 1.0, 5.0]),
+];
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
+    let folder =
+        std::env::temp_dir().join(format!("plimsoll-bench-sharing-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    let measured = all(&folder, options);
+    let _ = std::fs::remove_dir_all(&folder);
+    measured?.save().map_err(|e| e.to_string())
+}
+
+fn all(folder: &Path, options: &Options) -> Result<Results, String> {
+    let mut results = Results::new(
+        "sharing",
+        "A block of 32 MiB that three principals map, charged by how often each touches it.",
+        "Poisson touches of random pages at the given rates per page and second; the part that each is charged is averaged over 100 looks after \
+         60 s. The rider touches in bursts, half a second in every two, as often as its neighbours on average. Cost: touches done per processor second \
+         with the sampling against without, interleaved pairs.",
+        options.repeat,
+    )
+    .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged part", ""), ("distance", "")]);
+    let mut worst: f64 = 0.0;
+    for (name, rates) in MIXES.iter().filter(|(name, _)| options.wants(name)) {
+        let parts = parts(folder, &rates.map(|rate| (rate, None)))?;
+        let total: f64 = rates.iter().sum();
+        for (index, (rate, part)) in rates.iter().zip(parts).enumerate() {
+            let truth = rate / total;
+            worst = worst.max((part - truth).abs());
+            results.row([
+                (*name).into(),
+                format!("{}", index + 1).into(),
+                truth.into(),
+                part.into(),
+                (part - truth).abs().into(),
+            ]);
+        }
+    }
+    results.target(
+        "estimated shares within 0.02 of the true ones",
+        format!("{worst:.3}"),
+        worst <= 0.02,
+    );
+    if options.wants("rider") {
+        let parts = parts(
+            folder,
+            &[(1.0, None), (1.0, None), (4.0, Some((500, 1500)))],
+        )?;
+        for (index, part) in parts.iter().enumerate() {
+            let who = if index == 2 { "the rider" } else { "steady" };
+            results.row([
+                "a rider, on average as often".into(),
+                who.into(),
+                (1.0 / 3.0).into(),
+                (*part).into(),
+                (part - 1.0 / 3.0).abs().into(),
+            ]);
+        }
+        results.target(
+            "nobody rides free by timing its accesses: the rider pays at least half of its part",
+            format!("{:.3} of 0.333", parts[2]),
+            parts[2] >= 1.0 / 6.0,
+        );
+    }
+    if options.wants("cost") {
+        let costs = cost(folder, options.repeat)?;
+        let s = spread(&costs);
+        results.row([
+            "cost".into(),
+            "percent of the programs' work".into(),
+            0.0.into(),
+            s.median.into(),
+            s.max.into(),
+        ]);
+        results.target(
+            "cost to the programs at most 0.23 %",
+            format!("median {:.2} %, {:.2} to {:.2} %", s.median, s.min, s.max),
+            s.median <= 0.23,
+        );
+    }
+    Ok(results)
+}
+
+struct Sharers {
+    children: Vec<Child>,
+}
+
+impl Drop for Sharers {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            end(child, Duration::from_secs(1));
+        }
+    }
+}
+
+impl Sharers {
+    fn start(folder: &Path, programs: &[(f64, Option<(u32, u32)>)]) -> Result<Self, String> {
+        let block = Path::new("/dev/shm").join(folder.file_name().unwrap_or_default());
+        let mut sharers = Sharers {
+            children: Vec::new(),
+        };
+        for (rate, burst) in programs {
+            let mut command = Command::new(sibling("plimsoll-misbehave"));
+            command.arg("share").arg("--path").arg(&block).args([
+                "--bytes",
+                &BLOCK.to_string(),
+                "--rate",
+                &rate.to_string(),
+            ]);
+            if let Some((on, off)) = burst {
+                command.args(["--on", &on.to_string(), "--off", &off.to_string()]);
+            }
+            command
+                .args(["--report", "60000"])
+                .stdout(Stdio::piped())
+                .stdin(Stdio::null());
+            end_with_us(&mut command);
+            sharers.children.push(
+                command
+                    .spawn()
+                    .map_err(|e| format!("cannot start {command:?}: {e}"))?,
+            );
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        // The mappings keep it; nothing is left behind when we are killed.
+        let _ = std::fs::remove_file(&block);
+        Ok(sharers)
+    }
+}
+
+/// What part of the block each is charged, over time.
+fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f64; 3], String> {
+    let broker = Broker::start(folder, None)?;
+    let sharers = Sharers::start(folder, programs)?;
+    let mut owners = Vec::new();
+    for (index, child) in sharers.children.iter().enumerate() {
+        let mut connection = broker.connect()?;
+        let register = Register {
+            name: format!("sharer-{index}"),
+            pid: Some(child.id()),
+            ..Register::default()
+        };
+        connection.register(&register).map_err(|e| e.to_string())?;
+        owners.push(connection);
+    }
+    let mut control = broker.connect()?;
+    let start = Instant::now();
+    while start.elapsed() < SETTLE {
+        eprint!(
+            "\rsharing: {} of {} s   ",
+            start.elapsed().as_secs(),
+            SETTLE.as_secs()
+        );
+        std::thread::sleep(Duration::from_secs(1));
+        crate::harness::interrupt::check()?;
+    }
+    let mut sums = [0.0; 3];
+    for _ in 0..LOOKS {
+        let listing = control.list().map_err(|e| e.to_string())?;
+        for (index, (sum, child)) in sums.iter_mut().zip(&sharers.children).enumerate() {
+            let own = Process::open(child.id() as i32)
+                .and_then(|p| p.memory())
+                .map_or(0, |m| m.anon);
+            let uses = find(&listing, &format!("sharer-{index}")).map_or(0, |p| p.uses);
+            *sum += uses.saturating_sub(own) as f64;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    eprint!("\r{:60}\r", "");
+    let total: f64 = sums.iter().sum();
+    Ok(sums.map(|sum| sum / total.max(1.0)))
+}
+
+/// Percent of work lost to the sampling, one value a pair of runs.
+fn cost(folder: &Path, repeat: usize) -> Result<Vec<f64>, String> {
+    let mut losses = Vec::new();
+    for repetition in 1..=repeat {
+        eprint!("\rsharing, cost: {repetition} of {repeat}   ");
+        let with = processor_per_touch(folder, true)?;
+        let without = processor_per_touch(folder, false)?;
+        losses.push((with / without - 1.0) * 100.0);
+    }
+    eprint!("\r{:60}\r", "");
+    Ok(losses)
+}
+
+/// Processor time of the three programs for the touches of 20 s, relative units.
+fn processor_per_touch(folder: &Path, sampled: bool) -> Result<f64, String> {
+    const TIME: Duration = Duration::from_secs(20);
+    let sharers = Sharers::start(folder, &[(40.0, None), (40.0, None), (40.0, None)])?;
+    let broker = if sampled {
+        Some(Broker::start(folder, None)?)
+    } else {
+        None
+    };
+    let mut owners = Vec::new();
+    if let Some(broker) = &broker {
+        for (index, child) in sharers.children.iter().enumerate() {
+            let mut connection = broker.connect()?;
+            let register = Register {
+                name: format!("sharer-{index}"),
+                pid: Some(child.id()),
+                ..Register::default()
+            };
+            connection.register(&register).map_err(|e| e.to_string())?;
+            owners.push(connection);
+        }
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let time = || -> u64 { sharers.children.iter().map(|c| processor_ns(c.id())).sum() };
+    let before = time();
+    std::thread::sleep(TIME);
+    // The touches are paced by the clock, so the same number falls due in the same time.
+    Ok((time() - before) as f64)
+}
+
+fn processor_ns(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    text.split_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,199 @@
+//! Holds the project to its own rules: floors, file sizes, paths, links, unfinished work.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which floor a room is on; it imports only from floors below (docs/src/design.md).
+const FLOORS: [(&str, u32); 9] = [
+    ("plimsoll-policy", 0),
+    ("plimsoll-kernel", 0),
+    ("plimsoll-wire", 0),
+    ("plimsoll-client", 1),
+    ("plimsoll-c", 2),
+    ("plimsoll-broker", 2),
+    ("plimsoll-runtimes", 2),
+    ("plimsoll-agent-libgc", 2),
+    ("plimsoll-cli", 3),
+];
+/// A longer source file has a second room inside.
+const LONGEST: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate is inside the checkout")
+        .to_owned()
+}
+
+/// The files that git tracks, with their text; binary ones are left out.
+fn tracked() -> Vec<(String, String)> {
+    let out = Command::new("git")
+        .arg("-C")
+        .arg(root())
+        .args(["ls-files", "-z"])
+        .output()
+        .expect("git lists files");
+    let names = String::from_utf8_lossy(&out.stdout).into_owned();
+    let read = |name: &str| {
+        Some((
+            name.to_owned(),
+            std::fs::read_to_string(root().join(name)).ok()?,
+        ))
+    };
+    let files: Vec<_> = names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .filter_map(read)
+        .collect();
+    assert!(files.len() > 20, "git lists the files of this checkout");
+    files
+}
+
+fn report(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn rooms_import_only_from_floors_below() {
+    let floors: BTreeMap<&str, u32> = FLOORS.into();
+    let mut faults = Vec::new();
+    for (name, text) in tracked()
+        .iter()
+        .filter(|(name, _)| name.ends_with("Cargo.toml"))
+    {
+        let manifest: toml::Table = text.parse().unwrap_or_else(|e| panic!("{name}: {e}"));
+        let Some(room) = manifest.get("package").and_then(|p| p["name"].as_str()) else {
+            continue;
+        };
+        let Some(floor) = floors.get(room) else {
+            continue;
+        };
+        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table)
+        else {
+            continue;
+        };
+        for dependency in dependencies.keys().filter(|d| d.starts_with("plimsoll-")) {
+            match floors.get(dependency.as_str()) {
+                Some(below) if below < floor => {}
+                _ => faults.push(format!(
+                    "{name}: {room} (floor {floor}) imports {dependency}, which is not below it"
+                )),
+            }
+        }
+    }
+    report(&faults);
+}
+
+#[test]
+fn files_fit_in_the_head() {
+    let long = |(name, text): &(String, String)| {
+        let lines = text.lines().count();
+        let source = [".rs", ".c", ".h", ".java", ".scm", ".sh"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        (source && lines > LONGEST).then(|| {
+            format!("{name} has {lines} lines, more than {LONGEST}: is there a second room inside?")
+        })
+    };
+    report(&tracked().iter().filter_map(long).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_unfinished_and_no_path_of_one_machine() {
+    let marks: Vec<String> = [
+        ["to", "do!("],
+        ["unimple", "mented!("],
+        ["TO", "DO"],
+        ["FIX", "ME"],
+        ["#[ig", "nore"],
+    ]
+    .map(|halves| halves.concat())
+    .into();
+    let paths = ["/root/", "/home/"].map(str::to_owned);
+    let here = format!("{}/", root().display());
+    let mut faults = Vec::new();
+    for (name, text) in tracked() {
+        if name.ends_with(".lock") || name.ends_with("tidy.rs") || name.starts_with("LICENSE") {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            if let Some(mark) = marks.iter().find(|mark| line.contains(mark.as_str())) {
+                faults.push(format!("{name}:{}: `{mark}`: finish it", index + 1));
+            }
+            if paths.iter().any(|path| line.contains(path.as_str())) || line.contains(&here) {
+                faults.push(format!("{name}:{}: a path of one machine", index + 1));
+            }
+        }
+    }
+    report(&faults);
+}
+
+#[test]
+fn links_in_the_docs_resolve() {
+    let mut faults = Vec::new();
+    for (name, text) in tracked().iter().filter(|(name, _)| name.ends_with(".md")) {
+        let folder = root()
+            .join(name)
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default();
+        for target in links(text) {
+            let file = target.split('#').next().unwrap_or_default();
+            if file.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            if !folder.join(file).exists() {
+                faults.push(format!("{name}: link to {target}, which is not there"));
+            }
+        }
+    }
+    report(&faults);
+}
+
+/// The targets of `[text](target)`, `![text](target)` and mdBook's `{{#include target}}`.
+fn links(text: &str) -> Vec<String> {
+    let mut targets = Vec::new();
+    for (open, close) in [("](", ')'), ("{{#include ", '}')] {
+        for piece in text.split(open).skip(1) {
+            if let Some((target, _)) = piece.split_once(close) {
+                targets.push(target.trim().to_owned());
+            }
+        }
+    }
+    targets.retain(|target| !target.contains(' ') && !target.contains('`'));
+    targets
+}
+
+#[test]
+fn every_flag_is_in_the_reference() {
+    let commands = root().join("docs/src/commands.md");
+    let reference = std::fs::read_to_string(&commands).expect("docs/src/commands.md is there");
+    let definitions = tracked()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("crates/cli/src/args"));
+    let mut faults = Vec::new();
+    for (name, text) in definitions {
+        for flag in flags(&text) {
+            if !reference.contains(&format!("--{flag}")) {
+                faults.push(format!("{name}: --{flag} is not in docs/src/commands.md"));
+            }
+        }
+    }
+    report(&faults);
+}
+
+/// The long flags that clap's attributes declare: `#[arg(… long …)] pub name:`.
+fn flags(text: &str) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut long = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[arg(") {
+            long = line.contains("long") && !line.contains("hide = true");
+        } else if let Some(field) = line.strip_prefix("pub ").filter(|_| long) {
+            flags.extend(field.split(':').next().map(|name| name.replace('_', "-")));
+            long = false;
+        }
+    }
+    flags
+}

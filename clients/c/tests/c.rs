@@ -1,0 +1,248 @@
+//! The C library as C programs see it: compiled with the system's compiler, linked both ways, run
+//! against a broker that writes real pages, and against the real broker.
+
+#[path = "../../../crates/client/tests/fake/mod.rs"]
+mod fake;
+
+use fake::{Fake, Script, numbers};
+use plimsoll_wire::page::Numbers;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+
+/// Where cargo put this test's profile (`target/debug`, `target/release`).
+fn profile() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(Path::parent).unwrap().to_owned()
+}
+
+/// Builds a package as cargo did this test (the same profile, so that nothing is built twice): cargo
+/// makes no shared library for a package's own tests.
+fn build(arguments: &[&str]) {
+    let profile = profile();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["build", "--quiet"])
+        .args(arguments);
+    cargo.arg("--target-dir").arg(profile.parent().unwrap());
+    cargo.args([
+        "--profile",
+        if profile.ends_with("release") {
+            "release"
+        } else {
+            "test"
+        },
+    ]);
+    assert!(cargo.status().unwrap().success());
+}
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Compiles a C file against the library, found by its run path or put inside.
+fn compile(source: &str, into: &Path, shared: bool) -> PathBuf {
+    build(&["-p", "plimsoll-c"]);
+    let program = into.join("program");
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O2"]);
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    compiler
+        .arg("-I")
+        .arg(here("include"))
+        .arg(here(source))
+        .arg("-o")
+        .arg(&program);
+    if shared {
+        std::fs::copy(
+            profile().join("libplimsoll.so"),
+            into.join("libplimsoll.so.0"),
+        )
+        .unwrap();
+        compiler.arg(into.join("libplimsoll.so.0"));
+        compiler.arg(format!("-Wl,-rpath,{}", into.display()));
+    } else {
+        compiler.arg(profile().join("libplimsoll.a"));
+        compiler.args(["-lgcc_s", "-lpthread", "-lm", "-ldl"]);
+    }
+    assert!(
+        compiler.status().unwrap().success(),
+        "{source} does not compile"
+    );
+    program
+}
+
+/// A child that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn follows(shared: bool) {
+    let directory = fake::directory();
+    let program = compile("tests/check.c", directory.path(), shared);
+    let fake = Fake::start(directory.path(), Script::Good);
+    let mut command = Command::new(program);
+    command.arg(fake.socket()).stdout(Stdio::piped());
+    let mut child = Running(command.spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    assert_eq!(line(), format!("read {} 0 0", 100 * MIB));
+    assert_eq!(line(), format!("joined {} 0 0", 100 * MIB));
+    fake.until("it reports", |state| {
+        state.released == 456 && state.reports.iter().any(|report| report.live == Some(123))
+    });
+    fake.state(|state| {
+        let asked = &state.registered[0];
+        assert_eq!(
+            (asked.weight, asked.priority, asked.max),
+            (Some(20), Some(-3), Some(1 << 40))
+        );
+        assert_eq!(asked.adapter.as_deref(), Some("self"));
+        assert!(state.reports.iter().all(|report| report.floor.is_none()));
+        assert_eq!(
+            (state.sets[0].max, state.sets[1].priority),
+            (Some(0), Some(1))
+        );
+    });
+    fake.publish(
+        1,
+        Numbers {
+            owed: MIB,
+            deadline: 5,
+            ..numbers(60 * MIB)
+        },
+    );
+    assert_eq!(line(), format!("owed {} {MIB} 0", 60 * MIB));
+    fake.publish(1, numbers(70 * MIB));
+    assert_eq!(line(), format!("relief {} 0 0", 70 * MIB));
+    fake.kill();
+    let lost = line();
+    assert!(lost.starts_with("lost ") && lost.ends_with(" 2"), "{lost}");
+    assert_eq!(
+        std::iter::repeat_with(line)
+            .find(|line| !line.starts_with("changed"))
+            .unwrap(),
+        "done"
+    );
+    assert!(child.0.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_that_links_the_shared_library_follows_its_page() {
+    follows(true);
+}
+
+#[test]
+fn a_program_that_links_the_static_library_follows_its_page() {
+    follows(false);
+}
+
+#[test]
+fn the_header_is_good_c_plus_plus_too() {
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let mut command = Command::new(compiler);
+    command.args([
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-fsyntax-only",
+    ]);
+    command.args(["-x", "c++"]).arg(here("include/plimsoll.h"));
+    match command.status() {
+        Ok(status) => assert!(status.success()),
+        Err(error) => println!("skipped: no C++ compiler ({error}); install g++"),
+    }
+}
+
+#[test]
+fn the_header_declares_what_the_library_exports() {
+    let header = std::fs::read_to_string(here("include/plimsoll.h")).unwrap();
+    let source = std::fs::read_to_string(here("src/lib.rs")).unwrap();
+    let mut exported: Vec<_> = source
+        .split("extern \"C\" fn ")
+        .skip(1)
+        .map(|rest| rest.split('(').next().unwrap())
+        .collect();
+    exported.sort_unstable();
+    let code = header
+        .split("*/")
+        .map(|part| part.split("/*").next().unwrap())
+        .collect::<String>();
+    let mut declared: Vec<_> = code
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '('))
+        .filter_map(|word| word.split_once('(').map(|(name, _)| name))
+        .filter(|name| name.starts_with("plimsoll_"))
+        .collect();
+    declared.sort_unstable();
+    declared.dedup();
+    assert_eq!(exported, declared);
+}
+
+#[test]
+fn the_package_file_names_what_is_built() {
+    let text = std::fs::read_to_string(here("plimsoll.pc.in")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let filled = text
+        .replace("@PREFIX@", "/opt/p")
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    assert!(!filled.contains('@'));
+    std::fs::write(directory.path().join("plimsoll.pc"), filled).unwrap();
+    let mut command = Command::new("pkg-config");
+    command
+        .env("PKG_CONFIG_PATH", directory.path())
+        .args(["--cflags", "--libs", "plimsoll"]);
+    match command.output() {
+        Ok(out) => {
+            let flags = String::from_utf8(out.stdout).unwrap();
+            assert_eq!(flags.trim(), "-I/opt/p/include -L/opt/p/lib -lplimsoll");
+        }
+        Err(error) => println!("skipped: no pkg-config ({error}); install pkg-config"),
+    }
+}
+
+#[test]
+fn the_example_lives_under_a_real_broker() {
+    let directory = fake::directory();
+    let program = compile("examples/cache.c", directory.path(), true);
+    build(&["-p", "plimsoll-broker", "--bin", "plimsolld"]);
+    let mut broker = Command::new(profile().join("plimsolld"));
+    broker
+        .arg("--directory")
+        .arg(directory.path())
+        .args(["--budget", "256M"]);
+    let _broker = Running(broker.spawn().unwrap());
+    let socket = directory.path().join("broker.sock");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !socket.exists() {
+        assert!(Instant::now() < deadline, "the broker makes no socket");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let run = Command::new(program)
+        .arg("3")
+        .env("PLIMSOLL_SOCKET", &socket)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(
+        run.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let told = text
+        .lines()
+        .filter(|line| line.ends_with("from the broker"));
+    let limits = told.map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap());
+    let highest = limits.max().expect("the broker told it something");
+    assert!(highest > 0 && highest <= 256, "{text}");
+}

@@ -1,0 +1,219 @@
+//! Cgroups that the broker makes for its principals: `plimsoll/TAG-ID-NAME` under its own cgroup, or
+//! beside a process in the cgroup of its group. A process is only ever moved downwards, so every
+//! limit that bound it before still does.
+
+use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
+use plimsoll_kernel::process::{Process, descendants};
+use plimsoll_kernel::{Error, Result};
+use plimsoll_wire::messages::Id;
+use std::path::{Path, PathBuf};
+
+/// The directory under the broker's own cgroup that holds the principals' cgroups.
+const PARENT: &str = "plimsoll";
+/// Leftovers looked at when the broker starts.
+const MAX_LEFTOVERS: usize = 4096;
+/// A process that holds less anonymous memory than this (bytes) when it is moved has nearly all of
+/// its later memory charged to its new cgroup.
+const YOUNG: u64 = 16 << 20;
+
+/// The cgroup of one principal.
+#[derive(Debug)]
+pub struct Home {
+    cgroup: Option<Cgroup>,
+    directory: PathBuf,
+    /// Whether the memory of the principal is charged here, and not where its process was before.
+    pub complete: bool,
+}
+
+impl Home {
+    /// Its directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Anonymous and shared memory that is charged here, and what is in swap, bytes.
+    ///
+    /// # Errors
+    /// When the cgroup cannot be read.
+    pub fn read(&self) -> Result<(u64, u64)> {
+        let Some(cgroup) = &self.cgroup else {
+            return Ok((0, 0));
+        };
+        let stat = cgroup.stat()?;
+        Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?))
+    }
+}
+
+impl Drop for Home {
+    /// Lifts the limit and removes it; processes that are left go to the cgroup above.
+    fn drop(&mut self) {
+        let Some(cgroup) = self.cgroup.take() else {
+            return;
+        };
+        lift(&cgroup);
+        if let Err(error) = cgroup.remove() {
+            tracing::warn!(%error, "the cgroup of a principal stays behind; `rmdir` it");
+        }
+    }
+}
+
+/// Makes cgroups where that is allowed.
+#[derive(Debug)]
+pub struct Cgroups {
+    own: Option<Cgroup>,
+    tag: String,
+    refused: bool,
+}
+
+impl Cgroups {
+    /// Finds the broker's own cgroup and cleans up what a broker with the same directory (`tag`)
+    /// left behind: limits are lifted, empty cgroups removed. One whose processes still run stays;
+    /// they go on in it when they join again.
+    #[must_use]
+    pub fn new(tag: u32) -> Cgroups {
+        let cgroups = Cgroups {
+            own: Cgroup::of_self().ok().flatten(),
+            tag: format!("{tag:08x}"),
+            refused: false,
+        };
+        for directory in cgroups.leftovers() {
+            if let Ok(cgroup) = Cgroup::at(&directory) {
+                lift(&cgroup);
+            }
+            let _ = std::fs::remove_dir(&directory);
+        }
+        cgroups
+    }
+
+    /// The broker's own cgroup.
+    #[must_use]
+    pub fn own(&self) -> Option<&Path> {
+        self.own.as_ref().map(Cgroup::dir)
+    }
+
+    fn leftovers(&self) -> Vec<PathBuf> {
+        let Some(own) = &self.own else {
+            return Vec::new();
+        };
+        let entries = std::fs::read_dir(own.dir().join(PARENT))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let ours =
+            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.tag));
+        ours.take(MAX_LEFTOVERS).map(|entry| entry.path()).collect()
+    }
+
+    /// Makes a cgroup for a principal and moves its process there; its children follow when they
+    /// are born. `group` is the cgroup of the group that it is in. `None` when the process sits
+    /// elsewhere (its cgroup is somebody else's to divide), or rights are missing.
+    pub fn make(
+        &mut self,
+        id: Id,
+        name: &str,
+        process: &Process,
+        group: Option<&Path>,
+    ) -> Option<Home> {
+        if self.refused {
+            return None;
+        }
+        match self.try_make(id, name, process, group) {
+            Ok(home) => home,
+            Err(error) => {
+                tracing::debug!(principal = id, %error, "no cgroup of its own");
+                self.refused = error.is_denied();
+                None
+            }
+        }
+    }
+
+    fn try_make(
+        &self,
+        id: Id,
+        name: &str,
+        process: &Process,
+        group: Option<&Path>,
+    ) -> Result<Option<Home>> {
+        let Some(location) = locate(process.pid())?.filter(|location| location.exact) else {
+            return Ok(None);
+        };
+        if self.leftovers().contains(&location.dir) {
+            let cgroup = Cgroup::open(location)?;
+            return Ok(Some(home(cgroup, true)));
+        }
+        let parent = match (group, &self.own) {
+            (Some(group), _) if location.dir == group => Cgroup::at(group)?,
+            (_, Some(own)) if location.dir == own.dir() => {
+                Cgroup::at(own.dir())?.create_child(PARENT)?
+            }
+            _ => return Ok(None),
+        };
+        let complete = is_young(process)?;
+        let child = parent.create_child(&self.name(id, name))?;
+        if let Err(error) = settle(&child, process) {
+            let _ = std::fs::remove_dir(child.dir());
+            return Err(error);
+        }
+        Ok(Some(home(child, complete)))
+    }
+
+    fn name(&self, id: Id, name: &str) -> String {
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name: String = name.chars().map(plain).take(64).collect();
+        format!("{}-{id}-{name}", self.tag)
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        if let Some(own) = &self.own {
+            let _ = std::fs::remove_dir(own.dir().join(PARENT));
+        }
+    }
+}
+
+/// Whether all that it will hold is charged to a group that it enters now: it holds next to nothing
+/// yet, and no child of its own has gone ahead.
+fn is_young(process: &Process) -> Result<bool> {
+    let mut children = Vec::new();
+    let all = descendants(process.pid(), 1, &mut children)?;
+    Ok(all && children.is_empty() && process.memory()?.anon < YOUNG)
+}
+
+fn home(cgroup: Cgroup, complete: bool) -> Home {
+    Home {
+        directory: cgroup.dir().to_path_buf(),
+        cgroup: Some(cgroup),
+        complete,
+    }
+}
+
+/// Moves the process, when the limit can be written at all: a cgroup that could only be read would
+/// be of no use.
+fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
+    cgroup.set_limit(None)?;
+    cgroup.add(process.pid())?;
+    if !process.alive() {
+        return Err(Error::Gone { pid: process.pid() });
+    }
+    Ok(())
+}
+
+fn lift(cgroup: &Cgroup) {
+    let lifted = match cgroup.version() {
+        Version::V1 => cgroup.set_limit(None).map(|_| ()),
+        Version::V2 => cgroup
+            .set_high(None)
+            .and_then(|()| cgroup.set_limit(None).map(|_| ())),
+    };
+    if let Err(error) = lifted {
+        tracing::debug!(%error, "a limit could not be lifted");
+    }
+}

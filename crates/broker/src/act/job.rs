@@ -1,0 +1,143 @@
+//! One piece of work on one principal.
+
+use plimsoll_kernel::advise::{Advice, advise};
+use plimsoll_kernel::cgroup::{Cgroup, Version};
+use plimsoll_kernel::meminfo::MeminfoReader;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::{Error, Result};
+use plimsoll_wire::messages::Id;
+use std::path::{Path, PathBuf};
+
+/// With less free swap than this (bytes) no limit is set under version 1: the kernel would kill.
+const SWAP_NEEDED: u64 = 64 << 20;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Page out so many bytes.
+    PageOut(u64),
+    /// Take so many bytes.
+    Take(u64),
+    /// Set the limit; `u64::MAX` lifts it.
+    Bound(u64),
+}
+
+impl Order {
+    /// Whether a newer order of this kind makes `other` pointless.
+    #[must_use]
+    pub fn replaces(self, other: Order) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+/// An order with what it needs.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Whose.
+    pub id: Id,
+    /// What.
+    pub order: Order,
+    /// Its processes: number and start time, so that a number given to another is not mistaken.
+    pub processes: Vec<(i32, u64)>,
+    /// The cgroup that the broker made for it.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// What a job came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Whose.
+    pub id: Id,
+    /// What was ordered.
+    pub order: Order,
+    /// Bytes paged out or taken.
+    pub bytes: u64,
+    /// Why less was done than ordered.
+    pub error: Option<Error>,
+}
+
+/// Which rungs these rights have reached so far, for the log: each lack is told once.
+#[derive(Debug, Default)]
+pub struct Rights {
+    told_page_out: bool,
+    told_cgroup: bool,
+}
+
+impl Rights {
+    /// Tells once why a rung cannot be climbed here.
+    pub fn tell(&mut self, outcome: &Outcome) {
+        let Some(error) = &outcome.error else { return };
+        let told = match outcome.order {
+            Order::PageOut(_) => &mut self.told_page_out,
+            _ => &mut self.told_cgroup,
+        };
+        if error.is_gone() || std::mem::replace(told, true) {
+            return;
+        }
+        tracing::warn!(principal = outcome.id, order = ?outcome.order, %error,
+            "memory could not be taken from a principal that owes; `plimsoll doctor` shows what is missing");
+    }
+}
+
+impl Job {
+    /// Carries it out; blocks.
+    #[must_use]
+    pub fn run(&self) -> Outcome {
+        let result = match (self.order, &self.cgroup) {
+            (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
+            (Order::Take(bytes), Some(cgroup)) => take(cgroup, bytes),
+            (Order::Bound(bytes), Some(cgroup)) => bound(cgroup, bytes).map(|()| 0),
+            (Order::Bound(_), None) => Ok(0),
+        };
+        let (bytes, error) = match result {
+            Ok(bytes) => (bytes, None),
+            Err(error) => (0, Some(error)),
+        };
+        Outcome {
+            id: self.id,
+            order: self.order,
+            bytes,
+            error,
+        }
+    }
+
+    /// Pages out of each process in turn until `bytes` are out.
+    fn page_out(&self, bytes: u64) -> Result<u64> {
+        let mut done = 0;
+        let mut last = Ok(0);
+        for &(pid, start_time) in &self.processes {
+            if done >= bytes {
+                break;
+            }
+            let advised = Process::open_known(pid, start_time)
+                .and_then(|process| advise(&process, Advice::PageOut, bytes - done));
+            match advised {
+                Ok(advised) => done += advised.bytes,
+                Err(error) if error.is_gone() => {}
+                Err(error) => last = Err(error),
+            }
+        }
+        if done > 0 { Ok(done) } else { last }
+    }
+}
+
+fn take(cgroup: &Path, bytes: u64) -> Result<u64> {
+    Cgroup::at(cgroup)?.reclaim(bytes)
+}
+
+/// A limit that cannot kill: version 2's `memory.high` slows down and reclaims; version 1's limit is
+/// set only where swap has room.
+fn bound(cgroup: &Path, bytes: u64) -> Result<()> {
+    let cgroup = Cgroup::at(cgroup)?;
+    let limit = Some(bytes).filter(|&bytes| bytes != u64::MAX);
+    if cgroup.version() == Version::V2 {
+        return cgroup.set_high(limit);
+    }
+    if limit.is_some() && MeminfoReader::open()?.read()?.swap_free < SWAP_NEEDED {
+        return Err(Error::Busy {
+            path: cgroup.dir().into(),
+            why: "without free swap a limit would make the kernel kill; add swap to let the broker bound programs",
+        });
+    }
+    cgroup.set_limit(limit).map(|_| ())
+}

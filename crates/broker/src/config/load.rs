@@ -1,0 +1,260 @@
+//! Reading the files and saying what is wrong with them.
+
+use super::{Config, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file of configuration longer than this (bytes) is refused.
+const MAX_FILE: u64 = 1 << 20;
+/// More drop-in files than this are refused.
+const MAX_DROP_INS: usize = 256;
+
+/// What is wrong with the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("{}: the configuration cannot be read ({source}); check the path and its permissions", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file says something that is not understood.
+    #[error("{}:{line}: {message}", path.display())]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong and what to write.
+        message: String,
+    },
+}
+
+const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, sharing, revoke \
+                     and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter";
+
+/// Reads `path` and the drop-ins in `path` + `.d`. Without `required`, an absent file is as good
+/// as an empty one.
+///
+/// # Errors
+/// [`ConfigError`] for the first file that cannot be used.
+pub fn load(path: &Path, required: bool) -> Result<Config, ConfigError> {
+    let mut config = Config::default();
+    match read(path) {
+        Ok(text) => config.apply(parse(&text, path)?),
+        Err(source) if source.kind() == io::ErrorKind::NotFound && !required => {}
+        Err(source) => {
+            return Err(ConfigError::Unreadable {
+                path: path.into(),
+                source,
+            });
+        }
+    }
+    for drop_in in drop_ins(path)? {
+        let text = read(&drop_in).map_err(|source| ConfigError::Unreadable {
+            path: drop_in.clone(),
+            source,
+        })?;
+        config.apply(parse(&text, &drop_in)?);
+    }
+    Ok(config)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let length = std::fs::metadata(path)?.len();
+    if length > MAX_FILE {
+        return Err(io::Error::other("it is longer than 1 MiB"));
+    }
+    std::fs::read_to_string(path)
+}
+
+fn drop_ins(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut directory = path.as_os_str().to_owned();
+    directory.push(".d");
+    let directory = PathBuf::from(directory);
+    let unreadable = |source| ConfigError::Unreadable {
+        path: directory.clone(),
+        source,
+    };
+    let entries = match std::fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(unreadable(source)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = entry.map_err(unreadable)?.path();
+        if file
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            files.push(file);
+        }
+        if files.len() > MAX_DROP_INS {
+            return Err(unreadable(io::Error::other(
+                "it holds more than 256 files; join some",
+            )));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Parses and checks one file's text; `path` is for the messages.
+///
+/// # Errors
+/// [`ConfigError::Wrong`] with the line and what to write.
+pub fn parse(text: &str, path: &Path) -> Result<File, ConfigError> {
+    let wrong = |line, message| ConfigError::Wrong {
+        path: path.into(),
+        line,
+        message,
+    };
+    let mut file: File = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        let mut message = error.message().lines().collect::<Vec<_>>().join("; ");
+        if message.contains("unknown field") {
+            message = format!("{message}; {KNOWN}");
+        }
+        wrong(line, message)
+    })?;
+    for (what, value) in [
+        ("max_principals", file.max_principals),
+        ("max_per_user", file.max_per_user),
+    ] {
+        if let Some(value) = value.filter(|value| !(1..=100_000).contains(value)) {
+            return Err(wrong(
+                line_of(text, what, 0),
+                format!("{what} {value} is out of range: give 1 to 100000"),
+            ));
+        }
+    }
+    for (index, rule) in file.rules.iter_mut().enumerate() {
+        rule.check()
+            .map_err(|message| wrong(line_of(text, "[[rule]]", index), message))?;
+    }
+    Ok(file)
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())]
+        .iter()
+        .filter(|&&byte| byte == b'\n')
+        .count()
+        + 1
+}
+
+/// The line of the `nth` line (from 0) that starts with `what`.
+fn line_of(text: &str, what: &str, nth: usize) -> usize {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| line.trim_start().starts_with(what))
+        .nth(nth)
+        .map_or(1, |(index, _)| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Facts;
+    use proptest::prelude::*;
+
+    fn message(text: &str) -> String {
+        parse(text, Path::new("plimsoll.toml"))
+            .expect_err(text)
+            .to_string()
+    }
+
+    #[test]
+    fn errors_name_file_line_and_what_to_write() {
+        for (text, line, say) in [
+            ("budget = \"1500M\"\nbudgett = 1\n", 2, "known are budget"),
+            ("\n\nreserve = \"lots\"\n", 3, "write bytes"),
+            ("budget = -5\n", 1, "no amount of memory"),
+            ("max_principals = 0\n", 1, "give 1 to 100000"),
+            ("max_principals = -1\n", 1, ""),
+            (
+                "[[rule]]\nuser = \"0\"\nweight = 1\n[[rule]]\nweight = 3\n",
+                4,
+                "without a condition",
+            ),
+            ("[[rule]]\nunit = \"a\"\nweight = 0\n", 1, "give 1 to 10000"),
+            (
+                "[[rule]]\nunit = \"a\"\npriority = 101\n",
+                1,
+                "give -100 to 100",
+            ),
+            ("[[rule]]\nunit = \"a\"\n", 1, "gives nothing"),
+            (
+                "[[rule]]\nuser = \"no such user\\n\"\nweight = 1\n",
+                1,
+                "no user is called",
+            ),
+            ("[[rule]]\nwait = 3\n", 2, "known are"),
+            ("budget = [", 1, ""),
+        ] {
+            let message = message(text);
+            assert!(
+                message.starts_with(&format!("plimsoll.toml:{line}: ")),
+                "{text:?}: {message}"
+            );
+            assert!(message.contains(say), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn drop_ins_come_later_and_their_rules_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plimsoll.toml");
+        let drop_in = directory.path().join("plimsoll.toml.d");
+        std::fs::create_dir(&drop_in).unwrap();
+        std::fs::write(
+            &path,
+            "budget = 1\nreserve = 2\n[[rule]]\nexecutable=\"*\"\nweight=5\npriority=4\n",
+        )
+        .unwrap();
+        std::fs::write(
+            drop_in.join("10.toml"),
+            "budget = 9\n[[rule]]\nexecutable=\"/b*\"\nweight=7\n",
+        )
+        .unwrap();
+        std::fs::write(drop_in.join("README"), "not read").unwrap();
+        let config = load(&path, true).unwrap();
+        assert_eq!(config.budget.unwrap().of(0), 9);
+        assert_eq!(config.reserve.unwrap().of(0), 2);
+        let given = config.given(&Facts {
+            executable: "/bin/x".into(),
+            ..Facts::default()
+        });
+        assert_eq!((given.weight, given.priority), (Some(7), Some(4)));
+        let given = config.given(&Facts {
+            executable: "/usr/x".into(),
+            ..Facts::default()
+        });
+        assert_eq!(given.weight, Some(5));
+    }
+
+    #[test]
+    fn absent_is_empty_unless_it_was_asked_for() {
+        let path = Path::new("/nonexistent/plimsoll.toml");
+        assert!(load(path, false).is_ok());
+        let message = load(path, true).expect_err("must exist").to_string();
+        assert!(message.contains("check the path"), "{message}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_parser(text in "\\PC{0,200}") {
+            let _ = parse(&text, Path::new("p"));
+        }
+
+        #[test]
+        fn no_value_breaks_the_checks(weight: i64, priority: i64, budget in "[ -~]{0,12}") {
+            let text = format!("budget = {budget:?}\n[[rule]]\nunit = \"*\"\nweight = {weight}\npriority = {priority}\n");
+            let good = parse(&text, Path::new("p")).is_ok();
+            prop_assert!(!good || ((1..=10_000).contains(&weight) && (-100..=100).contains(&priority)));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `plimsoll.toml`: what the broker shares out, its bounds, and rules for programs.
+//!
+//! ```toml
+//! budget = "75%"            # of the machine or container; or "1500M"; everything by default
+//! reserve = "64M"           # held back for warnings; measured by default
+//! max_principals = 4096
+//!
+//! [[rule]]                  # comes before what a program asks for; the first that matches wins
+//! executable = "*/java"     # also: cgroup, unit, user; all that are given must match
+//! weight = 200
+//! ```
+//!
+//! Files in `plimsoll.toml.d/*.toml` beside it are read after it, in the order of their names: a
+//! value there replaces the value here, and their rules stand before the rules here.
+
+mod load;
+mod names;
+mod rule;
+mod size;
+
+pub use load::{ConfigError, load, parse};
+pub use rule::{Facts, Given, Rule, matches_glob};
+pub use size::{Amount, parse_amount};
+
+use serde::Deserialize;
+
+/// Principals that a broker holds at most, by default.
+pub const MAX_PRINCIPALS: usize = 4096;
+/// Principals and connections of one user at most, by default.
+pub const MAX_PER_USER: usize = 1024;
+
+/// One file, as written. Absent values keep their default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    budget: Option<Amount>,
+    reserve: Option<Amount>,
+    max_principals: Option<u64>,
+    max_per_user: Option<u64>,
+    cgroups: Option<bool>,
+    working_sets: Option<bool>,
+    sharing: Option<bool>,
+    revoke: Option<bool>,
+    #[serde(rename = "rule")]
+    rules: Vec<Rule>,
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What is shared out at most; what the domain has when absent.
+    pub budget: Option<Amount>,
+    /// Held back so that warnings come early enough; measured when absent.
+    pub reserve: Option<Amount>,
+    /// Principals at most.
+    pub max_principals: usize,
+    /// Principals, and connections, of one user at most.
+    pub max_per_user: usize,
+    /// Whether a cgroup is made for each principal where that is allowed.
+    pub cgroups: bool,
+    /// Whether working sets are sampled.
+    pub working_sets: bool,
+    /// Whether memory that several principals map is measured and divided.
+    pub sharing: bool,
+    /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
+    pub revoke: bool,
+    /// In the order in which they are tried.
+    pub rules: Vec<Rule>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            budget: None,
+            reserve: None,
+            max_principals: MAX_PRINCIPALS,
+            max_per_user: MAX_PER_USER,
+            cgroups: true,
+            working_sets: true,
+            sharing: true,
+            revoke: true,
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// What the rules give to a program: for each value the first matching rule that names it.
+    #[must_use]
+    pub fn given(&self, facts: &Facts) -> Given {
+        let mut given = Given::default();
+        for rule in self.rules.iter().filter(|rule| rule.matches(facts)) {
+            given.fill(rule);
+        }
+        given
+    }
+
+    /// Lays `file` over what is here; its rules come first.
+    fn apply(&mut self, file: File) {
+        self.budget = file.budget.or(self.budget);
+        self.reserve = file.reserve.or(self.reserve);
+        self.max_principals = file.max_principals.map_or(self.max_principals, to_usize);
+        self.max_per_user = file.max_per_user.map_or(self.max_per_user, to_usize);
+        self.cgroups = file.cgroups.unwrap_or(self.cgroups);
+        self.working_sets = file.working_sets.unwrap_or(self.working_sets);
+        self.sharing = file.sharing.unwrap_or(self.sharing);
+        self.revoke = file.revoke.unwrap_or(self.revoke);
+        self.rules.splice(0..0, file.rules);
+    }
+}
+
+fn to_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

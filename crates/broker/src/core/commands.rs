@@ -1,0 +1,196 @@
+//! What clients command: each changes everything that it asks for, or nothing.
+
+use super::node::{self, Node};
+use super::tree::Tree;
+use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, flow};
+use plimsoll_policy::shares::Shares;
+use plimsoll_wire::messages::{Id, Kind, Report, Set};
+use std::ops::RangeInclusive;
+
+const WEIGHTS: RangeInclusive<u32> = 1..=10_000;
+const PRIORITIES: RangeInclusive<i32> = -100..=100;
+/// No machine that we run on has more bytes, or moves more in a second.
+const MOST_BYTES: u64 = 1 << 50;
+/// Actions of one tick for one principal: a publication and a rung.
+const ACTIONS_EACH: usize = 2;
+
+impl Core {
+    /// A new principal; its numbers are zero until the next tick, which should come soon. Numbers of
+    /// principals are never reused. `now` is the clock of the pages.
+    ///
+    /// # Errors
+    /// Weight or priority out of range, unknown parent, too many principals, too deep a tree.
+    pub fn register(&mut self, new: &NewPrincipal, now: Nanos) -> Result<Id, Refusal> {
+        check_weight(new.weight)?;
+        check_priority(new.priority)?;
+        if self.tree.len() >= self.config.max_principals {
+            return Err(Refusal::TooMany(self.config.max_principals));
+        }
+        let parent = new.parent.map(|id| self.tree.find(id)).transpose()?;
+        let level = parent.map_or(1, |slot| self.tree.at(slot).level as usize + 1);
+        if level > MAX_DEPTH {
+            return Err(Refusal::TooDeep(level));
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut node = Node::new(id, new, parent, level as u8);
+        node.joined = now;
+        self.tree.insert(node);
+        self.reserve();
+        self.pacer.prompt();
+        Ok(id)
+    }
+
+    /// Room for a tick over all principals, so that no tick allocates.
+    fn reserve(&mut self) {
+        let count = self.tree.len();
+        self.inputs.reserve(count.saturating_sub(self.inputs.len()));
+        self.actions
+            .reserve((count * ACTIONS_EACH).saturating_sub(self.actions.len()));
+        if count > self.room {
+            self.room = count.next_power_of_two();
+            self.shares = Shares::with_capacity(self.room);
+        }
+    }
+
+    /// Ends a principal. Its children go to its parent and keep their weights: their processes live
+    /// on (paper 4.1 destroys an activity's children with it, because there the allocations end with
+    /// the activity). What it still uses is the outsiders' from now on.
+    ///
+    /// # Errors
+    /// No such principal.
+    pub fn remove(&mut self, id: Id) -> Result<(), Refusal> {
+        let slot = self.tree.find(id)?;
+        let bytes = flow::signed(self.tree.at(slot).uses);
+        shift_domains(&mut self.tree, &mut self.root, slot, bytes);
+        self.tree.remove(slot);
+        self.pacer.prompt();
+        Ok(())
+    }
+
+    /// Changes a principal's settings, all or none of them.
+    ///
+    /// # Errors
+    /// No such principal or parent, a value out of range, a cycle, too deep a tree.
+    pub fn set(&mut self, set: &Set) -> Result<(), Refusal> {
+        let slot = self.tree.find(set.id)?;
+        set.weight.map_or(Ok(()), check_weight)?;
+        set.own_weight.map_or(Ok(()), check_weight)?;
+        set.priority.map_or(Ok(()), check_priority)?;
+        set.own_priority.map_or(Ok(()), check_priority)?;
+        let parent = set.parent.map(|id| self.tree.find(id)).transpose()?;
+        if let Some(parent) = parent {
+            self.tree.check_move(slot, parent)?;
+            self.reparent(slot, Some(parent));
+        }
+        let node = self.tree.at_mut(slot);
+        node.weight = set.weight.unwrap_or(node.weight);
+        node.priority = set.priority.unwrap_or(node.priority);
+        node.own_weight = set.own_weight.unwrap_or(node.own_weight);
+        node.own_priority = set.own_priority.unwrap_or(node.own_priority);
+        node.max = match set.max {
+            None => node.max,
+            Some(0) => u64::MAX,
+            Some(bytes) => bytes,
+        };
+        self.pacer.prompt();
+        Ok(())
+    }
+
+    /// Moves a principal with all below it to the top of the tree.
+    ///
+    /// # Errors
+    /// No such principal.
+    pub fn set_top(&mut self, id: Id) -> Result<(), Refusal> {
+        let slot = self.tree.find(id)?;
+        self.reparent(slot, None);
+        self.pacer.prompt();
+        Ok(())
+    }
+
+    /// Its bytes leave the domains above it and arrive in others; nobody grew.
+    fn reparent(&mut self, slot: u32, parent: Option<u32>) {
+        let bytes = flow::signed(self.tree.at(slot).account.subtree_uses);
+        shift_domains(&mut self.tree, &mut self.root, slot, bytes);
+        self.tree.reparent(slot, parent);
+        shift_domains(&mut self.tree, &mut self.root, slot, -bytes);
+    }
+
+    /// Takes over what an adapter knows. Absurd values are clamped, not refused; a report makes
+    /// nobody's share larger than its weight does.
+    ///
+    /// # Errors
+    /// No such principal.
+    pub fn report(&mut self, report: &Report) -> Result<(), Refusal> {
+        let slot = self.tree.find(report.id)?;
+        let known = &mut self.tree.at_mut(slot).reported;
+        take(&mut known.live, report.live);
+        take(&mut known.allocation_rate, report.allocation_rate);
+        take(&mut known.collection_speed, report.collection_speed);
+        take(&mut known.demand, report.demand);
+        take(&mut known.floor, report.floor);
+        take(&mut known.collections, report.collections);
+        take(&mut known.collection_ms, report.collection_ms);
+        known.reaction = report
+            .reaction_ms
+            .map(node::believed_reaction)
+            .or(known.reaction);
+        Ok(())
+    }
+
+    /// Whether somebody adapts it from now on.
+    ///
+    /// # Errors
+    /// No such principal.
+    pub fn set_adaptive(&mut self, id: Id, adaptive: bool) -> Result<(), Refusal> {
+        let slot = self.tree.find(id)?;
+        let node = self.tree.at_mut(slot);
+        node.adaptive = adaptive && node.kind == Kind::Process;
+        self.pacer.prompt();
+        Ok(())
+    }
+
+    /// The daemon finished a `PageOut`, `Take` or `Bound` of this principal, or gave it up. Until it
+    /// says so, at most two seconds, the core starts no further one. Unknown numbers are passed over.
+    pub fn acted(&mut self, id: Id) {
+        if let Some(slot) = self.tree.slot(id) {
+            self.tree.at_mut(slot).ladder.acted();
+        }
+    }
+}
+
+/// `by` bytes became (or, negative, ceased to be) the outsiders' of every domain above a principal.
+pub(super) fn shift_domains(tree: &mut Tree, root: &mut super::domain::Domain, slot: u32, by: i64) {
+    root.shift(by);
+    let mut next = tree.at(slot).parent;
+    for _ in 0..MAX_DEPTH {
+        let Some(above) = next else { return };
+        let node = tree.at_mut(above);
+        if let Some(domain) = &mut node.domain {
+            domain.shift(by);
+        }
+        next = node.parent;
+    }
+}
+
+fn take(known: &mut Option<u64>, reported: Option<u64>) {
+    if let Some(value) = reported {
+        *known = Some(value.min(MOST_BYTES));
+    }
+}
+
+fn check_weight(weight: u32) -> Result<(), Refusal> {
+    if WEIGHTS.contains(&weight) {
+        Ok(())
+    } else {
+        Err(Refusal::BadWeight(u64::from(weight)))
+    }
+}
+
+fn check_priority(priority: i32) -> Result<(), Refusal> {
+    if PRIORITIES.contains(&priority) {
+        Ok(())
+    } else {
+        Err(Refusal::BadPriority(i64::from(priority)))
+    }
+}

@@ -1,0 +1,85 @@
+//! How much of its own memory a principal can make use of.
+//!
+//! - Passive: what it uses, some headroom, and what it is about to grow by.
+//! - Adaptive: what its adapter says at the most; where its collector is known, no more than what
+//!   keeps collecting below a thousandth of its time. An idle program therefore wants little.
+//!
+//! While everybody's wish fits, nobody is asked to give up what it has.
+
+use super::Nanos;
+use super::node::{Node, Reported};
+use plimsoll_policy::shares::Collector;
+use plimsoll_wire::messages::Kind;
+
+const MIB: u64 = 1 << 20;
+const HEADROOM_LEAST: u64 = 16 * MIB;
+/// Beyond 1 / this part of its time in collections, more memory is of no use.
+const COLLECTING: u128 = 1000;
+/// How far ahead growth is taken into account.
+pub(super) const HORIZON: Nanos = 1_000_000_000;
+
+/// What a principal wants for itself, whatever it has now; not steadied.
+pub(super) fn wanted(node: &Node) -> u64 {
+    match node.kind {
+        Kind::Group => 0,
+        Kind::Process if node.adaptive => adaptive(&node.reported, &node.collector),
+        Kind::Process => passive(node.uses, node.trend(HORIZON)),
+    }
+}
+
+fn passive(uses: u64, trend: i64) -> u64 {
+    with_headroom(uses).saturating_add(trend.max(0) as u64)
+}
+
+fn adaptive(reported: &Reported, collector: &Collector) -> u64 {
+    let most = reported.demand.unwrap_or(u64::MAX);
+    let least = reported.floor.unwrap_or(0);
+    useful(reported, collector)
+        .map_or(most, |useful| useful.min(most))
+        .max(least)
+}
+
+/// Beyond this, collecting costs less than it is worth to anybody: a collection works through
+/// `live` bytes at its speed, once per `extra` allocated bytes.
+fn useful(reported: &Reported, collector: &Collector) -> Option<u64> {
+    if collector.live == 0 || collector.collection_speed == 0 {
+        return None;
+    }
+    let per_second = u128::from(collector.live) * u128::from(collector.allocation_rate);
+    let extra = per_second.saturating_mul(COLLECTING) / u128::from(collector.collection_speed);
+    let extra = u64::try_from(extra).unwrap_or(u64::MAX);
+    let floor = reported.floor.unwrap_or(0).max(collector.live);
+    Some(with_headroom(floor).saturating_add(extra))
+}
+
+fn with_headroom(bytes: u64) -> u64 {
+    bytes.saturating_add((bytes / 8).max(HEADROOM_LEAST))
+}
+
+/// Follows `new` without its noise: up at once, down when it is well below.
+pub(super) fn steadied(held: u64, new: u64) -> u64 {
+    let band = (held / 16).max(MIB);
+    if new > held || new.saturating_add(band) < held {
+        new
+    } else {
+        held
+    }
+}
+
+/// The collector's figures, taken over only when one of them moved by more than an eighth: the
+/// square-root rule should not move memory for noise.
+pub(super) fn steadied_collector(held: Collector, reported: &Reported) -> Collector {
+    let new = Collector {
+        live: reported.live.unwrap_or(0),
+        allocation_rate: reported.allocation_rate.unwrap_or(0),
+        collection_speed: reported.collection_speed.unwrap_or(0),
+    };
+    let moved = moved(held.live, new.live)
+        || moved(held.allocation_rate, new.allocation_rate)
+        || moved(held.collection_speed, new.collection_speed);
+    if moved { new } else { held }
+}
+
+fn moved(old: u64, new: u64) -> bool {
+    old.abs_diff(new) > old / 8
+}

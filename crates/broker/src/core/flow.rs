@@ -1,0 +1,61 @@
+//! A smoothed level and its growth rate.
+//!
+//! The level follows what was measured with a lag of `tau`. Behind a steady ramp it lags by exactly
+//! rate x tau, so the distance divided by `tau` is the rate; noise of a few MiB from one tick to the
+//! next is divided as well and does not look like a hog.
+
+use super::Nanos;
+
+const SECOND: i128 = 1_000_000_000;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    now: u64,
+    slow: i64,
+    seen: bool,
+}
+
+impl Flow {
+    /// Takes over a measurement, `dt` after the one before.
+    pub(super) fn feed(&mut self, bytes: u64, dt: Nanos, tau: Nanos) {
+        self.now = bytes;
+        if !self.seen {
+            self.seen = true;
+            self.slow = signed(bytes);
+            return;
+        }
+        // What grew in a long gap may have begun at its very end: take it for fast.
+        let dt = if signed(bytes) > self.slow {
+            dt.min(tau / 2)
+        } else {
+            dt
+        };
+        let (dt, tau) = (i128::from(dt), i128::from(tau.max(1)));
+        let step = (i128::from(signed(bytes)) - i128::from(self.slow)) * dt / (tau + dt);
+        self.slow = self.slow.saturating_add(step as i64);
+    }
+
+    /// Bytes per second; negative when shrinking.
+    pub(super) fn rate(&self, tau: Nanos) -> i64 {
+        let lag = i128::from(signed(self.now)) - i128::from(self.slow);
+        let rate = lag * SECOND / i128::from(tau.max(1));
+        rate.clamp(-(1 << 50), 1 << 50) as i64
+    }
+
+    /// Bytes that changed hands without anybody growing: the level moves, the rate does not.
+    pub(super) fn shift(&mut self, by: i64) {
+        self.slow = self.slow.saturating_add(by);
+    }
+}
+
+/// Bytes as a signed number; nothing real is near the bound.
+pub(super) fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Change over `time` at `rate` bytes per second.
+pub(super) fn over(rate: i64, time: Nanos) -> i64 {
+    (i128::from(rate) * i128::from(time) / SECOND).clamp(i128::from(i64::MIN), i128::from(i64::MAX))
+        as i64
+}

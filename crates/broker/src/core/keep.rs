@@ -1,0 +1,40 @@
+//! Settings that outlive a crash of the broker. Programs rejoin one by one and are registered anew,
+//! under new numbers; what was set by hand since their first registration comes back from here.
+
+use super::{Core, Kept, Refusal};
+use plimsoll_wire::messages::{Id, Set};
+
+impl Core {
+    /// The settings of all principals, parents before their children.
+    pub fn snapshot(&self) -> Vec<Kept> {
+        self.iter()
+            .map(|figures| Kept {
+                id: figures.id,
+                parent: figures.parent,
+                kind: figures.kind,
+                weight: figures.weight,
+                priority: figures.priority,
+                own_weight: figures.own_weight,
+                own_priority: figures.own_priority,
+                max: (figures.max != u64::MAX).then_some(figures.max),
+            })
+            .collect()
+    }
+
+    /// Gives a principal that rejoined its settings back. `id` and `parent` are the new numbers;
+    /// those in `kept` mean nothing any more.
+    ///
+    /// # Errors
+    /// As [`Core::set`]: a file of kept settings is not trusted either.
+    pub fn restore(&mut self, id: Id, parent: Option<Id>, kept: &Kept) -> Result<(), Refusal> {
+        self.set(&Set {
+            id,
+            weight: Some(kept.weight),
+            priority: Some(kept.priority),
+            max: Some(kept.max.unwrap_or(0)),
+            own_weight: Some(kept.own_weight),
+            own_priority: Some(kept.own_priority),
+            parent,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! From what was decided to what is told: the limit in force, the debt, the level, and whether a
+//! subscriber must hear of it.
+
+use super::debt::{Debt, slop, tolerance};
+use super::node::{Node, Told};
+use super::{Nanos, Rung};
+use plimsoll_wire::page::{Level, Numbers};
+
+const MIB: u64 = 1 << 20;
+/// A page is rewritten when it would otherwise be this old (ns) by the next tick; a little under the
+/// promised second.
+const HEARTBEAT: Nanos = 950_000_000;
+
+/// Times of one tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// The clock that the pages speak of.
+    pub(super) clock: Nanos,
+    /// Core time: the same, without its jumps.
+    pub(super) now: Nanos,
+    /// Until the next tick, at the latest.
+    pub(super) next: Nanos,
+    /// The clock jumped: what the pages say of times is wrong.
+    pub(super) jumped: bool,
+}
+
+/// Puts the limit in force and works out the debt. A fall counts at once; a rise only when it is
+/// worth a word. So the sum of the limits in force never exceeds the sum of those decided.
+pub(super) fn settle(node: &mut Node, now: Nanos) {
+    let decided = node.share.limit;
+    if decided < node.limit || decided > node.limit.saturating_add(step(node.limit)) {
+        node.limit = decided;
+    }
+    let reaction = node.ladder.patience(node.reaction());
+    node.debt = Debt::step(node.debt, node.uses, node.limit, now, reaction);
+    let lacks = node.gap() > tolerance(node.limit);
+    node.waits = if lacks {
+        node.waits.or(Some(now))
+    } else {
+        None
+    };
+}
+
+impl Node {
+    /// Bytes that it lacks of what it is entitled to and wants. Who is not near its limit yet lacks
+    /// nothing.
+    pub(super) fn gap(&self) -> u64 {
+        if self.uses.saturating_add(self.limit / 8) < self.limit {
+            return 0;
+        }
+        self.share
+            .entitlement
+            .min(self.demand)
+            .saturating_sub(self.limit)
+    }
+
+    /// Its own numbers as of now.
+    pub(super) fn own_numbers(&self, moment: &Moment) -> Numbers {
+        Numbers {
+            limit: self.limit,
+            available: self.share.available.max(self.limit),
+            owed: self
+                .debt
+                .map_or(0, |_| self.uses.saturating_sub(self.limit)),
+            deadline: self.debt.map_or(0, |debt| on_clock(debt.deadline, moment)),
+            uses: self.uses,
+            share: self.share.entitlement,
+            level: self.urgency(moment.now),
+        }
+    }
+
+    fn urgency(&self, now: Nanos) -> Level {
+        if let Some(debt) = self.debt {
+            let near = debt.deadline.saturating_sub(now) <= self.reaction() / 4;
+            return if near || self.ladder.rung > Rung::Asked {
+                Level::Critical
+            } else {
+                Level::Warning
+            };
+        }
+        let held_back = self.demand > self.limit.saturating_add(slop(self.limit));
+        let margin = if self.told.numbers.level == Level::Normal {
+            2
+        } else {
+            4
+        } * slop(self.limit);
+        let full = self.uses.saturating_add(margin) >= self.limit;
+        if held_back && full && self.uses > 0 {
+            Level::Warning
+        } else {
+            Level::Normal
+        }
+    }
+}
+
+/// What is to be done about new numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Nothing new.
+    None,
+    /// Write the page.
+    Write,
+    /// Write the page and wake who subscribed.
+    Wake,
+}
+
+/// Compares numbers with what was told last.
+pub(super) fn word(told: &Told, new: &Numbers, moment: &Moment) -> Word {
+    let Some(at) = told.at else { return Word::Wake };
+    if is_news(&told.woken, new) {
+        return Word::Wake;
+    }
+    let old = &told.numbers;
+    let age = moment.now.saturating_sub(at).saturating_add(moment.next);
+    let must = moment.jumped
+        || new.limit != old.limit
+        || new.deadline != old.deadline
+        || new.level != old.level;
+    let moved = moved(old.uses, new.uses)
+        || moved(old.available, new.available)
+        || moved(old.share, new.share)
+        || moved(old.owed, new.owed);
+    if must || moved || age >= HEARTBEAT {
+        Word::Write
+    } else {
+        Word::None
+    }
+}
+
+/// What a subscriber must hear of: relief as well as demands.
+fn is_news(woken: &Numbers, new: &Numbers) -> bool {
+    let settled = (new.owed == 0) != (woken.owed == 0);
+    let owes_more = new.owed > woken.owed && moved(woken.owed, new.owed);
+    settled || owes_more || new.level != woken.level || moved(woken.limit, new.limit)
+}
+
+/// More than 1 % and 1 MiB; for the smallest, more than a sixteenth.
+fn moved(old: u64, new: u64) -> bool {
+    let base = old.min(new);
+    old.abs_diff(new) > (base / 100).max(MIB.min(base / 16))
+}
+
+/// Least rise of a limit that is put in force.
+fn step(limit: u64) -> u64 {
+    (limit / 128).clamp(64 << 10, 8 * MIB)
+}
+
+/// A core time on the clock of this tick; what is past stays past.
+fn on_clock(time: Nanos, moment: &Moment) -> Nanos {
+    let on_clock = if time >= moment.now {
+        moment.clock.saturating_add(time - moment.now)
+    } else {
+        moment.clock.saturating_sub(moment.now - time)
+    };
+    on_clock.max(1)
+}

@@ -1,0 +1,169 @@
+//! Registering, changing, leaving; what is refused.
+
+use super::*;
+use plimsoll_wire::messages::Set;
+
+#[test]
+fn refuses_what_makes_no_sense_and_changes_nothing() {
+    let mut core = Core::new(Config {
+        max_principals: 3,
+        ..Config::default()
+    });
+    assert_eq!(
+        core.register(
+            &NewPrincipal {
+                weight: 0,
+                ..new("a")
+            },
+            0
+        ),
+        Err(Refusal::BadWeight(0))
+    );
+    assert_eq!(
+        core.register(
+            &NewPrincipal {
+                priority: 101,
+                ..new("a")
+            },
+            0
+        ),
+        Err(Refusal::BadPriority(101))
+    );
+    assert_eq!(
+        core.register(
+            &NewPrincipal {
+                parent: Some(9),
+                ..new("a")
+            },
+            0
+        ),
+        Err(Refusal::NoSuchPrincipal(9))
+    );
+    let top = core.register(&group(None), 0).expect("registers");
+    let below = core.register(&group(Some(top)), 0).expect("registers");
+    let cycle = Set {
+        id: top,
+        parent: Some(below),
+        weight: Some(7),
+        ..Set::default()
+    };
+    assert_eq!(
+        core.set(&cycle),
+        Err(Refusal::Cycle {
+            child: top,
+            parent: below
+        })
+    );
+    let itself = Set {
+        id: top,
+        parent: Some(top),
+        ..Set::default()
+    };
+    assert_eq!(
+        core.set(&itself),
+        Err(Refusal::Cycle {
+            child: top,
+            parent: top
+        })
+    );
+    let bad = Set {
+        id: top,
+        weight: Some(7),
+        own_weight: Some(10_001),
+        ..Set::default()
+    };
+    assert_eq!(core.set(&bad), Err(Refusal::BadWeight(10_001)));
+    assert_eq!(core.figures(top).map(|one| one.weight), Some(100));
+    core.register(&new("c"), 0).expect("registers");
+    assert_eq!(core.register(&new("d"), 0), Err(Refusal::TooMany(3)));
+    assert_eq!(core.remove(99), Err(Refusal::NoSuchPrincipal(99)));
+}
+
+#[test]
+fn a_tree_is_at_most_eight_deep() {
+    let mut core = Core::new(Config::default());
+    let mut parent = None;
+    for _ in 0..MAX_DEPTH {
+        parent = Some(core.register(&group(parent), 0).expect("registers"));
+    }
+    assert_eq!(
+        core.register(&group(parent), 0),
+        Err(Refusal::TooDeep(MAX_DEPTH + 1))
+    );
+    let other = core.register(&group(None), 0).expect("registers");
+    core.register(&group(Some(other)), 0).expect("registers");
+    let deep = Set {
+        id: other,
+        parent: Some(7),
+        ..Set::default()
+    };
+    assert_eq!(core.set(&deep), Err(Refusal::TooDeep(MAX_DEPTH + 1)));
+}
+
+#[test]
+fn orphans_go_to_their_grandparent() {
+    let mut bench = Bench::new(1000 * MIB);
+    let top = bench.add(&group(None), 0);
+    let middle = bench.add(&group(Some(top)), 0);
+    let leaf = bench.add(
+        &NewPrincipal {
+            parent: Some(middle),
+            weight: 7,
+            ..new("leaf")
+        },
+        10 * MIB,
+    );
+    bench.tick(50 * MS);
+    bench.core.remove(middle).expect("was registered");
+    bench.tick(50 * MS);
+    let leaf = bench.core.figures(leaf).expect("lives on");
+    assert_eq!((leaf.parent, leaf.weight), (Some(top), 7));
+    assert_eq!(
+        bench.core.figures(top).map(|one| one.subtree_uses),
+        Some(10 * MIB)
+    );
+}
+
+#[test]
+fn numbers_are_never_reused() {
+    let mut core = Core::new(Config {
+        first_id: 41,
+        ..Config::default()
+    });
+    let first = core.register(&new("a"), 0).expect("registers");
+    core.remove(first).expect("was registered");
+    let second = core.register(&new("a"), 0).expect("registers");
+    assert_eq!((first, second), (41, 42));
+}
+
+#[test]
+fn settings_outlive_a_crash() {
+    let mut core = Core::new(Config::default());
+    let id = core.register(&new("p"), 0).expect("registers");
+    core.set(&Set {
+        id,
+        weight: Some(7),
+        priority: Some(-3),
+        max: Some(MIB),
+        ..Set::default()
+    })
+    .expect("is valid");
+    let kept = core.snapshot();
+    let mut again = Core::new(Config {
+        first_id: core.next_id(),
+        ..Config::default()
+    });
+    let rejoined = again.register(&new("p"), 0).expect("registers");
+    assert!(rejoined > id);
+    again.restore(rejoined, None, &kept[0]).expect("is valid");
+    let one = again.figures(rejoined).expect("is registered");
+    assert_eq!((one.weight, one.priority, one.max), (7, -3, MIB));
+    let spoilt = Kept {
+        weight: 0,
+        ..kept[0]
+    };
+    assert_eq!(
+        again.restore(rejoined, None, &spoilt),
+        Err(Refusal::BadWeight(0))
+    );
+}

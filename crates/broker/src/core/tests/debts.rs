@@ -1,0 +1,164 @@
+//! Debts, the ladder, hogs, clocks, heartbeats.
+
+use super::*;
+use plimsoll_wire::messages::Report;
+use plimsoll_wire::page::Level;
+
+#[test]
+fn a_deadline_stays_until_the_debt_is_paid() {
+    let mut bench = Bench::new(1000 * MIB);
+    let id = bench.add(&new("p"), 900 * MIB);
+    bench
+        .core
+        .report(&Report {
+            id,
+            reaction_ms: Some(400),
+            ..Report::default()
+        })
+        .expect("is registered");
+    bench.ticks(2, 50 * MS);
+    bench.outsiders = 300 * MIB;
+    bench.tick(50 * MS);
+    let first = bench.numbers(id);
+    assert_eq!(first.deadline, bench.now + 400 * MS);
+    // Its own growth moves nothing, nor does further debt.
+    bench.uses(id, 950 * MIB);
+    bench.outsiders = 400 * MIB;
+    bench.tick(50 * MS);
+    assert_eq!(bench.numbers(id).deadline, first.deadline);
+    assert!(bench.numbers(id).owed > first.owed);
+    // The first batch is paid, the second gets its own time.
+    bench.uses(id, first.limit);
+    bench.tick(50 * MS);
+    assert_eq!(bench.numbers(id).deadline, bench.now + 400 * MS);
+    bench.outsiders = 0;
+    let actions = bench.ticks(100, 50 * MS);
+    assert_eq!(bench.numbers(id).owed, 0);
+    let relief = |action: &Action| matches!(action, Action::Publish { numbers, wake: true, .. } if numbers.owed == 0 && numbers.level < Level::Critical);
+    assert!(actions.iter().any(relief), "relief wakes as well");
+}
+
+#[test]
+fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
+    let mut bench = Bench::new(1000 * MIB);
+    let good = bench.add(&new("good"), 300 * MIB);
+    let bad = bench.add(&new("bad"), 650 * MIB);
+    let actions = bench.ticks(100, 50 * MS);
+    let rungs: Vec<_> = actions
+        .iter()
+        .filter(|action| !matches!(action, Action::Publish { .. }))
+        .collect();
+    let place = |wanted: fn(&Action) -> bool| rungs.iter().position(|action| wanted(action));
+    let (page_out, take, bound) = (
+        place(|action| matches!(action, Action::PageOut { .. })),
+        place(|action| matches!(action, Action::Take { .. })),
+        place(|action| matches!(action, Action::Bound { .. })),
+    );
+    assert!(
+        page_out.is_some() && page_out < take && take < bound,
+        "{rungs:?}"
+    );
+    let against = |action: &Action, id: Id| match *action {
+        Action::PageOut { id: victim, .. }
+        | Action::Take { id: victim, .. }
+        | Action::Bound { id: victim, .. } => victim == id,
+        Action::Publish { .. } => false,
+    };
+    assert!(
+        !actions.iter().any(|action| against(action, good)),
+        "the neighbour pays nothing"
+    );
+    bench.core.acted(bad);
+    bench.uses(bad, bench.numbers(bad).limit);
+    let actions = bench.ticks(800, 50 * MS);
+    let lifted = Action::Bound {
+        id: bad,
+        bytes: u64::MAX,
+    };
+    assert!(actions.contains(&lifted), "{:?}", bench.core.figures(bad));
+}
+
+#[test]
+fn nothing_is_taken_while_nobody_needs_it() {
+    let mut bench = Bench::new(4000 * MIB);
+    let top = bench.add(
+        &NewPrincipal {
+            max: Some(100 * MIB),
+            ..new("bounded")
+        },
+        300 * MIB,
+    );
+    let actions = bench.ticks(200, 50 * MS);
+    assert!(bench.numbers(top).owed > 190 * MIB);
+    assert!(
+        actions
+            .iter()
+            .all(|action| matches!(action, Action::Publish { .. })),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn a_hog_is_seen_coming() {
+    let mut bench = Bench::new(1500 * MIB);
+    let id = bench.add(&new("p"), 0);
+    bench.tick(50 * MS);
+    bench.uses(id, 1390 * MIB);
+    bench.ticks(40, 50 * MS);
+    let calm = bench.core.domain(None).expect("the root");
+    assert!((58..66).contains(&(calm.reserve / MIB)), "{calm:?}");
+    for _ in 0..10 {
+        bench.outsiders += 5 * MIB;
+        bench.tick(50 * MS);
+    }
+    let hog = bench.core.domain(None).expect("the root");
+    assert!(hog.growth > 70 * MIB as i64, "{hog:?}");
+    assert!(hog.reserve + hog.expected > 70 * MIB, "{hog:?}");
+    assert!(bench.numbers(id).owed > 0);
+    assert!(bench.core.next_tick() <= 25 * MS);
+}
+
+#[test]
+fn a_jump_of_the_clock_changes_nothing() {
+    let mut bench = Bench::new(1000 * MIB);
+    let debtor = bench.add(&new("p"), 800 * MIB);
+    bench.ticks(2, 50 * MS);
+    bench.outsiders = 500 * MIB;
+    bench.tick(50 * MS);
+    let before = bench.numbers(debtor);
+    assert!(before.owed > 0);
+    for jump in [3_600_000 * MS, 20_000 * MS] {
+        bench.now += jump;
+        bench.tick(50 * MS);
+        let after = bench.numbers(debtor);
+        assert!(after.deadline <= bench.now + 500 * MS, "{after:?}");
+        assert_eq!(after.limit / (64 * MIB), before.limit / (64 * MIB));
+    }
+    bench.now = 5 * MS;
+    bench.tick(0);
+    assert!(
+        bench.numbers(debtor).deadline <= bench.now + 500 * MS,
+        "not hours away"
+    );
+}
+
+#[test]
+fn pages_beat_once_a_second_in_the_deepest_calm() {
+    let mut bench = Bench::new(1000 * MIB);
+    let id = bench.add(&new("p"), 0);
+    bench.ticks(100, 50 * MS);
+    let mut written = bench.now;
+    for _ in 0..20 {
+        let next = bench.core.next_tick();
+        assert!(next <= 1_000 * MS);
+        let actions = bench.tick(next);
+        if actions
+            .iter()
+            .any(|action| matches!(action, Action::Publish { id: whose, .. } if *whose == id))
+        {
+            assert!(bench.now - written <= 1_000 * MS);
+            written = bench.now;
+        }
+    }
+    assert!(bench.now - written <= 1_000 * MS);
+}

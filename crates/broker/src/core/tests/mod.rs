@@ -1,0 +1,102 @@
+//! The core by itself: commands, one rule a test. Many programs at once are in `tests/simulation`.
+
+mod commands;
+mod debts;
+mod shares;
+
+use super::*;
+use plimsoll_wire::messages::Kind;
+use plimsoll_wire::page::Numbers;
+
+const MIB: u64 = 1 << 20;
+const MS: Nanos = 1_000_000;
+
+fn new(name: &str) -> NewPrincipal {
+    NewPrincipal {
+        name: name.into(),
+        kind: Kind::Process,
+        parent: None,
+        weight: 100,
+        priority: 0,
+        max: None,
+        adaptive: true,
+    }
+}
+
+fn group(parent: Option<Id>) -> NewPrincipal {
+    NewPrincipal {
+        kind: Kind::Group,
+        parent,
+        ..new("group")
+    }
+}
+
+/// A core, its clock, and what its principals use.
+struct Bench {
+    core: Core,
+    now: Nanos,
+    capacity: u64,
+    outsiders: u64,
+    uses: Vec<(Id, u64)>,
+}
+
+impl Bench {
+    fn new(capacity: u64) -> Bench {
+        Bench {
+            core: Core::new(Config::default()),
+            now: 1_000 * MS,
+            capacity,
+            outsiders: 0,
+            uses: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, new: &NewPrincipal, uses: u64) -> Id {
+        let id = self.core.register(new, self.now).expect("registers");
+        self.uses.push((id, uses));
+        id
+    }
+
+    fn uses(&mut self, id: Id, bytes: u64) {
+        self.uses
+            .iter_mut()
+            .filter(|one| one.0 == id)
+            .for_each(|one| one.1 = bytes);
+    }
+
+    fn tick(&mut self, after: Nanos) -> Vec<Action> {
+        self.now += after;
+        let sensed: Vec<_> = self
+            .uses
+            .iter()
+            .map(|&(id, uses)| sensed(id, uses))
+            .collect();
+        let used = self.outsiders + self.uses.iter().map(|one| one.1).sum::<u64>();
+        self.core
+            .tick(
+                self.now,
+                &SensedDomain {
+                    capacity: self.capacity,
+                    used,
+                },
+                &sensed,
+            )
+            .to_vec()
+    }
+
+    fn ticks(&mut self, count: usize, after: Nanos) -> Vec<Action> {
+        (0..count).flat_map(|_| self.tick(after)).collect()
+    }
+
+    fn numbers(&self, id: Id) -> Numbers {
+        self.core.numbers(id).expect("is registered")
+    }
+}
+
+fn sensed(id: Id, uses: u64) -> SensedPrincipal {
+    SensedPrincipal {
+        id,
+        uses,
+        ..SensedPrincipal::default()
+    }
+}

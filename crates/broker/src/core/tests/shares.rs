@@ -1,0 +1,150 @@
+//! Who may use how much.
+
+use super::*;
+use plimsoll_wire::messages::Report;
+
+#[test]
+fn shares_follow_weights() {
+    let mut bench = Bench::new(1500 * MIB);
+    let weights = [10, 40, 20];
+    let ids = weights.map(|weight| bench.add(&NewPrincipal { weight, ..new("p") }, 0));
+    bench.ticks(3, 50 * MS);
+    let budget = bench.core.domain(None).expect("the root").budget;
+    for (id, weight) in ids.into_iter().zip(weights) {
+        let ideal = budget * u64::from(weight) / 70;
+        assert!(
+            bench.numbers(id).limit.abs_diff(ideal) < ideal / 50,
+            "{:?}, ideal {ideal}",
+            bench.numbers(id)
+        );
+    }
+}
+
+#[test]
+fn a_newcomer_waits_for_memory_that_is_really_free() {
+    let mut bench = Bench::new(1000 * MIB);
+    let old = bench.add(&new("old"), 0);
+    bench.tick(50 * MS);
+    bench.uses(old, 960 * MIB);
+    bench.ticks(3, 50 * MS);
+    let late = bench.add(&new("new"), 0);
+    bench.tick(50 * MS);
+    assert!(
+        bench.numbers(old).owed > 400 * MIB,
+        "{:?}",
+        bench.numbers(old)
+    );
+    assert!(
+        bench.numbers(late).limit < 30 * MIB,
+        "{:?}",
+        bench.numbers(late)
+    );
+    bench.uses(old, bench.numbers(old).limit);
+    bench.tick(50 * MS);
+    assert_eq!(bench.numbers(old).owed, 0);
+    assert!(
+        bench.numbers(late).limit > 450 * MIB,
+        "{:?}",
+        bench.numbers(late)
+    );
+}
+
+#[test]
+fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
+    let mut bench = Bench::new(1000 * MIB);
+    let idle = bench.add(&new("idle"), 600 * MIB);
+    let report = Report {
+        id: idle,
+        live: Some(50 * MIB),
+        allocation_rate: Some(0),
+        collection_speed: Some(1 << 30),
+        ..Report::default()
+    };
+    bench.core.report(&report).expect("is registered");
+    bench.ticks(20, 50 * MS);
+    assert_eq!(bench.numbers(idle).owed, 0);
+    let busy = bench.add(&new("busy"), 0);
+    bench.ticks(5, 50 * MS);
+    assert!(
+        bench.numbers(idle).owed > 400 * MIB,
+        "{:?}",
+        bench.core.figures(idle)
+    );
+    assert!(
+        bench
+            .core
+            .figures(busy)
+            .is_some_and(|one| one.target > 800 * MIB)
+    );
+}
+
+#[test]
+fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
+    let mut core = Core::new(Config::default());
+    let top = core.register(&group(None), 0).expect("registers");
+    let leaf = core
+        .register(
+            &NewPrincipal {
+                parent: Some(top),
+                ..new("p")
+            },
+            0,
+        )
+        .expect("registers");
+    let inside = SensedDomain {
+        capacity: 1000 * MIB,
+        used: 600 * MIB,
+    };
+    let whole = SensedDomain {
+        capacity: 16_000 * MIB,
+        used: 700 * MIB,
+    };
+    let seen = [
+        SensedPrincipal {
+            id: top,
+            domain: Some(inside),
+            ..SensedPrincipal::default()
+        },
+        sensed(leaf, 100 * MIB),
+    ];
+    for at in 1..100 {
+        core.tick(at * 50 * MS, &whole, &seen);
+    }
+    let domain = core.domain(Some(top)).expect("has a cgroup");
+    assert_eq!(domain.outsiders, 500 * MIB);
+    let limit = core.numbers(leaf).expect("is registered").limit;
+    assert!(
+        limit <= domain.budget && limit > 450 * MIB,
+        "{limit} of {domain:?}"
+    );
+    assert!(core.glance(Some(top), 900 * MIB) && !core.glance(Some(top), 600 * MIB));
+}
+
+#[test]
+fn a_liar_gets_no_more_than_its_weight_gives() {
+    let mut bench = Bench::new(1000 * MIB);
+    let honest = bench.add(&new("honest"), 0);
+    let liar = bench.add(&new("liar"), 0);
+    bench
+        .core
+        .report(&Report {
+            id: honest,
+            demand: Some(600 * MIB),
+            ..Report::default()
+        })
+        .expect("is registered");
+    let lies = Report {
+        id: liar,
+        live: Some(u64::MAX),
+        allocation_rate: Some(u64::MAX),
+        collection_speed: Some(1),
+        demand: Some(u64::MAX),
+        floor: Some(u64::MAX),
+        reaction_ms: Some(u64::MAX),
+        ..Report::default()
+    };
+    bench.core.report(&lies).expect("is registered");
+    bench.ticks(5, 50 * MS);
+    let (honest, liar) = (bench.numbers(honest).limit, bench.numbers(liar).limit);
+    assert!(honest + honest / 50 >= liar, "{honest} against {liar}");
+}

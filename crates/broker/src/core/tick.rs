@@ -1,0 +1,384 @@
+//! One tick: sense, account, decide, settle, revoke. One way, a pass each, nothing allocated.
+
+use super::domain::Bounds;
+use super::ladder::{Standing, Step};
+use super::node::{Account, TREND_TAU};
+use super::pace::Mood;
+use super::settle::{Moment, Word};
+use super::{
+    Action, Core, MAX_DEPTH, Nanos, SensedDomain, SensedPrincipal, commands, demand, flow, settle,
+};
+use plimsoll_policy::shares::Principal;
+use plimsoll_wire::messages::Kind;
+use plimsoll_wire::page::{Level, Numbers};
+
+/// How long somebody waits for what it is entitled to before it is taken for it; the debtors'
+/// deadlines come on top.
+const PATIENCE: Nanos = 500_000_000;
+
+impl Core {
+    /// One pass over all principals. `now` is the clock of the pages. Principals that `sensed`
+    /// leaves out keep their last figures; unknown numbers in it are passed over. The actions are to
+    /// be carried out in this order: limits that fall are published before those that rise.
+    pub fn tick(
+        &mut self,
+        now: Nanos,
+        domain: &SensedDomain,
+        sensed: &[SensedPrincipal],
+    ) -> &[Action] {
+        let passed = self.clock.advance(now);
+        let mut moment = Moment {
+            clock: now,
+            now: self.clock.now,
+            next: 0,
+            jumped: self.clock.jumped,
+        };
+        self.tree.arrange();
+        self.actions.clear();
+        self.pacer.begin(moment.now);
+        self.sense(domain, sensed, passed);
+        self.account(passed);
+        self.wish();
+        self.decide();
+        self.settle(&moment);
+        self.revoke(&moment);
+        moment.next = self.next_tick();
+        self.publish(&moment);
+        &self.actions
+    }
+
+    fn sense(&mut self, domain: &SensedDomain, sensed: &[SensedPrincipal], passed: Nanos) {
+        self.root.sensed = *domain;
+        for one in sensed {
+            let Some(slot) = self.tree.slot(one.id) else {
+                continue;
+            };
+            let node = self.tree.at_mut(slot);
+            let uses = if node.kind == Kind::Group {
+                0
+            } else {
+                one.uses
+            };
+            let joins = !node.seen;
+            node.seen = true;
+            node.uses = uses;
+            node.swapped = one.swapped;
+            node.working_set = one.working_set;
+            node.domain = one
+                .domain
+                .map(|sensed| node.domain.unwrap_or_default().with(sensed));
+            node.flow.feed(uses, passed, TREND_TAU);
+            if joins {
+                commands::shift_domains(&mut self.tree, &mut self.root, slot, -flow::signed(uses));
+            }
+        }
+    }
+
+    /// Sums up, and works out each domain's budget and so what bounds each subtree.
+    fn account(&mut self, passed: Nanos) {
+        let reaction = self.slowest();
+        let mut members = 0u64;
+        self.clear_accounts();
+        for place in (0..self.tree.len()).rev() {
+            let slot = self.tree.ordered(place);
+            let node = self.tree.at_mut(slot);
+            node.account.subtree_uses = node.account.subtree_uses.saturating_add(node.uses);
+            let uses = node.account.subtree_uses;
+            node.account.bound = node.max;
+            if let Some(domain) = &mut node.domain {
+                domain.account(uses, passed, reaction, Bounds::NONE);
+                node.account.bound = node.max.min(domain.budget);
+                self.pacer.note_domain(domain);
+            }
+            match node.parent {
+                None => members = members.saturating_add(uses),
+                Some(above) => {
+                    let above = &mut self.tree.at_mut(above).account.subtree_uses;
+                    *above = above.saturating_add(uses);
+                }
+            }
+        }
+        let bounds = Bounds {
+            max_budget: self.config.max_budget,
+            min_reserve: self.config.min_reserve,
+        };
+        self.root.account(members, passed, reaction, bounds);
+        self.pacer.note_domain(&self.root);
+    }
+
+    fn clear_accounts(&mut self) {
+        for place in 0..self.tree.len() {
+            let slot = self.tree.ordered(place);
+            self.tree.at_mut(slot).account = Account::default();
+        }
+    }
+
+    /// The slowest reaction that counts: of adapted programs that hold a worthwhile part.
+    fn slowest(&self) -> Nanos {
+        let worthwhile = self.root.sensed.capacity / 64;
+        let slowest = self
+            .tree
+            .nodes()
+            .filter(|node| node.adaptive && node.uses >= worthwhile);
+        slowest
+            .map(|node| node.reaction())
+            .max()
+            .unwrap_or(super::node::REACTION)
+    }
+
+    /// What each wants; and whether all fits without anybody giving up what it has.
+    fn wish(&mut self) {
+        let mut wish = 0u64;
+        for place in (0..self.tree.len()).rev() {
+            let slot = self.tree.ordered(place);
+            let node = self.tree.at_mut(slot);
+            node.collector = demand::steadied_collector(node.collector, &node.reported);
+            node.demand = demand::steadied(node.demand, demand::wanted(node));
+            let kept = if node.adaptive { node.uses } else { 0 };
+            let below = node.account.subtree_wish;
+            let all = below.saturating_add(node.demand.max(kept));
+            node.account.roomy = all <= node.account.bound;
+            node.account.subtree_wish = all.min(node.account.bound);
+            let all = node.account.subtree_wish;
+            match node.parent {
+                None => wish = wish.saturating_add(all),
+                Some(above) => {
+                    let above = &mut self.tree.at_mut(above).account.subtree_wish;
+                    *above = above.saturating_add(all);
+                }
+            }
+        }
+        self.keep_in_room(wish <= self.root.budget);
+    }
+
+    /// Where all fits, an idle program keeps what it has.
+    fn keep_in_room(&mut self, roomy: bool) {
+        for place in 0..self.tree.len() {
+            let slot = self.tree.ordered(place);
+            let above = self
+                .tree
+                .at(slot)
+                .parent
+                .map_or(roomy, |above| self.tree.at(above).account.roomy);
+            let node = self.tree.at_mut(slot);
+            node.account.roomy &= above;
+            if node.account.roomy && node.adaptive {
+                node.demand = node.demand.max(node.uses);
+            }
+        }
+    }
+
+    fn decide(&mut self) {
+        self.inputs.clear();
+        for place in 0..self.tree.len() {
+            let node = self.tree.at(self.tree.ordered(place));
+            let parent = node.parent.map(|above| self.tree.at(above).place);
+            self.inputs.push(Principal {
+                parent,
+                weight: node.weight,
+                priority: node.priority,
+                own_weight: node.own_weight,
+                own_priority: node.own_priority,
+                uses: node.uses,
+                working_set: node.working_set.unwrap_or(0).min(node.uses),
+                trend: node.trend(demand::HORIZON),
+                demand: node.demand,
+                max: node.account.bound,
+                last_limit: node.limit,
+                collector: node.collector,
+            });
+        }
+        let shares = self.shares.decide(&self.inputs, self.root.budget);
+        debug_assert_eq!(shares.len(), self.tree.len(), "a share for each");
+        for (place, share) in shares.iter().enumerate() {
+            let slot = self.tree.ordered(place);
+            self.tree.at_mut(slot).share = *share;
+        }
+    }
+
+    fn settle(&mut self, moment: &Moment) {
+        for place in 0..self.tree.len() {
+            let slot = self.tree.ordered(place);
+            let node = self.tree.at_mut(slot);
+            let before = node.limit;
+            settle::settle(node, moment.now);
+            let grows = node.flow.rate(TREND_TAU).unsigned_abs() > (node.uses / 64).max(4 << 20);
+            if grows || before != node.limit || node.debt.is_some() || node.waits.is_some() {
+                self.pacer.note(Mood::Moving);
+            }
+        }
+    }
+
+    /// The ladder, for who owes what is needed.
+    fn revoke(&mut self, moment: &Moment) {
+        self.add_up_needs(moment);
+        for place in 0..self.tree.len() {
+            let slot = self.tree.ordered(place);
+            let need = self.need_around(slot);
+            let urgent = self.urgent_around(slot);
+            let node = self.tree.at_mut(slot);
+            if node.kind == Kind::Group {
+                continue;
+            }
+            if need > 0 && node.debt.is_some() {
+                self.pacer.note(Mood::Urgent);
+            }
+            let standing = Standing {
+                debt: node.debt,
+                uses: node.uses,
+                limit: node.limit,
+                need,
+                urgent,
+                now: moment.now,
+            };
+            let id = node.id;
+            let Some(step) = node.ladder.step(&standing) else {
+                continue;
+            };
+            self.actions.push(match step {
+                Step::PageOut(bytes) => Action::PageOut { id, bytes },
+                Step::Take(bytes) => Action::Take { id, bytes },
+                Step::Bound(bytes) => Action::Bound { id, bytes },
+            });
+            if let Step::PageOut(bytes) | Step::Take(bytes) = step {
+                self.lessen_needs(slot, bytes);
+            }
+        }
+    }
+
+    /// What each domain lacks: of its reserve, or for who waits too long in it.
+    fn add_up_needs(&mut self, moment: &Moment) {
+        let mut waiting = 0u64;
+        for place in (0..self.tree.len()).rev() {
+            let slot = self.tree.ordered(place);
+            let node = self.tree.at_mut(slot);
+            node.account.subtree_need = node
+                .account
+                .subtree_need
+                .saturating_add(node.overdue_gap(moment.now));
+            let need = node.account.subtree_need;
+            if let Some(domain) = &mut node.domain {
+                domain.assess(need, moment.now);
+            }
+            let above = match node.parent {
+                None => &mut waiting,
+                Some(above) => &mut self.tree.at_mut(above).account.subtree_need,
+            };
+            *above = above.saturating_add(need);
+        }
+        self.root.assess(waiting, moment.now);
+    }
+
+    /// The greatest need among the domains that a principal is in.
+    fn need_around(&self, slot: u32) -> u64 {
+        let above = self
+            .tree
+            .ancestors(slot)
+            .filter_map(|above| self.tree.at(above).domain.as_ref());
+        above
+            .map(|domain| domain.need)
+            .fold(self.root.need, u64::max)
+    }
+
+    fn urgent_around(&self, slot: u32) -> bool {
+        let mut above = self.tree.ancestors(slot);
+        self.root.urgent()
+            || above.any(|above| {
+                let domain = self.tree.at(above).domain.as_ref();
+                domain.is_some_and(super::domain::Domain::urgent)
+            })
+    }
+
+    fn lessen_needs(&mut self, slot: u32, bytes: u64) {
+        self.root.meet(bytes);
+        let mut next = self.tree.at(slot).parent;
+        for _ in 0..MAX_DEPTH {
+            let Some(above) = next else { return };
+            let node = self.tree.at_mut(above);
+            if let Some(domain) = &mut node.domain {
+                domain.meet(bytes);
+            }
+            next = node.parent;
+        }
+    }
+
+    /// Falls first, so that at no moment the pages promise more than the budget.
+    fn publish(&mut self, moment: &Moment) {
+        self.number(moment);
+        for falls in [true, false] {
+            for place in 0..self.tree.len() {
+                let slot = self.tree.ordered(place);
+                let node = self.tree.at_mut(slot);
+                if (node.numbers.limit < node.told.numbers.limit) != falls {
+                    continue;
+                }
+                let numbers = node.numbers;
+                let wake = match settle::word(&node.told, &numbers, moment) {
+                    Word::None => continue,
+                    Word::Write => false,
+                    Word::Wake => true,
+                };
+                node.told.numbers = numbers;
+                node.told.at = Some(moment.now);
+                if wake {
+                    node.told.woken = numbers;
+                }
+                self.actions.push(Action::Publish {
+                    id: node.id,
+                    numbers,
+                    wake,
+                });
+            }
+        }
+    }
+
+    /// The numbers of all: a process's own; a group's are those of all below it.
+    fn number(&mut self, moment: &Moment) {
+        for place in (0..self.tree.len()).rev() {
+            let slot = self.tree.ordered(place);
+            let node = self.tree.at_mut(slot);
+            let below = std::mem::take(&mut node.below);
+            let own = node.own_numbers(moment);
+            let all = add(&own, &below);
+            node.subtree_limit = all.limit;
+            node.numbers = match node.kind {
+                Kind::Process => own,
+                Kind::Group => Numbers {
+                    available: node.share.available.max(all.limit),
+                    ..all
+                },
+            };
+            if let Some(above) = node.parent {
+                let above = &mut self.tree.at_mut(above).below;
+                *above = add(above, &all);
+            }
+        }
+    }
+}
+
+/// Sums of two principals' numbers; the nearer deadline, the more urgent level.
+fn add(one: &Numbers, other: &Numbers) -> Numbers {
+    let deadline = match (one.deadline, other.deadline) {
+        (0, any) | (any, 0) => any,
+        (one, other) => one.min(other),
+    };
+    Numbers {
+        limit: one.limit.saturating_add(other.limit),
+        available: one.available.max(other.available),
+        owed: one.owed.saturating_add(other.owed),
+        deadline,
+        uses: one.uses.saturating_add(other.uses),
+        share: one.share.saturating_add(other.share),
+        level: Level::max(one.level, other.level),
+    }
+}
+
+impl super::node::Node {
+    /// What it lacks of its entitlement, once it has waited for long enough.
+    fn overdue_gap(&self, now: Nanos) -> u64 {
+        let patient = self
+            .waits
+            .is_none_or(|since| now.saturating_sub(since) < PATIENCE);
+        if patient { 0 } else { self.gap() }
+    }
+}

@@ -1,0 +1,247 @@
+//! What goes into the core and what comes out. Sizes are bytes, times nanoseconds unless named
+//! otherwise.
+
+use plimsoll_wire::messages::{Id, Kind};
+use plimsoll_wire::page::Numbers;
+
+/// Nanoseconds of a monotonic clock; the core never reads one.
+pub type Nanos = u64;
+
+/// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Config {
+    /// Most principals at a time.
+    pub max_principals: usize,
+    /// The number of the first principal: after a restart, higher than any given out before.
+    pub first_id: Id,
+    /// Never share out more than this of the root domain; `u64::MAX` when unbounded.
+    pub max_budget: u64,
+    /// Hold back at least this much of the root domain; by default the measured watermark only.
+    pub min_reserve: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            max_principals: 16_384,
+            first_id: 1,
+            max_budget: u64::MAX,
+            min_reserve: 0,
+        }
+    }
+}
+
+/// Deepest that a tree may be; a principal directly under the root is at level 1.
+pub const MAX_DEPTH: usize = 8;
+
+/// A new principal, already checked by the protocol layer for form, not for meaning.
+#[derive(Clone, Debug)]
+pub struct NewPrincipal {
+    /// Shown to people.
+    pub name: String,
+    /// A process or a group.
+    pub kind: Kind,
+    /// Under whom; the root when absent.
+    pub parent: Option<Id>,
+    /// 1 to 10000.
+    pub weight: u32,
+    /// -100 to 100.
+    pub priority: i32,
+    /// Bytes for it and its children, unbounded when absent.
+    pub max: Option<u64>,
+    /// Whether somebody adapts it; passive ones are not asked, only taken from.
+    pub adaptive: bool,
+}
+
+/// Why the core refused a command. Each says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Refusal {
+    #[error("no principal has the number {0}; `plimsoll ps` lists them")]
+    NoSuchPrincipal(Id),
+    #[error("weight {0} is out of range: give 1 to 10000")]
+    BadWeight(u64),
+    #[error("priority {0} is out of range: give -100 to 100")]
+    BadPriority(i64),
+    #[error("{child} cannot move under {parent}: {parent} is one of its own descendants")]
+    Cycle { child: Id, parent: Id },
+    #[error(
+        "the broker already holds {0} principals, as many as its configuration allows (`max_principals`)"
+    )]
+    TooMany(usize),
+    #[error("the tree would be {0} deep; at most 8 levels are allowed")]
+    TooDeep(usize),
+}
+
+/// When the daemon should look again, nanoseconds from the tick that said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Until the next full tick at the latest.
+    pub tick: Nanos,
+    /// Until the next glance ([`super::Core::glance`]) at the usage of the domains; shorter than
+    /// `tick` when the margin is thin, and far cheaper: it reads no principal.
+    pub glance: Nanos,
+}
+
+/// What the core knows of one principal, for listings. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Which.
+    pub id: Id,
+    /// Under whom; absent at the top.
+    pub parent: Option<Id>,
+    /// A process or a group.
+    pub kind: Kind,
+    /// Whether somebody adapts it.
+    pub adaptive: bool,
+    /// 1 to 10000.
+    pub weight: u32,
+    /// -100 to 100.
+    pub priority: i32,
+    /// Weight of its own memory against its children's.
+    pub own_weight: u32,
+    /// Priority of its own memory against its children's.
+    pub own_priority: i32,
+    /// Bytes for it and its children; `u64::MAX` when unbounded.
+    pub max: u64,
+    /// Its own numbers as published; for a group, those of all below it.
+    pub numbers: Numbers,
+    /// Accounted to it and its children.
+    pub subtree_uses: u64,
+    /// What it and its children may use now.
+    pub subtree_limit: u64,
+    /// What it should have at rest.
+    pub target: u64,
+    /// What it can make use of, as the core sees it.
+    pub demand: u64,
+    /// Touched recently, where it was measured.
+    pub working_set: Option<u64>,
+    /// In swap.
+    pub swapped: u64,
+    /// When it was registered, on the clock of the pages.
+    pub joined: Nanos,
+    /// As reported.
+    pub live: Option<u64>,
+    /// As reported.
+    pub collections: Option<u64>,
+    /// As reported, milliseconds.
+    pub collection_ms: Option<u64>,
+    /// How far the ladder has gone with it.
+    pub rung: Rung,
+}
+
+/// What the core knows of one domain: the root, or a group with a cgroup of its own. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DomainFigures {
+    /// As sensed.
+    pub capacity: u64,
+    /// As sensed: not to be dropped for free.
+    pub used: u64,
+    /// Used by nobody that is registered here; steadied, so never below what was sensed.
+    pub outsiders: u64,
+    /// What outsiders are expected to take before the programs can react.
+    pub expected: u64,
+    /// Held back so that warnings come early enough.
+    pub reserve: u64,
+    /// What is shared out: capacity - outsiders - expected - reserve.
+    pub budget: u64,
+    /// Bytes per second by which outsiders grow (negative: shrink).
+    pub growth: i64,
+}
+
+/// How far the core went with a principal that owes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// Owes nothing.
+    #[default]
+    None,
+    /// Was told what it owes and by when.
+    Asked,
+    /// Its cold pages are paged out.
+    PageOut,
+    /// Bytes are taken from it.
+    Take,
+    /// Its cgroup's limit is set.
+    Bound,
+}
+
+/// The settings of one principal, to be kept through a crash of the broker. The daemon adds the
+/// name and pid by which it finds the principal again when its program rejoins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Kept {
+    /// Its number before the crash.
+    pub id: Id,
+    /// Its parent's number before the crash.
+    pub parent: Option<Id>,
+    /// A process or a group.
+    pub kind: Kind,
+    /// 1 to 10000.
+    pub weight: u32,
+    /// -100 to 100.
+    pub priority: i32,
+    /// Weight of its own memory against its children's.
+    pub own_weight: u32,
+    /// Priority of its own memory against its children's.
+    pub own_priority: i32,
+    /// Bytes for it and its children; absent when unbounded.
+    pub max: Option<u64>,
+}
+
+/// What was sensed of the whole domain (machine or limiting cgroup). Bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SensedDomain {
+    /// The tightest limit above us.
+    pub capacity: u64,
+    /// In use and not to be dropped for free: usage - inactive file - swap cache.
+    pub used: u64,
+}
+
+/// What was sensed of one principal since the last tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SensedPrincipal {
+    /// Which.
+    pub id: Id,
+    /// Bytes accounted to it (resident anonymous and its part of shared memory).
+    pub uses: u64,
+    /// Bytes in swap.
+    pub swapped: u64,
+    /// Bytes touched recently, where it was sampled.
+    pub working_set: Option<u64>,
+    /// For a group with a cgroup of its own: what that cgroup allows and what is used in it.
+    pub domain: Option<SensedDomain>,
+}
+
+/// One thing for the daemon to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Write the page; wake subscribers when `wake`.
+    Publish {
+        /// Whose.
+        id: Id,
+        /// What.
+        numbers: Numbers,
+        /// A change that a subscriber must hear of.
+        wake: bool,
+    },
+    /// Rung 2: page out cold pages of this principal's processes (`process_madvise`).
+    PageOut {
+        /// Whose.
+        id: Id,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Rung 3: take bytes (`memory.reclaim`, a limit dip).
+    Take {
+        /// Whose.
+        id: Id,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Rung 4: set its cgroup's limit (`u64::MAX` lifts it).
+    Bound {
+        /// Whose.
+        id: Id,
+        /// The limit.
+        bytes: u64,
+    },
+}

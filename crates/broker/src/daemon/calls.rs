@@ -1,0 +1,65 @@
+//! From a message to a method and back.
+
+use super::Daemon;
+use super::methods::{Handler, find};
+use crate::server::connection::{Occupation, Peer};
+use crate::server::poll::Slot;
+use crate::server::reply::Answer;
+use plimsoll_wire::varlink::{Call, ErrorName, WireError};
+
+/// Who calls, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller {
+    pub(super) slot: Slot,
+    pub(super) peer: Peer,
+    /// Nanoseconds.
+    pub(super) now: u64,
+}
+
+impl Daemon {
+    /// Carries out one message. One that is no call is answered and its sender cut off: what follows
+    /// it cannot be trusted to begin where it seems to.
+    pub(super) fn call(&mut self, slot: Slot, message: &[u8], now: u64) {
+        let Some(peer) = self.clients.get_mut(slot).map(|connection| connection.peer) else {
+            return;
+        };
+        let call = match Call::parse(message) {
+            Ok(call) => call,
+            Err(error) => return self.cut_off(slot, &error, now),
+        };
+        let caller = Caller { slot, peer, now };
+        let answer = self.dispatch(&caller, &call);
+        match answer {
+            Ok(_) if call.oneway => {}
+            Ok(encoded) => self.send(slot, &encoded, now),
+            Err(_) if call.oneway => {}
+            Err(error) => self.send_error(slot, &error, now),
+        }
+        if !call.oneway {
+            return;
+        }
+        // A call that wants no answer cannot occupy its connection either.
+        if let Some(connection) = self.clients.get_mut(slot) {
+            connection.occupation = Occupation::Free;
+        }
+    }
+
+    fn dispatch(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
+        let Some(handler) = find(&call.method) else {
+            return Err(WireError::unknown_method(&call.method));
+        };
+        if call.upgrade {
+            return Err(WireError::new(
+                ErrorName::Failed,
+                "no other protocol is spoken here; leave \"upgrade\" out",
+            ));
+        }
+        match handler {
+            Handler::Once(method) => method(self, caller, call),
+            Handler::Again(_) if !call.more || call.oneway => {
+                Err(WireError::expected_more(&call.method))
+            }
+            Handler::Again(method) => method(self, caller, call),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! How a principal ends.
+
+use super::Daemon;
+use plimsoll_wire::messages::Id;
+use plimsoll_wire::varlink::{ErrorName, WireError, encode_error};
+
+impl Daemon {
+    pub(super) fn process_ended(&mut self, id: Id) {
+        self.end(id, "its process exited");
+    }
+
+    /// Ends a principal: its children go to its parent, who subscribed is told.
+    pub(super) fn end(&mut self, id: Id, why: &str) {
+        let Some(member) = self.members.remove(id) else {
+            return;
+        };
+        tracing::debug!(principal = id, name = %member.name, why, "ended");
+        let parent = self.core.figures(id).and_then(|figures| figures.parent);
+        let _ = self.core.remove(id);
+        self.worker.forget(id);
+        self.state.forget(id);
+        let gone = WireError::new(
+            ErrorName::NoSuchPrincipal,
+            format!("principal {id} ended: {why}"),
+        );
+        let mut encoded = Vec::new();
+        encode_error(&mut encoded, &gone);
+        let now = plimsoll_kernel::clock::now_ns();
+        for &slot in &member.subscribers {
+            if let Some(connection) = self.clients.get_mut(slot) {
+                connection.occupation = Default::default();
+            }
+            self.send(slot, &encoded, now);
+        }
+        if let Some(home) = member.home {
+            self.worker.retire(home);
+        }
+        self.drop_empty_automatic(parent);
+        self.weigh_automatic();
+        self.state.touch();
+        self.tick_soon(now);
+    }
+}

@@ -1,0 +1,297 @@
+//! How a principal comes to be.
+
+use super::Daemon;
+use super::calls::Caller;
+use super::methods::check_max;
+use crate::config::Given;
+use crate::core::{Kept, NewPrincipal};
+use crate::members::Member;
+use crate::publish::{PageFile, PressureSocket};
+use crate::sense::{self, RootDomain};
+use crate::server::poll::{Interest, Slot, Token};
+use crate::server::reply::{Answer, failed, once, refused};
+use crate::state::Identity;
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::process::Process;
+use plimsoll_wire::checks;
+use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
+use plimsoll_wire::page::Level;
+use plimsoll_wire::varlink::{Call, ErrorName, WireError};
+use std::path::Path;
+
+/// With more principals than this, a new one waits for its numbers until the next tick.
+const TICK_AT_ONCE: usize = 256;
+
+/// A new principal before it has a number.
+pub(super) struct Draft {
+    pub(super) new: NewPrincipal,
+    pub(super) uid: u32,
+    pub(super) slot: Option<Slot>,
+    pub(super) adapter: Option<String>,
+    pub(super) process: Option<Process>,
+    pub(super) domain: Option<RootDomain>,
+    pub(super) awaits: Option<Id>,
+    pub(super) kept: Option<Kept>,
+}
+
+impl Daemon {
+    pub(super) fn register(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
+        let asked: Register = call.parameters()?;
+        self.check_register(caller, &asked)?;
+        let process = asked.pid.map(|pid| self.claim(caller, pid)).transpose()?;
+        let domain = asked.cgroup.as_deref().map(open_cgroup).transpose()?;
+        let identity = identity_of(caller.peer.uid, &asked.name, process.as_ref());
+        let (parent, awaits) = self.find_parent(caller, &asked, process.as_ref())?;
+        let kept = self.state.rejoin(&identity);
+        let given = process.as_ref().map_or_else(Given::default, |process| {
+            self.config.given(&sense::facts_of(process))
+        });
+        let adapter = given
+            .adapter
+            .or(asked.adapter)
+            .filter(|adapter| adapter != "none");
+        let new = NewPrincipal {
+            name: asked.name,
+            kind: asked.kind,
+            parent,
+            weight: given
+                .weight
+                .or(asked.weight)
+                .unwrap_or(checks::DEFAULT_WEIGHT),
+            priority: given.priority.or(asked.priority).unwrap_or(0),
+            max: asked.max,
+            adaptive: adapter.is_some(),
+        };
+        let uid = caller.peer.uid;
+        let draft = Draft {
+            new,
+            uid,
+            slot: Some(caller.slot),
+            adapter,
+            process,
+            domain,
+            awaits,
+            kept,
+        };
+        let id = self.admit(draft, caller.now)?;
+        if let Some(connection) = self.clients.get_mut(caller.slot) {
+            connection.principal = Some(id);
+        }
+        if self.members.len() <= TICK_AT_ONCE {
+            self.tick(caller.now);
+        }
+        self.registered(id)
+    }
+
+    /// What can be refused without looking at anything outside.
+    fn check_register(&mut self, caller: &Caller, asked: &Register) -> Result<(), WireError> {
+        checks::name(&asked.name)?;
+        asked.weight.map_or(Ok(()), checks::weight)?;
+        asked.priority.map_or(Ok(()), checks::priority)?;
+        asked.max.map_or(Ok(()), check_max)?;
+        let living = self
+            .clients
+            .get_mut(caller.slot)
+            .and_then(|connection| connection.principal);
+        if let Some(id) = living.filter(|&id| self.members.get(id).is_some()) {
+            let message = format!(
+                "this connection is the life of principal {id} already; open another for the next"
+            );
+            return Err(WireError::new(ErrorName::AlreadyRegistered, message));
+        }
+        if self.members.owned_by(caller.peer.uid) >= self.config.max_per_user {
+            let message = format!(
+                "user {} already has {} principals; end some, or raise max_per_user in plimsoll.toml",
+                caller.peer.uid, self.config.max_per_user
+            );
+            return Err(WireError::new(ErrorName::TooMany, message));
+        }
+        match (asked.kind, asked.pid, &asked.cgroup) {
+            (Kind::Group, Some(_), _) => Err(WireError::about(
+                "pid",
+                "a group has no process; leave pid out",
+            )),
+            (Kind::Process, _, Some(_)) => {
+                let message =
+                    "only a group may carry a cgroup; register a group, and the process under it";
+                Err(WireError::new(ErrorName::BadCgroup, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Under whom: who was named, else the principal that the process descends from, else an
+    /// automatic group when a cgroup bounds the process tighter than the domain. The second is the
+    /// old number of a named parent that has not rejoined yet.
+    fn find_parent(
+        &mut self,
+        caller: &Caller,
+        asked: &Register,
+        process: Option<&Process>,
+    ) -> Result<(Option<Id>, Option<Id>), WireError> {
+        match asked.parent {
+            Some(old)
+                if self.members.get(self.state.resolve(old)).is_none()
+                    && self.state.awaits(old) =>
+            {
+                return Ok((None, Some(old)));
+            }
+            Some(parent) => return Ok((Some(self.permitted(caller, parent)?), None)),
+            None => {}
+        }
+        let Some(process) = process else {
+            return Ok((None, None));
+        };
+        let above = self.above(process, caller.peer.uid);
+        Ok((
+            above.or_else(|| self.automatic_for(process, caller.now)),
+            None,
+        ))
+    }
+
+    /// Gives a principal its number, page, sockets and cgroup; all of it or nothing.
+    pub(super) fn admit(&mut self, draft: Draft, now: u64) -> Result<Id, WireError> {
+        let Draft {
+            new,
+            uid,
+            slot,
+            adapter,
+            process,
+            domain,
+            awaits,
+            kept,
+        } = draft;
+        let id = self.core.register(&new, now).map_err(refused)?;
+        let page = PageFile::create(&self.pages.path_of(id), id);
+        let socket = self.paths.pressure.join(format!("{id}.sock"));
+        let pressure = PressureSocket::bind(&socket, self.options.system);
+        let (page, pressure) = match (page, pressure) {
+            (Ok(page), Ok(pressure)) => (page, pressure),
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = self.core.remove(id);
+                tracing::warn!(%error, name = %new.name, "a principal could not be registered");
+                return Err(failed(&error));
+            }
+        };
+        if let Err(error) = self
+            .poll
+            .add(&pressure, Token::PressureListener(id), Interest::Read)
+        {
+            tracing::warn!(principal = id, %error, "its pressure socket cannot be watched");
+        }
+        let member = Member {
+            id,
+            name: new.name,
+            kind: new.kind,
+            uid,
+            slot,
+            adapter,
+            tree: None,
+            domain,
+            home: None,
+            awaits,
+            page,
+            pressure,
+            level: Level::Normal,
+            owed: 0,
+            subscribers: Vec::new(),
+            figures: sense::Figures::default(),
+            shared: None,
+            working_set: None,
+        };
+        self.members.insert(member);
+        if let Some(process) = process {
+            self.give_process(id, process);
+        }
+        self.restore(id, new.parent, kept);
+        self.weigh_automatic();
+        self.state.touch();
+        self.tick_soon(now);
+        Ok(id)
+    }
+
+    /// Gives a rejoined principal its settings back, and its children that came back earlier.
+    fn restore(&mut self, id: Id, parent: Option<Id>, kept: Option<Kept>) {
+        let Some(kept) = kept else { return };
+        let parent = parent.or_else(|| kept.parent.map(|old| self.state.resolve(old)));
+        let parent = parent.filter(|&parent| self.members.get(parent).is_some());
+        if let Err(error) = self.core.restore(id, parent, &kept) {
+            tracing::warn!(principal = id, %error, "its settings could not be restored");
+        }
+        self.state.alias(kept.id, id);
+        let waiting: Vec<Id> = self
+            .members
+            .iter()
+            .filter(|child| child.awaits == Some(kept.id))
+            .map(|child| child.id)
+            .collect();
+        for child in waiting {
+            let _ = self.core.set(&Set {
+                id: child,
+                parent: Some(id),
+                ..Set::default()
+            });
+            if let Some(member) = self.members.get_mut(child) {
+                member.awaits = None;
+            }
+        }
+    }
+
+    fn registered(&self, id: Id) -> Answer {
+        let (Some(member), Some(figures)) = (self.members.get(id), self.core.figures(id)) else {
+            return Err(WireError::new(
+                ErrorName::NoSuchProcess,
+                "the process exited meanwhile",
+            ));
+        };
+        once(&Registered {
+            id,
+            page: member.page.path().display().to_string(),
+            pressure: member.pressure.path().display().to_string(),
+            cgroup: member
+                .home
+                .as_ref()
+                .map(|home| home.directory().display().to_string()),
+            weight: figures.weight,
+            priority: figures.priority,
+        })
+    }
+}
+
+fn identity_of(uid: u32, name: &str, process: Option<&Process>) -> Identity {
+    let process = process.map(|process| (process.pid(), process.start_time()));
+    Identity {
+        uid,
+        name: name.to_owned(),
+        process,
+    }
+}
+
+/// Opens the cgroup of a group: a path under the memory controller's mount, or an absolute
+/// directory in it.
+fn open_cgroup(path: &str) -> Result<RootDomain, WireError> {
+    checks::cgroup(path)?;
+    let refuse = |why: String| {
+        WireError::new(
+            ErrorName::BadCgroup,
+            format!("cgroup {}: {why}", path.escape_debug()),
+        )
+    };
+    let directory = match Cgroup::at(Path::new(path)) {
+        Ok(cgroup) => cgroup.dir().to_path_buf(),
+        Err(_) => {
+            let mount = Cgroup::of_self().ok().flatten().and_then(|own| {
+                let mut top = own;
+                while let Some(parent) = top.parent().ok()? {
+                    top = parent;
+                }
+                Some(top.dir().to_path_buf())
+            });
+            let mount = mount.ok_or_else(|| {
+                refuse("no memory controller is mounted here; register the group without it".into())
+            })?;
+            mount.join(path.trim_start_matches('/'))
+        }
+    };
+    RootDomain::open(Some(&directory)).map_err(|error| refuse(error.to_string()))
+}

@@ -1,0 +1,183 @@
+//! The table of methods, and the short ones.
+
+use super::Daemon;
+use super::calls::Caller;
+use crate::core::Refusal;
+use crate::server::connection::Occupation;
+use crate::server::reply::{Answer, again, failed, once, refused};
+use plimsoll_wire::checks;
+use plimsoll_wire::messages::{Changed, Id, Nothing, Released, Report, Set, Watch, Which};
+use plimsoll_wire::varlink::{Call, ErrorName, Method, WireError, service};
+
+type Function = fn(&mut Daemon, &Caller, &Call<'_>) -> Answer;
+
+/// How often a method answers.
+#[derive(Clone, Copy)]
+pub(super) enum Handler {
+    /// Once.
+    Once(Function),
+    /// Again and again: it wants `more`, and occupies its connection.
+    Again(Function),
+}
+
+/// The table of methods: everything that is served.
+pub(super) fn find(name: &str) -> Option<Handler> {
+    let method = Method::ALL
+        .into_iter()
+        .find(|method| method.as_str() == name);
+    Some(match method {
+        Some(Method::Register) => Handler::Once(Daemon::register),
+        Some(Method::Attach) => Handler::Once(Daemon::attach),
+        Some(Method::Report) => Handler::Once(report),
+        Some(Method::Subscribe) => Handler::Again(subscribe),
+        Some(Method::Released) => Handler::Once(released),
+        Some(Method::Set) => Handler::Once(set),
+        Some(Method::List) => Handler::Once(list),
+        Some(Method::Watch) => Handler::Again(watch),
+        Some(Method::Reload) => Handler::Once(reload),
+        None if name == service::GET_INFO => Handler::Once(get_info),
+        None if name == service::GET_INTERFACE_DESCRIPTION => Handler::Once(describe),
+        None => return None,
+    })
+}
+
+/// Smallest `max` that makes sense, bytes.
+const MIN_MAX: u64 = 1 << 20;
+/// Largest number of bytes that is believed.
+const MAX_BYTES: u64 = 1 << 62;
+
+/// A bound in bytes.
+pub(super) fn check_max(max: u64) -> Result<(), WireError> {
+    if (MIN_MAX..=MAX_BYTES).contains(&max) {
+        return Ok(());
+    }
+    let message = format!(
+        "max {max} is out of range: give bytes from 1048576 (1 MiB), or leave it out for no bound"
+    );
+    Err(WireError::new(ErrorName::BadMax, message))
+}
+
+impl Daemon {
+    /// The number that a principal has now, when the caller may act on it: its owner, the owner of a
+    /// principal above it, root, or the broker's user.
+    pub(super) fn permitted(&self, caller: &Caller, id: Id) -> Result<Id, WireError> {
+        let id = self.state.resolve(id);
+        let Some(member) = self.members.get(id) else {
+            return Err(refused(Refusal::NoSuchPrincipal(id)));
+        };
+        let uid = caller.peer.uid;
+        if self.is_ruler(uid) || self.line(id).any(|owner| owner == uid) {
+            return Ok(id);
+        }
+        let message = format!(
+            "principal {id} ({}) belongs to user {}; only that user, the broker's user or root may do this",
+            member.name, member.uid
+        );
+        Err(WireError::new(ErrorName::NotPermitted, message))
+    }
+
+    /// Whether a user may do everything here.
+    pub(super) fn is_ruler(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.uid
+    }
+
+    /// The owners of a principal and of those above it.
+    fn line(&self, id: Id) -> impl Iterator<Item = u32> + '_ {
+        let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
+        let line = std::iter::successors(Some(id), above).take(core_depth());
+        line.filter_map(|id| self.members.get(id))
+            .map(|member| member.uid)
+    }
+}
+
+fn core_depth() -> usize {
+    crate::core::MAX_DEPTH + 1
+}
+
+fn report(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
+    let mut report: Report = call.parameters()?;
+    report.id = daemon.permitted(caller, report.id)?;
+    daemon.core.report(&report).map_err(refused)?;
+    once(&Nothing {})
+}
+
+fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
+    let released: Released = call.parameters()?;
+    let id = daemon.permitted(caller, released.id)?;
+    daemon.look_at(id);
+    daemon.tick_soon(caller.now);
+    once(&Nothing {})
+}
+
+fn set(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
+    let mut set: Set = call.parameters()?;
+    set.id = daemon.permitted(caller, set.id)?;
+    if let Some(max) = set.max.filter(|&max| max != 0) {
+        check_max(max)?;
+    }
+    if let Some(parent) = set.parent {
+        set.parent = Some(daemon.permitted(caller, parent)?);
+    }
+    daemon.core.set(&set).map_err(refused)?;
+    daemon.weigh_automatic();
+    daemon.state.touch();
+    daemon.tick_soon(caller.now);
+    once(&Nothing {})
+}
+
+fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
+    let which: Which = call.parameters()?;
+    let id = daemon.permitted(caller, which.id)?;
+    let numbers = daemon.core.numbers(id).unwrap_or_default();
+    if let Some(member) = daemon.members.get_mut(id) {
+        member.subscribers.push(caller.slot);
+    }
+    if let Some(connection) = daemon.clients.get_mut(caller.slot) {
+        connection.occupation = Occupation::Subscribed { id, stale: false };
+    }
+    let generation = daemon
+        .members
+        .get(id)
+        .map_or(0, |member| member.page.generation());
+    again(&Changed {
+        id,
+        generation,
+        numbers,
+    })
+}
+
+fn list(daemon: &mut Daemon, _caller: &Caller, call: &Call<'_>) -> Answer {
+    let Nothing {} = call.parameters()?;
+    once(&daemon.listing())
+}
+
+fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
+    let watch: Watch = call.parameters()?;
+    checks::interval_ms(watch.interval_ms)?;
+    let interval = watch.interval_ms * 1_000_000;
+    let reply = again(&daemon.listing())?;
+    if let Some(connection) = daemon.clients.get_mut(caller.slot) {
+        connection.occupation = Occupation::Watching {
+            interval,
+            due: caller.now.saturating_add(interval),
+        };
+    }
+    Ok(reply)
+}
+
+fn reload(daemon: &mut Daemon, caller: &Caller, _call: &Call<'_>) -> Answer {
+    if !daemon.is_ruler(caller.peer.uid) {
+        let message = "only root or the broker's user may reload its configuration";
+        return Err(WireError::new(ErrorName::NotPermitted, message));
+    }
+    daemon.reload().map_err(|error| failed(&error))?;
+    once(&Nothing {})
+}
+
+fn get_info(_daemon: &mut Daemon, _caller: &Caller, _call: &Call<'_>) -> Answer {
+    once(&service::info(env!("CARGO_PKG_VERSION")))
+}
+
+fn describe(_daemon: &mut Daemon, _caller: &Caller, call: &Call<'_>) -> Answer {
+    once(&service::describe(&call.parameters()?)?)
+}

@@ -1,0 +1,307 @@
+//! The broker put together: one thread that waits for events, serves calls and ticks.
+
+mod automatic;
+mod calls;
+mod end;
+mod join;
+mod listing;
+mod methods;
+mod process;
+mod publish;
+mod serve;
+mod tick;
+
+use crate::act::{Cgroups, Rights, Worker};
+use crate::config::{self, Config};
+use crate::core::{self, Core, SensedPrincipal};
+use crate::error::Error;
+use crate::members::Members;
+use crate::options::{Options, Paths};
+use crate::publish::PageDirectory;
+use crate::sense::{RootDomain, Sampler};
+use crate::server::clients::Clients;
+use crate::server::listener::{Listener, make_directory};
+use crate::server::poll::{Interest, Poll, Ready, Token};
+use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
+use crate::state::State;
+use plimsoll_kernel::clock::now_ns;
+use std::time::Duration;
+
+/// Connections are looked over (half messages, unread replies) this often, ns.
+const SWEEP_NS: u64 = 1_000_000_000;
+/// A paused connection is served again after so long, ns.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// Everything that the broker holds.
+pub(crate) struct Daemon {
+    options: Options,
+    paths: Paths,
+    config: Config,
+    uid: u32,
+    core: Core,
+    /// Capacity that the core was configured for, bytes: a budget in percent follows it.
+    configured_for: u64,
+    poll: Poll,
+    listener: Listener,
+    clients: Clients,
+    members: Members,
+    pages: PageDirectory,
+    domain: RootDomain,
+    cgroups: Cgroups,
+    worker: Worker,
+    rights: Rights,
+    sampler: Option<Sampler>,
+    state: State,
+    signals: Signals,
+    manager: Manager,
+    sensed: Vec<SensedPrincipal>,
+    /// Use of the domain at the last tick, bytes.
+    used_before: u64,
+    tick_at: u64,
+    glance_at: u64,
+    sweep_at: u64,
+    idle_since: u64,
+    leave: bool,
+}
+
+/// Runs a broker until a signal or the idle time ends it.
+///
+/// # Errors
+/// [`Error`] when it cannot start: a bad configuration, another broker on the socket, a directory
+/// that cannot be used. Nothing that a client does ends it.
+pub fn run(options: Options) -> Result<(), Error> {
+    let paths = options.paths()?;
+    let config = config::load(&paths.config.0, paths.config.1)?;
+    if options.check {
+        println!(
+            "{}: good; {} rules",
+            paths.config.0.display(),
+            config.rules.len()
+        );
+        return Ok(());
+    }
+    let mut daemon = Daemon::start(options, paths, config)?;
+    daemon.manager.ready(&daemon.status());
+    tracing::info!(socket = %daemon.paths.socket.display(), domain = %daemon.domain.name(), "ready");
+    let result = daemon.serve();
+    daemon.stop();
+    result
+}
+
+impl Daemon {
+    fn start(options: Options, paths: Paths, config: Config) -> Result<Daemon, Error> {
+        raise_descriptors();
+        let signals = Signals::new()?;
+        let poll = Poll::new()?;
+        let listener = Listener::open(&paths, options.system)?;
+        let pages = PageDirectory::open(&paths.pages, options.system)?;
+        make_directory(&paths.pressure, options.system)?;
+        let domain = RootDomain::open(options.domain.as_deref())?;
+        let worker = Worker::start()?;
+        let state = State::load(&paths.state);
+        let watch = Error::system("epoll_ctl failed; raise fs.epoll.max_user_watches");
+        poll.add(&listener, Token::Listener, Interest::Read)
+            .and_then(|()| poll.add(&signals, Token::Signal, Interest::Read))
+            .and_then(|()| poll.add(&worker, Token::Results, Interest::Read))
+            .map_err(watch)?;
+        let capacity = domain.last().capacity;
+        let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
+        let cgroups = Cgroups::new(crate::publish::tag_of(&paths.directory));
+        let sampler = Sampler::start(config.working_sets, config.sharing)?;
+        lock_memory();
+        let now = now_ns();
+        Ok(Daemon {
+            uid: rustix::process::geteuid().as_raw(),
+            core,
+            configured_for: capacity,
+            poll,
+            listener,
+            clients: Clients::default(),
+            members: Members::default(),
+            pages,
+            domain,
+            cgroups,
+            worker,
+            rights: Rights::default(),
+            sampler,
+            state,
+            signals,
+            manager: Manager::new(),
+            sensed: Vec::new(),
+            used_before: 0,
+            tick_at: now,
+            glance_at: now,
+            sweep_at: now,
+            idle_since: now,
+            leave: false,
+            options,
+            paths,
+            config,
+        })
+    }
+
+    /// The loop. Whatever is due is done once per round, so that no stream of events can keep a
+    /// tick waiting.
+    fn serve(&mut self) -> Result<(), Error> {
+        let mut ready: Vec<Ready> = Vec::with_capacity(64);
+        while !self.leave {
+            let timeout = self.timeout(now_ns());
+            self.poll.wait(timeout, |event| ready.push(event))?;
+            let now = now_ns();
+            for event in ready.drain(..) {
+                self.handle(event, now);
+            }
+            self.serve_paused(now);
+            self.due(now_ns());
+        }
+        Ok(())
+    }
+
+    fn timeout(&self, now: u64) -> Duration {
+        let mut until = self.tick_at.min(self.glance_at);
+        if let Some(due) = self.manager.due() {
+            until = until.min(due);
+        }
+        if let Some(due) = self.next_watch() {
+            until = until.min(due);
+        }
+        if self.clients.any_paused() {
+            until = until.min(now.saturating_add(PAUSE_NS));
+        }
+        Duration::from_nanos(until.saturating_sub(now))
+    }
+
+    fn handle(&mut self, event: Ready, now: u64) {
+        match event.token {
+            Token::Listener => self.accept(now),
+            Token::Connection(slot) => self.connection_ready(slot, event, now),
+            Token::Process(id) => self.process_ended(id),
+            Token::PressureListener(id) => self.accept_pressure(id),
+            Token::PressureListeners(id) => {
+                if let Some(member) = self.members.get_mut(id) {
+                    member.pressure.sweep();
+                }
+            }
+            Token::Signal => self.signalled(),
+            Token::Results => self.take_outcomes(),
+        }
+    }
+
+    fn signalled(&mut self) {
+        let (reload, leave) = self.signals.take();
+        if reload {
+            // The reason of a failure is in the log; the old configuration stays.
+            let _ = self.reload();
+        }
+        self.leave |= leave;
+    }
+
+    /// Does what time asks for.
+    fn due(&mut self, now: u64) {
+        if now >= self.glance_at && now < self.tick_at {
+            self.glance(now);
+        }
+        if now >= self.tick_at {
+            self.tick(now);
+        }
+        self.watch_due(now);
+        if now >= self.sweep_at {
+            self.sweep_at = now.saturating_add(SWEEP_NS);
+            self.sweep(now);
+        }
+        if self.state.is_due(now) {
+            self.write_state(now);
+        }
+        self.manager.alive(now);
+        self.leave_when_idle(now);
+    }
+
+    fn leave_when_idle(&mut self, now: u64) {
+        if !self.members.is_empty() || !self.clients.is_empty() {
+            self.idle_since = now;
+            return;
+        }
+        let idle = Duration::from_nanos(now.saturating_sub(self.idle_since));
+        if self.options.idle_exit.is_some_and(|most| idle >= most) {
+            tracing::info!("nobody is left; leaving");
+            self.leave = true;
+        }
+    }
+
+    /// Reads the configuration again; a bad one changes nothing.
+    fn reload(&mut self) -> Result<(), Error> {
+        self.manager.reloading();
+        let (path, required) = &self.paths.config;
+        let result = config::load(path, *required);
+        let result = match result {
+            Ok(config) => {
+                self.config = config;
+                self.configure();
+                self.apply_rules();
+                self.tick_at = 0;
+                tracing::info!("the configuration was read again");
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "the configuration stays as it was");
+                Err(Error::from(error))
+            }
+        };
+        self.manager.ready(&match &result {
+            Ok(()) => self.status(),
+            Err(error) => format!("old configuration in force: {error}"),
+        });
+        result
+    }
+
+    /// Tells the core what the configuration says, for the capacity as it is now.
+    fn configure(&mut self) {
+        self.configured_for = self.domain.last().capacity;
+        self.core.configure(core_config(
+            &self.options,
+            &self.config,
+            self.configured_for,
+            self.state.next_id(),
+        ));
+    }
+
+    fn write_state(&mut self, now: u64) {
+        let members = &self.members;
+        let kept = self.core.snapshot().into_iter().filter_map(|kept| {
+            let member = members
+                .get(kept.id)
+                .filter(|member| !member.is_automatic())?;
+            Some((member.identity(), kept))
+        });
+        self.state.write(kept, now);
+    }
+
+    fn status(&self) -> String {
+        format!(
+            "{} principals in {}",
+            self.members.len(),
+            self.domain.name()
+        )
+    }
+
+    /// Leaves cleanly: cgroups, pages and sockets go with their owners.
+    fn stop(mut self) {
+        self.manager.stopping();
+        let nobody = self.members.is_empty();
+        self.write_state(now_ns());
+        if nobody {
+            self.state.remove();
+        }
+        tracing::info!("left");
+    }
+}
+
+fn core_config(options: &Options, config: &Config, capacity: u64, first_id: u64) -> core::Config {
+    let budget = config.budget.map_or(u64::MAX, |amount| amount.of(capacity));
+    core::Config {
+        max_principals: config.max_principals,
+        first_id,
+        max_budget: budget.min(options.budget.unwrap_or(u64::MAX)),
+        min_reserve: config.reserve.map_or(0, |amount| amount.of(capacity)),
+    }
+}

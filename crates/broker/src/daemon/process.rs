@@ -1,0 +1,117 @@
+//! A principal's process: whose it is, what it descends from, its cgroup, its end.
+
+use super::Daemon;
+use super::calls::Caller;
+use crate::sense::{self, Tree};
+use crate::server::poll::{Interest, Token};
+use crate::server::reply::{Answer, once, process_refused, refused};
+use plimsoll_kernel::process::Process;
+use plimsoll_wire::checks;
+use plimsoll_wire::messages::{Attach, Id, Kind, Nothing};
+use plimsoll_wire::varlink::{Call, ErrorName, WireError};
+use std::path::{Path, PathBuf};
+
+/// Processes looked at upwards to find the principal that a new one descends from.
+const MAX_LINE: usize = 64;
+
+impl Daemon {
+    /// Takes hold of a process for its owner, unless it is a principal already.
+    pub(super) fn claim(&self, caller: &Caller, pid: u32) -> Result<Process, WireError> {
+        checks::pid(pid)?;
+        let process = sense::open(pid).map_err(|error| process_refused(pid, &error))?;
+        let owner = process
+            .uid()
+            .map_err(|error| process_refused(pid, &error))?;
+        if owner != caller.peer.uid && !self.is_ruler(caller.peer.uid) {
+            let message = format!(
+                "process {pid} belongs to user {owner}; only that user or root may register it"
+            );
+            return Err(WireError::new(ErrorName::NotPermitted, message));
+        }
+        if let Some(other) = self.members.of_pid(process.pid()) {
+            let message = format!(
+                "process {pid} is principal {} ({}) already; use that one",
+                other.id, other.name
+            );
+            return Err(WireError::new(ErrorName::AlreadyRegistered, message));
+        }
+        Ok(process)
+    }
+
+    /// The principal of the same user that a process descends from.
+    pub(super) fn above(&self, process: &Process, uid: u32) -> Option<Id> {
+        let mut pid = process.ids().ok()?.parent;
+        for _ in 0..MAX_LINE {
+            if let Some(member) = self.members.of_pid(pid).filter(|member| member.uid == uid) {
+                return Some(member.id);
+            }
+            if pid <= 1 {
+                return None;
+            }
+            pid = Process::open(pid).ok()?.ids().ok()?.parent;
+        }
+        None
+    }
+
+    pub(super) fn attach(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
+        let asked: Attach = call.parameters()?;
+        let id = self.permitted(caller, asked.id)?;
+        let Some(member) = self.members.get(id) else {
+            return Err(refused(crate::core::Refusal::NoSuchPrincipal(id)));
+        };
+        if member.kind == Kind::Group {
+            return Err(WireError::about(
+                "id",
+                format!("principal {id} is a group; register a process under it"),
+            ));
+        }
+        if let Some(pid) = member.pid() {
+            let message = format!("principal {id} has process {pid} already; register another");
+            return Err(WireError::new(ErrorName::AlreadyRegistered, message));
+        }
+        let process = self.claim(caller, asked.pid)?;
+        let given = self.config.given(&sense::facts_of(&process));
+        self.give_process(id, process);
+        self.apply_given(id, given);
+        self.state.touch();
+        self.tick_soon(caller.now);
+        once(&Nothing {})
+    }
+
+    /// Watches a process for its end, follows it, and gives it a cgroup where that is allowed.
+    pub(super) fn give_process(&mut self, id: Id, process: Process) {
+        if let Some(pidfd) = process.pidfd()
+            && let Err(error) = self.poll.add(pidfd, Token::Process(id), Interest::Read)
+        {
+            tracing::warn!(principal = id, %error, "its end cannot be watched");
+        }
+        if self.config.cgroups {
+            let group = self.group_directory(id);
+            let name = self
+                .members
+                .get(id)
+                .map_or_else(String::new, |member| member.name.clone());
+            let home = self.cgroups.make(id, &name, &process, group.as_deref());
+            if let Some(member) = self.members.get_mut(id) {
+                member.home = home;
+            }
+        }
+        self.members.attach(id, Tree::new(process));
+        // Whoever counted it as a descendant looks again.
+        for tree in self
+            .members
+            .iter_mut()
+            .filter_map(|member| member.tree.as_mut())
+        {
+            tree.hurry();
+        }
+    }
+
+    /// The cgroup of the nearest group above, or of the domain.
+    fn group_directory(&self, id: Id) -> Option<PathBuf> {
+        let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
+        let mut line = std::iter::successors(above(&id), above).take(crate::core::MAX_DEPTH);
+        let group = line.find_map(|id| self.members.get(id)?.domain.as_ref()?.asked());
+        group.or(self.domain.asked()).map(Path::to_path_buf)
+    }
+}

@@ -1,0 +1,114 @@
+//! Carrying numbers to those who wait for them.
+
+use super::Daemon;
+use crate::core::Action;
+use crate::members::{Member, Members};
+use crate::server::clients::Clients;
+use crate::server::connection::Occupation;
+use crate::server::poll::{Interest, Poll, Slot, Token};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::messages::{Changed, Id};
+use plimsoll_wire::page::{Level, Numbers};
+use plimsoll_wire::varlink::encode_reply;
+
+impl Daemon {
+    /// A slow subscriber took all that waited for it: it gets the newest numbers, if newer there
+    /// are.
+    pub(super) fn caught_up(&mut self, slot: Slot, now: u64) {
+        let Some(connection) = self
+            .clients
+            .get_mut(slot)
+            .filter(|connection| connection.queued() == 0)
+        else {
+            return;
+        };
+        let Occupation::Subscribed { id, stale: true } = connection.occupation else {
+            return;
+        };
+        connection.occupation = Occupation::Subscribed { id, stale: false };
+        let (Some(numbers), Some(member)) = (self.core.numbers(id), self.members.get(id)) else {
+            return;
+        };
+        let mut encoded = Vec::new();
+        let changed = Changed {
+            id,
+            generation: member.page.generation(),
+            numbers,
+        };
+        if encode_reply(&mut encoded, &changed, true).is_ok() {
+            self.send(slot, &encoded, now);
+        }
+    }
+}
+
+/// What publishing needs, apart from the core whose actions are being carried out.
+pub(super) struct Publisher<'d> {
+    pub(super) members: &'d mut Members,
+    pub(super) clients: &'d mut Clients,
+    pub(super) poll: &'d Poll,
+    /// Nanoseconds.
+    pub(super) now: u64,
+}
+
+impl Publisher<'_> {
+    /// Carries out a `Publish`; other actions are passed over.
+    pub(super) fn publish(&mut self, action: &Action, encoded: &mut Vec<u8>) {
+        let Action::Publish { id, numbers, wake } = action else {
+            return;
+        };
+        let Some(member) = self.members.get_mut(*id) else {
+            return;
+        };
+        // The page says when it was written, not when the tick began.
+        if let Err(error) = member.page.publish(numbers, now_ns()) {
+            tracing::warn!(principal = id, %error, "its page is old until it can be written");
+        }
+        press(member, numbers);
+        if *wake && !member.subscribers.is_empty() {
+            encoded.clear();
+            let changed = Changed {
+                id: *id,
+                generation: member.page.generation(),
+                numbers: *numbers,
+            };
+            if encode_reply(encoded, &changed, true).is_ok() {
+                for &slot in &member.subscribers {
+                    tell(self.clients, self.poll, *id, slot, encoded, self.now);
+                }
+            }
+        }
+    }
+}
+
+/// Wakes the pressure socket's listeners when the level rose, or more is owed at a raised level.
+fn press(member: &mut Member, numbers: &Numbers) {
+    let rose = numbers.level > member.level;
+    let owes_more = numbers.level > Level::Normal && numbers.owed > member.owed;
+    if rose || owes_more {
+        member.pressure.wake();
+    }
+    member.level = numbers.level;
+    member.owed = numbers.owed;
+}
+
+/// Tells one subscriber; one that has not read the last word yet is told later, and only the newest.
+fn tell(clients: &mut Clients, poll: &Poll, id: Id, slot: Slot, encoded: &[u8], now: u64) {
+    let Some(connection) = clients.get_mut(slot) else {
+        return;
+    };
+    if connection.queued() > 0 {
+        connection.occupation = Occupation::Subscribed { id, stale: true };
+        return;
+    }
+    // A peer that is gone shows as an event of its own.
+    let _ = connection.send(encoded, now);
+    let wanted = connection.wanted_interest();
+    if wanted != connection.interest
+        && poll
+            .modify(&*connection, Token::Connection(slot), wanted)
+            .is_ok()
+    {
+        connection.interest = wanted;
+    }
+    debug_assert!(wanted != Interest::Read);
+}

@@ -1,0 +1,83 @@
+//! Why the broker cannot start or go on. Each says what to do.
+
+use crate::config::ConfigError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why [`crate::run`] failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory of the broker's own is not as it must be.
+    #[error("{}: {what} ({source})", path.display())]
+    Path {
+        /// Which.
+        path: PathBuf,
+        /// What happened and what to do.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The directory belongs to somebody else, or others may write to it.
+    #[error("{}: {what}", path.display())]
+    Unsafe {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// Another broker answers on the socket.
+    #[error(
+        "{}: another broker{} already serves this socket; stop it, or give this one a socket of its own (`--socket`)",
+        path.display(), pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    Taken {
+        /// The socket.
+        path: PathBuf,
+        /// Who.
+        pid: Option<u32>,
+    },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A system call that must work did not.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried and what to do.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The memory of the domain cannot be read.
+    #[error(
+        "the memory of {domain} cannot be read: {message}; `plimsoll doctor` shows what this kernel allows"
+    )]
+    Domain {
+        /// Which.
+        domain: String,
+        /// Why.
+        message: String,
+    },
+}
+
+impl Error {
+    /// Wraps the error of a system call that must work.
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+        move |source| Error::System {
+            what,
+            source: source.into(),
+        }
+    }
+
+    /// Wraps an error on a path.
+    pub(crate) fn path(
+        path: impl Into<PathBuf>,
+        what: impl Into<String>,
+        source: impl Into<io::Error>,
+    ) -> Error {
+        Error::Path {
+            path: path.into(),
+            what: what.into(),
+            source: source.into(),
+        }
+    }
+}

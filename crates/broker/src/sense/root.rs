@@ -1,0 +1,93 @@
+//! A domain: what it may hold and what is used in it. When it cannot be read for a while, the last
+//! figures stand and the reason is told once.
+
+use crate::core::SensedDomain;
+use crate::error::Error;
+use plimsoll_kernel as kernel;
+use plimsoll_kernel::capacity::Domain;
+use std::path::{Path, PathBuf};
+
+/// The machine, a limiting cgroup, or the cgroup of a group.
+#[derive(Debug)]
+pub struct RootDomain {
+    domain: Domain,
+    /// The cgroup that was asked for; `None` for whatever bounds the broker.
+    asked: Option<PathBuf>,
+    last: SensedDomain,
+    failing: bool,
+}
+
+impl RootDomain {
+    /// Opens and reads it once.
+    ///
+    /// # Errors
+    /// [`Error::Domain`] that says why it cannot be read.
+    pub fn open(cgroup: Option<&Path>) -> Result<RootDomain, Error> {
+        let name = || {
+            cgroup.map_or_else(
+                || "this machine".to_owned(),
+                |dir| dir.display().to_string(),
+            )
+        };
+        let failed = |error: kernel::Error| Error::Domain {
+            domain: name(),
+            message: error.to_string(),
+        };
+        let mut domain = match cgroup {
+            Some(directory) => Domain::of_group(directory),
+            None => Domain::of_self(),
+        }
+        .map_err(failed)?;
+        let reading = domain.read().map_err(failed)?;
+        let last = SensedDomain {
+            capacity: reading.capacity,
+            used: reading.used,
+        };
+        Ok(RootDomain {
+            domain,
+            asked: cgroup.map(Path::to_path_buf),
+            last,
+            failing: false,
+        })
+    }
+
+    /// What it holds now.
+    pub fn read(&mut self) -> SensedDomain {
+        match self.domain.read() {
+            Ok(reading) => {
+                self.last = SensedDomain {
+                    capacity: reading.capacity,
+                    used: reading.used,
+                };
+                self.failing = false;
+            }
+            Err(error) if !self.failing => {
+                tracing::warn!(domain = %self.name(), %error, "the domain cannot be read; its last figures stand until it can");
+                self.failing = true;
+            }
+            Err(_) => {}
+        }
+        self.last
+    }
+
+    /// What it held when it was read last.
+    #[must_use]
+    pub fn last(&self) -> SensedDomain {
+        self.last
+    }
+
+    /// `machine`, or the path of the cgroup that binds.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.domain.binding().or(self.asked.as_deref()) {
+            Some(directory) => directory.display().to_string(),
+            None => "machine".to_owned(),
+        }
+    }
+
+    /// The cgroup that this domain was opened for.
+    #[must_use]
+    pub fn asked(&self) -> Option<&Path> {
+        self.asked.as_deref()
+    }
+}

@@ -1,0 +1,288 @@
+//! The thread that samples: working sets by reference bits, and shared memory by access frequency.
+//! Its cost is bounded as a share of one processor; an idle process is looked at ever less.
+
+use super::shared::SharedMemory;
+use crate::error::Error;
+use crate::members::Members;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::referenced::{self, Pace, Step};
+use plimsoll_wire::messages::Id;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The daemon and the thread exchange what they know at this interval, ns.
+const EXCHANGE_NS: u64 = 2_000_000_000;
+/// The thread looks what is due at this interval.
+const ROUND: Duration = Duration::from_secs(2);
+/// Share of one processor that all sampling of working sets may take.
+const SHARE: f64 = 0.01;
+/// Processes sampled at most; those of the first principals come first.
+const MAX_PROCESSES: usize = 1024;
+/// A process that holds less (bytes) is not worth sampling.
+const WORTHWHILE: u64 = 8 << 20;
+/// Stack of the thread, bytes.
+const STACK: usize = 256 * 1024;
+
+/// A principal to be sampled.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Which.
+    pub id: Id,
+    /// Its processes: number and start time.
+    pub processes: Vec<(i32, u64)>,
+}
+
+/// What was found of a principal, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampled {
+    /// Touched recently.
+    pub working_set: Option<u64>,
+    /// Shared memory that it pays for.
+    pub shared: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Exchange {
+    subjects: Vec<Subject>,
+    found: HashMap<Id, Sampled>,
+    fresh: bool,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    exchange: Mutex<Exchange>,
+    wake: Condvar,
+    next: Mutex<u64>,
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps; `false` when the thread is to end.
+    pub(super) fn sleep(&self, time: Duration) -> bool {
+        let guard = self.lock();
+        let (guard, _) = self
+            .wake
+            .wait_timeout_while(guard, time, |exchange| !exchange.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        !guard.stop
+    }
+}
+
+/// The thread and what it exchanges with the daemon.
+#[derive(Debug)]
+pub struct Sampler {
+    place: Arc<Place>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampler {
+    /// Starts it; `None` when neither is wanted.
+    ///
+    /// # Errors
+    /// [`Error::System`] when there is no thread to be had.
+    pub fn start(working_sets: bool, sharing: bool) -> Result<Option<Sampler>, Error> {
+        if !working_sets && !sharing {
+            return Ok(None);
+        }
+        let place = Arc::new(Place::default());
+        let theirs = Arc::clone(&place);
+        let thread = std::thread::Builder::new()
+            .name("plimsoll-sense".into())
+            .stack_size(STACK)
+            .spawn(move || Thread::new(theirs, working_sets, sharing).run())
+            .map_err(|source| Error::System {
+                what: "a thread could not be started; raise the limit of tasks",
+                source,
+            })?;
+        Ok(Some(Sampler {
+            place,
+            thread: Some(thread),
+        }))
+    }
+
+    /// Tells the thread who there is, and takes over what it found; every other second, and only
+    /// when the thread does not hold the lock.
+    pub fn exchange(&self, members: &mut Members, now: u64) {
+        let mut next = self
+            .place
+            .next
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if now < *next {
+            return;
+        }
+        let Ok(mut exchange) = self.place.exchange.try_lock() else {
+            return;
+        };
+        *next = now.saturating_add(EXCHANGE_NS);
+        for member in members.iter_mut() {
+            if let Some(found) = exchange.found.get(&member.id) {
+                member.working_set = found.working_set.or(member.working_set);
+                member.shared = found.shared;
+            }
+        }
+        exchange.subjects.clear();
+        for member in members.iter() {
+            let Some(tree) = member
+                .tree
+                .as_ref()
+                .filter(|_| member.figures.anon.max(member.figures.shmem) >= WORTHWHILE)
+            else {
+                continue;
+            };
+            let processes = tree
+                .processes()
+                .map(|process| (process.pid(), process.start_time()))
+                .collect();
+            exchange.subjects.push(Subject {
+                id: member.id,
+                processes,
+            });
+        }
+        exchange.fresh = true;
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.place.lock().stop = true;
+        self.place.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One process that is sampled.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) process: Process,
+    sampler: referenced::Sampler,
+    /// Its bits were cleared for a working set and are to be read: nobody else may clear them.
+    pub(super) in_window: bool,
+    touched: Option<u64>,
+}
+
+/// Processes by number and start time.
+pub(super) type Probes = HashMap<(i32, u64), Probe>;
+
+struct Thread {
+    place: Arc<Place>,
+    working_sets: bool,
+    shared: Option<SharedMemory>,
+    subjects: Vec<Subject>,
+    probes: Probes,
+}
+
+impl Thread {
+    fn new(place: Arc<Place>, working_sets: bool, sharing: bool) -> Thread {
+        Thread {
+            place,
+            working_sets,
+            shared: sharing.then(SharedMemory::new),
+            subjects: Vec::new(),
+            probes: Probes::new(),
+        }
+    }
+
+    fn run(mut self) {
+        while self.place.sleep(ROUND) {
+            self.refresh();
+            if self.working_sets {
+                self.sample();
+            }
+            if let Some(shared) = &mut self.shared
+                && !shared.step(&self.place, &self.subjects, &self.probes)
+            {
+                return;
+            }
+            self.tell();
+        }
+    }
+
+    /// Takes over who there is now.
+    fn refresh(&mut self) {
+        let mut exchange = self.place.lock();
+        if !std::mem::take(&mut exchange.fresh) {
+            return;
+        }
+        self.subjects.clone_from(&exchange.subjects);
+        drop(exchange);
+        let wanted: Vec<(i32, u64)> = self
+            .subjects
+            .iter()
+            .flat_map(|subject| subject.processes.iter().copied())
+            .take(MAX_PROCESSES)
+            .collect();
+        self.probes.retain(|key, _| wanted.contains(key));
+        let pace = Pace {
+            share: SHARE / wanted.len().max(2) as f64,
+            ..Pace::default()
+        };
+        let now = now_ns();
+        for key in wanted {
+            if self.probes.contains_key(&key) {
+                continue;
+            }
+            if let Ok(process) = Process::open_known(key.0, key.1) {
+                let sampler = referenced::Sampler::new(pace, now);
+                self.probes.insert(
+                    key,
+                    Probe {
+                        process,
+                        sampler,
+                        in_window: false,
+                        touched: None,
+                    },
+                );
+            }
+        }
+    }
+
+    fn sample(&mut self) {
+        for probe in self.probes.values_mut() {
+            let now = now_ns();
+            let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
+            match probe.sampler.step(&probe.process, now) {
+                Ok(Some(estimate)) => {
+                    probe.touched = Some(estimate.referenced);
+                    probe.in_window = false;
+                }
+                Ok(None) => probe.in_window |= clears,
+                // Denied or gone: it stays unknown; the schedule backs off.
+                Err(_) => probe.in_window = false,
+            }
+        }
+    }
+
+    fn tell(&self) {
+        let found: HashMap<Id, Sampled> = self
+            .subjects
+            .iter()
+            .map(|subject| (subject.id, self.sampled(subject)))
+            .collect();
+        self.place.lock().found = found;
+    }
+
+    fn sampled(&self, subject: &Subject) -> Sampled {
+        let probes = subject
+            .processes
+            .iter()
+            .filter_map(|key| self.probes.get(key));
+        let touched = probes.filter_map(|probe| probe.touched);
+        Sampled {
+            working_set: touched.reduce(u64::saturating_add),
+            shared: self
+                .shared
+                .as_ref()
+                .and_then(|shared| shared.pays(subject.id)),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The socket: who may bind it, what a stale one is, and who is at the other end.
+
+use super::connection::Peer;
+use crate::error::Error;
+use crate::options::Paths;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const BACKLOG: i32 = 128;
+
+/// The listening socket, and the lock that says that it is ours.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    /// Removed when we leave; `None` when the service manager holds it.
+    path: Option<PathBuf>,
+    /// Held as long as the broker lives; the kernel lets go of it however we end.
+    _lock: OwnedFd,
+}
+
+impl Listener {
+    /// Takes the socket from the service manager, or binds it: makes the directory, takes the
+    /// lock, replaces a stale socket.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] when another broker serves it, [`Error::Unsafe`] when the directory is
+    /// not ours alone to write, [`Error::Path`] for everything that the file system refuses.
+    pub fn open(paths: &Paths, everybody: bool) -> Result<Listener, Error> {
+        make_directory(&paths.directory, everybody)?;
+        let lock = take_lock(&paths.directory.join("broker.lock"), &paths.socket)?;
+        if let Some(fd) = inherited()? {
+            return Ok(Listener {
+                fd,
+                path: None,
+                _lock: lock,
+            });
+        }
+        remove_stale(&paths.socket)?;
+        let fd = bind(&paths.socket, if everybody { 0o666 } else { 0o600 })?;
+        Ok(Listener {
+            fd,
+            path: Some(paths.socket.clone()),
+            _lock: lock,
+        })
+    }
+
+    /// The next one who connects, non-blocking; `None` when nobody waits.
+    ///
+    /// # Errors
+    /// The kernel's: out of descriptors, most likely; the caller looks again later.
+    pub fn accept(&self) -> rustix::io::Result<Option<(OwnedFd, Peer)>> {
+        accept(&self.fd)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Accepts one connection; `None` when nobody waits or the one who did left again.
+///
+/// # Errors
+/// As [`Listener::accept`].
+pub fn accept(fd: &impl AsFd) -> rustix::io::Result<Option<(OwnedFd, Peer)>> {
+    match rustix::net::accept_with(fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Ok(fd) => Ok(peer_of(&fd).map(|peer| (fd, peer))),
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// `SO_PEERCRED`. Asked for directly because a peer in another pid namespace has number 0, which
+/// `rustix`'s type cannot hold.
+fn peer_of(fd: &OwnedFd) -> Option<Peer> {
+    let mut credentials = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `credentials` is valid for writes of `length` bytes for the whole call, and any
+    // bytes are a value of `ucred` (three integers).
+    let code = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &mut length,
+        )
+    };
+    (code == 0).then_some(Peer {
+        uid: credentials.uid,
+        pid: u32::try_from(credentials.pid).unwrap_or(0),
+    })
+}
+
+/// Binds a listening, non-blocking UNIX stream socket with these permissions.
+///
+/// # Errors
+/// [`Error::Path`] that says what to do.
+pub fn bind(path: &Path, mode: u32) -> Result<OwnedFd, Error> {
+    let address = SocketAddrUnix::new(path).map_err(|errno| {
+        Error::path(
+            path,
+            "the path is too long for a socket (107 bytes at most); give a shorter `--directory`",
+            errno,
+        )
+    })?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(Error::system(
+            "a socket could not be made; raise the limit of open files",
+        ))?;
+    let refused =
+        |errno: Errno| Error::path(path, advice(errno, "the socket cannot be bound"), errno);
+    rustix::net::bind(&fd, &address).map_err(refused)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .map_err(|source| Error::path(path, "the socket's permissions cannot be set", source))?;
+    rustix::net::listen(&fd, BACKLOG).map_err(refused)?;
+    Ok(fd)
+}
+
+/// What to do about an errno on a path.
+pub fn advice(errno: Errno, what: &str) -> String {
+    let todo = match errno {
+        Errno::ROFS => {
+            "the file system is read-only; mount it for writing or give another `--directory`"
+        }
+        Errno::NOSPC | Errno::DQUOT => {
+            "the file system is full; free some of it or give another `--directory`"
+        }
+        Errno::ACCESS | Errno::PERM => "it is not ours to write; check its owner and permissions",
+        Errno::NOENT => "its directory is gone; start the broker again",
+        Errno::ADDRINUSE => "something else has it; remove it or give another `--socket`",
+        _ => "check the path",
+    };
+    format!("{what}: {todo}")
+}
+
+fn errno_of(source: &io::Error) -> Errno {
+    Errno::from_io_error(source).unwrap_or(Errno::IO)
+}
+
+/// Makes `path` (and its parents) and checks that nobody else may write to it.
+///
+/// # Errors
+/// As [`Listener::open`].
+pub fn make_directory(path: &Path, everybody: bool) -> Result<(), Error> {
+    let mode = if everybody { 0o755 } else { 0o700 };
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path);
+    made.map_err(|source| {
+        Error::path(
+            path,
+            advice(errno_of(&source), "the directory cannot be made"),
+            source,
+        )
+    })?;
+    let status = std::fs::symlink_metadata(path)
+        .map_err(|source| Error::path(path, "the directory cannot be looked at", source))?;
+    let uid = rustix::process::geteuid().as_raw();
+    let problem = match status {
+        _ if !status.is_dir() => {
+            "is not a directory (a link is not followed); remove it or give another `--directory`"
+        }
+        _ if status.uid() != uid => "belongs to somebody else; give another `--directory`",
+        _ if status.mode() & 0o022 != 0 => {
+            "others may write to it; `chmod go-w` it or give another `--directory`"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Unsafe {
+        path: path.into(),
+        what: problem.into(),
+    })
+}
+
+fn take_lock(path: &Path, socket: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|errno| Error::path(path, advice(errno, "the lock cannot be opened"), errno))?;
+    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::AGAIN) => {
+            let pid = std::fs::read_to_string(path)
+                .ok()
+                .and_then(|text| text.trim().parse().ok());
+            return Err(Error::Taken {
+                path: socket.into(),
+                pid,
+            });
+        }
+        Err(errno) => return Err(Error::path(path, "the lock cannot be taken", errno)),
+    }
+    let pid = format!("{}\n", std::process::id());
+    let written =
+        rustix::fs::ftruncate(&fd, 0).and_then(|()| rustix::io::pwrite(&fd, pid.as_bytes(), 0));
+    written
+        .map_err(|errno| Error::path(path, advice(errno, "the lock cannot be written"), errno))?;
+    Ok(fd)
+}
+
+/// Removes a socket that nobody listens on. We hold the lock, so a broker that answers there is
+/// one with another directory.
+fn remove_stale(path: &Path) -> Result<(), Error> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(Error::Taken {
+            path: path.into(),
+            pid: None,
+        });
+    }
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::path(
+            path,
+            advice(errno_of(&source), "a stale socket cannot be removed"),
+            source,
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The socket that the service manager made (`LISTEN_FDS`).
+fn inherited() -> Result<Option<OwnedFd>, Error> {
+    let failed = |source| Error::System {
+        what: "LISTEN_FDS of the service manager cannot be read",
+        source,
+    };
+    let Some(raw) = sd_notify::listen_fds().map_err(failed)?.next() else {
+        return Ok(None);
+    };
+    // SAFETY: the service manager passed this descriptor to us, it is open, and nobody else in this
+    // process takes it: `run` is called once per process.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    let what = "the socket of the service manager is no listening stream socket; see ListenStream= in plimsolld.socket";
+    let listens = rustix::net::sockopt::socket_acceptconn(&fd).map_err(Error::system(what))?;
+    if !listens {
+        return Err(Error::System {
+            what,
+            source: io::Error::from(Errno::INVAL),
+        });
+    }
+    rustix::io::ioctl_fionbio(&fd, true).map_err(Error::system(what))?;
+    Ok(Some(fd))
+}

@@ -1,0 +1,47 @@
+//! What the broker asks of the kernel for itself.
+
+use rustix::mm::MlockAllFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// `CAP_IPC_LOCK` in the capability masks of `/proc/self/status` (capabilities(7)).
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Locks what is touched, now and later, so that the broker never waits for the pager that it
+/// warns of. Only with an unlimited allowance: with a small one, `MCL_FUTURE` would make later
+/// allocations fail (mlock(2)). Says whether it did.
+pub fn lock_memory() -> bool {
+    let unlimited = getrlimit(Resource::Memlock).current.is_none();
+    if !unlimited && !has_capability(CAP_IPC_LOCK) {
+        tracing::debug!(
+            "memory is not locked: LimitMEMLOCK=infinity or CAP_IPC_LOCK would allow it"
+        );
+        return false;
+    }
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    match rustix::mm::mlockall(flags) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::debug!(%error, "memory is not locked");
+            false
+        }
+    }
+}
+
+fn has_capability(bit: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> bit & 1 == 1)
+}
+
+/// Raises the limit of open files to what is allowed; a principal takes about eight.
+pub fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit of open files stays");
+    }
+}

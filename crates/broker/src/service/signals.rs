@@ -1,0 +1,63 @@
+//! SIGHUP, SIGTERM and SIGINT as something to read.
+
+use crate::error::Error;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Signals for the broker. A handler only sets a flag and writes one byte.
+#[derive(Debug)]
+pub struct Signals {
+    wake: UnixStream,
+    reload: Arc<AtomicBool>,
+    leave: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Takes the signals over.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the kernel refuses.
+    pub fn new() -> Result<Signals, Error> {
+        let failed = |source| Error::System {
+            what: "signal handlers could not be set",
+            source,
+        };
+        let (wake, writer) = UnixStream::pair().map_err(failed)?;
+        wake.set_nonblocking(true).map_err(failed)?;
+        let signals = Signals {
+            wake,
+            reload: Arc::default(),
+            leave: Arc::default(),
+        };
+        let wanted = [
+            (libc::SIGHUP, &signals.reload),
+            (libc::SIGTERM, &signals.leave),
+            (libc::SIGINT, &signals.leave),
+        ];
+        for (signal, flag) in wanted {
+            signal_hook::flag::register(signal, Arc::clone(flag)).map_err(failed)?;
+            let writer = writer.try_clone().map_err(failed)?;
+            signal_hook::low_level::pipe::register(signal, writer).map_err(failed)?;
+        }
+        Ok(signals)
+    }
+
+    /// What came since the last call: (reload, leave).
+    pub fn take(&mut self) -> (bool, bool) {
+        let mut buffer = [0; 64];
+        while matches!(self.wake.read(&mut buffer), Ok(count) if count == buffer.len()) {}
+        (
+            self.reload.swap(false, Ordering::Relaxed),
+            self.leave.load(Ordering::Relaxed),
+        )
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

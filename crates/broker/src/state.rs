@@ -1,0 +1,311 @@
+//! What survives `kill -9`: the settings of each principal, and by what it is known again when its
+//! program rejoins. Written as a whole to a new file that then takes the old one's name.
+
+use crate::core::Kept;
+use crate::server::listener::advice;
+use plimsoll_wire::messages::Id;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+/// A state longer than this (bytes) is not read.
+const MAX_STATE: u64 = 64 << 20;
+/// After a failed write the next is tried so much later, ns.
+const RETRY_NS: u64 = 5_000_000_000;
+
+/// By what a principal is known again: the very process, or for a group its user and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Owner.
+    pub uid: u32,
+    /// Shown to people.
+    pub name: String,
+    /// Process number and start time; `None` for groups.
+    pub process: Option<(i32, u64)>,
+}
+
+impl Identity {
+    /// The same process needs no same name; groups are known by name.
+    fn key(&self) -> Identity {
+        match self.process {
+            Some(_) => Identity {
+                name: String::new(),
+                ..self.clone()
+            },
+            None => self.clone(),
+        }
+    }
+}
+
+/// One principal as kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// By what it is known again.
+    pub identity: Identity,
+    /// Its settings.
+    pub kept: Kept,
+    /// Boot in which it ran: process numbers and start times begin anew with each.
+    #[serde(default)]
+    pub boot: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct File {
+    version: u32,
+    next_id: Id,
+    principals: Vec<Entry>,
+}
+
+/// The state file, and those who have not rejoined yet.
+#[derive(Debug)]
+pub struct State {
+    path: PathBuf,
+    boot: String,
+    waiting: HashMap<Identity, Entry>,
+    /// Old numbers of those who rejoined.
+    aliases: HashMap<Id, Id>,
+    next_id: Id,
+    dirty: bool,
+    retry_at: u64,
+    failing: bool,
+}
+
+impl State {
+    /// Reads what a broker before us left. A file that cannot be understood is set aside, with a
+    /// word, and does not keep the broker from starting.
+    #[must_use]
+    pub fn load(path: &Path) -> State {
+        let mut state = State {
+            path: path.into(),
+            boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .unwrap_or_default()
+                .trim()
+                .into(),
+            waiting: HashMap::new(),
+            aliases: HashMap::new(),
+            next_id: 1,
+            dirty: false,
+            retry_at: 0,
+            failing: false,
+        };
+        match read(path) {
+            Ok(None) => {}
+            Ok(Some(file)) => {
+                state.next_id = file.next_id;
+                let alive = file
+                    .principals
+                    .into_iter()
+                    .filter(|entry| entry.boot == state.boot);
+                state.waiting = alive.map(|entry| (entry.identity.key(), entry)).collect();
+            }
+            Err(message) => {
+                tracing::warn!(path = %path.display(), message, "the state of the last broker cannot be read; it is set aside as state.json.bad");
+                let _ = std::fs::rename(path, path.with_extension("json.bad"));
+            }
+        }
+        state
+    }
+
+    /// The number for the first principal: higher than any given out before.
+    #[must_use]
+    pub fn next_id(&self) -> Id {
+        self.next_id
+    }
+
+    /// The settings of whoever is back, once.
+    pub fn rejoin(&mut self, identity: &Identity) -> Option<Kept> {
+        self.waiting.remove(&identity.key()).map(|entry| entry.kept)
+    }
+
+    /// Whether the principal of that old number has not rejoined yet.
+    #[must_use]
+    pub fn awaits(&self, old: Id) -> bool {
+        self.waiting.values().any(|entry| entry.kept.id == old)
+    }
+
+    /// Notes the new number of an old principal.
+    pub fn alias(&mut self, old: Id, new: Id) {
+        self.aliases.insert(old, new);
+    }
+
+    /// The number that a principal has now.
+    #[must_use]
+    pub fn resolve(&self, id: Id) -> Id {
+        self.aliases.get(&id).copied().unwrap_or(id)
+    }
+
+    /// Forgets the old numbers of a principal that is gone.
+    pub fn forget(&mut self, id: Id) {
+        self.aliases.retain(|_, new| *new != id);
+    }
+
+    /// Something worth keeping changed.
+    pub fn touch(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Whether [`State::write`] is due at `now` (ns).
+    #[must_use]
+    pub fn is_due(&self, now: u64) -> bool {
+        self.dirty && now >= self.retry_at
+    }
+
+    /// Writes it. Those who have not rejoined yet stay in it. When the file system refuses, this is
+    /// told once and tried again later; nobody else is touched by it.
+    pub fn write(&mut self, principals: impl Iterator<Item = (Identity, Kept)>, now: u64) {
+        let boot = &self.boot;
+        let entry = |(identity, kept)| Entry {
+            identity,
+            kept,
+            boot: boot.clone(),
+        };
+        let mut all: Vec<Entry> = principals.map(entry).collect();
+        let highest = all.iter().map(|entry| entry.kept.id).max().unwrap_or(0);
+        self.next_id = self.next_id.max(highest + 1);
+        all.extend(self.waiting.values().cloned());
+        let file = File {
+            version: VERSION,
+            next_id: self.next_id,
+            principals: all,
+        };
+        match write(&self.path, &file) {
+            Ok(()) => {
+                self.dirty = false;
+                self.failing = false;
+            }
+            Err(error) => {
+                self.retry_at = now.saturating_add(RETRY_NS);
+                if !std::mem::replace(&mut self.failing, true) {
+                    let errno =
+                        rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+                    let message = advice(errno, "the state cannot be written");
+                    tracing::warn!(path = %self.path.display(), %error, "{message}; weights set at run time would be lost in a crash; tried again in 5 s");
+                }
+            }
+        }
+    }
+
+    /// Removes the file: nobody is left to come back.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn read(path: &Path) -> Result<Option<File>, String> {
+    let length = match std::fs::metadata(path) {
+        Ok(status) => status.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    if length > MAX_STATE {
+        return Err(format!("it has {length} bytes"));
+    }
+    let text = std::fs::read(path).map_err(|error| error.to_string())?;
+    let file: File = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    match file.version {
+        VERSION => Ok(Some(file)),
+        other => Err(format!(
+            "its version is {other}, this broker reads {VERSION}"
+        )),
+    }
+}
+
+fn write(path: &Path, file: &File) -> std::io::Result<()> {
+    let new = path.with_extension("json.new");
+    let _ = std::fs::remove_file(&new);
+    let mut out = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    let text = serde_json::to_vec(file)?;
+    let written = out
+        .write_all(&text)
+        .and_then(|()| std::fs::rename(&new, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_wire::messages::Kind;
+
+    fn kept(id: Id, weight: u32) -> Kept {
+        Kept {
+            id,
+            parent: None,
+            kind: Kind::Process,
+            weight,
+            priority: 0,
+            own_weight: 100,
+            own_priority: 0,
+            max: None,
+        }
+    }
+
+    fn identity(name: &str, process: Option<(i32, u64)>) -> Identity {
+        Identity {
+            uid: 7,
+            name: name.into(),
+            process,
+        }
+    }
+
+    #[test]
+    fn who_comes_back_is_known_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.json");
+        let mut state = State::load(&path);
+        let (process, group) = (identity("a", Some((12, 99))), identity("g", None));
+        state.write(
+            [(process, kept(3, 40)), (group.clone(), kept(4, 50))].into_iter(),
+            1,
+        );
+        let mut state = State::load(&path);
+        assert_eq!(state.next_id(), 5);
+        assert!(state.awaits(3));
+        assert_eq!(state.rejoin(&identity("a", Some((12, 100)))), None);
+        assert_eq!(
+            state
+                .rejoin(&identity("renamed", Some((12, 99))))
+                .unwrap()
+                .weight,
+            40
+        );
+        assert_eq!(state.rejoin(&identity("a", Some((12, 99)))), None);
+        assert_eq!(state.rejoin(&identity("other", None)), None);
+        assert_eq!(state.rejoin(&group).unwrap().weight, 50);
+    }
+
+    #[test]
+    fn a_broken_state_is_set_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.json");
+        for text in [
+            "",
+            "{",
+            "[]",
+            "{\"version\":9,\"next_id\":1,\"principals\":[]}",
+            "\u{0}\u{1}",
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(State::load(&path).next_id(), 1);
+            assert!(!path.exists() && path.with_extension("json.bad").exists());
+        }
+    }
+
+    #[test]
+    fn a_refusing_file_system_is_tried_again_later() {
+        let mut state = State::load(Path::new("/proc/no/state.json"));
+        state.touch();
+        state.write(std::iter::empty(), 10);
+        assert!(!state.is_due(11));
+        assert!(state.is_due(11 + RETRY_NS));
+    }
+}

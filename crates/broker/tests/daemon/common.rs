@@ -1,0 +1,373 @@
+//! A broker of our own, clients, and a neighbour that must never notice what others do.
+
+use plimsoll_wire::page::PageView;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine; nothing is asserted about time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `what` holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A broker; ended when dropped.
+pub(crate) struct Broker {
+    child: Child,
+    arguments: Vec<String>,
+    directory: PathBuf,
+    _own: Option<tempfile::TempDir>,
+}
+
+impl Broker {
+    /// Starts one in a new directory, with this configuration.
+    pub(crate) fn with_config(config: &str) -> Broker {
+        let own = tempfile::tempdir().expect("a directory");
+        std::fs::write(own.path().join("plimsoll.toml"), config).expect("a configuration");
+        let directory = own.path().join("run");
+        let arguments = vec![
+            "--config".into(),
+            own.path().join("plimsoll.toml").display().to_string(),
+        ];
+        let mut broker = Broker::start_in(&directory, arguments);
+        broker._own = Some(own);
+        broker
+    }
+
+    /// Starts one in a new directory.
+    pub(crate) fn start() -> Broker {
+        Broker::with_config("")
+    }
+
+    /// Starts one in that directory and waits until it serves.
+    pub(crate) fn start_in(directory: &Path, arguments: Vec<String>) -> Broker {
+        let child = spawn(directory, &arguments);
+        let broker = Broker {
+            child,
+            arguments,
+            directory: directory.into(),
+            _own: None,
+        };
+        until("the broker serves", || {
+            UnixStream::connect(broker.socket()).is_ok()
+        });
+        broker
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join("broker.sock")
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The directory that holds the configuration.
+    pub(crate) fn config(&self) -> PathBuf {
+        PathBuf::from(&self.arguments[1])
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(log_of(&self.directory)).unwrap_or_default()
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(&self.socket())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).expect("a process");
+        let signal = rustix::process::Signal::from_named_raw(signal).expect("a signal");
+        rustix::process::kill_process(pid, signal).expect("it can be signalled");
+    }
+
+    /// Ends it as a crash does, and starts another in its place.
+    pub(crate) fn crash_and_restart(&mut self) {
+        self.signal(libc::SIGKILL);
+        self.child.wait().expect("it ended");
+        self.child = spawn(&self.directory, &self.arguments);
+        until("the broker serves again", || {
+            UnixStream::connect(self.socket()).is_ok()
+        });
+    }
+
+    /// Ends it as a service manager does; says whether it left cleanly.
+    pub(crate) fn leave(&mut self) -> bool {
+        self.signal(libc::SIGTERM);
+        self.child.wait().expect("it ended").success()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the broker's log:\n{}", self.log());
+        }
+        if let Ok(None) = self.child.try_wait() {
+            self.signal(libc::SIGTERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn log_of(directory: &Path) -> PathBuf {
+    directory.with_extension("log")
+}
+
+fn spawn(directory: &Path, arguments: &[String]) -> Child {
+    let log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log_of(directory))
+        .expect("a log");
+    Command::new(env!("CARGO_BIN_EXE_plimsolld"))
+        .args(arguments)
+        .arg("--directory")
+        .arg(directory)
+        .env_remove("NOTIFY_SOCKET")
+        .env("RUST_LOG", "debug")
+        .stdin(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("plimsolld starts")
+}
+
+/// Starts a broker that is not expected to serve; gives its exit code and what it said.
+pub(crate) fn refused_start(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_plimsolld"))
+        .args(arguments)
+        .env("RUST_LOG", "warn")
+        .output()
+        .expect("plimsolld starts");
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+/// A refused call.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) error: String,
+    pub(crate) message: String,
+}
+
+/// One connection.
+pub(crate) struct Client {
+    pub(crate) stream: UnixStream,
+    pending: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(socket: &Path) -> Client {
+        let stream = UnixStream::connect(socket).expect("the broker takes connections");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Client {
+            stream,
+            pending: Vec::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, message: &[u8]) {
+        self.stream
+            .write_all(message)
+            .expect("it takes what we send");
+    }
+
+    /// The next reply; `None` when the broker closed the connection.
+    pub(crate) fn reply(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.pending.iter().position(|&byte| byte == 0) {
+                let message: Vec<u8> = self.pending.drain(..=end).collect();
+                return Some(serde_json::from_slice(&message[..end]).expect("a JSON reply"));
+            }
+            let mut buffer = [0; 65536];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no reply: {error}"),
+            }
+        }
+    }
+
+    fn request(&mut self, method: &str, parameters: &Value, more: bool) {
+        let method = if method.contains('.') {
+            method.to_owned()
+        } else {
+            format!("io.plimsoll.{method}")
+        };
+        let mut text = json!({"method": method, "parameters": parameters, "more": more})
+            .to_string()
+            .into_bytes();
+        text.push(0);
+        self.send(&text);
+    }
+
+    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Result<Value, Refused> {
+        self.request(method, &parameters, false);
+        result(self.reply().expect("an answer, not a closed connection"))
+    }
+
+    pub(crate) fn subscribe(&mut self, method: &str, parameters: Value) -> Result<Value, Refused> {
+        self.request(method, &parameters, true);
+        result(self.reply().expect("an answer, not a closed connection"))
+    }
+
+    /// The reply is an error of this name (without its interface), says this, and the connection
+    /// goes on.
+    #[track_caller]
+    pub(crate) fn refuses(&mut self, method: &str, parameters: Value, error: &str, says: &str) {
+        let shown = parameters.to_string();
+        let refused = self.call(method, parameters).expect_err(&shown);
+        assert!(
+            refused.error.ends_with(&format!(".{error}")),
+            "{shown}: {refused:?}"
+        );
+        assert!(refused.message.contains(says), "{shown}: {refused:?}");
+    }
+
+    pub(crate) fn list(&mut self) -> Value {
+        self.call("List", json!({})).expect("a listing")
+    }
+
+    /// The principal of that number, anywhere in the tree.
+    pub(crate) fn find(&mut self, id: u64) -> Option<Value> {
+        let listing = self.list();
+        let mut left: Vec<Value> = listing["principals"]
+            .as_array()
+            .expect("principals")
+            .clone();
+        while let Some(principal) = left.pop() {
+            if principal["id"] == json!(id) {
+                return Some(principal);
+            }
+            left.extend(
+                principal["children"]
+                    .as_array()
+                    .expect("children")
+                    .iter()
+                    .cloned(),
+            );
+        }
+        None
+    }
+}
+
+fn result(reply: Value) -> Result<Value, Refused> {
+    match reply.get("error") {
+        None => Ok(reply["parameters"].clone()),
+        Some(error) => Err(Refused {
+            error: error.as_str().unwrap_or_default().into(),
+            message: reply["parameters"]["message"]
+                .as_str()
+                .unwrap_or_default()
+                .into(),
+        }),
+    }
+}
+
+/// A process that does nothing; ended when dropped.
+pub(crate) struct Sleeper(pub(crate) Child);
+
+impl Sleeper {
+    pub(crate) fn start() -> Sleeper {
+        Sleeper(
+            Command::new("sleep")
+                .arg("600")
+                .stdin(Stdio::null())
+                .spawn()
+                .expect("sleep starts"),
+        )
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A registered program.
+pub(crate) struct Program {
+    pub(crate) client: Client,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) id: u64,
+    pub(crate) page: PathBuf,
+    pub(crate) pressure: PathBuf,
+}
+
+impl Program {
+    pub(crate) fn register(broker: &Broker, name: &str, extra: Value) -> Program {
+        Program::rejoin(broker, name, extra, Sleeper::start())
+    }
+
+    /// Registers a program that runs already.
+    pub(crate) fn rejoin(broker: &Broker, name: &str, extra: Value, sleeper: Sleeper) -> Program {
+        let mut parameters = json!({"name": name, "pid": sleeper.pid()});
+        for (key, value) in extra.as_object().expect("an object") {
+            parameters[key] = value.clone();
+        }
+        let mut client = broker.connect();
+        let registered = client
+            .call("Register", parameters)
+            .expect("it is registered");
+        Program {
+            client,
+            sleeper,
+            id: registered["id"].as_u64().expect("a number"),
+            page: registered["page"].as_str().expect("a path").into(),
+            pressure: registered["pressure"].as_str().expect("a path").into(),
+        }
+    }
+
+    /// The page's (limit, heartbeat, generation).
+    pub(crate) fn read_page(&self) -> Option<plimsoll_wire::page::Reading> {
+        read_page(&self.page)
+    }
+
+    /// Nobody took anything from it: it is listed, its page is fresh and says that it owes nothing.
+    #[track_caller]
+    pub(crate) fn assert_unharmed(&mut self) {
+        let id = self.id;
+        let shown = self.client.find(id).expect("it is listed");
+        assert_eq!(shown["owed"], json!(0));
+        until("its page is fresh", || {
+            let reading = self.read_page();
+            reading.is_some_and(|reading| !reading.is_stale(plimsoll_kernel::clock::now_ns()))
+        });
+    }
+}
+
+/// A page file as its reader sees it.
+pub(crate) fn read_page(path: &Path) -> Option<plimsoll_wire::page::Reading> {
+    let bytes = std::fs::read(path)
+        .ok()
+        .filter(|bytes| bytes.len() == 4096)?;
+    let words: Vec<AtomicU64> = bytes
+        .chunks_exact(8)
+        .map(|word| AtomicU64::new(u64::from_le_bytes(word.try_into().expect("eight bytes"))))
+        .collect();
+    let words: Box<[AtomicU64; 512]> = words.into_boxed_slice().try_into().expect("a page");
+    PageView::of_words(&words).read()
+}

@@ -1,0 +1,149 @@
+//! Groups with a cgroup, groups that the broker makes by itself, and memory that is shared.
+
+use crate::common::{Broker, Program, until};
+use crate::ladder::{MIB, begin, start};
+use plimsoll_kernel::testing::TestCgroup;
+use serde_json::{Value, json};
+
+fn group(name: &str, limit: u64) -> Option<TestCgroup> {
+    let made = TestCgroup::new(name, Some(limit));
+    if made.is_err() {
+        println!("skipped: no cgroup of our own here");
+    }
+    made.ok()
+}
+
+#[test]
+fn a_group_is_bounded_by_its_cgroup_and_by_strangers_in_it() {
+    let Some(cgroup) = group("broker-group", 256 * MIB) else {
+        return;
+    };
+    let broker = Broker::start();
+    let mut control = broker.connect();
+    let directory = cgroup.cgroup().dir().display().to_string();
+    let registered = control
+        .call(
+            "Register",
+            json!({"name": "g", "kind": "group", "cgroup": directory}),
+        )
+        .expect("a group");
+    let id = registered["id"].as_u64().expect("a number");
+    let member = start("hog --bytes 16M", &cgroup);
+    let mut life = broker.connect();
+    let inside = json!({"name": "member", "pid": member.pid(), "parent": id, "adapter": "self"});
+    let inside = life.call("Register", inside).expect("it is registered")["id"]
+        .as_u64()
+        .expect("a number");
+    life.call("Report", json!({"id": inside, "demand": 1u64 << 34}))
+        .expect("it may");
+    let mut share = |of: u64| {
+        control.find(of).expect("listed")["share"]
+            .as_u64()
+            .expect("a number")
+    };
+    until("its share is within the group's limit", || {
+        (1..=256 * MIB).contains(&share(inside))
+    });
+    let alone = share(inside);
+    let _stranger = start("hog --bytes 96M", &cgroup);
+    until("the stranger's memory is the member's no more", || {
+        share(inside) + 90 * MIB <= alone
+    });
+    Program::register(&broker, "outside", json!({})).assert_unharmed();
+}
+
+#[test]
+fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
+    let Some(cgroup) = group("broker-auto", 96 * MIB) else {
+        return;
+    };
+    let broker = Broker::start();
+    let mut control = broker.connect();
+    let mut members: Vec<_> = (0..2).map(|_| begin("hog --bytes 8M", &cgroup)).collect();
+    let lives: Vec<_> = members
+        .iter()
+        .map(|member| {
+            let mut life = broker.connect();
+            life.call(
+                "Register",
+                json!({"name": "m", "pid": member.pid(), "weight": 60}),
+            )
+            .expect("it is registered");
+            life
+        })
+        .collect();
+    let name = cgroup
+        .cgroup()
+        .dir()
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let mut group_shown = || -> Option<Value> {
+        let listing = control.list();
+        listing["principals"]
+            .as_array()?
+            .iter()
+            .find(|shown| shown["name"] == json!(name))
+            .cloned()
+    };
+    let shown = group_shown().expect("the group is there");
+    assert_eq!(shown["children"].as_array().map(Vec::len), Some(2));
+    assert_eq!(shown["weight"], json!(120));
+    until("the limit binds", || {
+        let shown = group_shown().expect("the group is there");
+        let limits = shown["children"]
+            .as_array()
+            .expect("children")
+            .iter()
+            .map(|child| child["limit"].as_u64().unwrap_or(u64::MAX));
+        limits.fold(0u64, u64::saturating_add) <= 96 * MIB
+    });
+    drop(lives);
+    members.clear();
+    until("the group goes with its last member", || {
+        group_shown().is_none()
+    });
+}
+
+#[test]
+fn memory_that_two_principals_map_is_charged_once() {
+    let broker = Broker::start();
+    let mut control = broker.connect();
+    let Some(cgroup) = group("broker-share", 1 << 40) else {
+        return;
+    };
+    let path = std::path::PathBuf::from(format!(
+        "/dev/shm/plimsoll-test-broker-{}",
+        std::process::id()
+    ));
+    let line = format!("share --path {} --bytes 64M --rate 2", path.display());
+    let programs = [begin(&line, &cgroup), begin(&line, &cgroup)];
+    let mut lives = Vec::new();
+    for program in &programs {
+        let mut life = broker.connect();
+        let id = life
+            .call("Register", json!({"name": "s", "pid": program.pid()}))
+            .expect("it is registered")["id"]
+            .as_u64();
+        lives.push((id.expect("a number"), life));
+    }
+    let mut uses = || -> Vec<u64> {
+        lives
+            .iter()
+            .map(|(id, _)| {
+                control.find(*id).expect("listed")["uses"]
+                    .as_u64()
+                    .expect("a number")
+            })
+            .collect()
+    };
+    until("each maps all of it", || {
+        uses().iter().all(|&uses| uses >= 60 * MIB)
+    });
+    until("it is charged once", || {
+        let uses = uses();
+        uses.iter().sum::<u64>() <= 96 * MIB && uses.iter().all(|&uses| uses >= 16 * MIB)
+    });
+    let _ = std::fs::remove_file(path);
+}

@@ -1,0 +1,113 @@
+//! The ladder on real programs in a real cgroup with real swap: a passive program that holds more
+//! than it may is paged, by the broker, before the kernel pages anybody; its neighbour notices
+//! nothing, and nobody is killed.
+
+use crate::common::{Broker, PATIENCE, until};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, programs};
+use serde_json::json;
+use std::path::Path;
+
+pub(crate) const MIB: u64 = 1 << 20;
+const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
+
+/// Not a test of its own: the programs of the tests below are this binary, started with
+/// [`PROGRAM`] set.
+#[test]
+fn program() {
+    if let Ok(line) = std::env::var(PROGRAM) {
+        let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        programs::run(&arguments);
+    }
+}
+
+/// Starts a program in a group and waits until it holds what it was asked for.
+pub(crate) fn start(line: &str, group: &TestCgroup) -> Child {
+    let mut child = begin(line, group);
+    child
+        .until(PATIENCE, |progress| progress.holding)
+        .expect("it gets its memory");
+    child
+}
+
+/// Starts a program in a group.
+pub(crate) fn begin(line: &str, group: &TestCgroup) -> Child {
+    let own = std::env::current_exe().expect("our path");
+    let variable = format!("{PROGRAM}={line}");
+    let own = own.display().to_string();
+    let arguments = [
+        variable.as_str(),
+        own.as_str(),
+        "--exact",
+        "ladder::program",
+        "--nocapture",
+    ];
+    Child::start(Path::new("/usr/bin/env"), &arguments, Some(group)).expect("it starts")
+}
+
+#[test]
+fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
+    let Ok(group) = TestCgroup::new("broker-ladder", Some(320 * MIB)) else {
+        return println!("skipped: no cgroup of our own here");
+    };
+    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+        return println!("skipped: no swap of our own here");
+    };
+    let own = tempfile::tempdir().expect("a directory");
+    let domain = group.cgroup().dir().display().to_string();
+    let broker = Broker::start_in(
+        &own.path().join("run"),
+        vec!["--domain".into(), domain.clone()],
+    );
+    let victim = start("hog --bytes 180M", &group);
+    let neighbour = start("touch --bytes 48M --part 1.0 --every 20", &group);
+    let mut victims = broker.connect();
+    let registered = victims
+        .call("Register", json!({"name": "victim", "pid": victim.pid()}))
+        .expect("it is registered");
+    let victim_id = registered["id"].as_u64().expect("a number");
+    let mut neighbours = broker.connect();
+    let registered = neighbours
+        .call(
+            "Register",
+            json!({"name": "neighbour", "pid": neighbour.pid()}),
+        )
+        .expect("it is registered");
+    let neighbour_id = registered["id"].as_u64().expect("a number");
+    assert!(
+        victims.list()["domain"]
+            .as_str()
+            .is_some_and(|shown| shown == domain),
+        "the group is what is shared out"
+    );
+    let faults = |child: &Child| {
+        Process::open(child.pid())
+            .and_then(|process| process.faults())
+            .expect("it lives")
+            .major
+    };
+    let before = faults(&neighbour);
+    // An unrelated program takes what is left, and more.
+    let _hog = begin("hog --bytes 110M --rate 10M", &group);
+    until("the victim is paged", || {
+        let shown = victims.find(victim_id).expect("listed");
+        shown["swapped"].as_u64().unwrap_or(0) >= 8 * MIB
+    });
+    assert_eq!(faults(&neighbour), before, "the neighbour was paged too");
+    assert_eq!(
+        neighbours.find(neighbour_id).expect("listed")["swapped"],
+        json!(0)
+    );
+    assert!(
+        Process::open(victim.pid()).is_ok_and(|process| process.alive()),
+        "the victim was killed"
+    );
+    assert_eq!(
+        group
+            .cgroup()
+            .events()
+            .map(|events| events.oom_kill)
+            .unwrap_or(0),
+        0
+    );
+}

@@ -1,0 +1,209 @@
+//! How brokers and principals begin and end.
+
+use crate::common::{Broker, Program, Sleeper, refused_start, until};
+use serde_json::json;
+use std::process::Command;
+
+#[test]
+fn a_principal_ends_with_its_connection_or_its_process() {
+    let broker = Broker::start();
+    let mut control = broker.connect();
+    let gone = Program::register(&broker, "connection", json!({}));
+    let Program {
+        client,
+        sleeper,
+        id,
+        page,
+        ..
+    } = gone;
+    drop(client);
+    until("it ended", || control.find(id).is_none());
+    assert!(!page.exists());
+    let again = Program::rejoin(&broker, "process", json!({}), sleeper);
+    assert!(again.id > id, "numbers are not reused");
+    let Program {
+        sleeper,
+        id,
+        client: _client,
+        ..
+    } = again;
+    drop(sleeper);
+    until("it ended", || control.find(id).is_none());
+}
+
+#[test]
+fn a_number_given_to_another_process_is_not_mistaken() {
+    let broker = Broker::start();
+    let mut neighbour = Program::register(&broker, "neighbour", json!({}));
+    let program = Program::register(&broker, "first", json!({}));
+    let pid = program.sleeper.pid();
+    // The broker sees nothing while the number changes hands.
+    broker.signal(libc::SIGSTOP);
+    let Program {
+        client: _client,
+        sleeper,
+        id,
+        ..
+    } = program;
+    drop(sleeper);
+    let second = reuse(pid);
+    broker.signal(libc::SIGCONT);
+    let mut control = broker.connect();
+    until("the first ended", || control.find(id).is_none());
+    match second {
+        None => println!("the number could not be had again here; what is left of the test passed"),
+        Some(second) => {
+            let mut second = Program::rejoin(&broker, "second", json!({}), second);
+            assert_ne!(second.id, id);
+            second.assert_unharmed();
+        }
+    }
+    neighbour.assert_unharmed();
+}
+
+/// Tries to start a process with that number.
+fn reuse(pid: u32) -> Option<Sleeper> {
+    for _ in 0..200 {
+        std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+        let sleeper = Sleeper::start();
+        if sleeper.pid() == pid {
+            return Some(sleeper);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_crash_costs_nobody_anything_and_weights_come_back() {
+    let mut broker = Broker::start();
+    let group = broker
+        .connect()
+        .call("Register", json!({"name": "shortlived", "kind": "group"}))
+        .expect("a group");
+    let mut parent = Program::register(&broker, "parent", json!({}));
+    let mut child = Program::register(&broker, "child", json!({"parent": parent.id}));
+    let (old_parent, old_child) = (parent.id, child.id);
+    parent
+        .client
+        .call("Set", json!({"id": old_child, "weight": 40, "priority": 2}))
+        .expect("a parent may");
+    child
+        .client
+        .call("Set", json!({"id": old_parent, "weight": 300}))
+        .expect("its user may");
+    until("it is written", || {
+        let state =
+            std::fs::read_to_string(broker.directory().join("state.json")).unwrap_or_default();
+        state.contains("\"weight\":40") && state.contains("\"weight\":300")
+    });
+    broker.crash_and_restart();
+    assert!(child.read_page().is_none(), "the old page is gone");
+    // The child is back first; its parent is known by the old number.
+    let mut child = Program::rejoin(
+        &broker,
+        "child",
+        json!({"parent": old_parent}),
+        child.sleeper,
+    );
+    assert!(child.id > old_child && child.id > group["id"].as_u64().unwrap_or(0));
+    let mut parent = Program::rejoin(&broker, "parent", json!({"weight": 5}), parent.sleeper);
+    let id = parent.id;
+    let shown = parent.client.find(id).expect("listed");
+    assert_eq!(shown["weight"], json!(300));
+    assert_eq!(shown["children"][0]["id"], json!(child.id));
+    assert_eq!(shown["children"][0]["weight"], json!(40));
+    assert_eq!(shown["children"][0]["priority"], json!(2));
+    // Old numbers go on being understood.
+    parent
+        .client
+        .call("Set", json!({"id": old_child, "weight": 41}))
+        .expect("it is known");
+    parent.assert_unharmed();
+    child.assert_unharmed();
+}
+
+#[test]
+fn children_belong_to_who_started_them() {
+    let broker = Broker::start();
+    // A shell that starts a program of its own.
+    let mut shell = Command::new("sh")
+        .args(["-c", "sleep 600 & echo $!; wait"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(shell.stdout.take().expect("a pipe")),
+        &mut line,
+    )
+    .expect("a number");
+    let inner: u32 = line.trim().parse().expect("a number");
+    let mut outer = broker.connect();
+    let above = outer
+        .call("Register", json!({"name": "shell", "pid": shell.id()}))
+        .expect("it is registered");
+    let mut client = broker.connect();
+    let below = client
+        .call("Register", json!({"name": "inner", "pid": inner}))
+        .expect("it is registered");
+    let shown = outer
+        .find(above["id"].as_u64().expect("a number"))
+        .expect("listed");
+    assert_eq!(shown["children"][0]["id"], below["id"]);
+    let process = rustix::process::Pid::from_raw(inner as i32).expect("a number");
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it is ours");
+    let _ = shell.wait();
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_living_broker_is_not() {
+    let mut broker = Broker::start();
+    broker.crash_and_restart();
+    let directory = broker.directory().display().to_string();
+    let (code, said) = refused_start(&["--directory", &directory]);
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("already serves") && said.contains(&broker.pid().to_string()),
+        "{said}"
+    );
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let (code, said) = refused_start(&[
+        "--directory",
+        &elsewhere.path().join("run").display().to_string(),
+        "--socket",
+        &broker.socket().display().to_string(),
+    ]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("already serves"), "{said}");
+    Program::register(&broker, "p", json!({})).assert_unharmed();
+}
+
+#[test]
+fn it_leaves_cleanly_and_when_nobody_needs_it() {
+    let mut broker = Broker::start();
+    let program = Program::register(&broker, "p", json!({}));
+    assert!(broker.leave());
+    assert!(!broker.socket().exists() && !program.page.exists() && !program.pressure.exists());
+    let own = tempfile::tempdir().expect("a directory");
+    let directory = own.path().join("run");
+    let broker = Broker::start_in(&directory, vec!["--idle-exit".into(), "1".into()]);
+    until("it left", || !directory.join("broker.sock").exists());
+    drop(broker);
+}
+
+#[test]
+fn a_broker_that_stood_still_goes_on() {
+    let broker = Broker::start();
+    let mut program = Program::register(&broker, "p", json!({}));
+    // For the broker, the clock jumps.
+    broker.signal(libc::SIGSTOP);
+    until("its page is stale", || {
+        program
+            .read_page()
+            .is_some_and(|page| page.is_stale(plimsoll_kernel::clock::now_ns()))
+    });
+    broker.signal(libc::SIGCONT);
+    program.assert_unharmed();
+    let reading = program.read_page().expect("numbers");
+    assert!(reading.numbers.limit > 0 && reading.numbers.owed == 0);
+}

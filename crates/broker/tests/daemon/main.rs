@@ -1,0 +1,12 @@
+//! The real broker, in a directory and on a socket of its own, against good and bad clients.
+
+mod bad_input;
+mod common;
+mod config;
+mod files;
+mod groups;
+mod ladder;
+mod life;
+mod publish;
+mod rights;
+mod service;

@@ -1,0 +1,63 @@
+//! Who may do what to whom.
+
+use crate::common::{Broker, Client, Program, Sleeper};
+use serde_json::json;
+
+#[test]
+fn others_programs_are_not_for_everybody_to_register_or_set() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user for this test");
+        return;
+    }
+    let own = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(
+        own.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .expect("it can");
+    let broker = Broker::start_in(&own.path().join("run"), vec!["--system".into()]);
+    let mut program = Program::register(&broker, "root's", json!({}));
+    let sleeper = Sleeper::start();
+    let socket = broker.socket();
+    let as_nobody = |call: String| {
+        let ask = || {
+            become_nobody();
+            let mut client = Client::connect(&socket);
+            client.send(format!("{call}\0").as_bytes());
+            client.reply().expect("an answer").to_string()
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().expect("it asks"))
+    };
+    let id = program.id;
+    for call in [
+        format!("{{\"method\":\"io.plimsoll.Set\",\"parameters\":{{\"id\":{id},\"weight\":1}}}}"),
+        format!(
+            "{{\"method\":\"io.plimsoll.Report\",\"parameters\":{{\"id\":{id},\"demand\":1}}}}"
+        ),
+        format!(
+            "{{\"method\":\"io.plimsoll.Register\",\"parameters\":{{\"name\":\"mine\",\"parent\":{id}}}}}"
+        ),
+        format!(
+            "{{\"method\":\"io.plimsoll.Register\",\"parameters\":{{\"name\":\"mine\",\"pid\":{}}}}}",
+            sleeper.pid()
+        ),
+        "{\"method\":\"io.plimsoll.Reload\"}".to_owned(),
+    ] {
+        let reply = as_nobody(call);
+        assert!(
+            reply.contains("io.plimsoll.NotPermitted") && reply.contains("only"),
+            "{reply}"
+        );
+    }
+    assert!(as_nobody("{\"method\":\"io.plimsoll.List\"}".into()).contains("budget"));
+    program.assert_unharmed();
+}
+
+/// Makes the calling thread, and only it, another user's.
+fn become_nobody() {
+    const NOBODY: libc::c_long = 65534;
+    // SAFETY: setresuid takes three numbers and touches no memory of ours; the raw call changes the
+    // calling thread alone, which ends with the closure that called this.
+    let code = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+    assert_eq!(code, 0);
+}

@@ -1,0 +1,170 @@
+//! Rules that look at one tick only: budgets, classes, victims.
+
+use super::{Checked, Past, Seen, hold, id_of};
+use crate::program::MIB;
+use plimsoll_broker::core::{Action, Figures, Rung};
+use plimsoll_wire::messages::{Id, Kind};
+use std::collections::BTreeMap;
+
+/// Rule `victims`.
+pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
+    for action in seen.actions {
+        let id = id_of(action);
+        let Some(one) = seen.core.figures(id) else {
+            return hold(false, seen, "victims", &[id], || {
+                format!("{action:?} against {id}, who left")
+            });
+        };
+        let numbers = one.numbers;
+        let overdue = numbers.owed > 0 && numbers.deadline <= seen.clock;
+        let bound = &mut past.entry(id).or_default().bound;
+        let fair = match *action {
+            Action::Publish { .. } => true,
+            Action::PageOut { bytes, .. } | Action::Take { bytes, .. } => {
+                overdue && bytes <= numbers.owed && one.kind == Kind::Process
+            }
+            // Said again when nothing was heard of it.
+            Action::Bound {
+                bytes: u64::MAX, ..
+            } => bound.take().is_none() || numbers.owed == 0,
+            Action::Bound { bytes, .. } => {
+                let raised = bound.is_some_and(|old| bytes >= old);
+                *bound = Some(bytes);
+                bytes >= numbers.limit && (raised || overdue) && one.kind == Kind::Process
+            }
+        };
+        hold(fair, seen, "victims", &[id], || {
+            format!("{action:?} against {one:?} at {}", seen.clock)
+        })?;
+    }
+    for (&id, past) in past.iter() {
+        let numbers = seen.core.numbers(id).unwrap_or_default();
+        let fair = past.bound.is_none_or(|bound| bound >= numbers.limit);
+        hold(fair, seen, "victims", &[id], || {
+            format!("bound {:?} below the limit {}", past.bound, numbers.limit)
+        })?;
+    }
+    hold(
+        seen.core
+            .iter()
+            .all(|one| one.kind == Kind::Process || one.rung == Rung::None),
+        seen,
+        "victims",
+        &[],
+        || "a group on the ladder".into(),
+    )
+}
+
+/// Rules `budget` and `held`, for the root, each group, each `max`.
+pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>) -> Checked {
+    let mut limits = vec![0u64; all.len() + 1];
+    let mut held = vec![0u64; all.len() + 1];
+    let mut uses = vec![0u64; all.len() + 1];
+    let root = all.len();
+    for at in (0..all.len()).rev() {
+        let one = &all[at];
+        if one.kind == Kind::Process {
+            limits[at] += one.numbers.limit;
+            held[at] += one.numbers.limit.max(one.numbers.uses);
+            uses[at] += one.numbers.uses;
+        }
+        let above = one.parent.map_or(root, |id| figures[&id]);
+        for sums in [&mut limits, &mut held, &mut uses] {
+            sums[above] += sums[at];
+        }
+        let budget = seen
+            .core
+            .domain(Some(one.id))
+            .map_or(u64::MAX, |domain| domain.budget)
+            .min(one.max);
+        let what = || {
+            format!(
+                "limits {} of {budget}, {} held, {} used",
+                limits[at], held[at], uses[at]
+            )
+        };
+        hold(limits[at] <= budget, seen, "budget", &[one.id], what)?;
+        hold(
+            held[at] <= budget.max(uses[at]),
+            seen,
+            "held",
+            &[one.id],
+            what,
+        )?;
+        hold(
+            limits[at] == one.subtree_limit,
+            seen,
+            "budget",
+            &[one.id],
+            || {
+                format!(
+                    "limits below it add up to {}, it says {}",
+                    limits[at], one.subtree_limit
+                )
+            },
+        )?;
+    }
+    let domain = seen.core.domain(None).unwrap_or_default();
+    let what = || {
+        format!(
+            "limits {} of {}, {} held, {} used",
+            limits[root], domain.budget, held[root], uses[root]
+        )
+    };
+    hold(limits[root] <= domain.budget, seen, "budget", &[], what)?;
+    hold(
+        held[root] <= domain.budget.max(uses[root]),
+        seen,
+        "held",
+        &[],
+        what,
+    )?;
+    let shared = domain.budget + domain.outsiders + domain.reserve;
+    hold(
+        shared <= domain.capacity.max(domain.outsiders),
+        seen,
+        "budget",
+        &[],
+        || format!("{domain:?}"),
+    )
+}
+
+/// Rule `priority`, on what each should have at rest.
+pub(super) fn priorities(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>) -> Checked {
+    let mut wishes = vec![0u64; all.len()];
+    let mut gets = vec![0u64; all.len()];
+    // For each parent: the highest class that lacks something, and who.
+    let mut lacking: BTreeMap<Option<Id>, (i32, Id)> = BTreeMap::new();
+    for at in (0..all.len()).rev() {
+        let one = &all[at];
+        if one.kind == Kind::Process {
+            wishes[at] = wishes[at].saturating_add(one.demand);
+            gets[at] = gets[at].saturating_add(one.target);
+        }
+        let budget = seen
+            .core
+            .domain(Some(one.id))
+            .map_or(u64::MAX, |domain| domain.budget);
+        wishes[at] = wishes[at].min(one.max).min(budget);
+        if let Some(above) = one.parent.map(|id| figures[&id]) {
+            wishes[above] = wishes[above].saturating_add(wishes[at]);
+            gets[above] = gets[above].saturating_add(gets[at]);
+        }
+        if gets[at].saturating_add(MIB) < wishes[at] {
+            let worst = lacking.entry(one.parent).or_insert((one.priority, one.id));
+            *worst = (*worst).max((one.priority, one.id));
+        }
+    }
+    for (at, one) in all.iter().enumerate() {
+        if let Some(&(priority, id)) = lacking.get(&one.parent) {
+            let inverted = priority > one.priority && gets[at] > MIB;
+            hold(!inverted, seen, "priority", &[id, one.id], || {
+                format!(
+                    "{} (class {}) should have {} while {id} (class {priority}) lacks",
+                    one.id, one.priority, gets[at]
+                )
+            })?;
+        }
+    }
+    Ok(())
+}

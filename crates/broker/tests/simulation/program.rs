@@ -1,0 +1,207 @@
+//! Simulated programs: what they want, how they answer, how they misbehave.
+
+use crate::random::Random;
+use plimsoll_wire::messages::{Id, Report};
+use plimsoll_wire::page::Numbers;
+
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// Reports, stays within its limit, gives back in time.
+    Adaptive,
+    /// The same, with demand that comes and goes.
+    Bursty,
+    /// Adaptive, but slower than it says.
+    Slow,
+    /// Passive: takes what it wants and keeps it.
+    Static,
+    /// Passive: grows for ever.
+    Greedy,
+    /// Says that it adapts, reports nonsense, gives nothing back.
+    Lying,
+    /// Adaptive until it exits; the broker hears of it late.
+    Dying,
+    /// Leaves and joins again and again.
+    Flapping,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) nature: Nature,
+    pub(crate) id: Option<Id>,
+    /// Index of its group in the world.
+    pub(crate) group: Option<usize>,
+    pub(crate) weight: u32,
+    pub(crate) priority: i32,
+    pub(crate) max: Option<u64>,
+    /// Bytes in memory and paged out.
+    pub(crate) resident: u64,
+    pub(crate) swapped: u64,
+    /// Resident as it was when last sensed.
+    pub(crate) sensed: u64,
+    /// Below this it cannot go.
+    pub(crate) live: u64,
+    /// It grows up to this.
+    pub(crate) want: u64,
+    /// Bytes per second that it can grow by.
+    pub(crate) rate: u64,
+    /// Nanoseconds from hearing to giving back.
+    pub(crate) reaction: u64,
+    /// What it tells the broker.
+    pub(crate) told_reaction: u64,
+    /// Its page.
+    pub(crate) page: Numbers,
+    pub(crate) page_at: u64,
+    /// When it will answer a debt that it heard of.
+    pub(crate) answers_at: Option<u64>,
+    /// When it joins, exits, or changes its mind next.
+    pub(crate) turn_at: u64,
+    pub(crate) alive: bool,
+    /// The kernel's limit on it.
+    pub(crate) bound: u64,
+}
+
+impl Program {
+    pub(crate) fn new(nature: Nature, scale: u64, random: &mut Random) -> Program {
+        let live = random.between(scale / 16, scale / 2).max(MIB);
+        let reaction = match nature {
+            Nature::Slow => random.between(1_000, 8_000) * MS,
+            _ => random.between(5, 300) * MS,
+        };
+        Program {
+            nature,
+            id: None,
+            group: None,
+            weight: random.pick(&[1, 10, 20, 40, 100, 100, 100, 500, 10_000]),
+            priority: random.pick(&[0, 0, 0, 0, 0, 0, -10, 5]),
+            max: random
+                .one_in_thousand(80)
+                .then(|| random.between(scale / 2, scale * 2)),
+            resident: 0,
+            swapped: 0,
+            sensed: 0,
+            live,
+            want: live + random.between(0, scale * 2),
+            rate: random.between(1, 400) * MIB,
+            reaction,
+            told_reaction: if nature == Nature::Slow {
+                300 * MS
+            } else {
+                reaction * 3 / 2
+            },
+            page: Numbers::default(),
+            page_at: 0,
+            answers_at: None,
+            turn_at: 0,
+            alive: false,
+            bound: u64::MAX,
+        }
+    }
+
+    pub(crate) fn is_adaptive(&self) -> bool {
+        !matches!(self.nature, Nature::Static | Nature::Greedy)
+    }
+
+    /// Whether it keeps to its limit and gives back in time.
+    pub(crate) fn behaves(&self) -> bool {
+        matches!(self.nature, Nature::Adaptive | Nature::Bursty)
+    }
+
+    /// What it reports now.
+    pub(crate) fn report(&self, id: Id, random: &mut Random) -> Report {
+        let reaction_ms = Some(self.told_reaction / MS);
+        match self.nature {
+            Nature::Lying => Report {
+                id,
+                live: Some(random.next() >> random.between(0, 63)),
+                allocation_rate: Some(random.next() >> random.between(0, 63)),
+                collection_speed: Some(random.next() >> random.between(0, 63)),
+                demand: Some(random.next() >> random.between(0, 40)),
+                floor: Some(random.next() >> random.between(0, 63)),
+                reaction_ms: Some(random.next() >> random.between(0, 63)),
+                collections: Some(random.next()),
+                collection_ms: Some(random.next()),
+            },
+            Nature::Bursty => Report {
+                id,
+                demand: Some(self.want),
+                floor: Some(self.live),
+                reaction_ms,
+                ..Report::default()
+            },
+            _ if self.weight.is_multiple_of(20) => Report {
+                id,
+                live: Some(self.live),
+                allocation_rate: Some(self.rate),
+                collection_speed: Some(1 << 30),
+                demand: Some(self.want),
+                floor: Some(self.live),
+                reaction_ms,
+                ..Report::default()
+            },
+            _ => Report {
+                id,
+                demand: Some(self.want),
+                floor: Some(self.live),
+                reaction_ms,
+                ..Report::default()
+            },
+        }
+    }
+
+    /// How many bytes it allocates (positive) or frees in `passed` up to `now`.
+    pub(crate) fn step(&mut self, now: u64, passed: u64, broker_gone: bool) -> i64 {
+        let most = (u128::from(self.rate) * u128::from(passed) / u128::from(SECOND)) as u64;
+        let total = self.resident + self.swapped;
+        match self.nature {
+            Nature::Static | Nature::Greedy | Nature::Lying => {
+                self.want.saturating_sub(total).min(most) as i64
+            }
+            _ => {
+                let limit = if self.id.is_some() {
+                    self.page.limit
+                } else {
+                    self.live
+                };
+                if total > self.want.max(self.live) {
+                    return -((total - self.want.max(self.live)) as i64);
+                }
+                if self.is_answering(now) {
+                    return -(total.saturating_sub(limit.max(self.live)) as i64);
+                }
+                let up_to = if broker_gone {
+                    total
+                } else {
+                    self.want.min(limit).max(self.live.min(total))
+                };
+                up_to.saturating_sub(total).min(most) as i64
+            }
+        }
+    }
+
+    /// Whether it has come to giving back what it owes.
+    fn is_answering(&mut self, now: u64) -> bool {
+        if self.page.owed == 0 {
+            self.answers_at = None;
+            return false;
+        }
+        // Who missed the wake-up sees the page at its next look.
+        let at = *self
+            .answers_at
+            .get_or_insert(now + 100 * MS + self.reaction);
+        if now >= at {
+            self.answers_at = None;
+        }
+        now >= at
+    }
+
+    /// A wake-up arrived.
+    pub(crate) fn hear(&mut self, now: u64) {
+        if self.page.owed > 0 && self.answers_at.is_none() {
+            self.answers_at = Some(now + self.reaction);
+        }
+    }
+}

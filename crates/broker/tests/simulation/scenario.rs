@@ -1,0 +1,231 @@
+//! What happens in a run, all of it drawn from the seed.
+
+use crate::program::{MIB, MS, Nature, Program, SECOND};
+use crate::random::Random;
+
+/// A group: weight among its siblings, perhaps a cgroup of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupPlan {
+    pub(crate) parent: Option<usize>,
+    pub(crate) weight: u32,
+    pub(crate) priority: i32,
+    pub(crate) max: Option<u64>,
+    pub(crate) capacity: Option<u64>,
+}
+
+/// An unrelated program: it takes `size` bytes at `rate` from `from` on and gives them back at
+/// `until`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hog {
+    pub(crate) group: Option<usize>,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) rate: u64,
+    pub(crate) size: u64,
+    pub(crate) resident: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Percent of the first capacity.
+    Capacity(u64),
+    /// Percent of the first capacity of a group.
+    GroupCapacity(usize, u64),
+    Restart,
+    /// The clock of the pages moves by so many nanoseconds.
+    Jump(i64),
+    /// A weight changes.
+    Weigh(usize, u32),
+    Prioritise(usize, i32),
+    /// A program moves under a group.
+    Move(usize, usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) capacity: u64,
+    pub(crate) groups: Vec<GroupPlan>,
+    pub(crate) programs: Vec<Program>,
+    pub(crate) hogs: Vec<Hog>,
+    /// In order of time.
+    pub(crate) events: Vec<(u64, Event)>,
+    /// Nothing new happens from here on.
+    pub(crate) calm_at: u64,
+    pub(crate) end_at: u64,
+    /// Most bytes by which a domain's usage is misread.
+    pub(crate) noise: u64,
+    /// Actions of a thousand that are lost.
+    pub(crate) lost: u64,
+    /// Nobody misbehaves and hogs are slow enough: then nothing may page.
+    pub(crate) gentle: bool,
+}
+
+impl Scenario {
+    pub(crate) fn draw(seed: u64, programs: Option<usize>, long: bool) -> Scenario {
+        let mut random = Random::new(seed);
+        let random = &mut random;
+        let count = programs.unwrap_or_else(|| draw_count(random));
+        let capacity =
+            random.pick(&[64, 256, 512, 1536, 4096, 24_576]) * MIB * (1 + count as u64 / 50);
+        let gentle = random.one_in_thousand(250);
+        let calm_at = random.between(20, if long { 300 } else { 50 }) * SECOND;
+        let groups = draw_groups(random, capacity);
+        let scale = (capacity / count as u64).max(4 * MIB);
+        let mut programs: Vec<_> = (0..count)
+            .map(|_| draw_program(random, scale, &groups, calm_at, gentle))
+            .collect();
+        if gentle {
+            fit(&mut programs, capacity / 4);
+        }
+        let hogs = draw_hogs(random, capacity, &groups, calm_at, gentle);
+        let events = if gentle {
+            Vec::new()
+        } else {
+            draw_events(random, count, groups.len(), calm_at)
+        };
+        Scenario {
+            seed,
+            capacity,
+            groups: if gentle { Vec::new() } else { groups },
+            programs,
+            hogs,
+            events,
+            calm_at,
+            end_at: calm_at + 60 * SECOND,
+            noise: if gentle {
+                0
+            } else {
+                random.between(0, capacity / 256)
+            },
+            lost: if gentle { 0 } else { random.between(0, 100) },
+            gentle,
+        }
+    }
+}
+
+fn draw_count(random: &mut Random) -> usize {
+    let most = match random.between(0, 99) {
+        0..60 => 12,
+        60..90 => 60,
+        90..99 => 300,
+        _ => 3000,
+    };
+    random.between(1, most) as usize
+}
+
+fn draw_groups(random: &mut Random, capacity: u64) -> Vec<GroupPlan> {
+    let count = random.pick(&[0, 0, 1, 2, 4, 7]);
+    let mut groups: Vec<GroupPlan> = Vec::new();
+    for at in 0..count {
+        let parent = (at > 0 && random.one_in_thousand(600))
+            .then(|| random.between(0, at as u64 - 1) as usize);
+        let bounded = random.one_in_thousand(500);
+        groups.push(GroupPlan {
+            parent,
+            weight: random.pick(&[1, 50, 100, 100, 1000]),
+            priority: random.pick(&[0, 0, 0, -5, 7]),
+            max: random
+                .one_in_thousand(150)
+                .then(|| random.between(capacity / 8, capacity)),
+            capacity: bounded.then(|| random.between(capacity / 8, capacity)),
+        });
+    }
+    groups
+}
+
+fn draw_program(
+    random: &mut Random,
+    scale: u64,
+    groups: &[GroupPlan],
+    calm_at: u64,
+    gentle: bool,
+) -> Program {
+    use Nature::*;
+    let nature = if gentle {
+        random.pick(&[Adaptive, Adaptive, Bursty])
+    } else {
+        random.pick(&[
+            Adaptive, Adaptive, Adaptive, Bursty, Slow, Static, Static, Greedy, Lying, Dying,
+            Flapping,
+        ])
+    };
+    let mut program = Program::new(nature, scale, random);
+    let in_group = !gentle && !groups.is_empty() && random.one_in_thousand(600);
+    program.group = in_group.then(|| random.between(0, groups.len() as u64 - 1) as usize);
+    program.turn_at = random.between(0, calm_at / 2);
+    if nature == Greedy || nature == Lying {
+        program.want = u64::MAX / 4;
+        program.rate = random.between(1, 50) * MIB;
+    }
+    if gentle {
+        program.max = None;
+        program.priority = 0;
+        program.weight = 100;
+        program.reaction = program.reaction.min(250 * MS);
+    }
+    program
+}
+
+/// Everybody's live data fits into its share, whatever hogs take: else somebody has to page.
+fn fit(programs: &mut [Program], room: u64) {
+    let each = room / programs.len() as u64;
+    for program in programs {
+        program.live = program.live.min(each);
+    }
+}
+
+fn draw_hogs(
+    random: &mut Random,
+    capacity: u64,
+    groups: &[GroupPlan],
+    calm_at: u64,
+    gentle: bool,
+) -> Vec<Hog> {
+    let count = random.between(0, 3);
+    let draw = |random: &mut Random| {
+        let from = random.between(calm_at / 3, calm_at - SECOND);
+        // Against a standing start there is the floor of the reserve, a fiftieth of the capacity, for
+        // as long as noticing (about 0.3 s) and the slowest gentle reaction (0.25 s) take.
+        let fastest = if gentle {
+            capacity / 30 / count.max(1)
+        } else {
+            (1 << 30).max(capacity / 4)
+        };
+        Hog {
+            group: (!gentle && !groups.is_empty() && random.one_in_thousand(400))
+                .then(|| random.between(0, groups.len() as u64 - 1) as usize),
+            from,
+            until: random.between(from, calm_at),
+            rate: random.between(capacity / 200, fastest.max(capacity / 200)),
+            size: random.between(0, capacity / if gentle { 2 * count.max(1) } else { 2 }),
+            resident: 0,
+        }
+    };
+    (0..count).map(|_| draw(random)).collect()
+}
+
+fn draw_events(
+    random: &mut Random,
+    programs: usize,
+    groups: usize,
+    calm_at: u64,
+) -> Vec<(u64, Event)> {
+    let mut events = Vec::new();
+    for _ in 0..random.between(0, 12) {
+        let program = random.between(0, programs as u64 - 1) as usize;
+        let group = random.between(0, groups.max(1) as u64 - 1) as usize;
+        let event = match random.between(0, 9) {
+            0 | 1 => Event::Capacity(random.between(50, 130)),
+            2 if groups > 0 => Event::GroupCapacity(group, random.between(40, 150)),
+            3 => Event::Restart,
+            4 => Event::Jump(random.pick(&[-3_600, -1, 1, 11, 3_600, 1_000_000]) * SECOND as i64),
+            5 if groups > 0 => Event::Move(program, group),
+            6 => Event::Prioritise(program, random.between(0, 200) as i32 - 100),
+            _ => Event::Weigh(program, random.between(1, 10_000) as u32),
+        };
+        events.push((random.between(SECOND, calm_at), event));
+    }
+    events.sort_by_key(|&(at, _)| at);
+    events
+}

@@ -1,0 +1,112 @@
+//! The daemon's part: sense, tick, hand on what comes out.
+
+use super::World;
+use crate::allocations;
+use crate::checks::{Failure, Seen};
+use crate::program::MS;
+use plimsoll_broker::core::{Action, SensedDomain, SensedPrincipal};
+
+impl World {
+    pub(super) fn misread(&mut self, sensed: SensedDomain) -> SensedDomain {
+        let noise = self.random.between(0, self.scenario.noise * 2);
+        let used = (sensed.used + noise).saturating_sub(self.scenario.noise);
+        SensedDomain { used, ..sensed }
+    }
+
+    pub(super) fn sense(&mut self) -> SensedDomain {
+        self.sensed.clear();
+        for at in 0..self.groups.len() {
+            let Some(id) = self.groups[at] else { continue };
+            let domain = self.kernel.sense(Some(at), &self.programs, &self.hogs);
+            let domain = domain.map(|sensed| self.misread(sensed));
+            self.sensed.push(SensedPrincipal {
+                id,
+                domain,
+                ..SensedPrincipal::default()
+            });
+        }
+        for program in self.programs.iter() {
+            let Some(id) = program.id else { continue };
+            // Some are read a little late, as they were a step ago, or not this time.
+            let (stale, skipped) = if self.scenario.gentle {
+                (false, false)
+            } else {
+                (
+                    self.random.one_in_thousand(200),
+                    self.random.one_in_thousand(30),
+                )
+            };
+            if !skipped {
+                let uses = if stale {
+                    program.sensed
+                } else {
+                    program.resident
+                };
+                self.sensed.push(SensedPrincipal {
+                    id,
+                    uses,
+                    swapped: program.swapped,
+                    ..SensedPrincipal::default()
+                });
+            }
+        }
+        let root = self
+            .kernel
+            .sense(None, &self.programs, &self.hogs)
+            .expect("the root has a capacity");
+        self.misread(root)
+    }
+
+    pub(super) fn tick(&mut self) -> Result<(), Failure> {
+        let domain = self.sense();
+        let clock = self.clock();
+        let before = allocations::count();
+        let began = std::time::Instant::now();
+        let actions = self.core.tick(clock, &domain, &self.sensed);
+        self.outcome.tick_ns += began.elapsed().as_nanos() as u64;
+        let allocated = allocations::count() - before;
+        let actions = actions.to_vec();
+        self.outcome.ticks += 1;
+        self.outcome.actions += actions.len() as u64;
+        self.last_tick = self.time;
+        let seen = Seen {
+            time: self.time,
+            clock,
+            calm: self.is_calm(),
+            allocated,
+            actions: &actions,
+            core: &self.core,
+            programs: &self.programs,
+        };
+        self.checker.after_tick(&seen)?;
+        for action in actions {
+            self.receive(action);
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive(&mut self, action: Action) {
+        let Action::Publish { id, numbers, wake } = action else {
+            // After the start of calm nothing is lost, so that the end can be judged.
+            let lost = !self.is_calm() && self.random.one_in_thousand(self.scenario.lost);
+            if !lost {
+                let at = self.time + self.random.between(0, 150) * MS;
+                self.pending.push((at, action));
+            }
+            return;
+        };
+        let Some(program) = self
+            .programs
+            .iter_mut()
+            .find(|program| program.id == Some(id))
+        else {
+            return;
+        };
+        program.page = numbers;
+        program.page_at = self.time;
+        if wake && !self.random.one_in_thousand(self.scenario.lost) {
+            self.wakes
+                .push((self.time + self.random.between(0, 3) * MS, id));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What happens: events of the scenario, and programs that join, change their minds and leave.
+
+use super::World;
+use crate::program::{MS, Nature, SECOND};
+use crate::scenario::Event;
+use plimsoll_broker::core::{Config, Core, NewPrincipal};
+use plimsoll_wire::messages::{Kind, Set};
+
+impl World {
+    pub(super) fn happen(&mut self) {
+        while let Some(&(at, event)) = self.scenario.events.get(self.next_event) {
+            if at > self.time {
+                break;
+            }
+            self.next_event += 1;
+            self.checker.disturbed(self.time);
+            self.apply(event);
+        }
+        if self.gone_until.is_some_and(|until| self.time >= until) {
+            self.gone_until = None;
+            self.register_groups();
+        }
+        for at in 0..self.programs.len() {
+            self.turn(at);
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: Event) {
+        match event {
+            Event::Capacity(percent) => {
+                self.kernel.capacity = self.scenario.capacity / 100 * percent
+            }
+            Event::GroupCapacity(group, percent) => {
+                let first = self.scenario.groups[group].capacity;
+                self.kernel.cgroups[group].capacity = first.map(|bytes| bytes / 100 * percent);
+            }
+            Event::Restart => self.restart(),
+            Event::Jump(by) => {
+                self.offset = self.offset.saturating_add(by).max(1 - self.time as i64);
+            }
+            Event::Weigh(program, weight) => {
+                self.programs[program].weight = weight;
+                self.set(program, |set| set.weight = Some(weight));
+            }
+            Event::Prioritise(program, priority) => {
+                self.programs[program].priority = priority;
+                self.set(program, |set| set.priority = Some(priority));
+            }
+            Event::Move(program, group) => {
+                self.programs[program].group = Some(group);
+                let parent = self.groups[group];
+                self.set(program, |set| set.parent = parent);
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, program: usize, change: impl FnOnce(&mut Set)) {
+        let Some(id) = self.programs[program].id else {
+            return;
+        };
+        let mut set = Set {
+            id,
+            ..Set::default()
+        };
+        change(&mut set);
+        self.core.set(&set).expect("a valid change is taken");
+    }
+
+    /// `kill -9`: the core is gone with all it knew; programs live on and rejoin one by one.
+    pub(super) fn restart(&mut self) {
+        let first_id = self.core.next_id();
+        self.core = Core::new(Config {
+            first_id,
+            ..Config::default()
+        });
+        self.gone_until = Some(self.time + self.random.between(100, 2_000) * MS);
+
+        self.groups.fill(None);
+        self.pending.clear();
+        self.wakes.clear();
+        for program in &mut self.programs {
+            if program.id.take().is_some() {
+                program.turn_at = self.time + self.random.between(0, 3_000) * MS;
+            }
+            program.bound = u64::MAX;
+        }
+        self.checker.forget();
+    }
+
+    pub(super) fn register_groups(&mut self) {
+        for at in 0..self.scenario.groups.len() {
+            let plan = &self.scenario.groups[at];
+            let new = NewPrincipal {
+                name: format!("group-{at}"),
+                kind: Kind::Group,
+                parent: plan.parent.and_then(|above| self.groups[above]),
+                weight: plan.weight,
+                priority: plan.priority,
+                max: plan.max,
+                adaptive: false,
+            };
+            self.groups[at] = Some(
+                self.core
+                    .register(&new, self.clock())
+                    .expect("a valid group is taken"),
+            );
+        }
+    }
+
+    /// A program's own doings: it joins, changes its mind, leaves.
+    pub(super) fn turn(&mut self, at: usize) {
+        if self.time < self.programs[at].turn_at || self.gone_until.is_some() {
+            return;
+        }
+        let (calm, time) = (self.is_calm(), self.time);
+        let program = &mut self.programs[at];
+        let joined = program.id.is_some();
+        match program.nature {
+            _ if !joined => {
+                let lasts = match program.nature {
+                    Nature::Flapping => self.random.between(20, 500),
+                    _ => self.random.between(1_000, 15_000),
+                };
+                program.turn_at = time + lasts * MS;
+                let dead =
+                    program.nature == Nature::Dying && program.alive && program.resident == 0;
+                if dead {
+                    program.turn_at = u64::MAX;
+                } else {
+                    self.join(at);
+                }
+            }
+            Nature::Flapping if !calm => {
+                program.turn_at = time + self.random.between(20, 500) * MS;
+                self.leave(at);
+            }
+            Nature::Dying => {
+                // Its memory is back at once; that it is gone the broker hears now or a little later.
+                (program.resident, program.swapped, program.want) = (0, 0, 0);
+                program.live = 0;
+                program.turn_at = time + self.random.between(0, 400) * MS;
+                if self.random.one_in_thousand(500) {
+                    self.programs[at].turn_at = u64::MAX;
+                    self.leave(at);
+                }
+            }
+            Nature::Bursty if !calm => {
+                let most = program.live * 4;
+                program.want = self.random.between(program.live, most.max(program.live));
+                program.turn_at = time + self.random.between(1_000, 8_000) * MS;
+                self.report(at);
+            }
+            _ => {
+                program.turn_at = time + SECOND;
+                if !calm {
+                    self.report(at);
+                }
+            }
+        }
+    }
+
+    pub(super) fn join(&mut self, at: usize) {
+        let parent = self.programs[at].group.and_then(|group| self.groups[group]);
+        let program = &mut self.programs[at];
+        program.alive = true;
+        let new = NewPrincipal {
+            name: format!("{:?}-{at}", program.nature),
+            kind: Kind::Process,
+            parent,
+            weight: program.weight,
+            priority: program.priority,
+            max: program.max,
+            adaptive: program.is_adaptive(),
+        };
+        let id = self
+            .core
+            .register(&new, (self.time as i64 + self.offset).max(1) as u64);
+        let id = id.expect("a valid program is taken");
+        self.programs[at].id = Some(id);
+        self.programs[at].page = Default::default();
+        self.checker.joined(id, self.time);
+        self.report(at);
+    }
+
+    pub(super) fn leave(&mut self, at: usize) {
+        let program = &mut self.programs[at];
+        if let Some(id) = program.id.take() {
+            program.bound = u64::MAX;
+            self.core
+                .remove(id)
+                .expect("a registered program can leave");
+            self.checker.left(id);
+        }
+        self.checker.disturbed(self.time);
+    }
+
+    pub(super) fn report(&mut self, at: usize) {
+        let Some(id) = self.programs[at].id else {
+            return;
+        };
+        if self.programs[at].is_adaptive() {
+            let report = self.programs[at].report(id, &mut self.random);
+            self.core
+                .report(&report)
+                .expect("a report of a registered program is taken");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `plimsoll adopt`: a program that already runs comes under the broker.
+
+use crate::args;
+use crate::embed::{self, Place};
+use crate::error::CliError;
+use crate::run::member::{self, Member, Wanted};
+use crate::run::signals::Signals;
+use crate::run::{keep, log, start_steering};
+use plimsoll_kernel::process::Process;
+use plimsoll_runtimes::{Runtime, detect};
+use plimsoll_wire::checks::mend_name;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use tracing::info;
+
+/// What ends the adoption; the program lives on.
+const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// What the waiting end of `--detach` reads.
+const DONE: &[u8] = b"done\n";
+
+/// Adopts a program until it ends, or until we are told to end.
+///
+/// # Errors
+/// When there is no such process, no broker, or the broker refuses.
+pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
+    let process = open(args.pid)?;
+    if args.detach && !args.tell_when_done {
+        return detach();
+    }
+    let signals = Signals::block(&HEARD)?;
+    log::start(args.verbose, None)?;
+    embed::ensure(place)?;
+    let name = args
+        .principal
+        .name
+        .clone()
+        .unwrap_or_else(|| name_of(&process));
+    let wanted = Wanted {
+        name: &name,
+        weight: args.principal.weight,
+        priority: args.principal.priority,
+        max: args.principal.max.map(|max| max.bytes(member::capacity())),
+        adapter: adapter(args.principal.adapter, args.pid),
+    };
+    let member = Member::join(place, wanted, None)?;
+    member.attach(args.pid)?;
+    keep(place);
+    start_steering(&member, args.pid, args.principal.adapter);
+    info!(
+        "process {} is under the broker at {}",
+        args.pid,
+        place.socket.path().display()
+    );
+    if args.tell_when_done {
+        close_output()?;
+    }
+    wait(&process, &signals)?;
+    Ok(0)
+}
+
+fn open(pid: u32) -> Result<Process, CliError> {
+    let number = i32::try_from(pid).map_err(|_| CliError::NoSuchProcess(pid))?;
+    match Process::open(number) {
+        Ok(process) if process.alive() => Ok(process),
+        Ok(_) | Err(plimsoll_kernel::Error::Gone { .. }) => Err(CliError::NoSuchProcess(pid)),
+        Err(error) => Err(CliError::Refused(error.to_string())),
+    }
+}
+
+fn name_of(process: &Process) -> String {
+    let by_path = process.exe().ok().flatten();
+    let file = by_path.as_deref().and_then(|exe| exe.file_name());
+    let name = file.map(|file| file.to_string_lossy().into_owned());
+    mend_name(&name.or_else(|| process.comm().ok()).unwrap_or_default())
+}
+
+fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {
+    match choice {
+        args::AdapterChoice::Auto => detect::of_process(pid).adapter(),
+        args::AdapterChoice::None => None,
+        args::AdapterChoice::Hotspot => Runtime::HotSpot.adapter(),
+        args::AdapterChoice::Libgc => Runtime::LibGc.adapter(),
+    }
+}
+
+/// Waits for the program's end or a signal.
+fn wait(process: &Process, signals: &Signals) -> Result<(), CliError> {
+    let second = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    while process.alive() && signals.next().is_none() {
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        let pidfd = process.pidfd();
+        if let Some(pidfd) = &pidfd {
+            fds.push(PollFd::new(pidfd, PollFlags::IN));
+        }
+        // Without a pidfd we look once a second.
+        match poll(&mut fds, pidfd.is_none().then_some(&second)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(CliError::system("waiting for the program")(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Starts this command again in a session of its own, and waits until it has adopted.
+fn detach() -> Result<u8, CliError> {
+    let own = std::env::current_exe().map_err(CliError::system("our own program file"))?;
+    let mut command = Command::new(own);
+    command
+        .args(std::env::args_os().skip(1))
+        .env("PLIMSOLL_TELL_WHEN_DONE", "true");
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // SAFETY: `setsid` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        });
+    }
+    let mut child = command
+        .spawn()
+        .map_err(CliError::system("the background process"))?;
+    let mut told = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        let _ = output.take(64).read_to_end(&mut told);
+    }
+    if told == DONE {
+        return Ok(0);
+    }
+    // It has said why on standard error, which it shares with us.
+    let status = child
+        .wait()
+        .map_err(CliError::system("the background process"))?;
+    Ok(status
+        .code()
+        .map_or(crate::error::FAILED, |code| code as u8))
+}
+
+/// Tells whoever waits that it is done, and lets go of its terminal.
+fn close_output() -> Result<(), CliError> {
+    let mut output = std::io::stdout();
+    let told = output.write_all(DONE).and_then(|()| output.flush());
+    told.map_err(CliError::system("standard output"))?;
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null");
+    let null = null.map_err(CliError::path("/dev/null"))?;
+    rustix::stdio::dup2_stdout(&null).map_err(CliError::system("standard output"))?;
+    rustix::stdio::dup2_stderr(&null).map_err(CliError::system("standard error"))
+}

@@ -1,0 +1,242 @@
+//! Every command and flag, once: the parser, the help, the man pages and the completions come from
+//! here.
+
+mod check;
+
+pub use check::{check_name, check_priority, check_weight};
+
+use crate::size::Size;
+use check::{priority, weight};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Below every command's help.
+const EXIT_CODES: &str = "\
+Exit status:
+  0    done
+  1    not done: no broker, refused, or no such program; the message says which
+  2    the command line makes no sense
+`plimsoll run` exits with the program's status, 128+N when signal N ended it, 125 when plimsoll \
+itself failed, 126 when the program cannot be executed, 127 when it was not found.";
+
+/// Memory shared by weight between programs that could use less or more of it.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+#[command(
+    infer_subcommands = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// The broker's socket, instead of the user's or the system's
+    #[arg(long, global = true, value_name = "PATH", env = "PLIMSOLL_SOCKET")]
+    pub socket: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program, or several, under the broker
+    Run(Run),
+    /// Bring a program that already runs under the broker
+    Adopt(Adopt),
+    /// Watch who has, who could have, and who owes
+    Top(Top),
+    /// List principals and their memory
+    Ps(Ps),
+    /// Change a principal's weight, priority, maximum or parent
+    Set(Set),
+    /// Show what this kernel and these rights allow, and what each missing thing costs
+    Doctor(Doctor),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write the man pages of all commands into a directory
+    Man(Man),
+    /// Be the broker of this user
+    #[command(hide = true)]
+    Broker(Broker),
+}
+
+/// What a principal is given; the same for `run` and `adopt`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Principal {
+    /// Its share against its siblings', 1 to 10000 (100 when absent)
+    #[arg(short, long, value_name = "W", value_parser = weight, allow_negative_numbers = true)]
+    pub weight: Option<u32>,
+    /// Its class, -100 to 100: a higher one is served first (0 when absent)
+    #[arg(short, long, value_name = "P", value_parser = priority, allow_negative_numbers = true)]
+    pub priority: Option<i32>,
+    /// Shown by ps and top (the program's name when absent)
+    #[arg(short, long, value_parser = check_name)]
+    pub name: Option<String>,
+    /// Never more than this: 512M, 1.5G, 50%
+    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub max: Option<Size>,
+    /// How the program is steered
+    #[arg(short, long, value_enum, default_value_t)]
+    pub adapter: AdapterChoice,
+}
+
+/// How a program is steered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdapterChoice {
+    /// By what the program turns out to be
+    #[default]
+    Auto,
+    /// Not at all: accounted, shown, and the victim of its own excess only
+    None,
+    /// A Java program on HotSpot
+    Hotspot,
+    /// A program on the Boehm-Demers-Weiser collector (Guile, say)
+    Libgc,
+}
+
+/// `plimsoll run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES, override_usage = "\
+plimsoll run [OPTIONS] [--] PROGRAM [ARGS]...
+       plimsoll run [--record FILE] [--top] -f PROGRAMS.TOML")]
+pub struct Run {
+    /// What the program is given.
+    #[command(flatten)]
+    pub principal: Principal,
+    /// Say what is done, on standard error
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Write our own messages there instead of standard error (- is standard error)
+    #[arg(long, value_name = "PATH")]
+    pub log: Option<PathBuf>,
+    /// Run the programs of this file under one budget
+    #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
+        ["program", "weight", "priority", "name", "max", "adapter"])]
+    pub file: Option<PathBuf>,
+    /// With -f: write what `ps --json` shows there, one line an interval
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub record: Option<PathBuf>,
+    /// With --record: how often, in milliseconds (100 to 60000)
+    #[arg(long, value_name = "MS", default_value_t = 1000, requires = "record",
+        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval: u64,
+    /// With -f: show the live screen meanwhile
+    #[arg(long, requires = "file")]
+    pub top: bool,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "file"
+    )]
+    pub program: Vec<OsString>,
+}
+
+/// `plimsoll adopt`.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// The process; its descendants come with it
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub pid: u32,
+    /// What it is given.
+    #[command(flatten)]
+    pub principal: Principal,
+    /// Go on in the background until the program ends
+    #[arg(short, long)]
+    pub detach: bool,
+    /// Close standard output when it is done: what `--detach` waits for
+    #[arg(long, hide = true, env = "PLIMSOLL_TELL_WHEN_DONE")]
+    pub tell_when_done: bool,
+    /// Say what is done, on standard error
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// `plimsoll top`.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Print one frame as text and exit
+    #[arg(long)]
+    pub once: bool,
+    /// Milliseconds between two looks (100 to 60000)
+    #[arg(short, long, value_name = "MS", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval: u64,
+}
+
+/// `plimsoll ps`.
+#[derive(Debug, Args)]
+pub struct Ps {
+    /// A tree of principals in exact bytes, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll set`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+pub struct Set {
+    /// Its name, or its number when several have the name
+    #[arg(value_name = "NAME|ID")]
+    pub which: String,
+    /// Its share against its siblings', 1 to 10000
+    #[arg(short, long, value_name = "W", value_parser = weight, allow_negative_numbers = true,
+        group = "change")]
+    pub weight: Option<u32>,
+    /// Its class, -100 to 100: a higher one is served first
+    #[arg(short, long, value_name = "P", value_parser = priority, allow_negative_numbers = true,
+        group = "change")]
+    pub priority: Option<i32>,
+    /// Never more than this: 512M, 1.5G, 50%; 0 takes the bound away
+    #[arg(
+        short,
+        long,
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        group = "change"
+    )]
+    pub max: Option<Size>,
+    /// Move it under this principal
+    #[arg(long, value_name = "NAME|ID", group = "change")]
+    pub parent: Option<String>,
+}
+
+/// `plimsoll doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The same for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// Which shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `plimsoll man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Where the pages go; made when it is not there
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// `plimsoll broker`, started by `plimsoll run` and `adopt` where no broker runs.
+#[derive(Debug, Args)]
+pub struct Broker {
+    /// Leave some seconds after the last principal left
+    #[arg(long, hide = true)]
+    pub embedded: bool,
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

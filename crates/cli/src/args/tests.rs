@@ -1,0 +1,82 @@
+use super::*;
+use clap::CommandFactory;
+
+fn parse(line: &str) -> Result<Cli, String> {
+    Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())
+}
+
+fn run_of(line: &str) -> Run {
+    match parse(line).unwrap().command {
+        Command::Run(run) => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn definitions_hold_together() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn everything_after_the_program_is_its_own() {
+    let run = run_of("plimsoll run -w 40 java -jar x.jar --weight 3 -- y");
+    assert_eq!(run.principal.weight, Some(40));
+    assert_eq!(
+        run.program,
+        ["java", "-jar", "x.jar", "--weight", "3", "--", "y"]
+    );
+    let run = run_of("plimsoll run --priority -5 --max 1.5G -- -odd -v");
+    assert_eq!(run.principal.priority, Some(-5));
+    assert_eq!(run.principal.max, Some(Size::Bytes(1536 << 20)));
+    assert_eq!(run.program, ["-odd", "-v"]);
+    assert!(!run.verbose);
+}
+
+#[test]
+fn bad_input_is_named() {
+    for (line, needle) in [
+        ("plimsoll run", "PROGRAM"),
+        (
+            "plimsoll run -w 0 true",
+            "weight 0 is out of range: give 1 to 10000",
+        ),
+        ("plimsoll run -w -1 true", "weight -1 is out of range"),
+        ("plimsoll run -w 10001 true", "out of range"),
+        ("plimsoll run -w heavy true", "`heavy` is no weight"),
+        ("plimsoll run -p 101 true", "priority 101 is out of range"),
+        ("plimsoll run -n a\nb true", "printable text only"),
+        ("plimsoll run -m -5M true", "negative"),
+        ("plimsoll run -m much true", "is no size"),
+        ("plimsoll run -f p.toml -w 3", "cannot be used with"),
+        ("plimsoll adopt 0", "0 is not in"),
+        ("plimsoll adopt -- -4", "-4"),
+        ("plimsoll adopt 4294967297", "not in"),
+        ("plimsoll set x", "--weight"),
+        ("plimsoll top --interval 5", "5 is not in 100..=60000"),
+        ("plimsoll completions cmd", "invalid value"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert!(error.contains(needle), "{line:?} => {error}");
+    }
+}
+
+#[test]
+fn every_flag_and_command_is_documented() {
+    fn walk(command: &clap::Command) {
+        for arg in command.get_arguments() {
+            assert!(
+                arg.get_help().is_some(),
+                "{} {}",
+                command.get_name(),
+                arg.get_id()
+            );
+        }
+        for sub in command.get_subcommands() {
+            assert!(sub.get_about().is_some(), "{}", sub.get_name());
+            walk(sub);
+        }
+    }
+    let mut command = Cli::command();
+    command.build();
+    walk(&command);
+}

@@ -1,0 +1,246 @@
+//! `plimsoll doctor`: what this kernel and these rights allow, what each missing thing costs, and
+//! whether a broker answers.
+//!
+//! # The JSON contract
+//! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
+//! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
+//! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`.
+
+use crate::control::Control;
+use crate::embed::Place;
+use crate::rows::{Faults, Order, rows, shown};
+use crate::size::Human;
+use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::probe::{Capability, probe, purpose};
+use plimsoll_wire::messages::Listing;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Everything that is told.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    /// Release of the running kernel.
+    pub kernel: String,
+    /// The effective user.
+    pub user: u32,
+    /// Memory of the tightest limit above us, bytes.
+    pub capacity: u64,
+    /// `machine`, or that limit's cgroup.
+    pub domain: String,
+    /// Where a broker is looked for.
+    pub socket: String,
+    /// Who answers there.
+    pub broker: Option<BrokerFound>,
+    /// As probed.
+    pub capabilities: Vec<Found>,
+}
+
+/// A broker that answers.
+#[derive(Debug, Serialize)]
+pub struct BrokerFound {
+    /// Its own.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// How many it holds.
+    pub principals: usize,
+    /// What it shares out, bytes.
+    pub budget: u64,
+}
+
+/// One capability, as found.
+#[derive(Debug, Serialize)]
+pub struct Found {
+    /// Short and stable.
+    pub name: &'static str,
+    /// The call or file that will be used.
+    pub tier: String,
+    /// Whether it is the best way.
+    pub best: bool,
+    /// Whether there is any way at all.
+    pub works: bool,
+    /// What it would take to get the best; empty when it is there.
+    pub needs: String,
+    /// What it costs not to have it; empty when it is there.
+    pub costs: String,
+}
+
+impl From<Capability> for Found {
+    fn from(found: Capability) -> Found {
+        let Capability {
+            name,
+            tier,
+            best,
+            works,
+            needs,
+            costs,
+        } = found;
+        Found {
+            name,
+            tier,
+            best,
+            works,
+            needs,
+            costs,
+        }
+    }
+}
+
+impl From<Listing> for BrokerFound {
+    fn from(listing: Listing) -> BrokerFound {
+        BrokerFound {
+            principals: rows(&listing, Order::Arrival, &Faults::new()).len(),
+            version: listing.version,
+            pid: listing.pid,
+            budget: listing.budget,
+        }
+    }
+}
+
+/// Looks at everything; changes nothing that lasts.
+pub fn examine(place: &Place) -> Findings {
+    let mut domain = Domain::of_self().ok();
+    let capacity = domain
+        .as_mut()
+        .and_then(|domain| domain.read().ok())
+        .map_or(0, |r| r.capacity);
+    let binding = domain.as_ref().and_then(Domain::binding);
+    let listing = Control::connect(&place.socket)
+        .and_then(|mut control| control.list())
+        .ok();
+    Findings {
+        kernel: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
+        user: rustix::process::geteuid().as_raw(),
+        capacity,
+        domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
+        socket: place.socket.path().display().to_string(),
+        broker: listing.map(BrokerFound::from),
+        capabilities: probe().into_iter().map(Found::from).collect(),
+    }
+}
+
+/// For people.
+pub fn text(findings: &Findings) -> String {
+    let mut text = String::new();
+    let domain = match findings.domain.as_str() {
+        "machine" => "this machine".to_owned(),
+        cgroup => format!("the limit of {}", shown(cgroup, 200)),
+    };
+    let _ = writeln!(
+        text,
+        "kernel   {}, as user {}",
+        findings.kernel, findings.user
+    );
+    let _ = writeln!(text, "memory   {} by {domain}", Human(findings.capacity));
+    let _ = writeln!(text, "socket   {}", shown(&findings.socket, 200));
+    let _ = match &findings.broker {
+        None => writeln!(text, "broker   none answers; `plimsoll run` starts one"),
+        Some(broker) => writeln!(
+            text,
+            "broker   {} as process {}: {} principals share {}",
+            shown(&broker.version, 20),
+            broker.pid,
+            broker.principals,
+            Human(broker.budget)
+        ),
+    };
+    let widest = findings
+        .capabilities
+        .iter()
+        .map(|found| found.name.len())
+        .max()
+        .unwrap_or(0);
+    for found in &findings.capabilities {
+        let state = match (found.best, found.works) {
+            (true, _) => "ok  ",
+            (false, true) => "less",
+            (false, false) => "none",
+        };
+        let tier = shown(&found.tier, 200);
+        let what = match purpose(found.name) {
+            "" => tier,
+            purpose => format!("{purpose}: {tier}"),
+        };
+        let _ = writeln!(text, "{state}  {:<widest$}  {what}", found.name);
+        for (what, said) in [("needs", &found.needs), ("costs", &found.costs)] {
+            if !said.is_empty() {
+                let _ = writeln!(text, "      {:<widest$}  {what}: {}", "", shown(said, 300));
+            }
+        }
+    }
+    text
+}
+
+/// For programs.
+pub fn json(findings: &Findings) -> String {
+    serde_json::to_string_pretty(findings).unwrap_or_default() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Findings {
+        let found = |name, best, works, needs: &str, costs: &str| Found {
+            name,
+            tier: format!("{name} tier"),
+            best,
+            works,
+            needs: needs.into(),
+            costs: costs.into(),
+        };
+        Findings {
+            kernel: "6.18.0".into(),
+            user: 1000,
+            capacity: 4 << 30,
+            domain: "machine".into(),
+            socket: "/run/user/1000/plimsoll/broker.sock".into(),
+            broker: None,
+            capabilities: vec![
+                found("one", true, true, "", ""),
+                found("three", false, true, "cgroup version 2", "a short stall"),
+                found("zap", false, false, "root", "slower"),
+            ],
+        }
+    }
+
+    #[test]
+    fn tells_what_is_missing_and_what_it_costs() {
+        let expected = "\
+kernel   6.18.0, as user 1000
+memory   4.00G by this machine
+socket   /run/user/1000/plimsoll/broker.sock
+broker   none answers; `plimsoll run` starts one
+ok    one    one tier
+less  three  three tier
+             needs: cgroup version 2
+             costs: a short stall
+none  zap    zap tier
+             needs: root
+             costs: slower
+";
+        assert_eq!(text(&sample()), expected);
+    }
+
+    #[test]
+    fn json_keeps_its_contract() {
+        let value: serde_json::Value = serde_json::from_str(&json(&sample())).unwrap();
+        assert_eq!(value["capacity"], 4u64 << 30);
+        assert_eq!(value["broker"], serde_json::Value::Null);
+        assert_eq!(value["capabilities"][1]["works"], true);
+        assert_eq!(value["capabilities"][1]["costs"], "a short stall");
+    }
+
+    #[test]
+    fn looks_at_this_machine() {
+        let socket = plimsoll_client::Socket::at("/nonexistent/broker.sock");
+        let place = Place { socket, ours: true };
+        let findings = examine(&place);
+        assert!(findings.capacity > 0 && !findings.kernel.is_empty());
+        assert!(findings.broker.is_none());
+        assert!(!text(&findings).is_empty());
+    }
+}

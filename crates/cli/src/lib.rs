@@ -1,0 +1,126 @@
+//! `plimsoll`: run programs under the broker, and see who has what.
+//!
+//! # Glossary
+//! - *principal*: whoever memory is accounted to: a process with its descendants, or a group.
+//! - *uses*, *limit*, *could have* (available), *owes* (owed): its numbers, bytes.
+//! - *outsider*: a program whose memory is not the broker's to share out.
+//! - *budget*: what is shared out: capacity less outsiders less reserve.
+//! - *adapter*: what steers one kind of runtime; runs in a thread of `run` and `adopt`.
+//! - *embedded broker*: one that `run` or `adopt` started for this user.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | [`args`] | every command and flag, once |
+//! | [`programs`] | `programs.toml` |
+//! | [`size`] | sizes as people write and read them |
+//! | [`control`] | the connection that looks and changes |
+//! | [`rows`] | the tree of principals as rows |
+//! | [`ps`], [`set`], [`top`], [`doctor`], [`man`] | the commands of those names |
+//! | [`run`], [`adopt`] | programs under the broker |
+//! | [`embed`] | finding a broker, starting one |
+
+pub mod adopt;
+pub mod args;
+pub mod control;
+pub mod doctor;
+pub mod embed;
+pub mod error;
+pub mod man;
+pub mod programs;
+pub mod ps;
+pub mod rows;
+pub mod run;
+pub mod set;
+pub mod size;
+pub mod top;
+
+use args::{Cli, Command};
+use clap::Parser;
+use control::Control;
+use error::CliError;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let running = matches!(cli.command, Command::Run(_));
+    match dispatch(&cli) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            say(format_args!("{error}"));
+            ExitCode::from(if running {
+                error.run_status()
+            } else {
+                error.status()
+            })
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Result<u8, CliError> {
+    let place = || embed::place(cli.socket.as_deref());
+    match &cli.command {
+        Command::Run(args) => run::run(&place(), args),
+        Command::Adopt(args) => adopt::run(&place(), args),
+        Command::Top(args) if args.once => print(&top::once(&place().socket)?),
+        Command::Top(args) => top::run(
+            &place().socket,
+            Duration::from_millis(args.interval),
+            || false,
+        )
+        .map(|()| 0),
+        Command::Ps(args) => {
+            let listing = Control::connect(&place().socket)?.list()?;
+            print(&if args.json {
+                ps::to_json(&listing)
+            } else {
+                ps::table(&listing)
+            })
+        }
+        Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
+        Command::Doctor(args) => {
+            let findings = doctor::examine(&place());
+            print(&if args.json {
+                doctor::json(&findings)
+            } else {
+                doctor::text(&findings)
+            })
+        }
+        Command::Completions(args) => print(&man::completions(args.shell)),
+        Command::Man(args) => man::write(&args.dir).map(|()| 0),
+        Command::Broker(args) => broker(args, cli.socket.as_deref()),
+    }
+}
+
+/// Is the broker until it leaves by itself or is told to.
+fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
+    let options = plimsoll_broker::Options {
+        socket: socket.map(Path::to_owned),
+        idle_exit: args.embedded.then_some(embed::IDLE_EXIT),
+        ..plimsoll_broker::Options::default()
+    };
+    plimsoll_broker::service::log_to_stderr();
+    match plimsoll_broker::run(options) {
+        Ok(()) => Ok(0),
+        Err(error) => Err(CliError::NotStarted(error.to_string())),
+    }
+}
+
+/// Says something on standard error, where somebody may or may not read it.
+pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "plimsoll: {text}");
+}
+
+/// Prints, and leaves quietly when nobody reads any more.
+fn print(text: &str) -> Result<u8, CliError> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CliError::system("standard output")(error))
+        }
+        _ => Ok(0),
+    }
+}

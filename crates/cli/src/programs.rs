@@ -1,0 +1,313 @@
+//! `programs.toml`: several programs under one budget, for `plimsoll run -f`.
+//!
+//! ```toml
+//! name = "demo"                 # of the group; the file's name when absent
+//! budget = "1500M"              # optional: what all of it shares
+//!
+//! [[program]]
+//! name = "index"
+//! command = ["java", "-jar", "index.jar"]
+//! weight = 10
+//!
+//! [[program]]
+//! name = "search"
+//! command = "java -jar search.jar --port 8080"
+//! weight = 40
+//! start = "20s"
+//!
+//! [[outsider]]                  # inside the budget, but unknown to the broker
+//! name = "hog"
+//! command = "./hog 750M"
+//! start = "90s"
+//! ```
+
+use crate::args::{AdapterChoice, check_name, check_priority, check_weight};
+use crate::size::Size;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// More programs than this in one file is a mistake.
+pub const MOST_PROGRAMS: usize = 1000;
+/// A larger file is no list of programs, in bytes.
+pub const MOST_BYTES: u64 = 1 << 20;
+
+/// What a `programs.toml` says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Programs {
+    /// Of the group.
+    pub name: Option<String>,
+    /// What all programs and outsiders of the file share; the machine's memory when absent.
+    pub budget: Option<Size>,
+    /// Of the group against other principals, 1 to 10000.
+    pub weight: Option<u32>,
+    /// Of the group, -100 to 100.
+    pub priority: Option<i32>,
+    /// Run under the broker.
+    #[serde(default, rename = "program")]
+    pub programs: Vec<Program>,
+    /// Run inside the budget's cgroup, unknown to the broker.
+    #[serde(default, rename = "outsider")]
+    pub outsiders: Vec<Program>,
+}
+
+/// One program of the file. Outsiders have no weight, priority, max or adapter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Shown to people.
+    pub name: String,
+    /// Program and arguments.
+    pub command: Command,
+    /// 1 to 10000.
+    pub weight: Option<u32>,
+    /// -100 to 100.
+    pub priority: Option<i32>,
+    /// Never more than this.
+    pub max: Option<Size>,
+    /// How it is steered.
+    pub adapter: Option<AdapterChoice>,
+    /// When it starts, after the file's start.
+    #[serde(default, deserialize_with = "duration")]
+    pub start: Duration,
+    /// When it is ended (SIGTERM), after the file's start; runs until it ends when absent.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub stop: Option<Duration>,
+    /// Added to the environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Where it runs; relative to the file.
+    pub cwd: Option<PathBuf>,
+    /// Where its standard output goes; relative to the file, inherited when absent.
+    pub stdout: Option<PathBuf>,
+    /// Where its standard error goes; relative to the file, inherited when absent.
+    pub stderr: Option<PathBuf>,
+}
+
+/// An array of words, or a string that is split into words as a shell does (quotes and backslashes,
+/// nothing else: no variables, no globs).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "WrittenCommand")]
+pub struct Command(
+    /// Never empty; the first is the program.
+    pub Vec<String>,
+);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenCommand {
+    Line(String),
+    Words(Vec<String>),
+}
+
+impl TryFrom<WrittenCommand> for Command {
+    type Error = String;
+
+    fn try_from(written: WrittenCommand) -> Result<Command, String> {
+        let words = match written {
+            WrittenCommand::Words(words) => words,
+            WrittenCommand::Line(line) => shlex::split(&line)
+                .ok_or_else(|| format!("command `{line}` has an unclosed quote: close it"))?,
+        };
+        if words.first().is_none_or(String::is_empty) {
+            return Err("command is empty: name a program".into());
+        }
+        if words.iter().any(|word| word.contains('\0')) {
+            return Err("command holds a NUL byte: take it out".into());
+        }
+        Ok(Command(words))
+    }
+}
+
+/// Why a file is no list of programs.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ProgramsError {
+    #[error("cannot read {path}: {source}")]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path} has {bytes} bytes: a list of programs has at most {MOST_BYTES}")]
+    TooLarge { path: PathBuf, bytes: u64 },
+    #[error("{path}: {message}")]
+    Syntax { path: PathBuf, message: String },
+    #[error("{path}: {message}")]
+    Meaning { path: PathBuf, message: String },
+}
+
+impl Programs {
+    /// Reads and checks a file; relative paths in it become relative to its directory.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not TOML, or says something that cannot be done.
+    pub fn read(path: &Path) -> Result<Programs, ProgramsError> {
+        let unreadable = |source| ProgramsError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+        if bytes > MOST_BYTES {
+            return Err(ProgramsError::TooLarge {
+                path: path.to_owned(),
+                bytes,
+            });
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let mut programs = Programs::parse(&text, path)?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        for program in programs.programs.iter_mut().chain(&mut programs.outsiders) {
+            let places = [&mut program.cwd, &mut program.stdout, &mut program.stderr];
+            for place in places.into_iter().flatten() {
+                *place = base.join(&*place);
+            }
+        }
+        if programs.name.is_none() {
+            let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned());
+            programs.name = stem.filter(|name| check_name(name).is_ok());
+        }
+        Ok(programs)
+    }
+
+    /// Checks the text of a file; `path` is only named in errors.
+    ///
+    /// # Errors
+    /// When it is not TOML, or says something that cannot be done.
+    pub fn parse(text: &str, path: &Path) -> Result<Programs, ProgramsError> {
+        let programs: Programs = toml::from_str(text).map_err(|error| ProgramsError::Syntax {
+            path: path.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        programs.check().map_err(|message| ProgramsError::Meaning {
+            path: path.to_owned(),
+            message,
+        })?;
+        Ok(programs)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.programs.is_empty() {
+            return Err("no [[program]] in it: add one with a name and a command".into());
+        }
+        let count = self.programs.len() + self.outsiders.len();
+        if count > MOST_PROGRAMS {
+            return Err(format!(
+                "{count} programs: at most {MOST_PROGRAMS} are allowed"
+            ));
+        }
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
+        check_numbers(self.weight, self.priority)?;
+        if self.budget == Some(Size::Bytes(0)) {
+            return Err(
+                "budget is 0: give what the programs share, `budget = \"1500M\"` say".into(),
+            );
+        }
+        for program in self.programs.iter().chain(&self.outsiders) {
+            program
+                .check()
+                .map_err(|message| format!("program `{}`: {message}", program.name))?;
+        }
+        for outsider in &self.outsiders {
+            let told = outsider.weight.is_some()
+                || outsider.priority.is_some()
+                || outsider.max.is_some()
+                || outsider.adapter.is_some();
+            if told {
+                return Err(format!(
+                    "outsider `{}`: weight, priority, max and adapter are for [[program]]s; \
+                     an outsider is unknown to the broker",
+                    outsider.name
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        check_numbers(self.weight, self.priority)?;
+        if self.stop.is_some_and(|stop| stop <= self.start) {
+            return Err("stop is not after start: both count from the file's start".into());
+        }
+        if let Some(key) = self
+            .env
+            .keys()
+            .find(|k| k.is_empty() || k.contains('=') || k.contains('\0'))
+        {
+            return Err(format!("env has the impossible name {key:?}"));
+        }
+        if let Some((key, _)) = self.env.iter().find(|(_, value)| value.contains('\0')) {
+            return Err(format!("env: the value of {key} holds a NUL byte"));
+        }
+        Ok(())
+    }
+}
+
+fn check_numbers(weight: Option<u32>, priority: Option<i32>) -> Result<(), String> {
+    weight.map_or(Ok(()), |w| check_weight(i64::from(w)).map(drop))?;
+    priority.map_or(Ok(()), |p| check_priority(i64::from(p)).map(drop))
+}
+
+/// A span of time in a TOML file: seconds, or a string with a unit.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenDuration {
+    Seconds(f64),
+    Text(String),
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let parsed = match WrittenDuration::deserialize(from)? {
+        WrittenDuration::Seconds(seconds) => seconds_of(seconds, &seconds.to_string()),
+        WrittenDuration::Text(text) => parse_duration(&text),
+    };
+    parsed.map_err(serde::de::Error::custom)
+}
+
+fn optional_duration<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
+}
+
+/// Reads `20s`, `500ms`, `1.5m`, `1h`, or a bare number of seconds.
+///
+/// # Errors
+/// Says what was wrong with it.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    let unit_at = trimmed
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(unit_at);
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{text}` is no time: write 20s, 500ms, 2m or 1h")),
+    };
+    let value: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is no time: write 20s, 500ms, 2m or 1h"))?;
+    seconds_of(value * factor, text)
+}
+
+fn seconds_of(seconds: f64, text: &str) -> Result<Duration, String> {
+    const YEAR: f64 = 366.0 * 86400.0;
+    if !(0.0..=YEAR).contains(&seconds) {
+        return Err(format!("`{text}` is no time: give 0s to one year"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+#[path = "programs_tests.rs"]
+mod tests;

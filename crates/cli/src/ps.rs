@@ -1,0 +1,141 @@
+//! `plimsoll ps`: principals and their memory, as a table or as JSON.
+//!
+//! # The JSON contract
+//! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`,
+//! `budget`, and `principals`, a list of trees. Each principal has `id`, `name`, `pid` (null for
+//! groups), `kind`, `adapter` (null for passive ones), `weight`, `priority`, `uses`, `limit`,
+//! `available`, `owed`, `share`, `max`, `working_set`, `swapped`, `major_faults`, `level`, `live`,
+//! `collections`, `collection_ms` and `children`. All sizes are bytes. Fields may be added; none
+//! changes its meaning or goes.
+
+use crate::rows::{Faults, Order, Row, rows, shown, standing};
+use crate::size::Human;
+use plimsoll_wire::messages::{Kind, Listing};
+use plimsoll_wire::page::Level;
+use std::fmt::Write as _;
+
+/// Names get this many columns, indentation included.
+const NAME_WIDTH: usize = 24;
+
+/// The listing as the JSON contract has it.
+pub fn to_json(listing: &Listing) -> String {
+    let mut text = serde_json::to_string_pretty(listing).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The listing as a table for people.
+pub fn table(listing: &Listing) -> String {
+    let mut text = format!(
+        "{}: capacity {}, outsiders {}, reserve {}, budget {}\n",
+        shown(&listing.domain, 200),
+        Human(listing.capacity),
+        Human(listing.outsiders),
+        Human(listing.reserve),
+        Human(listing.budget),
+    );
+    if listing.principals.is_empty() {
+        text.push_str("no principals: start a program with `plimsoll run PROGRAM`\n");
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "{:>4} {:<NAME_WIDTH$} {:>7} {:<7} {:>9} {:>6} {:>6} {:>6} {:>6} LEVEL",
+        "ID", "NAME", "PID", "ADAPTER", "WT(PRIO)", "USES", "LIMIT", "COULD", "OWES"
+    );
+    for row in rows(listing, Order::Arrival, &Faults::new()) {
+        add_line(&mut text, row);
+    }
+    text
+}
+
+fn add_line(text: &mut String, row: Row<'_>) {
+    let p = row.principal;
+    let indent = (row.depth * 2).min(NAME_WIDTH / 2);
+    let name = shown(&p.name, NAME_WIDTH - indent);
+    let pid = p.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+    let adapter = match (p.kind, &p.adapter) {
+        (Kind::Group, _) => "group".to_owned(),
+        (Kind::Process, Some(adapter)) => shown(adapter, 7),
+        (Kind::Process, None) => "-".to_owned(),
+    };
+    let level = match p.level {
+        Level::Normal => "normal",
+        Level::Warning => "warning",
+        Level::Critical => "critical",
+    };
+    let _ = writeln!(
+        text,
+        "{:>4} {:indent$}{:<width$} {:>7} {:<7} {:>9} {:>6} {:>6} {:>6} {:>6} {level}",
+        p.id,
+        "",
+        name,
+        pid,
+        adapter,
+        standing(p),
+        Human(p.uses),
+        Human(p.limit),
+        Human(p.available),
+        Human(p.owed),
+        width = NAME_WIDTH - indent,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::tests::sample;
+
+    #[test]
+    fn the_table_is_a_tree() {
+        let expected = "\
+machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
+  ID NAME                         PID ADAPTER  WT(PRIO)   USES  LIMIT  COULD   OWES LEVEL
+   1 an editor with a rather~      99 -             100  64.0M  90.0M  9.00G      0 normal
+   2 demo                           - group         100  1.09G  1.05G  1.13G  43.0M warning
+   4   search                    4712 hotspot    40(+2)   900M   857M   857M  43.0M critical
+   3   index                     4711 hotspot        10   212M   214M   300M      0 normal
+";
+        assert_eq!(table(&sample()), expected);
+    }
+
+    #[test]
+    fn an_empty_broker_says_what_to_do() {
+        assert!(table(&Listing::default()).contains("plimsoll run"));
+    }
+
+    #[test]
+    fn json_keeps_its_contract() {
+        let value: serde_json::Value = serde_json::from_str(&to_json(&sample())).unwrap();
+        for field in [
+            "version",
+            "pid",
+            "domain",
+            "capacity",
+            "outsiders",
+            "reserve",
+            "budget",
+        ] {
+            assert!(value.get(field).is_some(), "{field}");
+        }
+        let demo = &value["principals"][1];
+        assert_eq!(demo["name"], "demo");
+        assert_eq!(demo["pid"], serde_json::Value::Null);
+        let search = &demo["children"][0];
+        for (field, number) in [
+            ("pid", 4712),
+            ("weight", 40),
+            ("priority", 2),
+            ("uses", 900 << 20),
+            ("limit", 857 << 20),
+            ("available", 857 << 20),
+            ("owed", 43 << 20),
+            ("major_faults", 12),
+            ("max", 1 << 30),
+        ] {
+            assert_eq!(search[field], number, "{field}");
+        }
+        assert_eq!(search["level"], "critical");
+        assert!(search["children"].as_array().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! A cgroup for the programs of one file, so that the budget binds all of them and whatever else
+//! runs in it. Where none can be made, the budget is advisory: the broker's word only.
+
+use crate::error::CliError;
+use plimsoll_kernel::cgroup::{Cgroup, Version};
+use std::path::{Path, PathBuf};
+
+/// Names of our cgroups begin so.
+const PREFIX: &str = "plimsoll-run-";
+/// A directory with more cgroups than this is not swept.
+const MOST_SWEPT: usize = 10_000;
+
+/// A cgroup that goes when this goes.
+#[derive(Debug)]
+pub struct Budget {
+    cgroup: Option<Cgroup>,
+    dir: PathBuf,
+}
+
+impl Budget {
+    /// Makes a cgroup of `bytes` below (or, where version 2 wants it so, beside) our own.
+    ///
+    /// # Errors
+    /// Why there is none: no memory controller, or no rights.
+    pub fn make(bytes: u64) -> Result<Budget, CliError> {
+        let refuse = |error: plimsoll_kernel::Error| CliError::Refused(error.to_string());
+        let own = Cgroup::of_self()
+            .map_err(refuse)?
+            .ok_or_else(|| CliError::Refused("there is no memory controller here".into()))?;
+        let name = format!("{PREFIX}{}", std::process::id());
+        sweep(own.dir());
+        let cgroup = create(own, &name).map_err(refuse)?;
+        let budget = Budget {
+            dir: cgroup.dir().to_owned(),
+            cgroup: Some(cgroup),
+        };
+        if let Some(cgroup) = &budget.cgroup {
+            cgroup.set_limit(Some(bytes)).map_err(refuse)?;
+        }
+        Ok(budget)
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        if let Some(cgroup) = self.cgroup.take() {
+            // Where processes are left that we may not move, it is swept by the next run.
+            let _ = cgroup.remove();
+        }
+    }
+}
+
+/// In version 2 a group with processes has no limited children: then beside it, or, where we are
+/// alone in it, below it after stepping aside.
+fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
+    let refused = match own.create_child(name) {
+        Ok(cgroup) => return Ok(cgroup),
+        Err(error) if own.version() == Version::V1 => return Err(error),
+        Err(error) => error,
+    };
+    if let Ok(Some(parent)) = own.parent() {
+        sweep(parent.dir());
+        if let Ok(cgroup) = parent.create_child(name) {
+            return Ok(cgroup);
+        }
+    }
+    let mut members = Vec::new();
+    let alone = own.processes(1, &mut members)?;
+    if !alone || members != [std::process::id() as i32] {
+        return Err(refused);
+    }
+    own.move_members_to_leaf("plimsoll-self")?;
+    own.create_child(name)
+}
+
+/// Removes what runs that were killed left behind: empty groups whose process is gone.
+fn sweep(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.take(MOST_SWEPT).flatten() {
+        let name = entry.file_name();
+        let left = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let pid = left.and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // The kernel refuses where processes are in it.
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn makes_a_limited_cgroup_and_takes_it_away() {
+        let budget = match Budget::make(64 << 20) {
+            Ok(budget) => budget,
+            Err(error) => {
+                eprintln!("skipped: no cgroup can be made here: {error}");
+                return;
+            }
+        };
+        let dir = budget.dir().to_owned();
+        assert_eq!(Cgroup::at(&dir).unwrap().limit().unwrap(), Some(64 << 20));
+        drop(budget);
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn sweeping_spares_what_is_not_ours_or_alive() {
+        let dir = tempfile::tempdir().unwrap();
+        let alive = format!("{PREFIX}{}", std::process::id());
+        let full = format!("{PREFIX}4194999");
+        for name in ["other-4194999", &alive, &full, "plimsoll-run-4194998"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        std::fs::write(dir.path().join(&full).join("x"), "").unwrap();
+        sweep(dir.path());
+        let mut left: Vec<String> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let mut expected = vec!["other-4194999".to_owned(), alive, full];
+        expected.sort();
+        assert_eq!(left, expected);
+    }
+}

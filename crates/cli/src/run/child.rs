@@ -1,0 +1,262 @@
+//! Starts a program, in its cgroup where it has one, and tells how it ended.
+
+use super::gather::cgroup_of;
+use super::signals;
+use crate::error::CliError;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// What to start and where.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// Program and arguments; never empty.
+    pub argv: Vec<OsString>,
+    /// Added to the environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it runs; here when absent.
+    pub cwd: Option<PathBuf>,
+    /// Its standard output is appended there; inherited when absent.
+    pub stdout: Option<PathBuf>,
+    /// Its standard error is appended there; inherited when absent.
+    pub stderr: Option<PathBuf>,
+    /// The cgroup that it enters before it starts; ours when absent or not permitted.
+    pub cgroup: Option<PathBuf>,
+    /// In a process group of its own, so that the terminal's signals do not reach it.
+    pub own_group: bool,
+}
+
+impl Launch {
+    /// The memory cgroup in which the program finds itself at first.
+    pub(super) fn starts_in(&self) -> Option<PathBuf> {
+        self.cgroup
+            .clone()
+            .or_else(|| cgroup_of(std::process::id()))
+    }
+}
+
+/// A started program.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+/// Starts a program.
+///
+/// # Errors
+/// When it was not found, cannot be executed, or a file of it cannot be opened.
+pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
+    let mut command = Command::new(&launch.argv[0]);
+    command
+        .args(&launch.argv[1..])
+        .envs(launch.environment.iter().cloned());
+    if let Some(cwd) = &launch.cwd {
+        std::fs::read_dir(cwd).map_err(CliError::path(cwd))?;
+        command.current_dir(cwd);
+    }
+    if let Some(path) = &launch.stdout {
+        command.stdout(open_output(path)?);
+    }
+    if let Some(path) = &launch.stderr {
+        command.stderr(open_output(path)?);
+    }
+    if launch.own_group {
+        // It could not read from the terminal anyway.
+        command.process_group(0).stdin(Stdio::null());
+    }
+    let procs = launch.cgroup.as_ref().and_then(|dir| {
+        OpenOptions::new()
+            .write(true)
+            .open(dir.join("cgroup.procs"))
+            .ok()
+    });
+    // SAFETY: the closure calls nothing but `write` and `sigprocmask`, which may be called between
+    // fork and exec; the file stays open until the closure is dropped with the command.
+    unsafe {
+        command.pre_exec(move || {
+            if let Some(procs) = &procs {
+                // Where this is refused, the program runs in our own cgroup.
+                libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1);
+            }
+            signals::unblock_all();
+            Ok(())
+        });
+    }
+    let child = command
+        .spawn()
+        .map_err(|source| not_started(&launch.argv[0], source))?;
+    let pid = Pid::from_child(&child);
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(CliError::system(
+        "the program runs, but cannot be watched (pidfd_open)",
+    ))?;
+    Ok(Running { child, pidfd })
+}
+
+fn open_output(path: &Path) -> Result<File, CliError> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(CliError::path(path))
+}
+
+/// The kernel says "no such file" of the interpreter of a script, too.
+fn not_started(program: &OsString, source: io::Error) -> CliError {
+    let name = program.to_string_lossy().into_owned();
+    match find(Path::new(program)) {
+        Some(path) if source.kind() == io::ErrorKind::NotFound => CliError::NotExecutable {
+            program: name,
+            source: io::Error::other(format!(
+                "the interpreter of {} was not found",
+                path.display()
+            )),
+        },
+        None if source.kind() == io::ErrorKind::NotFound => {
+            CliError::ProgramNotFound { program: name }
+        }
+        _ => CliError::NotExecutable {
+            program: name,
+            source,
+        },
+    }
+}
+
+/// Where `PATH` (or the path itself) leads.
+pub fn find(program: &Path) -> Option<PathBuf> {
+    if program.as_os_str().as_encoded_bytes().contains(&b'/') {
+        return program.exists().then(|| program.to_path_buf());
+    }
+    let path = std::env::var_os("PATH")?;
+    let candidates = std::env::split_paths(&path).map(|dir| dir.join(program));
+    candidates.into_iter().find(|file| {
+        file.metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    })
+}
+
+impl Running {
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Readable when it has ended.
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// Sends it a signal; one that has ended gets none.
+    pub fn signal(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = pidfd_send_signal(&self.pidfd, signal);
+        }
+    }
+
+    /// Sends a signal to its process group, where it has one of its own.
+    pub fn signal_group(&self, signal: i32) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        if let (Some(signal), Some(pid)) = (Signal::from_named_raw(signal), pid) {
+            let _ = rustix::process::kill_process_group(pid, signal);
+        }
+    }
+
+    /// How it ended, if it has. Takes the zombie away.
+    pub fn ended(&mut self) -> Option<u8> {
+        self.child.try_wait().ok().flatten().map(status)
+    }
+}
+
+/// The program's own status, or 128+N when signal N ended it.
+fn status(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => crate::error::RUN_FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(words: &[&str]) -> Launch {
+        Launch {
+            argv: words.iter().map(OsString::from).collect(),
+            ..Launch::default()
+        }
+    }
+
+    fn end(words: &[&str]) -> u8 {
+        let mut running = spawn(&launch(words)).unwrap();
+        loop {
+            if let Some(status) = running.ended() {
+                return status;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn the_status_is_the_programs() {
+        assert_eq!(end(&["true"]), 0);
+        assert_eq!(end(&["sh", "-c", "exit 7"]), 7);
+        assert_eq!(end(&["sh", "-c", "kill -9 $$"]), 137);
+    }
+
+    #[test]
+    fn says_why_a_program_does_not_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        std::fs::write(&script, "#!/nonexistent/interpreter\n").unwrap();
+        let path = script.to_str().unwrap();
+        let status = |words: &[&str]| spawn(&launch(words)).unwrap_err().run_status();
+        assert_eq!(status(&["plimsoll-no-such-program"]), 127);
+        assert_eq!(status(&["/nonexistent/program"]), 127);
+        assert_eq!(status(&[path]), 126);
+        assert_eq!(status(&["/tmp"]), 126);
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let error = spawn(&launch(&[path])).unwrap_err();
+        assert!(error.to_string().contains("interpreter"), "{error}");
+    }
+
+    #[test]
+    fn files_and_directories_that_are_not_there_are_named() {
+        let nowhere = Some(PathBuf::from("/nonexistent/x"));
+        for broken in [
+            Launch {
+                cwd: nowhere.clone(),
+                ..launch(&["true"])
+            },
+            Launch {
+                stdout: nowhere.clone(),
+                ..launch(&["true"])
+            },
+            Launch {
+                stderr: nowhere.clone(),
+                ..launch(&["true"])
+            },
+        ] {
+            let error = spawn(&broken).unwrap_err();
+            assert!(error.to_string().starts_with("/nonexistent/x: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_that_cannot_be_entered_costs_nothing() {
+        let launch = Launch {
+            cgroup: Some("/nonexistent".into()),
+            ..launch(&["true"])
+        };
+        let mut running = spawn(&launch).unwrap();
+        while running.ended().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}

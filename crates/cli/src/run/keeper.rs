@@ -1,0 +1,42 @@
+//! Starts a broker again when the one that we may start was killed. Programs live on meanwhile by
+//! local sensing, and their members rejoin by themselves.
+
+use crate::embed::{self, Place};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// First and longest pause between two tries.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+
+/// Starts the keeper; it ends with us. Does nothing where a broker is not ours to start.
+pub fn keep(place: &Place) {
+    if !place.ours {
+        return;
+    }
+    let place = place.clone();
+    let thread = std::thread::Builder::new().name("keeper".into());
+    if let Err(error) = thread.spawn(move || watch(&place)) {
+        warn!("nobody watches the broker, no thread: {error}");
+    }
+}
+
+fn watch(place: &Place) {
+    let mut pause = PAUSES.0;
+    loop {
+        if let Ok(mut connection) = UnixStream::connect(place.socket.path()) {
+            // Nothing is asked, so the first thing that comes is the end.
+            let mut byte = [0];
+            while connection.read(&mut byte).is_ok_and(|count| count > 0) {}
+            info!("the broker is gone; starting another");
+        }
+        match embed::ensure(place) {
+            Ok(_) => pause = PAUSES.0,
+            Err(error) if pause == PAUSES.0 => warn!("no broker any more: {error}"),
+            Err(_) => {}
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}

@@ -1,0 +1,74 @@
+//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked.
+
+use crate::error::CliError;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Starts the log. `path`: where instead of standard error; there everything is written.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn start(verbose: bool, path: Option<&Path>) -> Result<(), CliError> {
+    let file = path.filter(|path| path.as_os_str() != "-");
+    let level = if verbose || file.is_some() {
+        Level::INFO
+    } else {
+        Level::WARN
+    };
+    let builder = tracing_subscriber::fmt()
+        // A closed standard error is no reason to panic.
+        .log_internal_errors(false)
+        .with_max_level(level)
+        .event_format(Prefixed);
+    // A second start in one process (tests) keeps the first log.
+    let _ = match file {
+        None => builder.with_writer(std::io::stderr).try_init(),
+        Some(path) => {
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            let file = opened.map_err(CliError::path(path))?;
+            builder.with_writer(Mutex::new(file)).try_init()
+        }
+    };
+    Ok(())
+}
+
+/// `plimsoll: MESSAGE key=value`, one line an event.
+struct Prefixed;
+
+impl<S, N> FormatEvent<S, N> for Prefixed
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        // One event is one line, whatever a file or a broker put into it.
+        let clean = line.0.replace(|c: char| c.is_control(), " ");
+        writeln!(writer, "plimsoll: {}", clean.trim_end())
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        use fmt::Write as _;
+        let _ = match field.name() {
+            "message" => write!(self.0, "{value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}

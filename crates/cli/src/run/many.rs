@@ -1,0 +1,399 @@
+//! `plimsoll run -f programs.toml`: several programs under one budget, each from its time on.
+
+use super::budget::Budget;
+use super::child::{self, Launch, Running};
+use super::member::{self, Member, Wanted};
+use super::record::{Event, Recording};
+use super::signals::Signals;
+use super::steer;
+use crate::args::AdapterChoice;
+use crate::embed::Place;
+use crate::error::CliError;
+use crate::programs::{Program, Programs};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// Programs that were asked to end (SIGTERM) are killed after this time.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// What ends all of them.
+pub const HEARD: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// Longest sleep; everything else that matters wakes us.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// One program of the file and how far it is.
+struct Slot {
+    program: Program,
+    outsider: bool,
+    state: Stage,
+}
+
+enum Stage {
+    Waiting,
+    Running {
+        running: Running,
+        _member: Option<Member>,
+        asked: Option<Instant>,
+    },
+    Ended,
+}
+
+/// Programs of a file, running.
+pub struct Many {
+    slots: Vec<Slot>,
+    place: Place,
+    group: Option<Member>,
+    /// Bytes that all share.
+    bytes: Option<u64>,
+    budget: Option<Budget>,
+    recording: Option<Recording>,
+    /// Where outputs go that the file sends nowhere; inherited when absent.
+    outputs: Option<PathBuf>,
+    started: Instant,
+    worst: u8,
+    ending: bool,
+}
+
+impl Many {
+    /// Makes the budget and the group; nothing runs yet.
+    pub fn new(
+        file: Programs,
+        place: &Place,
+        recording: Option<Recording>,
+        outputs: Option<PathBuf>,
+    ) -> Many {
+        let bytes = file.budget.map(|budget| budget.bytes(member::capacity()));
+        let budget = bytes.and_then(|bytes| match Budget::make(bytes) {
+            Ok(budget) => Some(budget),
+            Err(error) => {
+                warn!("the budget is advisory, no cgroup can be made for it: {error}");
+                None
+            }
+        });
+        let wanted = Wanted {
+            name: file.name.as_deref().unwrap_or("programs"),
+            weight: file.weight,
+            priority: file.priority,
+            max: bytes,
+            adapter: None,
+        };
+        let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir))
+            .inspect_err(|error| warn!("the programs run without a broker: {error}"))
+            .ok();
+        let slot = |program, outsider| Slot {
+            program,
+            outsider,
+            state: Stage::Waiting,
+        };
+        let programs = file
+            .programs
+            .into_iter()
+            .map(|program| slot(program, false));
+        let outsiders = file
+            .outsiders
+            .into_iter()
+            .map(|program| slot(program, true));
+        Many {
+            slots: programs.chain(outsiders).collect(),
+            place: place.clone(),
+            group,
+            bytes,
+            budget,
+            recording,
+            outputs,
+            started: Instant::now(),
+            worst: 0,
+            ending: false,
+        }
+    }
+
+    /// Runs everything until all programs ended. Outsiders that are left then are ended. Returns
+    /// the worst status of the programs.
+    ///
+    /// # Errors
+    /// When the first program cannot be started; later ones that cannot count as ended with their
+    /// status.
+    pub fn run(&mut self, signals: &Signals) -> Result<u8, CliError> {
+        while !self.over() {
+            self.start_due();
+            self.stop_due();
+            self.collect();
+            if let Some(recording) = &mut self.recording {
+                recording.look();
+            }
+            if !self.over() {
+                self.wait(signals)?;
+            }
+            while let Some(received) = signals.next() {
+                info!("signal {}: ending all programs", received.signal);
+                self.interrupted();
+            }
+        }
+        Ok(self.worst)
+    }
+
+    fn over(&mut self) -> bool {
+        let left = |outsider: bool, slots: &[Slot]| {
+            slots
+                .iter()
+                .any(|s| s.outsider == outsider && !matches!(s.state, Stage::Ended))
+        };
+        if left(false, &self.slots) {
+            return false;
+        }
+        if left(true, &self.slots) {
+            self.end_all();
+            return !left(true, &self.slots);
+        }
+        true
+    }
+
+    /// Asks everything to end; asked again, waits no longer.
+    fn interrupted(&mut self) {
+        if self.ending {
+            self.kill_all();
+        }
+        self.end_all();
+    }
+
+    /// Asks what runs to end, and starts nothing any more.
+    pub fn end_all(&mut self) {
+        if self.ending {
+            return;
+        }
+        self.ending = true;
+        for slot in &mut self.slots {
+            match &mut slot.state {
+                Stage::Waiting => slot.state = Stage::Ended,
+                Stage::Running { running, asked, .. } => ask(running, asked),
+                Stage::Ended => {}
+            }
+        }
+    }
+
+    fn kill_all(&self) {
+        for slot in &self.slots {
+            if let Stage::Running { running, .. } = &slot.state {
+                running.signal_group(libc::SIGKILL);
+            }
+        }
+    }
+
+    fn start_due(&mut self) {
+        let elapsed = self.started.elapsed();
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            if matches!(slot.state, Stage::Waiting) && slot.program.start <= elapsed {
+                self.start(index);
+            }
+        }
+    }
+
+    fn start(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let name = slot.program.name.clone();
+        let outsider = Some(slot.outsider);
+        match self.launch(slot) {
+            Ok((running, member)) => {
+                let pid = Some(running.pid());
+                info!("{name} started as process {}", running.pid());
+                self.slots[index].state = Stage::Running {
+                    running,
+                    _member: member,
+                    asked: None,
+                };
+                let event = "started";
+                self.event(&Event {
+                    event,
+                    program: Some(&name),
+                    outsider,
+                    pid,
+                    ..Event::default()
+                });
+            }
+            Err(error) => {
+                warn!("{name}: {error}");
+                let status = error.run_status();
+                self.ended(index, None, status);
+            }
+        }
+    }
+
+    fn launch(&self, slot: &Slot) -> Result<(Running, Option<Member>), CliError> {
+        let program = &slot.program;
+        let argv: Vec<OsString> = program.command.0.iter().map(OsString::from).collect();
+        let (choice, steered) = match slot.outsider {
+            true => (AdapterChoice::None, steer::untouched(&argv)),
+            false => {
+                let choice = program.adapter.unwrap_or_default();
+                (
+                    choice,
+                    steer::prepare(&argv, choice, self.bytes, &self.place),
+                )
+            }
+        };
+        let member = match slot.outsider {
+            true => None,
+            false => self.join(program, steered.adapter),
+        };
+        let output = |given: &Option<PathBuf>| {
+            let spare = self
+                .outputs
+                .as_ref()
+                .map(|dir| dir.join(format!("{}.log", file_name(&program.name))));
+            given.clone().or(spare)
+        };
+        let mut launch = Launch {
+            argv: steered.argv,
+            environment: steered.environment,
+            cwd: program.cwd.clone(),
+            stdout: output(&program.stdout),
+            stderr: output(&program.stderr),
+            cgroup: self.budget.as_ref().map(|budget| budget.dir().to_owned()),
+            own_group: true,
+        };
+        if let Some(member) = &member {
+            launch.environment.extend(member.environment());
+            launch.cgroup = member.cgroup().or(launch.cgroup);
+        }
+        let own = program
+            .env
+            .iter()
+            .map(|(key, value)| (key.into(), value.into()));
+        launch.environment.extend(own);
+        let running = child::spawn(&launch)?;
+        if let Some(member) = &member {
+            member.attach_started(running.pid(), launch.starts_in());
+            steer::start(member, running.pid(), choice);
+        }
+        Ok((running, member))
+    }
+
+    fn join(&self, program: &Program, adapter: Option<&'static str>) -> Option<Member> {
+        let wanted = Wanted {
+            name: &program.name,
+            weight: program.weight,
+            priority: program.priority,
+            max: program.max.map(|max| max.bytes(member::capacity())),
+            adapter,
+        };
+        Member::join(&self.place, wanted, Some(self.group.as_ref()?))
+            .inspect_err(|error| warn!("{} runs without a broker: {error}", program.name))
+            .ok()
+    }
+
+    fn stop_due(&mut self) {
+        let elapsed = self.started.elapsed();
+        for slot in &mut self.slots {
+            let Stage::Running { running, asked, .. } = &mut slot.state else {
+                continue;
+            };
+            if slot.program.stop.is_some_and(|stop| stop <= elapsed) {
+                ask(running, asked);
+            }
+            if asked.is_some_and(|asked| asked.elapsed() >= GRACE) {
+                running.signal_group(libc::SIGKILL);
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            let Stage::Running { running, asked, .. } = &mut slot.state else {
+                continue;
+            };
+            let Some(status) = running.ended() else {
+                continue;
+            };
+            let pid = running.pid();
+            // Ended because the file says so is ended well.
+            let ours = asked.is_some() && !self.ending && matches!(status, 143 | 137);
+            self.ended(index, Some(pid), if ours { 0 } else { status });
+        }
+    }
+
+    fn ended(&mut self, index: usize, pid: Option<u32>, status: u8) {
+        let slot = &mut self.slots[index];
+        slot.state = Stage::Ended;
+        let name = slot.program.name.clone();
+        let outsider = slot.outsider;
+        info!("{name} ended with status {status}");
+        if !outsider {
+            self.worst = self.worst.max(status);
+        }
+        self.event(&Event {
+            event: "ended",
+            program: Some(&name),
+            outsider: Some(outsider),
+            pid,
+            status: Some(status),
+            ..Event::default()
+        });
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if let Some(recording) = &mut self.recording {
+            recording.event(event);
+        }
+    }
+
+    /// Sleeps until a program ends, a signal comes, or something is due.
+    fn wait(&self, signals: &Signals) -> Result<(), CliError> {
+        let elapsed = self.started.elapsed();
+        let mut sleep = LONGEST;
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        for slot in &self.slots {
+            match &slot.state {
+                Stage::Waiting => sleep = sleep.min(slot.program.start.saturating_sub(elapsed)),
+                Stage::Running { running, asked, .. } => {
+                    fds.push(PollFd::new(running.pidfd(), PollFlags::IN));
+                    if let Some(asked) = asked {
+                        // Once killed, only its end is waited for.
+                        let left = GRACE.saturating_sub(asked.elapsed());
+                        sleep = sleep.min(left.max(Duration::from_millis(100)));
+                    } else if let Some(stop) = slot.program.stop {
+                        sleep = sleep.min(stop.saturating_sub(elapsed));
+                    }
+                }
+                Stage::Ended => {}
+            }
+        }
+        if let Some(recording) = &self.recording {
+            sleep = sleep.min(recording.due().saturating_duration_since(Instant::now()));
+        }
+        let timeout = Timespec {
+            tv_sec: sleep.as_secs() as i64,
+            tv_nsec: i64::from(sleep.subsec_nanos()),
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(CliError::system("waiting for the programs")(error)),
+        }
+    }
+}
+
+impl Drop for Many {
+    /// Nothing that we started outlives us when something goes wrong on the way.
+    fn drop(&mut self) {
+        self.kill_all();
+    }
+}
+
+fn ask(running: &Running, asked: &mut Option<Instant>) {
+    if asked.is_none() {
+        running.signal_group(libc::SIGTERM);
+        // A stopped program hears it only when it goes on.
+        running.signal_group(libc::SIGCONT);
+        *asked = Some(Instant::now());
+    }
+}
+
+pub(super) fn file_name(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    Path::new(name)
+        .to_string_lossy()
+        .replace(|c| !plain(c), "_")
+}

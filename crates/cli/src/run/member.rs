@@ -1,0 +1,160 @@
+//! A principal for a program or a group, kept as long as it runs. The client library keeps it
+//! through a broker's death: it falls back to local sensing and rejoins.
+
+use super::gather::gather;
+use crate::control::told;
+use crate::embed::Place;
+use crate::error::CliError;
+use plimsoll_client::Principal;
+use plimsoll_kernel::capacity::Domain;
+use plimsoll_runtimes::client::ClientLink;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tracing::warn;
+
+/// What is asked of the broker.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Shown to people.
+    pub name: &'a str,
+    /// 1 to 10000.
+    pub weight: Option<u32>,
+    /// -100 to 100.
+    pub priority: Option<i32>,
+    /// Bytes.
+    pub max: Option<u64>,
+    /// Who steers it.
+    pub adapter: Option<&'a str>,
+}
+
+/// A principal of ours. It leaves when this is dropped.
+#[derive(Clone, Debug)]
+pub struct Member {
+    principal: Arc<Principal>,
+    place: Place,
+}
+
+impl Member {
+    /// A principal for a program that is still to start: under `parent`, or at the top. Where no
+    /// broker answers it is alone until one does.
+    ///
+    /// # Errors
+    /// What the broker refuses.
+    pub fn join(
+        place: &Place,
+        wanted: Wanted<'_>,
+        parent: Option<&Member>,
+    ) -> Result<Member, CliError> {
+        let mut builder = match parent {
+            Some(parent) => parent.principal.child(wanted.name),
+            None => Principal::builder(wanted.name).socket(place.socket.clone()),
+        };
+        builder = builder.without_process();
+        if let Some(adapter) = wanted.adapter {
+            builder = builder.adapter(adapter);
+        }
+        Member::open(place, wanted, builder)
+    }
+
+    /// A group, whose cgroup (if it has one) bounds it.
+    ///
+    /// # Errors
+    /// What the broker refuses.
+    pub fn group(
+        place: &Place,
+        wanted: Wanted<'_>,
+        cgroup: Option<&Path>,
+    ) -> Result<Member, CliError> {
+        let mut builder = Principal::builder(wanted.name)
+            .socket(place.socket.clone())
+            .group();
+        if let Some(cgroup) = cgroup {
+            builder = builder.cgroup(&cgroup.to_string_lossy());
+        }
+        Member::open(place, wanted, builder)
+    }
+
+    fn open(
+        place: &Place,
+        wanted: Wanted<'_>,
+        mut builder: plimsoll_client::Builder,
+    ) -> Result<Member, CliError> {
+        if let Some(weight) = wanted.weight {
+            builder = builder.weight(weight);
+        }
+        if let Some(priority) = wanted.priority {
+            builder = builder.priority(priority);
+        }
+        if let Some(max) = wanted.max {
+            builder = builder.max(max);
+        }
+        let principal = builder.open().map_err(|error| told(error, &place.socket))?;
+        Ok(Member {
+            principal: Arc::new(principal),
+            place: place.clone(),
+        })
+    }
+
+    /// What the program finds in its environment: where the broker and its own numbers are, and a
+    /// socket that speaks the service manager's memory pressure protocol.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let socket = self.place.socket.path().as_os_str().to_owned();
+        let mut environment = vec![("PLIMSOLL_SOCKET".into(), socket)];
+        if let Some(registered) = self.principal.registered() {
+            environment.push(("PLIMSOLL_ID".into(), registered.id.to_string().into()));
+            environment.push(("PLIMSOLL_PAGE".into(), registered.page.into()));
+            environment.push(("MEMORY_PRESSURE_WATCH".into(), registered.pressure.into()));
+        }
+        environment
+    }
+
+    /// The cgroup that the broker made for it.
+    pub fn cgroup(&self) -> Option<PathBuf> {
+        self.principal.registered()?.cgroup.map(PathBuf::from)
+    }
+
+    /// Gives it its process.
+    ///
+    /// # Errors
+    /// What the broker refuses.
+    pub fn attach(&self, pid: u32) -> Result<(), CliError> {
+        self.principal
+            .attach(pid)
+            .map_err(|error| told(error, &self.place.socket))
+    }
+
+    /// Gives it a process that has just started in the cgroup `started_in`, with the children that
+    /// it has already. A refusal costs the program nothing but the broker's care.
+    pub fn attach_started(&self, pid: u32, started_in: Option<PathBuf>) {
+        if let Err(error) = self.attach(pid) {
+            return warn!("process {pid} is not accounted: {error}");
+        }
+        gather(pid, started_in);
+    }
+
+    /// For the adapter, which ends with its program or with us.
+    pub fn link(&self) -> ClientLink {
+        ClientLink::new(
+            Arc::clone(&self.principal),
+            Arc::new(AtomicBool::new(false)),
+        )
+    }
+
+    /// Why no broker knows it, if none does.
+    pub fn alone(&self) -> Option<String> {
+        let told = || {
+            self.principal
+                .last_error()
+                .unwrap_or_else(|| "none answers".into())
+        };
+        self.principal.id().is_none().then(told)
+    }
+}
+
+/// Memory of the machine, or of the tightest limit above us, bytes.
+pub fn capacity() -> u64 {
+    let read = Domain::of_self().and_then(|mut domain| domain.read());
+    read.map_or(u64::MAX, |reading| reading.capacity)
+}

@@ -1,0 +1,116 @@
+//! `plimsoll run`: programs under the broker, without a change to them.
+//!
+//! # Glossary
+//! - *member*: a program's (or a group's) principal, kept as long as it runs.
+//! - *keeper*: the thread that starts a broker again when ours was killed.
+//! - *outsider*: a program of a file that the broker does not know.
+//! - *budget*: a cgroup that binds all programs of a file.
+
+pub mod budget;
+pub mod child;
+mod gather;
+mod keeper;
+pub mod log;
+pub mod many;
+pub mod member;
+mod one;
+pub mod record;
+pub mod signals;
+mod steer;
+
+pub use one::name_of;
+
+use crate::args;
+use crate::embed::Place;
+use crate::error::CliError;
+use crate::programs::Programs;
+use crate::{embed, say, top};
+use many::Many;
+use record::Recording;
+use signals::Signals;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use keeper::keep;
+pub(crate) use steer::start as start_steering;
+
+/// Runs one program, or those of a file.
+///
+/// # Errors
+/// When it cannot be started, or the command line makes no sense.
+pub fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
+    match &args.file {
+        Some(file) => run_file(place, args, file),
+        None if args.top || args.record.is_some() => Err(CliError::Usage(
+            "--top and --record are for the programs of a file (-f)".into(),
+        )),
+        None => one::run(place, args),
+    }
+}
+
+fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError> {
+    let programs = Programs::read(file)?;
+    let signals = Signals::block(&many::HEARD)?;
+    let outputs = args
+        .top
+        .then(|| make_outputs(programs.name.as_deref()))
+        .transpose()?;
+    let log = args
+        .log
+        .clone()
+        .or_else(|| outputs.as_ref().map(|dir| dir.join("plimsoll.log")));
+    log::start(args.verbose, log.as_deref())?;
+    let interval = Duration::from_millis(args.interval);
+    let record = |path: &PathBuf| Recording::begin(path, &place.socket, interval);
+    let recording = args.record.as_ref().map(record).transpose()?;
+    match embed::ensure(place) {
+        Ok(_) => keep(place),
+        Err(error) => tracing::warn!("the programs run without a broker: {error}"),
+    }
+    let mut many = Many::new(programs, place, recording, outputs.clone());
+    let status = match outputs {
+        None => many.run(&signals),
+        Some(dir) => {
+            let status = run_with_screen(place, &mut many, &signals);
+            say(format_args!(
+                "what the programs printed is in {}",
+                dir.display()
+            ));
+            status
+        }
+    };
+    drop(many);
+    status
+}
+
+/// The screen in front, the programs behind. Leaving the screen leaves the programs running.
+fn run_with_screen(place: &Place, many: &mut Many, signals: &Signals) -> Result<u8, CliError> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let programs = scope.spawn(|| {
+            let status = many.run(signals);
+            over.store(true, Ordering::Release);
+            status
+        });
+        let done = || over.load(Ordering::Acquire);
+        let shown = embed::ensure(place)
+            .and_then(|_| top::run(&place.socket, Duration::from_secs(1), done));
+        if let Err(error) = shown {
+            say(format_args!("no screen: {error}"));
+        }
+        if !over.load(Ordering::Acquire) {
+            say(format_args!("the programs go on; Ctrl-C ends them"));
+        }
+        let failed = |_| Err(CliError::Refused("the programs' thread panicked".into()));
+        programs.join().unwrap_or_else(failed)
+    })
+}
+
+/// A directory for what would otherwise be printed across the screen.
+fn make_outputs(name: Option<&str>) -> Result<PathBuf, CliError> {
+    let name = many::file_name(name.unwrap_or("programs"));
+    let dir = std::env::temp_dir().join(format!("plimsoll-{name}-{}", std::process::id()));
+    std::fs::create_dir(&dir).map_err(CliError::path(&dir))?;
+    Ok(dir)
+}

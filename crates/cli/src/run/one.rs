@@ -1,0 +1,126 @@
+//! `plimsoll run PROGRAM`: one program, in the foreground, as if plimsoll were not there.
+
+use super::child::{self, Launch, Running};
+use super::member::{self, Member, Wanted};
+use super::signals::{FORWARDED, Received, Signals};
+use super::{keep, log, steer};
+use crate::args;
+use crate::embed::{self, Place};
+use crate::error::CliError;
+use plimsoll_wire::checks::mend_name;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::ffi::OsStr;
+use std::path::Path;
+use tracing::{info, warn};
+
+/// Runs a program until it ends; its status is ours.
+///
+/// # Errors
+/// When it cannot be started. That there is no broker is no error.
+pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
+    let heard: Vec<i32> = FORWARDED.into_iter().chain([libc::SIGTSTP]).collect();
+    // Before the first thread, so that all threads have them blocked.
+    let signals = Signals::block(&heard)?;
+    log::start(args.verbose, args.log.as_deref())?;
+    let found = find_broker(place);
+    let steered = steer::prepare(&args.program, args.principal.adapter, None, place);
+    let name = args
+        .principal
+        .name
+        .clone()
+        .unwrap_or_else(|| name_of(&args.program[0]));
+    let wanted = Wanted {
+        name: &name,
+        weight: args.principal.weight,
+        priority: args.principal.priority,
+        max: args.principal.max.map(|max| max.bytes(member::capacity())),
+        adapter: steered.adapter,
+    };
+    let member = join(place, wanted, found);
+    let mut launch = Launch {
+        argv: steered.argv,
+        ..Launch::default()
+    };
+    launch.environment = steered.environment;
+    if let Some(member) = &member {
+        launch.environment.extend(member.environment());
+        launch.cgroup = member.cgroup();
+    }
+    let mut running = child::spawn(&launch)?;
+    if let Some(member) = &member {
+        member.attach_started(running.pid(), launch.starts_in());
+        steer::start(member, running.pid(), args.principal.adapter);
+    }
+    let status = supervise(&mut running, &signals)?;
+    info!("the program ended with status {status}");
+    Ok(status)
+}
+
+/// Finds or starts a broker; false, with a warning, when there is none.
+fn find_broker(place: &Place) -> bool {
+    let at = place.socket.path().display();
+    match embed::ensure(place) {
+        Ok(true) => info!("started a broker at {at}"),
+        Ok(false) => info!("found the broker at {at}"),
+        Err(error) => {
+            warn!("the program runs without a broker: {error}");
+            return false;
+        }
+    }
+    keep(place);
+    true
+}
+
+/// A principal for the program. Without a broker it is alone until one comes; where one was `found`
+/// and yet is of no use, that is said.
+fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Option<Member> {
+    let (member, why) = match Member::join(place, wanted, None) {
+        Ok(member) => {
+            let why = member.alone();
+            (Some(member), why)
+        }
+        Err(error) => (None, Some(error.to_string())),
+    };
+    if let Some(why) = why.filter(|_| found) {
+        warn!("the program runs without a broker: {why}");
+    }
+    member
+}
+
+/// The program's file name, as far as it makes a name.
+pub fn name_of(program: &OsStr) -> String {
+    let file = Path::new(program).file_name().unwrap_or(program);
+    mend_name(&file.to_string_lossy())
+}
+
+/// Waits for the program's end and passes on what is sent to us.
+fn supervise(running: &mut Running, signals: &Signals) -> Result<u8, CliError> {
+    loop {
+        if let Some(status) = running.ended() {
+            return Ok(status);
+        }
+        let mut fds = [
+            PollFd::new(running.pidfd(), PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(CliError::system("waiting for the program")(error)),
+        }
+        while let Some(received) = signals.next() {
+            pass_on(running, received);
+        }
+    }
+}
+
+/// The terminal's signals reach the program without us: it is in our process group.
+fn pass_on(running: &Running, received: Received) {
+    if !received.from_terminal {
+        running.signal(received.signal);
+    }
+    if received.signal == libc::SIGTSTP {
+        // Stop as the program does, so that the shell takes the terminal back.
+        // SAFETY: `raise` only sends a signal to this very process.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    }
+}

@@ -1,0 +1,108 @@
+//! `plimsoll set`: changes a principal that is named or numbered.
+
+use crate::args;
+use crate::control::Control;
+use crate::error::CliError;
+use crate::rows::{Faults, Order, rows, shown};
+use crate::size::Human;
+use plimsoll_wire::messages::{Id, Listing, Set};
+use std::fmt::Write as _;
+
+/// Asks the broker to change a principal.
+///
+/// # Errors
+/// When no broker answers, nobody or several have the name, or the broker refuses.
+pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
+    let listing = control.list()?;
+    let parent = args
+        .parent
+        .as_deref()
+        .map(|parent| resolve(&listing, parent))
+        .transpose()?;
+    let set = Set {
+        id: resolve(&listing, &args.which)?,
+        weight: args.weight,
+        priority: args.priority,
+        max: args.max.map(|max| max.bytes(listing.capacity)),
+        parent,
+        ..Set::default()
+    };
+    control.set(&set)
+}
+
+/// Finds a principal by name, or else by number.
+///
+/// # Errors
+/// When nobody or several have the name.
+pub fn resolve(listing: &Listing, which: &str) -> Result<Id, CliError> {
+    let all = rows(listing, Order::Arrival, &Faults::new());
+    let named: Vec<_> = all
+        .iter()
+        .filter(|row| row.principal.name == which)
+        .collect();
+    match named.as_slice() {
+        [only] => return Ok(only.principal.id),
+        [] => {}
+        several => {
+            let mut candidates = String::new();
+            for row in several {
+                let p = row.principal;
+                let pid = p.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+                let name = shown(&p.name, 64);
+                let _ = writeln!(
+                    candidates,
+                    "  {}  {name}  pid {pid}  uses {}",
+                    p.id,
+                    Human(p.uses)
+                );
+            }
+            let candidates = candidates.trim_end().to_owned();
+            return Err(CliError::Ambiguous {
+                name: which.to_owned(),
+                candidates,
+            });
+        }
+    }
+    let number: Option<Id> = which.parse().ok();
+    all.iter()
+        .map(|row| row.principal.id)
+        .find(|&id| Some(id) == number)
+        .ok_or_else(|| CliError::NoSuchPrincipal(shown(which, 64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::tests::sample;
+
+    #[test]
+    fn finds_by_name_then_by_number() {
+        let mut listing = sample();
+        assert_eq!(resolve(&listing, "search").unwrap(), 4);
+        assert_eq!(resolve(&listing, "3").unwrap(), 3);
+        listing.principals[0].name = "3".into();
+        assert_eq!(resolve(&listing, "3").unwrap(), 1);
+    }
+
+    #[test]
+    fn several_of_a_name_are_listed() {
+        let mut listing = sample();
+        listing.principals[0].name = "search".into();
+        let error = resolve(&listing, "search").unwrap_err().to_string();
+        assert!(error.contains("  1  search  pid 99  uses 64.0M"), "{error}");
+        assert!(
+            error.contains("  4  search  pid 4712  uses 900M"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn nobody_is_said() {
+        let error = resolve(&sample(), "x\x1b[2J").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "no principal is called `x?[2J`; `plimsoll ps` lists them"
+        );
+        assert!(resolve(&sample(), "99").is_err());
+    }
+}

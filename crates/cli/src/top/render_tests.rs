@@ -1,0 +1,148 @@
+use super::*;
+use crate::rows::tests::sample;
+use crate::top::state::{Key, Sample};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+
+fn draw(state: &State, width: u16, height: u16, colours: bool) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|f| frame(f, state, Colours(colours)))
+        .unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let lines = buffer.content.chunks(width).map(|line| {
+        let line: String = line.iter().map(|cell| cell.symbol()).collect();
+        line.trim_end().to_owned() + "\n"
+    });
+    lines.collect()
+}
+
+fn running() -> State {
+    let mut state = State::default();
+    for second in 0..9u64 {
+        let mut listing = sample();
+        let search = &mut listing.principals[1].children[0];
+        search.uses = search.uses * (second + 1) / 9;
+        search.major_faults += second * 3;
+        if second < 4 {
+            listing.principals[1].children.truncate(1);
+        }
+        state.push(Sample {
+            at: second as f64,
+            listing,
+        });
+    }
+    state
+}
+
+#[test]
+fn fits_eighty_by_twenty_four() {
+    let expected = "\
+plimsoll 0.1.0  machine 4.00G  4 principals, sorted by arrival
+outsiders 700M  reserve 82.0M  budget 3.24G  uses 1.15G  owed 43.0M
+[▒▒▒▒▒▒▒▒▒▒▒▒▒██████████████████████                                         ░░]
+ NAME               WT(PRIO)   USES  LIMIT  COULD   OWES   WSET FLT/S HISTORY
+ an editor with a ~      100  64.0M  90.0M  9.00G      0      -     0 ▆▆▆▆▆▆▆▆▆
+!demo                    100  1.09G  1.05G  1.13G  43.0M      -     0 █████████
+*  search             40(+2)   900M   857M   857M  43.0M      -   3.0 ▂▃▃▄▅▆▆▇█
+   index                  10   212M   214M   300M      0   150M     0     █████
+";
+    let drawn = text(&draw(&running(), 80, 24, false));
+    let mut lines: Vec<&str> = drawn.lines().collect();
+    let foot = lines.pop().unwrap();
+    assert_eq!(lines.join("\n").trim_end(), expected.trim_end());
+    assert_eq!(
+        foot,
+        "↑↓ select  +- weight  pP priority  s sort  h help  q quit"
+    );
+}
+
+#[test]
+fn levels_and_selection_have_colours_unless_they_are_unwanted() {
+    let state = running();
+    let coloured = draw(&state, 80, 24, true);
+    assert_eq!(coloured[(4, 6)].fg, Color::Red);
+    assert_eq!(coloured[(4, 5)].fg, Color::Yellow);
+    assert!(coloured[(4, 4)].modifier.contains(Modifier::REVERSED));
+    let plain = draw(&state, 80, 24, false);
+    assert!(
+        plain
+            .content
+            .iter()
+            .all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
+    );
+    assert_eq!(text(&plain), text(&coloured));
+}
+
+#[test]
+fn help_explains_every_column_and_key() {
+    let mut state = running();
+    state.key(Key::Help, 10);
+    let drawn = text(&draw(&state, 80, 24, false));
+    for word in [
+        "USES", "LIMIT", "COULD", "OWES", "WSET", "FLT/S", "+ -", "p P", "quit",
+    ] {
+        assert!(drawn.contains(word), "{word}\n{drawn}");
+    }
+}
+
+#[test]
+fn says_when_there_is_nothing_to_show() {
+    let drawn = text(&draw(&State::default(), 80, 24, true));
+    assert!(drawn.contains("waiting for the broker"));
+    let mut empty = State::default();
+    empty.push(Sample {
+        at: 0.0,
+        listing: Listing::default(),
+    });
+    assert!(text(&draw(&empty, 80, 24, true)).contains("plimsoll run PROGRAM"));
+}
+
+#[test]
+fn a_message_takes_the_last_line_until_the_next_key() {
+    let mut state = running();
+    state.message = Some("refused".into());
+    assert!(text(&draw(&state, 80, 24, true)).ends_with("refused\n"));
+    state.key(Key::Down, 5);
+    assert!(text(&draw(&state, 80, 24, true)).ends_with("q quit\n"));
+}
+
+#[test]
+fn no_screen_is_too_small_or_too_large() {
+    let state = running();
+    for (width, height) in [
+        (1, 1),
+        (10, 3),
+        (40, 5),
+        (59, 24),
+        (61, 6),
+        (200, 60),
+        (500, 200),
+    ] {
+        draw(&state, width, height, true);
+    }
+    let wide = text(&draw(&state, 140, 24, false));
+    assert!(wide.contains("an editor with a rather long n"), "{wide}");
+}
+
+#[test]
+fn absurd_numbers_are_shown_all_the_same() {
+    let mut listing = sample();
+    listing.capacity = 0;
+    listing.outsiders = u64::MAX;
+    listing.reserve = u64::MAX;
+    listing.principals[0].uses = u64::MAX / 2;
+    let mut state = State::default();
+    state.push(Sample {
+        at: 1.0,
+        listing: listing.clone(),
+    });
+    listing.principals[0].major_faults = u64::MAX;
+    state.push(Sample { at: 1.0, listing });
+    draw(&state, 80, 24, true);
+}

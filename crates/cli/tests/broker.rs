@@ -1,0 +1,170 @@
+//! Brokers that come and go under programs, and programs that are adopted.
+
+mod common;
+
+use common::{Place, Started, alive, signal_to, stderr, wait_for};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn sleeper() -> Started {
+    Started(Command::new("sleep").arg("60").spawn().unwrap())
+}
+
+#[test]
+fn a_killed_broker_costs_nobody_anything_and_comes_back() {
+    let place = Place::new();
+    let mut run = place.start(&["run", "-w", "40", "-n", "survivor", "sleep", "60"]);
+    let before = place.attached("survivor");
+    place.text(&["set", "survivor", "-w", "55"]);
+    let first = place.listing().unwrap().pid;
+    signal_to(first, libc::SIGKILL);
+    let other = || place.listing().filter(|listing| listing.pid != first);
+    wait_for("another broker", other);
+    let after = place.attached("survivor");
+    assert_eq!(after.pid, before.pid);
+    assert!(alive(after.pid.unwrap()));
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.wait().code(), Some(143));
+}
+
+#[test]
+fn the_broker_is_nobodys_zombie_and_leaves_by_itself() {
+    let place = Place::new();
+    let mut run = place.start(&["run", "-n", "last", "sleep", "60"]);
+    place.attached("last");
+    let broker = place.listing().unwrap().pid;
+    let children = format!("/proc/{0}/task/{0}/children", run.0.id());
+    let children = std::fs::read_to_string(children).unwrap();
+    assert_eq!(
+        children.split_whitespace().count(),
+        1,
+        "only the program is our child: {children}"
+    );
+    run.signal(libc::SIGTERM);
+    run.wait();
+    assert!(alive(broker), "it waits some seconds");
+    wait_for("the broker leaves", || (!alive(broker)).then_some(()));
+    wait_for("its socket is gone", || {
+        (!place.socket().exists()).then_some(())
+    });
+    assert_eq!(
+        place.call(&["run", "true"]).status.code(),
+        Some(0),
+        "another is started"
+    );
+}
+
+#[test]
+fn many_at_once_start_one_broker() {
+    let place = Place::new();
+    let mut runs: Vec<Started> = (0..8)
+        .map(|i| place.start(&["run", "-n", &format!("p{i}"), "sleep", "60"]))
+        .collect();
+    let all = || {
+        place
+            .listing()
+            .filter(|listing| listing.principals.len() == 8)
+    };
+    wait_for("all joined one broker", all);
+    for run in &mut runs {
+        run.signal(libc::SIGTERM);
+        assert_eq!(run.wait().code(), Some(143));
+    }
+}
+
+#[test]
+fn a_running_program_is_adopted_and_let_go() {
+    let place = Place::new();
+    let program = sleeper();
+    let pid = program.0.id().to_string();
+    let mut adoption = place.start(&["adopt", &pid, "-w", "33"]);
+    let adopted = place.attached("sleep");
+    assert_eq!((adopted.pid, adopted.weight), (Some(program.0.id()), 33));
+    adoption.signal(libc::SIGINT);
+    assert_eq!(adoption.wait().code(), Some(0));
+    wait_for("it left", || {
+        place.principal("sleep").is_none().then_some(())
+    });
+    assert!(alive(program.0.id()));
+}
+
+#[test]
+fn adoption_in_the_background_ends_with_the_program() {
+    let place = Place::new();
+    let mut program = sleeper();
+    let pid = program.0.id().to_string();
+    let output = place.call(&["adopt", "-d", "-n", "mine", &pid]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(place.attached("mine").pid, Some(program.0.id()));
+    program.signal(libc::SIGKILL);
+    program.wait();
+    wait_for("it left", || {
+        place.principal("mine").is_none().then_some(())
+    });
+}
+
+#[test]
+fn what_cannot_be_adopted_is_said() {
+    let place = Place::new();
+    let mut gone = sleeper();
+    gone.signal(libc::SIGKILL);
+    gone.wait();
+    let pid = gone.0.id().to_string();
+    for args in [vec!["adopt", &pid], vec!["adopt", "-d", &pid]] {
+        let output = place.call(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(
+            stderr(&output).contains("no process has the number"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(place.call(&["adopt", "0"]).status.code(), Some(2));
+    assert!(
+        place.listing().is_none(),
+        "no broker is started for nothing"
+    );
+}
+
+#[test]
+fn looking_starts_nothing_and_says_what_to_do() {
+    let place = Place::new();
+    for args in [
+        vec!["ps"],
+        vec!["top", "--once"],
+        vec!["set", "x", "-w", "5"],
+    ] {
+        let output = place.call(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains("start a program with `plimsoll run`"));
+    }
+    assert!(place.call(&["top"]).status.code() == Some(2), "no terminal");
+    let findings: serde_json::Value =
+        serde_json::from_str(&place.text(&["doctor", "--json"])).unwrap();
+    assert!(findings["broker"].is_null());
+    assert!(findings["capabilities"].as_array().unwrap().len() > 5);
+    assert!(place.text(&["doctor"]).contains("none answers"));
+    assert!(place.listing().is_none());
+}
+
+#[test]
+fn a_stranger_at_the_socket_is_no_broker_but_costs_nothing() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("b")).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = std::io::Write::write_all(&mut &stream, b"SSH-2.0-nonsense\0");
+        }
+    });
+    let mut command = place.command(&["run", "sh", "-c", "echo out; exit 4"]);
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(output.stdout, b"out\n");
+    assert!(
+        stderr(&output).contains("without a broker"),
+        "{}",
+        stderr(&output)
+    );
+    std::thread::sleep(Duration::from_millis(10));
+}

@@ -1,0 +1,185 @@
+//! A private place for a broker, and `plimsoll` called in it. What was started there is ended with it.
+#![allow(dead_code, unreachable_pub)]
+
+use plimsoll_client::{Connection, Socket};
+use plimsoll_wire::messages::{Listing, Principal};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What takes longer than this on any machine is broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Place {
+    dir: tempfile::TempDir,
+    started: Vec<Started>,
+}
+
+/// A process of a test; ended with the test.
+pub struct Started(pub Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // What it passes on ends its program, too.
+        if let Ok(None) = self.0.try_wait() {
+            self.signal(libc::SIGTERM);
+            self.signal(libc::SIGCONT);
+        }
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while let Ok(None) = self.0.try_wait()
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Started {
+    pub fn signal(&self, signal: i32) {
+        signal_to(self.0.id(), signal);
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        wait_for("the process ends", || self.0.try_wait().unwrap())
+    }
+}
+
+pub fn signal_to(pid: u32, signal: i32) {
+    // SAFETY: `kill` only sends a signal; the process is one that the test started.
+    unsafe { libc::kill(pid as i32, signal) };
+}
+
+/// Looks again and again until there is something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let dir = tempfile::Builder::new()
+            .prefix("plimsoll-test-cli-")
+            .tempdir()
+            .unwrap();
+        Place {
+            dir,
+            started: Vec::new(),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        std::fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("b/broker.sock")
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command
+            .args(args)
+            .env("PLIMSOLL_SOCKET", self.socket())
+            .current_dir(self.dir.path());
+        command
+            .env_remove("PLIMSOLL_ID")
+            .env_remove("PLIMSOLL_PAGE");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn call(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs a command that must succeed; what it printed.
+    pub fn text(&self, args: &[&str]) -> String {
+        let output = self.call(args);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Starts a command that goes on.
+    pub fn start(&self, args: &[&str]) -> Started {
+        let mut command = self.command(args);
+        Started(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// The same in a process group of its own.
+    pub fn start_job(&self, args: &[&str]) -> Started {
+        let mut command = self.command(args);
+        command.process_group(0);
+        Started(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// What the broker of this place says, if there is one.
+    pub fn listing(&self) -> Option<Listing> {
+        let socket = Socket::at(self.socket());
+        Connection::open(&socket, Duration::from_secs(2))
+            .ok()?
+            .list()
+            .ok()
+    }
+
+    /// The principal of that name, at any depth.
+    pub fn principal(&self, name: &str) -> Option<Principal> {
+        fn find(all: &[Principal], name: &str) -> Option<Principal> {
+            let here = all.iter().find(|p| p.name == name).cloned();
+            here.or_else(|| all.iter().find_map(|p| find(&p.children, name)))
+        }
+        find(&self.listing()?.principals, name)
+    }
+
+    /// Waits until that principal has a process.
+    pub fn attached(&self, name: &str) -> Principal {
+        let look = || self.principal(name).filter(|p| p.pid.is_some());
+        wait_for(&format!("{name} is attached"), look)
+    }
+
+    /// Ended with the place.
+    pub fn keep(&mut self, started: Started) {
+        self.started.push(started);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.started.clear();
+        if let Some(listing) = self.listing() {
+            signal_to(listing.pid, libc::SIGTERM);
+            // Its last files are in the directory that goes with us.
+            let deadline = Instant::now() + PATIENCE;
+            while alive(listing.pid) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether a process runs (and is no zombie).
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}

@@ -1,0 +1,231 @@
+//! `plimsoll run -f`: several programs under one budget.
+
+mod common;
+
+use common::{Place, alive, signal_to, stderr, wait_for};
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_wire::messages::Kind;
+use std::path::PathBuf;
+
+/// The memory cgroup of a process, when it is one that a run made.
+fn cgroup_of(pid: u32) -> Option<PathBuf> {
+    let dir = Cgroup::of(pid as i32).ok()??.dir().to_owned();
+    let made = dir.ancestors().find(|dir| {
+        dir.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("plimsoll-run-"))
+    });
+    made.map(PathBuf::from)
+}
+
+const THREE: &str = r#"
+name = "three"
+budget = "200M"
+weight = 30
+[[program]]
+name = "first"
+command = "sh -c 'sleep 3; exit 3'"
+weight = 10
+[[program]]
+name = "second"
+command = ["sh", "-c", "echo $GREETING; pwd; echo bad >&2; sleep 60"]
+weight = 40
+start = "200ms"
+stop = "3s"
+env = { GREETING = "hello" }
+cwd = "/"
+stdout = "second.out"
+stderr = "second.err"
+[[program]]
+name = "third"
+command = "sleep 3"
+weight = 20
+start = 0.4
+[[outsider]]
+name = "stranger"
+command = "sh -c 'echo $$ > stranger.pid; exec sleep 60'"
+"#;
+
+#[test]
+fn three_programs_share_a_budget_and_leave_nothing_behind() {
+    let place = Place::new();
+    place.write("three.toml", THREE);
+    let mut run = place.start(&[
+        "run",
+        "-f",
+        "three.toml",
+        "--record",
+        "r.jsonl",
+        "--interval",
+        "200",
+    ]);
+    let pids = ["first", "second", "third"].map(|name| place.attached(name).pid.unwrap());
+    let group = place.principal("three").unwrap();
+    assert_eq!((group.kind, group.weight), (Kind::Group, 30));
+    let weights: Vec<u32> = group.children.iter().map(|p| p.weight).collect();
+    assert_eq!(weights, [10, 40, 20]);
+    assert!(group.children.iter().map(|p| p.limit).sum::<u64>() <= 200 << 20);
+    let read = || {
+        std::fs::read_to_string(place.path("stranger.pid"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    let stranger: u32 = wait_for("the outsider runs", read);
+    let cgroup = cgroup_of(stranger);
+    match &cgroup {
+        Some(dir) => {
+            assert!(
+                pids.iter()
+                    .all(|&pid| cgroup_of(pid).as_deref() == Some(dir))
+            );
+            assert_eq!(Cgroup::at(dir).unwrap().limit().unwrap(), Some(200 << 20));
+        }
+        None => println!("not checked: no cgroup can be made here, the budget is advisory"),
+    }
+    assert_eq!(
+        run.wait().code(),
+        Some(3),
+        "the worst status; what the file stops ended well"
+    );
+    assert!(pids.iter().all(|&pid| !alive(pid)) && !alive(stranger));
+    assert!(cgroup.is_none_or(|dir| !dir.exists()));
+    assert_eq!(
+        std::fs::read_to_string(place.path("second.out")).unwrap(),
+        "hello\n/\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(place.path("second.err")).unwrap(),
+        "bad\n"
+    );
+    wait_for("all left", || {
+        place.listing().filter(|l| l.principals.is_empty())
+    });
+    check_record(&std::fs::read_to_string(place.path("r.jsonl")).unwrap());
+}
+
+fn check_record(text: &str) {
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let events = |event: &str, program: &str| {
+        lines
+            .iter()
+            .filter(|l| l["event"] == event && l["program"] == program)
+            .count()
+    };
+    for program in ["first", "second", "third", "stranger"] {
+        assert_eq!(
+            (events("started", program), events("ended", program)),
+            (1, 1),
+            "{program}"
+        );
+    }
+    assert!(lines.iter().filter(|l| l["principals"].is_array()).count() > 5);
+    assert!(
+        lines
+            .windows(2)
+            .all(|two| two[0]["at_ms"].as_u64() <= two[1]["at_ms"].as_u64())
+    );
+}
+
+#[test]
+fn an_interrupt_ends_all_programs() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "[[program]]\nname='a'\ncommand='sleep 60'\n[[program]]\nname='b'\ncommand='sleep 60'\n\
+         [[program]]\nname='late'\ncommand='sleep 60'\nstart='30s'\n",
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let pids = ["a", "b"].map(|name| place.attached(name).pid.unwrap());
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait().code(), Some(143));
+    assert!(pids.iter().all(|&pid| !alive(pid)));
+}
+
+#[test]
+fn a_second_interrupt_kills_what_will_not_end() {
+    let place = Place::new();
+    let stubborn = "sh -c \"trap '' TERM; echo up; while :; do sleep 0.05; done\"";
+    place.write(
+        "p.toml",
+        &format!("[[program]]\nname='stubborn'\ncommand='''{stubborn}'''\nstdout='out'\n"),
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let pid = place.attached("stubborn").pid.unwrap();
+    let up = || {
+        std::fs::read_to_string(place.path("out"))
+            .ok()
+            .filter(|text| text == "up\n")
+    };
+    wait_for("it is up", up);
+    run.signal(libc::SIGTERM);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(alive(pid));
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.wait().code(), Some(137));
+    assert!(!alive(pid));
+}
+
+#[test]
+fn a_killed_broker_gets_its_group_and_members_back() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "name='pair'\nbudget='100M'\n[[program]]\nname='a'\nweight=10\ncommand='sleep 60'\n\
+         [[program]]\nname='b'\ncommand='sleep 60'\n",
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let pids = ["a", "b"].map(|name| place.attached(name).pid);
+    let first = place.listing().unwrap().pid;
+    signal_to(first, libc::SIGKILL);
+    let back = || {
+        let pair = place.principal("pair")?;
+        let there = pair
+            .children
+            .iter()
+            .filter(|p| pids.contains(&p.pid))
+            .count()
+            == 2;
+        (there && place.listing()?.pid != first).then_some(pair)
+    };
+    let pair = wait_for("the group and its members are back", back);
+    assert_eq!(
+        pair.children.iter().find(|p| p.name == "a").unwrap().weight,
+        10
+    );
+    run.signal(libc::SIGTERM);
+    run.wait();
+}
+
+#[test]
+fn programs_that_do_not_start_count_and_stop_nobody() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "[[program]]\nname='no'\ncommand='plimsoll-no-such-program'\n\
+         [[program]]\nname='yes'\ncommand='sh -c \"sleep 0.3; echo did it\"'\nstdout='out'\n",
+    );
+    let output = place.call(&["run", "-f", "p.toml"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(stderr(&output).contains("no: plimsoll-no-such-program: not found"));
+    assert_eq!(
+        std::fs::read_to_string(place.path("out")).unwrap(),
+        "did it\n"
+    );
+}
+
+#[test]
+fn a_bad_file_runs_nothing() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "[[program]]\nname='a'\ncommand='touch here'\nweight=0\n",
+    );
+    let output = place.call(&["run", "-f", "p.toml"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("program `a`: weight 0 is out of range"));
+    assert!(!place.path("here").exists() && place.listing().is_none());
+}

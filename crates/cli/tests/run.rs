@@ -1,0 +1,239 @@
+//! `plimsoll run PROGRAM` with a real broker of its own.
+
+mod common;
+
+use common::{Place, Started, alive, signal_to, stderr, wait_for};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+#[test]
+fn the_status_and_the_output_are_the_programs() {
+    let place = Place::new();
+    for (args, status) in [
+        (vec!["run", "true"], 0),
+        (vec!["run", "--", "false"], 1),
+        (vec!["run", "sh", "-c", "exit 42"], 42),
+        (vec!["run", "sh", "-c", "kill -TERM $$"], 143),
+        (vec!["run", "sh", "-c", "kill -KILL $$"], 137),
+    ] {
+        let output = place.call(&args);
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+        assert_eq!(
+            (stderr(&output), output.stdout.len()),
+            (String::new(), 0),
+            "{args:?}"
+        );
+    }
+    let output = place.call(&["run", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!(output.stdout, b"out\n");
+    assert_eq!(output.stderr, b"err\n");
+}
+
+#[test]
+fn what_cannot_be_started_is_said() {
+    let place = Place::new();
+    place.write("plain", "no program\n");
+    let plain = place.path("plain").display().to_string();
+    for (args, status, needle) in [
+        (vec!["run"], 2, "PROGRAM"),
+        (vec!["run", "plimsoll-no-such-program"], 127, "not found"),
+        (vec!["run", &plain], 126, "cannot be executed"),
+        (
+            vec!["run", "-w", "0", "true"],
+            2,
+            "weight 0 is out of range",
+        ),
+        (vec!["run", "-w", "-7", "true"], 2, "out of range"),
+        (vec!["run", "-n", "a\nb", "true"], 2, "printable text only"),
+        (vec!["run", "--top", "true"], 2, "-f"),
+        (
+            vec!["run", "-f", "/nonexistent.toml"],
+            125,
+            "/nonexistent.toml",
+        ),
+        (
+            vec!["run", "--log", "/nonexistent/log", "true"],
+            125,
+            "/nonexistent/log",
+        ),
+    ] {
+        let output = place.call(&args);
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains(needle),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_passive_program_is_accounted_shown_and_changed() {
+    let place = Place::new();
+    // 24 MiB in a child of the program.
+    let script = "sh -c 'x=$(yes | head -c 25165824); sleep 60; :'; :";
+    let mut args: Vec<&str> = "run -w 40 -p 2 -m 1G -n eater sh -c".split(' ').collect();
+    args.push(script);
+    let mut run = place.start(&args);
+    let eater = place.attached("eater");
+    assert_eq!(
+        (eater.weight, eater.priority, eater.max),
+        (40, 2, Some(1 << 30))
+    );
+    assert_eq!(eater.adapter, None);
+    let large = || place.principal("eater").filter(|p| p.uses > 24 << 20);
+    wait_for("what its child uses is accounted", large);
+    let json: serde_json::Value = serde_json::from_str(&place.text(&["ps", "--json"])).unwrap();
+    let shown = &json["principals"][0];
+    for field in ["uses", "limit", "available", "owed", "weight", "pid"] {
+        assert!(shown[field].is_u64(), "{field}: {shown}");
+    }
+    assert!(shown["children"].is_array() && shown["name"] == "eater");
+    assert!(place.text(&["ps"]).contains("eater"));
+    let changes = "set eater --weight 77 --priority=-3 --max 512M";
+    place.text(&changes.split(' ').collect::<Vec<_>>());
+    let eater = place.principal("eater").unwrap();
+    assert_eq!(
+        (eater.weight, eater.priority, eater.max),
+        (77, -3, Some(512 << 20))
+    );
+    place.text(&["set", &eater.id.to_string(), "--max", "0"]);
+    assert_eq!(place.principal("eater").unwrap().max, None);
+    assert!(place.text(&["top", "--once"]).contains("77(-3)"));
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.wait().code(), Some(143));
+    wait_for("it left", || {
+        place.principal("eater").is_none().then_some(())
+    });
+}
+
+#[test]
+fn names_that_several_have_are_listed() {
+    let place = Place::new();
+    let runs = [0, 1].map(|_| place.start(&["run", "-n", "twin", "sleep", "60"]));
+    let both = || {
+        place
+            .listing()
+            .filter(|listing| listing.principals.len() == 2)
+    };
+    let listing = wait_for("both are there", both);
+    let output = place.call(&["set", "twin", "-w", "5"]);
+    assert_eq!(output.status.code(), Some(1));
+    for principal in &listing.principals {
+        assert!(stderr(&output).contains(&format!("  {}  twin", principal.id)));
+    }
+    let second = listing.principals[1].id.to_string();
+    let cycle = place.call(&["set", &second, "--parent", &second]);
+    assert_eq!(cycle.status.code(), Some(1), "{}", stderr(&cycle));
+    let unknown = place.call(&["set", "nobody", "-w", "5"]);
+    assert!(stderr(&unknown).contains("no principal is called `nobody`"));
+    drop(runs);
+}
+
+#[test]
+fn signals_reach_the_program_and_end_nothing_else() {
+    let place = Place::new();
+    let script = "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut command = place.command(&["run", "-n", "trapper", "sh", "-c", script]);
+    let mut run = Started(command.stdout(Stdio::piped()).spawn().unwrap());
+    place.attached("trapper");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(run.0.stdout.take().unwrap()));
+    let mut next = move || lines.next().unwrap().unwrap();
+    assert_eq!(next(), "ready");
+    run.signal(libc::SIGUSR1);
+    assert_eq!(next(), "usr1");
+    run.signal(libc::SIGTERM);
+    assert_eq!(next(), "term");
+    assert_eq!(run.wait().code(), Some(5));
+}
+
+#[test]
+fn stopping_us_stops_the_program_and_going_on_goes_on() {
+    let place = Place::new();
+    // In a group of its own, as a shell starts a job: the kernel drops SIGTSTP in an orphaned group.
+    let mut run = place.start_job(&[
+        "run",
+        "-n",
+        "stopper",
+        "sh",
+        "-c",
+        "sleep 0.1; while :; do :; done",
+    ]);
+    let pid = place.attached("stopper").pid.unwrap();
+    let state = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+    };
+    run.signal(libc::SIGTSTP);
+    let ours = run.0.id();
+    wait_for("both stop", || {
+        (state(pid) == 'T' && state(ours) == 'T').then_some(())
+    });
+    run.signal(libc::SIGCONT);
+    wait_for("both go on", || {
+        (state(pid) != 'T' && state(ours) != 'T').then_some(())
+    });
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait().code(), Some(130));
+}
+
+#[test]
+fn the_program_lives_on_without_us() {
+    let place = Place::new();
+    let mut run = place.start(&["run", "-n", "orphan", "sleep", "60"]);
+    let pid = place.attached("orphan").pid.unwrap();
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.wait().signal(), Some(libc::SIGKILL));
+    wait_for("its principal left", || {
+        place.principal("orphan").is_none().then_some(())
+    });
+    assert!(alive(pid));
+    signal_to(pid, libc::SIGKILL);
+}
+
+#[test]
+fn without_a_broker_the_program_runs_all_the_same() {
+    let place = Place::new();
+    place.write("b", "a file where the directory should be\n");
+    let output = place.call(&["run", "sh", "-c", "echo out; exit 3"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stdout, b"out\n");
+    let said = stderr(&output);
+    assert_eq!(said.matches("runs without a broker").count(), 1, "{said}");
+    assert_eq!(place.call(&["ps"]).status.code(), Some(1));
+}
+
+#[test]
+fn verbose_says_what_is_done_and_log_says_it_elsewhere() {
+    let place = Place::new();
+    let said = stderr(&place.call(&["run", "-v", "true"]));
+    assert!(said.lines().count() >= 2, "{said}");
+    assert!(
+        said.lines().all(|line| line.starts_with("plimsoll: ")),
+        "{said}"
+    );
+    let log = place.path("log").display().to_string();
+    assert_eq!(stderr(&place.call(&["run", "--log", &log, "true"])), "");
+    assert!(
+        std::fs::read_to_string(&log)
+            .unwrap()
+            .contains("ended with status 0")
+    );
+}
+
+#[test]
+fn the_environment_names_the_broker_the_page_and_the_pressure_socket() {
+    let place = Place::new();
+    let script = "printf '%s\\n' $PLIMSOLL_SOCKET $PLIMSOLL_ID $PLIMSOLL_PAGE $MEMORY_PRESSURE_WATCH; \
+                  head -c 8 $PLIMSOLL_PAGE; test -S $MEMORY_PRESSURE_WATCH";
+    let text = place.text(&["run", "sh", "-c", script]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], place.socket().display().to_string());
+    assert!(lines[1].parse::<u64>().is_ok(), "{text}");
+    assert_eq!(lines[4], "PLIMSOLL");
+}

@@ -1,0 +1,47 @@
+//! What reading the numbers costs: prints one JSON object, nanoseconds per call.
+//!
+//! `cargo run --release -p plimsoll-client --example read-cost`. Takes the broker that runs, if one
+//! does (`"source": "broker"`), and local numbers otherwise: the loads are the same.
+
+use plimsoll_client::{Principal, Source};
+use plimsoll_kernel::clock::thread_cpu_ns;
+use std::hint::black_box;
+
+const ROUNDS: usize = 1001;
+const CALLS: u32 = 20_000;
+
+/// Median and fastest of [`ROUNDS`] rounds, ns of processor time per call: what else runs on the
+/// machine is not counted.
+fn measure(mut call: impl FnMut()) -> (f64, f64) {
+    let mut costs: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let begin = thread_cpu_ns();
+            (0..CALLS).for_each(|_| call());
+            (thread_cpu_ns() - begin) as f64 / f64::from(CALLS)
+        })
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    (costs[ROUNDS / 2], costs[0])
+}
+
+fn main() -> Result<(), plimsoll_client::Error> {
+    let principal = Principal::builder("read-cost").adapter("self").open()?;
+    let read = measure(|| {
+        black_box(&principal.read());
+    });
+    let limit = measure(|| {
+        black_box(principal.limit());
+    });
+    let source = match principal.read().source {
+        Source::Broker => "broker",
+        Source::Stale => "stale",
+        Source::Local => "local",
+    };
+    println!(
+        "{{\"name\":\"read-cost\",\"unit\":\"ns\",\"rounds\":{ROUNDS},\"calls\":{CALLS},\
+         \"source\":\"{source}\",\
+         \"read\":{{\"median\":{:.2},\"min\":{:.2}}},\"limit\":{{\"median\":{:.2},\"min\":{:.2}}}}}",
+        read.0, read.1, limit.0, limit.1
+    );
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! For authors of caches: one function that is called with what may be used now.
+
+use crate::{Event, Principal, Reading, Result, thread};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two calls without news: what is owed may be paid meanwhile or not.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Calls a function on a thread of its own at each change. Dropping it ends that.
+///
+/// ```no_run
+/// use plimsoll_client::{Adaptive, Principal};
+/// # struct Cache; impl Cache { fn resize(&self, _: u64) {} fn drop_bytes(&self, owed: u64) -> u64 { owed } }
+/// # let cache = Cache;
+/// let principal = Principal::builder("my-cache").adapter("self").open()?;
+/// let adaptive = Adaptive::on_change(principal, move |limit, owed| {
+///     cache.resize(limit);
+///     cache.drop_bytes(owed)
+/// })?;
+/// # Ok::<(), plimsoll_client::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Adaptive {
+    principal: Arc<Principal>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Adaptive {
+    /// `change(limit, owed)` is called once at the start, at each change, and each second while
+    /// something is owed. Both are bytes. It gives back how many bytes it let go of, and the broker
+    /// is told. A panic in it ends the calls, nothing else.
+    ///
+    /// # Errors
+    /// [`crate::Error::Resource`] when the kernel gives no thread.
+    pub fn on_change(
+        principal: impl Into<Arc<Principal>>,
+        change: impl FnMut(u64, u64) -> u64 + Send + 'static,
+    ) -> Result<Adaptive> {
+        let principal = principal.into();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, stopped) = (Arc::clone(&principal), Arc::clone(&stop));
+        let thread = thread::spawn("plimsoll-adapt", move || run(&theirs, &stopped, change))?;
+        Ok(Adaptive {
+            principal,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// The principal, to report to or to read.
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+}
+
+impl Drop for Adaptive {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.principal.interrupt();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(principal: &Principal, stop: &AtomicBool, mut change: impl FnMut(u64, u64) -> u64) {
+    let mut tell = |now: &Reading| {
+        let released = change(now.limit, now.owed);
+        if released > 0 {
+            principal.released(released);
+        }
+    };
+    tell(&principal.read());
+    while !stop.load(Ordering::Acquire) {
+        let owes = principal.read().owed > 0;
+        let event = principal.wait(if owes { AGAIN } else { LONGEST });
+        let quiet = matches!(event, Event::Timeout(_)) && !owes;
+        if !quiet && !stop.load(Ordering::Acquire) {
+            tell(event.reading());
+        }
+    }
+}

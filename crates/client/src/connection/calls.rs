@@ -1,0 +1,111 @@
+//! The methods, typed.
+
+use super::{Connection, Stream};
+use crate::Result;
+use plimsoll_wire::messages::{
+    Attach, Changed, Id, Listing, Nothing, Register, Registered, Released, Report, Set, Watch,
+    Which,
+};
+use plimsoll_wire::varlink::{Method, Mode, service};
+use serde::Serialize;
+
+impl Connection {
+    /// Makes the connection the life of a new principal.
+    ///
+    /// # Errors
+    /// The broker's refusal, or whatever [`Error`] ends a connection. So for all that follow.
+    pub fn register(&mut self, register: &Register) -> Result<Registered> {
+        self.call(Method::Register.as_str(), register)
+    }
+
+    /// Gives a principal its process.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn attach(&mut self, id: Id, pid: u32) -> Result<()> {
+        self.acknowledged(Method::Attach, &Attach { id, pid })
+    }
+
+    /// Tells what an adapter knows.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn report(&mut self, report: &Report) -> Result<()> {
+        self.acknowledged(Method::Report, report)
+    }
+
+    /// Tells that bytes were given back.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn released(&mut self, id: Id, bytes: u64) -> Result<()> {
+        self.acknowledged(Method::Released, &Released { id, bytes })
+    }
+
+    /// Changes a principal.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn set(&mut self, set: &Set) -> Result<()> {
+        self.acknowledged(Method::Set, set)
+    }
+
+    /// All principals.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn list(&mut self) -> Result<Listing> {
+        self.call(Method::List.as_str(), &Nothing {})
+    }
+
+    /// Lets the broker read its configuration again.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn reload(&mut self) -> Result<()> {
+        self.acknowledged(Method::Reload, &Nothing {})
+    }
+
+    /// What the broker says about itself; also the cheapest sign of life.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn info(&mut self) -> Result<service::Info> {
+        self.call(service::GET_INFO, &Nothing {})
+    }
+
+    /// An interface file of the broker's.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn describe(&mut self, interface: &str) -> Result<String> {
+        let asked = service::Interface {
+            interface: interface.to_owned(),
+        };
+        let answer: service::Description = self.call(service::GET_INTERFACE_DESCRIPTION, &asked)?;
+        Ok(answer.description)
+    }
+
+    /// Turns the connection into a stream of a principal's changes. The first comes at once.
+    ///
+    /// # Errors
+    /// As [`Connection::register`]; a refusal comes with the first [`Stream::next`].
+    pub fn subscribe(mut self, id: Id) -> Result<Stream<Changed>> {
+        self.send(Method::Subscribe.as_str(), &Which { id }, Mode::More)?;
+        Ok(Stream::new(self))
+    }
+
+    /// Turns the connection into a stream of listings. `interval_ms`: 100 to 60000.
+    ///
+    /// # Errors
+    /// As [`Connection::subscribe`].
+    pub fn watch(mut self, interval_ms: u64) -> Result<Stream<Listing>> {
+        self.send(Method::Watch.as_str(), &Watch { interval_ms }, Mode::More)?;
+        Ok(Stream::new(self))
+    }
+
+    fn acknowledged<P: Serialize>(&mut self, method: Method, parameters: &P) -> Result<()> {
+        self.call::<P, Nothing>(method.as_str(), parameters)
+            .map(drop)
+    }
+}

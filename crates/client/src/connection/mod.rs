@@ -1,0 +1,281 @@
+//! A blocking Varlink client: every call has a deadline, whatever the other side does.
+
+mod calls;
+mod stream;
+
+pub use stream::Stream;
+
+use crate::socket::{Socket, Surroundings};
+use crate::{Error, Result};
+use plimsoll_wire::varlink::{Decoder, MAX_REPLY, Mode, Reply, WireError, encode_call};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a call may take unless the connection was opened with another time.
+pub const TIMEOUT: Duration = Duration::from_secs(2);
+const CHUNK: usize = 8192;
+/// Between two tries to connect while the broker's queue of connections is full.
+const QUEUE_FULL: Duration = Duration::from_millis(10);
+
+/// One connection to a broker. After a timeout or an answer against the protocol it is closed for
+/// good: what would come next could belong to another call.
+#[derive(Debug)]
+pub struct Connection {
+    fd: OwnedFd,
+    socket: Socket,
+    decoder: Decoder,
+    out: Vec<u8>,
+    timeout: Duration,
+    broken: bool,
+}
+
+impl Connection {
+    /// Connects to the first broker that answers, see [`Socket::candidates`].
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`] when none does; [`Error::Untrusted`] when somebody else listens.
+    pub fn find() -> Result<Connection> {
+        Connection::first(&Socket::candidates(&Surroundings::of_self()), TIMEOUT)
+    }
+
+    /// Connects to the first of these that answers.
+    ///
+    /// # Errors
+    /// As [`Connection::find`].
+    pub fn first(candidates: &[Socket], timeout: Duration) -> Result<Connection> {
+        for socket in candidates {
+            match Connection::open(socket, timeout) {
+                Ok(connection) => return Ok(connection),
+                Err(Error::Untrusted { path, why }) => return Err(Error::Untrusted { path, why }),
+                Err(_) => {}
+            }
+        }
+        let tried: Vec<_> = candidates
+            .iter()
+            .map(|s| s.path().display().to_string())
+            .collect();
+        Err(Error::NoBroker {
+            tried: tried.join(", "),
+        })
+    }
+
+    /// Connects. `timeout` bounds this and every later call.
+    ///
+    /// # Errors
+    /// [`Error::Socket`], [`Error::Timeout`], [`Error::Untrusted`].
+    pub fn open(socket: &Socket, timeout: Duration) -> Result<Connection> {
+        socket.check_directory()?;
+        let fault = |errno: Errno| Error::Socket {
+            doing: "connect to",
+            path: socket.path().to_owned(),
+            source: errno.into(),
+        };
+        let address = SocketAddrUnix::new(socket.path()).map_err(fault)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(fault)?;
+        let deadline = after(timeout);
+        loop {
+            match connect(&fd, &address) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(QUEUE_FULL),
+                Err(errno) => return Err(fault(errno)),
+            }
+        }
+        socket.check_peer(fd.as_fd())?;
+        Ok(Connection {
+            fd,
+            socket: socket.clone(),
+            decoder: Decoder::new(MAX_REPLY),
+            out: Vec::new(),
+            timeout,
+            broken: false,
+        })
+    }
+
+    /// Where it is connected to.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether it is of no use any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Any call with one answer.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn call<P: Serialize, R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        parameters: &P,
+    ) -> Result<R> {
+        self.send(method, parameters, Mode::Once)?;
+        let deadline = after(self.timeout);
+        match self.receive(deadline)? {
+            Some((answer, false)) => answer,
+            Some((_, true)) => {
+                self.broken = true;
+                Err(self.protocol("more than one answer to a call that wants one"))
+            }
+            None => {
+                self.broken = true;
+                Err(self.late())
+            }
+        }
+    }
+
+    fn send<P: Serialize>(&mut self, method: &str, parameters: &P, mode: Mode) -> Result<()> {
+        if self.broken {
+            return Err(self.closed());
+        }
+        self.out.clear();
+        encode_call(&mut self.out, method, parameters, mode)?;
+        let result = self.send_out();
+        self.broken |= result.is_err();
+        result
+    }
+
+    fn send_out(&self) -> Result<()> {
+        let deadline = after(self.timeout);
+        let mut sent = 0;
+        while sent < self.out.len() {
+            match send(&self.fd, &self.out[sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => sent += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if !self.ready(PollFlags::OUT, deadline)? {
+                        return Err(self.late());
+                    }
+                }
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.closed()),
+                Err(errno) => return Err(self.fault("send to", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next answer and whether more follow; nothing when none came until `deadline`.
+    fn receive<R: DeserializeOwned>(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<Option<(Result<R>, bool)>> {
+        if self.broken {
+            return Err(self.closed());
+        }
+        let result = self.receive_one(deadline);
+        self.broken |= result.is_err();
+        result
+    }
+
+    fn receive_one<R: DeserializeOwned>(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<Option<(Result<R>, bool)>> {
+        let mut chunk = [0u8; CHUNK];
+        loop {
+            match self.decoder.next_message() {
+                Ok(Some(message)) => return decode(message, self.socket.path()).map(Some),
+                Ok(None) => {}
+                Err(error) => return Err(self.protocol(&error.to_string())),
+            }
+            match recv(&self.fd, &mut chunk[..], RecvFlags::empty()) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => return Err(self.closed()),
+                Ok((count, _)) => self.decoder.push(&chunk[..count]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if !self.ready(PollFlags::IN, deadline)? {
+                        return Ok(None);
+                    }
+                }
+                Err(errno) => return Err(self.fault("receive from", errno)),
+            }
+            if Instant::now() > deadline && self.decoder.pending() > 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits until the socket is ready; false when it is not by `deadline`.
+    fn ready(&self, flags: PollFlags, deadline: Instant) -> Result<bool> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut fds = [PollFd::new(&self.fd, flags)];
+            match poll(&mut fds, Some(&left)) {
+                Ok(count) => return Ok(count > 0),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.fault("wait for", errno)),
+            }
+        }
+    }
+
+    fn fault(&self, doing: &'static str, errno: Errno) -> Error {
+        Error::Socket {
+            doing,
+            path: self.socket.path().to_owned(),
+            source: errno.into(),
+        }
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed {
+            path: self.socket.path().to_owned(),
+        }
+    }
+
+    fn late(&self) -> Error {
+        Error::Timeout {
+            path: self.socket.path().to_owned(),
+            after: self.timeout,
+        }
+    }
+
+    fn protocol(&self, why: &str) -> Error {
+        Error::Protocol {
+            path: self.socket.path().to_owned(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The end of that time, a day from now at the most: callers may say "for ever".
+fn after(timeout: Duration) -> Instant {
+    Instant::now() + timeout.min(Duration::from_secs(86_400))
+}
+
+/// A message as an answer: outer error when it is against the protocol, inner when the broker
+/// refused.
+fn decode<R: DeserializeOwned>(message: &[u8], path: &Path) -> Result<(Result<R>, bool)> {
+    let against = |error: WireError| Error::Protocol {
+        path: path.to_owned(),
+        why: error.message,
+    };
+    let reply = Reply::parse(message).map_err(against)?;
+    match reply.result() {
+        Ok(answer) => Ok((Ok(answer), reply.continues)),
+        Err(error) if reply.error.is_some() => Ok((Err(Error::Refused(error)), false)),
+        Err(error) => Err(against(error)),
+    }
+}

@@ -1,0 +1,54 @@
+//! Answers that come again and again.
+
+use super::{Connection, after};
+use crate::Result;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Answers that come again and again on a connection of their own.
+#[derive(Debug)]
+pub struct Stream<R> {
+    connection: Connection,
+    ended: bool,
+    answers: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Stream<R> {
+    pub(super) fn new(connection: Connection) -> Stream<R> {
+        Stream {
+            connection,
+            ended: false,
+            answers: PhantomData,
+        }
+    }
+
+    /// The next answer; nothing when none came in time.
+    ///
+    /// # Errors
+    /// The broker's refusal, or whatever ends a connection; then the stream is at its end.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<R>> {
+        if self.ended {
+            return Err(self.connection.closed());
+        }
+        let answer = self.connection.receive(after(timeout));
+        match answer {
+            Ok(None) => Ok(None),
+            Ok(Some((answer, continues))) => {
+                self.ended = !continues;
+                answer.map(Some)
+            }
+            Err(error) => {
+                self.ended = true;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<R> AsFd for Stream<R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}

@@ -1,0 +1,116 @@
+//! What can go wrong, said with what it happened to and what to do.
+
+use plimsoll_wire::page::PageError;
+use plimsoll_wire::varlink::WireError;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The result of this crate's calls.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed. None of these ever comes from reading the numbers: reading cannot fail.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No broker answers at any place where one could be.
+    #[error("no broker runs (looked at {tried}); start one with `plimsolld` or use `plimsoll run`")]
+    NoBroker {
+        /// The places, separated by commas.
+        tried: String,
+    },
+    /// The broker's socket could not be used.
+    #[error("cannot {doing} {path}: {source}")]
+    Socket {
+        /// connect to, send to, ...
+        doing: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Somebody else could have put this socket there.
+    #[error("{path} is not to be trusted: {why}; remove it or set PLIMSOLL_SOCKET")]
+    Untrusted {
+        /// The directory or socket.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The broker closed the connection (it ended, was restarted, or cut us off).
+    #[error("the broker at {path} closed the connection; open another")]
+    Closed {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The broker did not answer in time; the connection is of no use any more.
+    #[error("the broker at {path} did not answer within {} ms; look with `plimsoll doctor`", .after.as_millis())]
+    Timeout {
+        /// The socket.
+        path: PathBuf,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// What came back is not what the interface says.
+    #[error(
+        "the broker at {path} answered against the protocol: {why}; update the older of the two"
+    )]
+    Protocol {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The broker understood and refused, or a check on our side did already.
+    #[error("{0}")]
+    Refused(#[from] WireError),
+    /// The call is longer than the broker takes.
+    #[error("{0}")]
+    TooLong(#[from] plimsoll_wire::varlink::EncodeError),
+    /// The availability page cannot be opened or mapped.
+    #[error("cannot {doing} the availability page {path}: {source}")]
+    Page {
+        /// open, map, ...
+        doing: &'static str,
+        /// The page.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The file is there but is not a page that we read.
+    #[error("{path} is not usable as an availability page: {source}")]
+    NotAPage {
+        /// The page.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: PageError,
+    },
+    /// No broker is there just now; what was set is sent when it is back, what was asked cannot be.
+    #[error(
+        "{what} needs a broker and none is there just now; the numbers come from local sensing"
+    )]
+    Alone {
+        /// Which call.
+        what: &'static str,
+    },
+    /// The kernel gave us no thread, descriptor or memory.
+    #[error("cannot {doing}: {source}")]
+    Resource {
+        /// What we wanted.
+        doing: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether there is nobody to talk to, rather than somebody who refuses.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self,
+            Error::NoBroker { .. }
+                | Error::Socket { .. }
+                | Error::Closed { .. }
+                | Error::Timeout { .. }
+                | Error::Alone { .. }
+        )
+    }
+}

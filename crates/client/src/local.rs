@@ -1,0 +1,261 @@
+//! Local sensing: what a program may use when nobody tells it.
+//!
+//! Conservative, because every other program may be sensing the same free bytes: it takes a quarter
+//! of what is free beyond a reserve, and looks again.
+
+use plimsoll_kernel::capacity::{self, Domain};
+use plimsoll_kernel::process::Process;
+use plimsoll_wire::page::{Level, Numbers};
+use std::time::Duration;
+
+/// The part of the free memory that one program takes on at a time: 1 / this.
+const PART: u64 = 4;
+/// Reserve: this part of the capacity, within these bounds (bytes).
+const RESERVE_PART: u64 = 50;
+const RESERVE_MIN: u64 = 32 << 20;
+const RESERVE_MAX: u64 = 1 << 30;
+/// What is owed is owed within this time (ns).
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// For so long (ns) after a broker died its last limit holds: the sum of those was safe.
+const GRACE_NS: u64 = 10_000_000_000;
+/// Below this change (bytes) the last numbers stay.
+const HYSTERESIS: u64 = 1 << 20;
+
+/// Senses for one principal.
+#[derive(Debug)]
+pub(crate) struct Local {
+    domain: Option<Domain>,
+    process: Option<Process>,
+    pid: Option<u32>,
+    last: Numbers,
+    /// The dead broker's limit, and until when (ns) it holds.
+    bound: Option<(u64, u64)>,
+}
+
+/// What is known of the memory that bounds the program, bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sensed {
+    pub(crate) capacity: u64,
+    pub(crate) room: u64,
+    pub(crate) uses: u64,
+}
+
+impl Local {
+    /// For the process of that number, or for none (a group, or one that is still to come).
+    pub(crate) fn new(pid: Option<u32>) -> Local {
+        Local {
+            domain: None,
+            process: None,
+            pid,
+            last: Numbers::default(),
+            bound: None,
+        }
+    }
+
+    /// Whose memory from now on.
+    pub(crate) fn set_pid(&mut self, pid: Option<u32>) {
+        if self.pid != pid {
+            *self = Local {
+                bound: self.bound,
+                ..Local::new(pid)
+            };
+        }
+    }
+
+    /// The broker is gone; for a while its limit stays the upper bound.
+    pub(crate) fn inherit(&mut self, limit: u64, now_ns: u64) {
+        self.bound = (limit > 0).then_some((limit, now_ns.saturating_add(GRACE_NS)));
+        self.last = Numbers::default();
+    }
+
+    /// Closes its files; the next look opens them again.
+    pub(crate) fn rest(&mut self) {
+        self.domain = None;
+        self.process = None;
+    }
+
+    /// Looks: some 50 us.
+    pub(crate) fn sense(&mut self, now_ns: u64) -> Numbers {
+        let sensed = self.look();
+        if self.bound.is_some_and(|(_, until)| now_ns >= until) {
+            self.bound = None;
+        }
+        let bound = self.bound.map_or(u64::MAX, |(limit, _)| limit);
+        let fresh = decide(&sensed, bound, &self.last, now_ns);
+        if !is_close(&fresh, &self.last) {
+            self.last = fresh;
+        }
+        self.last.uses = fresh.uses;
+        self.last
+    }
+
+    /// How long to wait until the next look: short while memory is short.
+    pub(crate) fn interval(&self) -> Duration {
+        match self.last.level {
+            Level::Normal => Duration::from_millis(500),
+            Level::Warning | Level::Critical => Duration::from_millis(100),
+        }
+    }
+
+    fn look(&mut self) -> Sensed {
+        let uses = self.uses();
+        let (capacity, room) = match self.domain() {
+            Some(reading) => (reading.capacity, reading.room()),
+            None => from_sysinfo(),
+        };
+        Sensed {
+            capacity,
+            room,
+            uses,
+        }
+    }
+
+    fn domain(&mut self) -> Option<capacity::Reading> {
+        if self.domain.is_none() {
+            let pid = self.pid.and_then(|pid| i32::try_from(pid).ok());
+            self.domain = match pid {
+                Some(pid) => Domain::of_process(pid).or_else(|_| Domain::of_self()).ok(),
+                None => Domain::of_self().ok(),
+            };
+            if self.domain.is_none() {
+                self.domain = Domain::machine().ok();
+            }
+        }
+        let reading = self.domain.as_mut()?.read();
+        if reading.is_err() {
+            self.domain = None;
+        }
+        reading.ok()
+    }
+
+    fn uses(&mut self) -> u64 {
+        let Some(pid) = self.pid.and_then(|pid| i32::try_from(pid).ok()) else {
+            return 0;
+        };
+        if self.process.is_none() {
+            self.process = Process::open(pid).ok();
+        }
+        let memory = self
+            .process
+            .as_ref()
+            .and_then(|process| process.memory().ok());
+        memory.map_or(0, |memory| memory.anon.saturating_add(memory.shmem))
+    }
+}
+
+/// Without `/proc` there is still one system call.
+fn from_sysinfo() -> (u64, u64) {
+    let info = rustix::system::sysinfo();
+    let unit = u64::from(info.mem_unit.max(1));
+    (
+        (info.totalram as u64).saturating_mul(unit),
+        (info.freeram as u64).saturating_mul(unit),
+    )
+}
+
+/// The numbers for what was sensed. `bound`: never a limit above it. `last`: a debt keeps its
+/// deadline until it is paid.
+pub(crate) fn decide(sensed: &Sensed, bound: u64, last: &Numbers, now_ns: u64) -> Numbers {
+    let floor = RESERVE_MIN.min(sensed.capacity / 8);
+    let reserve = (sensed.capacity / RESERVE_PART).clamp(floor, RESERVE_MAX.max(floor));
+    let free = sensed.room.saturating_sub(reserve);
+    let short = reserve.saturating_sub(sensed.room);
+    let owed = short.min(sensed.uses / 2);
+    let limit = if owed > 0 {
+        sensed.uses - owed
+    } else {
+        sensed.uses.saturating_add(free / PART)
+    };
+    let deadline = match (owed, last.deadline) {
+        (0, _) => 0,
+        (_, 0) => now_ns.saturating_add(PATIENCE_NS),
+        (_, set) => set,
+    };
+    let level = if sensed.room < reserve / 4 || (owed > 0 && now_ns > deadline) {
+        Level::Critical
+    } else if sensed.room < reserve {
+        Level::Warning
+    } else {
+        Level::Normal
+    };
+    Numbers {
+        limit: limit.min(bound),
+        available: sensed.uses.saturating_add(free),
+        owed,
+        deadline,
+        uses: sensed.uses,
+        share: 0,
+        level,
+    }
+}
+
+/// Whether a change is not worth telling: under 1 MiB or 1 %, and nothing else moved.
+fn is_close(a: &Numbers, b: &Numbers) -> bool {
+    let close = |a: u64, b: u64| a.abs_diff(b) <= HYSTERESIS.max(b / 100);
+    let debt = (a.owed == 0) == (b.owed == 0) && close(a.owed, b.owed);
+    a.level == b.level
+        && debt
+        && a.deadline == b.deadline
+        && close(a.limit, b.limit)
+        && close(a.available, b.available)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn sensed(capacity: u64, room: u64, uses: u64) -> Sensed {
+        Sensed {
+            capacity: capacity * MIB,
+            room: room * MIB,
+            uses: uses * MIB,
+        }
+    }
+
+    #[test]
+    fn takes_a_part_of_what_is_free_and_gives_back_when_nothing_is() {
+        let calm = decide(&sensed(1600, 832, 100), u64::MAX, &Numbers::default(), 5);
+        assert_eq!(calm.limit, 300 * MIB);
+        assert_eq!(calm.available, 900 * MIB);
+        assert_eq!(
+            (calm.owed, calm.deadline, calm.level),
+            (0, 0, Level::Normal)
+        );
+
+        let short = decide(&sensed(1600, 12, 100), u64::MAX, &calm, 5);
+        assert_eq!(short.owed, 20 * MIB);
+        assert_eq!(short.limit, 80 * MIB);
+        assert_eq!(short.deadline, 5 + PATIENCE_NS);
+        assert_eq!(short.level, Level::Warning);
+
+        let late = decide(&sensed(1600, 12, 100), u64::MAX, &short, short.deadline + 1);
+        assert_eq!(late.deadline, short.deadline, "a debt keeps its deadline");
+        assert_eq!(late.level, Level::Critical);
+    }
+
+    #[test]
+    fn a_dead_brokers_limit_holds_for_a_while() {
+        let mut local = Local::new(Some(std::process::id()));
+        local.inherit(7 * MIB, 1000);
+        assert!(local.sense(2000).limit <= 7 * MIB);
+        let after = local.sense(1000 + GRACE_NS);
+        assert!(after.uses > 0, "{after:?}");
+        assert!(local.bound.is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_there_is(capacity in 0u64..1 << 50, room in any::<u64>(), uses in any::<u64>(), bound in any::<u64>(), now in any::<u64>()) {
+            let room = room % (capacity + 1);
+            let uses = uses % (capacity - room + 1);
+            let now = decide(&Sensed { capacity, room, uses }, bound, &Numbers::default(), now);
+            prop_assert!(now.limit <= uses + room && now.limit <= bound);
+            prop_assert!(now.available <= uses + room);
+            prop_assert!(now.owed <= uses);
+            prop_assert_eq!(now.owed == 0, now.deadline == 0 || now.owed == 0);
+        }
+    }
+}

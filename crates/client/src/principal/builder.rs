@@ -1,0 +1,179 @@
+//! How a principal comes to be.
+
+use super::Principal;
+use super::join::{Place, Wish};
+use super::shared::Shared;
+use super::watcher::Watcher;
+use crate::socket::Surroundings;
+use crate::{Result, Socket};
+use plimsoll_wire::checks;
+use plimsoll_wire::messages::{Id, Kind, Register};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The environment in which `plimsoll run` starts a program names its principal and its page.
+const ENV_ID: &str = "PLIMSOLL_ID";
+const ENV_PAGE: &str = "PLIMSOLL_PAGE";
+/// How long each step of a join may take.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A registration to be. The process is the caller's own unless said otherwise.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    wish: Wish,
+    /// The usual places when absent, no broker at all when empty.
+    candidates: Option<Vec<Socket>>,
+    guard: bool,
+}
+
+impl Builder {
+    pub(super) fn new(name: &str) -> Builder {
+        let register = Register {
+            name: name.to_owned(),
+            pid: Some(std::process::id()),
+            ..Register::default()
+        };
+        Builder {
+            wish: Wish {
+                register,
+                set: Default::default(),
+                place: Place::Top,
+                existing: None,
+                candidates: Vec::new(),
+                timeout: JOIN_TIMEOUT,
+            },
+            candidates: None,
+            guard: true,
+        }
+    }
+
+    /// 1 to 10000; 100 when not said.
+    pub fn weight(mut self, weight: u32) -> Builder {
+        self.wish.register.weight = Some(weight);
+        self
+    }
+
+    /// -100 to 100; 0 when not said. A higher class is served first.
+    pub fn priority(mut self, priority: i32) -> Builder {
+        self.wish.register.priority = Some(priority);
+        self
+    }
+
+    /// Never more than this many bytes, for it and its children together.
+    pub fn max(mut self, bytes: u64) -> Builder {
+        self.wish.register.max = Some(bytes);
+        self
+    }
+
+    /// Another process than the caller's, in the broker's pid namespace.
+    pub fn pid(mut self, pid: u32) -> Builder {
+        self.wish.register.pid = Some(pid);
+        self
+    }
+
+    /// The process is still to come: [`Principal::attach`].
+    pub fn without_process(mut self) -> Builder {
+        self.wish.register.pid = None;
+        self
+    }
+
+    /// A group: only a parent of others.
+    pub fn group(mut self) -> Builder {
+        self.wish.register.kind = Kind::Group;
+        self.wish.register.pid = None;
+        self
+    }
+
+    /// For a group: the cgroup whose limit bounds it, a path under the memory controller's mount.
+    pub fn cgroup(mut self, path: &str) -> Builder {
+        self.wish.register.cgroup = Some(path.to_owned());
+        self
+    }
+
+    /// Who steers the program (`hotspot`, `libgc`, `self`); passive when not said: then it is never
+    /// asked for anything.
+    pub fn adapter(mut self, adapter: &str) -> Builder {
+        self.wish.register.adapter = Some(adapter.to_owned());
+        self
+    }
+
+    /// Under that principal. See [`Principal::child`] for one of this process.
+    pub fn parent(mut self, id: Id) -> Builder {
+        self.wish.place = Place::Below(id);
+        self
+    }
+
+    /// That broker and no other; otherwise the first of [`Socket::candidates`].
+    pub fn socket(mut self, socket: Socket) -> Builder {
+        self.candidates = Some(vec![socket]);
+        self
+    }
+
+    /// No broker at all: local sensing only.
+    pub fn alone(mut self) -> Builder {
+        self.candidates = Some(Vec::new());
+        self
+    }
+
+    /// Whether a truncated page is to be survived by a SIGBUS handler; it is when not said.
+    pub fn guard(mut self, guard: bool) -> Builder {
+        self.guard = guard;
+        self
+    }
+
+    /// How long each step of a join may take; 1 s when not said.
+    pub fn timeout(mut self, timeout: Duration) -> Builder {
+        self.wish.timeout = timeout;
+        self
+    }
+
+    /// For adapters inside a program that `plimsoll run` started: uses the principal that the
+    /// environment names (`PLIMSOLL_ID`, `PLIMSOLL_PAGE`) instead of registering another. Without
+    /// such an environment nothing changes.
+    pub fn from_environment(mut self) -> Builder {
+        let id = std::env::var(ENV_ID).ok().and_then(|id| id.parse().ok());
+        let page = std::env::var_os(ENV_PAGE).map(PathBuf::from);
+        if let (Some(id), Some(page)) = (id, page) {
+            self.wish.existing = Some((id, page));
+        }
+        self
+    }
+
+    /// Uses a principal that somebody else registered: reads, waits and reports for it.
+    pub fn existing(mut self, id: Id, page: impl Into<PathBuf>) -> Builder {
+        self.wish.existing = Some((id, page.into()));
+        self
+    }
+
+    pub(super) fn below(mut self, parent: Arc<Shared>) -> Builder {
+        self.candidates = Some(parent.candidates());
+        self.wish.place = Place::With(parent);
+        self
+    }
+
+    /// Registers. Where no broker runs this succeeds too: the principal is alone until one does.
+    /// Takes at most a few timeouts when a broker hangs.
+    ///
+    /// # Errors
+    /// A parameter that cannot be, the broker's refusal, a socket that is not to be trusted, or a
+    /// kernel without a thread to give.
+    pub fn open(mut self) -> Result<Principal> {
+        self.check()?;
+        let usual = || Socket::candidates(&Surroundings::of_self());
+        self.wish.candidates = self.candidates.take().unwrap_or_else(usual);
+        let shared = Arc::new(Shared::new(self.wish)?);
+        let watcher = Watcher::begin(Arc::clone(&shared), self.guard)?;
+        Principal::start(shared, watcher)
+    }
+
+    fn check(&self) -> Result<()> {
+        let register = &self.wish.register;
+        checks::name(&register.name)?;
+        register.weight.map_or(Ok(()), checks::weight)?;
+        register.priority.map_or(Ok(()), checks::priority)?;
+        register.pid.map_or(Ok(()), checks::pid)?;
+        register.cgroup.as_deref().map_or(Ok(()), checks::cgroup)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! What waits to be sent to the broker.
+
+use plimsoll_wire::messages::Report;
+
+/// What waits to be sent. Reports are merged and releases added up, so it never grows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outbox {
+    pub(super) report: Report,
+    pub(super) report_is_new: bool,
+    pub(super) released: u64,
+}
+
+impl Outbox {
+    /// Absent fields keep their last value.
+    pub(super) fn add_report(&mut self, new: &Report) {
+        let known = &mut self.report;
+
+        known.live = new.live.or(known.live);
+        known.allocation_rate = new.allocation_rate.or(known.allocation_rate);
+        known.collection_speed = new.collection_speed.or(known.collection_speed);
+        known.demand = new.demand.or(known.demand);
+        known.floor = new.floor.or(known.floor);
+        known.reaction_ms = new.reaction_ms.or(known.reaction_ms);
+        known.collections = new.collections.or(known.collections);
+        known.collection_ms = new.collection_ms.or(known.collection_ms);
+
+        self.report_is_new = true;
+    }
+
+    pub(super) fn add_released(&mut self, bytes: u64) {
+        self.released = self.released.saturating_add(bytes);
+    }
+
+    /// A new broker knows nothing of what was reported to the last one, and what was released is
+    /// long seen.
+    pub(super) fn start_anew(&mut self) {
+        self.report_is_new |= self.report != Report::default();
+        self.released = 0;
+    }
+
+    /// What is to be sent; the merged report stays for the next join.
+    pub(super) fn take(&mut self) -> Outbox {
+        let taken = *self;
+        self.report_is_new = false;
+        self.released = 0;
+        taken
+    }
+}

@@ -1,0 +1,395 @@
+//! What the user's threads and the watcher share.
+
+use super::join::Wish;
+use super::outbox::Outbox;
+use crate::reading::Told;
+use crate::window::Window;
+use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
+use plimsoll_wire::messages::{Id, Registered, Report, Set};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+/// The source takes the state's two lowest bits, then comes the bit that says that what is behind
+/// the window changes just now, then a count of such changes.
+const CHANGING: u64 = 4;
+const COUNT: u64 = 8;
+/// Tries of a reader while the window changes, before it takes the lock.
+const TRIES: usize = 4;
+/// The longest that anybody waits at a time.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) window: Window,
+    state: AtomicU64,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    /// Wakes the watcher.
+    wake: OwnedFd,
+    /// Readable while there are news; made when it is asked for.
+    notify: OnceLock<OwnedFd>,
+    /// Empty while alone.
+    control: Mutex<Option<Connection>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    wish: Wish,
+    now: Told,
+    told: Told,
+    joined: Option<Known>,
+    outbox: Outbox,
+    interrupted: bool,
+    closing: bool,
+    error: Option<String>,
+}
+
+/// As whom a broker knows the principal.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) id: Id,
+    /// Absent when somebody else registered it.
+    pub(super) registered: Option<Registered>,
+    pub(super) socket: Socket,
+}
+
+impl Shared {
+    pub(super) fn new(wish: Wish) -> Result<Shared> {
+        let nothing = Told {
+            reading: Reading::NOTHING,
+            joins: 0,
+            joined: false,
+        };
+        Ok(Shared {
+            window: Window::new()?,
+            state: AtomicU64::new(Source::Local as u64),
+            inner: Mutex::new(Inner {
+                wish,
+                now: nothing,
+                told: nothing,
+                joined: None,
+                outbox: Outbox::default(),
+                interrupted: false,
+                closing: false,
+                error: None,
+            }),
+            changed: Condvar::new(),
+            wake: new_eventfd()?,
+            notify: OnceLock::new(),
+            control: Mutex::new(None),
+        })
+    }
+
+    // For readers.
+
+    #[inline]
+    pub(super) fn read(&self) -> Reading {
+        match self.read_once() {
+            Some(reading) => reading,
+            None => self.read_again(),
+        }
+    }
+
+    /// One load; the lock only where no number is.
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        match self.window.view().limit() {
+            0 => self.read_again().numbers.limit,
+            limit => limit,
+        }
+    }
+
+    #[inline]
+    fn read_once(&self) -> Option<Reading> {
+        let before = self.state.load(Ordering::Acquire);
+        let page = self.window.view().read()?;
+        fence(Ordering::Acquire);
+        let quiet = before & CHANGING == 0 && self.state.load(Ordering::Relaxed) == before;
+        quiet.then_some(Reading {
+            numbers: page.numbers,
+            source: Source::from_bits(before),
+            generation: page.generation,
+            heartbeat: page.heartbeat,
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_again(&self) -> Reading {
+        (0..TRIES)
+            .find_map(|_| self.read_once())
+            .unwrap_or_else(|| self.read_slowly())
+    }
+
+    /// The window shows no page just now: the last numbers, and a nudge for the watcher to look.
+    fn read_slowly(&self) -> Reading {
+        let mut reading = self.lock().now.reading;
+        if reading.source == Source::Broker && self.window.view().check().is_err() {
+            reading.source = Source::Stale;
+            self.nudge();
+        }
+        reading
+    }
+
+    pub(super) fn wait(&self, timeout: Duration) -> Event {
+        let deadline = Instant::now() + timeout.min(LONGEST);
+        let mut inner = self.lock();
+        loop {
+            if let Some(event) = inner.now.news_since(&inner.told) {
+                inner.told = inner.now;
+                self.drain_notify();
+                return event;
+            }
+            // Small changes are taken over without being told.
+            inner.told = inner.now;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || inner.interrupted || inner.closing {
+                inner.interrupted = false;
+                self.drain_notify();
+                return Event::Timeout(inner.now.reading);
+            }
+            let (next, _) = self
+                .changed
+                .wait_timeout(inner, left)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            inner = next;
+        }
+    }
+
+    pub(super) fn interrupt(&self) {
+        self.lock().interrupted = true;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn notify_fd(&self) -> Result<BorrowedFd<'_>> {
+        if self.notify.get().is_none() {
+            let fd = new_eventfd()?;
+            // Lost against another thread: its descriptor serves as well.
+            let _ = self.notify.set(fd);
+            let inner = self.lock();
+            self.ring_if_news(&inner);
+        }
+        self.notify.get().map(AsFd::as_fd).ok_or(Error::Alone {
+            what: "the notification descriptor",
+        })
+    }
+
+    // For callers.
+
+    pub(super) fn report(&self, report: &Report) {
+        let mut inner = self.lock();
+        inner.outbox.add_report(report);
+        drop(inner);
+        self.nudge();
+    }
+
+    pub(super) fn released(&self, bytes: u64) {
+        let mut inner = self.lock();
+        inner.outbox.add_released(bytes);
+        drop(inner);
+        self.nudge();
+    }
+
+    pub(super) fn wish_pid(&self, pid: u32) -> Option<Id> {
+        let mut inner = self.lock();
+        inner.wish.register.pid = Some(pid);
+        inner.joined.as_ref().map(|joined| joined.id)
+    }
+
+    pub(super) fn wish_set(&self, set: &Set) {
+        let mut inner = self.lock();
+        let wish = &mut inner.wish.set;
+        wish.weight = set.weight.or(wish.weight);
+        wish.priority = set.priority.or(wish.priority);
+        wish.max = set.max.or(wish.max);
+        wish.own_weight = set.own_weight.or(wish.own_weight);
+        wish.own_priority = set.own_priority.or(wish.own_priority);
+        if let Some(parent) = set.parent {
+            inner.wish.place = super::join::Place::Below(parent);
+        }
+    }
+
+    pub(super) fn with_control<R>(
+        &self,
+        call: impl FnOnce(&mut Connection) -> Result<R>,
+    ) -> Result<R> {
+        let mut control = self.control.lock().unwrap_or_else(|e| e.into_inner());
+        let connection = control.as_mut().ok_or(Error::Alone { what: "this call" })?;
+        let result = call(connection);
+        let broken = connection.is_broken();
+        drop(control);
+        if broken {
+            self.nudge();
+        }
+        result
+    }
+
+    pub(super) fn id(&self) -> Option<Id> {
+        self.lock().joined.as_ref().map(|joined| joined.id)
+    }
+
+    pub(super) fn registered(&self) -> Option<Registered> {
+        self.lock()
+            .joined
+            .as_ref()
+            .and_then(|joined| joined.registered.clone())
+    }
+
+    pub(super) fn socket(&self) -> Option<Socket> {
+        self.lock()
+            .joined
+            .as_ref()
+            .map(|joined| joined.socket.clone())
+    }
+
+    pub(super) fn candidates(&self) -> Vec<Socket> {
+        self.lock().wish.candidates.clone()
+    }
+
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.lock().error.clone()
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+        self.changed.notify_all();
+        self.nudge();
+    }
+
+    // For the watcher.
+
+    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    pub(super) fn drain_wake(&self) {
+        drain(&self.wake);
+    }
+
+    pub(super) fn closing(&self) -> bool {
+        self.lock().closing
+    }
+
+    pub(super) fn wish(&self) -> Wish {
+        self.lock().wish.clone()
+    }
+
+    /// Whether somebody else registered the principal.
+    pub(super) fn is_anothers(&self) -> bool {
+        self.lock().wish.existing.is_some()
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.lock().wish.register.pid
+    }
+
+    /// Runs `change`, which may put something else behind the window, while readers take the lock.
+    pub(super) fn change_window<R>(&self, source: Source, change: impl FnOnce(&Window) -> R) -> R {
+        let before = self.state.load(Ordering::Relaxed);
+        self.state.store(before | CHANGING, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let result = change(&self.window);
+        let count = (before & !(CHANGING | 3)).wrapping_add(COUNT);
+        self.state.store(count | source as u64, Ordering::Release);
+        result
+    }
+
+    /// Takes new numbers over and tells whoever waits.
+    pub(super) fn tell(&self, reading: Reading) {
+        let mut inner = self.lock();
+        inner.now.reading = reading;
+        self.announce(&inner);
+    }
+
+    /// A broker knows the principal now, and what is behind the window is its page already.
+    pub(super) fn set_joined(&self, known: Known, control: Connection, reading: Reading) {
+        *self.control.lock().unwrap_or_else(|e| e.into_inner()) = Some(control);
+        let mut inner = self.lock();
+        inner.joined = Some(known);
+        inner.now = Told {
+            reading,
+            joins: inner.now.joins + 1,
+            joined: true,
+        };
+        inner.outbox.start_anew();
+        self.announce(&inner);
+    }
+
+    pub(super) fn set_alone(&self, reading: Reading) {
+        *self.control.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        let mut inner = self.lock();
+        inner.joined = None;
+        inner.now.joined = false;
+        inner.now.reading = reading;
+        self.announce(&inner);
+    }
+
+    pub(super) fn set_error(&self, error: &Error) {
+        self.lock().error = Some(error.to_string());
+    }
+
+    pub(super) fn clear_error(&self) {
+        self.lock().error = None;
+    }
+
+    /// What is to be sent, taken out; the merged report stays for the next join.
+    pub(super) fn take_outbox(&self) -> Outbox {
+        self.lock().outbox.take()
+    }
+
+    pub(super) fn control_is_broken(&self) -> bool {
+        let control = self.control.lock().unwrap_or_else(|e| e.into_inner());
+        control.as_ref().is_none_or(Connection::is_broken)
+    }
+
+    fn announce(&self, inner: &MutexGuard<'_, Inner>) {
+        if inner.now.news_since(&inner.told).is_some() {
+            self.changed.notify_one();
+            self.ring_if_news(inner);
+        }
+    }
+
+    fn ring_if_news(&self, inner: &MutexGuard<'_, Inner>) {
+        if let Some(fd) = self.notify.get()
+            && inner.now.news_since(&inner.told).is_some()
+        {
+            ring(fd);
+        }
+    }
+
+    fn drain_notify(&self) {
+        if let Some(fd) = self.notify.get() {
+            drain(fd);
+        }
+    }
+
+    fn nudge(&self) {
+        ring(&self.wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn new_eventfd() -> Result<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| Error::Resource {
+        doing: "make an event descriptor",
+        source: errno.into(),
+    })
+}
+
+/// Fails only when it rings already.
+fn ring(fd: &OwnedFd) {
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+/// Fails only when it does not ring.
+fn drain(fd: &OwnedFd) {
+    let _ = rustix::io::read(fd, &mut [0u8; 8]);
+}

@@ -1,0 +1,375 @@
+//! The watcher: one thread that keeps a principal's numbers true.
+//!
+//! Joined, it sleeps until the broker tells of a change, the program has something to send, or a
+//! second is over (to look at the heartbeat). Alone, it senses, and tries to join with growing
+//! pauses.
+
+use super::join::{self, Joined};
+use super::shared::{Known, Shared};
+use crate::local::Local;
+use crate::window::Shutter;
+use crate::{Error, ErrorName, Reading, Result, Source, Stream};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::messages::{Changed, Id};
+use plimsoll_wire::page::STALE_AFTER_NS;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// While joined: how often the heartbeat is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pauses between tries to join.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+/// Changes that are taken from the stream at a time; only the last counts.
+const BURST: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Watcher {
+    // Dropped before `shared`: it guards an address that `shared` unmaps.
+    shutter: Shutter,
+    local: Local,
+    link: Link,
+    /// Whether the principal was ever joined.
+    was_joined: bool,
+    /// Whether the stream may hold more that was received already.
+    more: bool,
+    pause: Duration,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+enum Link {
+    Alone { next_try: Instant },
+    Joined(Box<Bond>),
+}
+
+#[derive(Debug)]
+struct Bond {
+    id: Id,
+    page: PathBuf,
+    stream: Stream<Changed>,
+    last: Changed,
+    /// When the broker last gave a sign of life other than by the page, ns.
+    heard: u64,
+}
+
+impl Watcher {
+    /// The first try to join, on the caller's thread.
+    ///
+    /// # Errors
+    /// The broker's refusal; that nobody answers is none.
+    pub(super) fn begin(shared: Arc<Shared>, guard: bool) -> Result<Watcher> {
+        let mut watcher = Watcher {
+            shutter: Shutter::new(guard),
+            local: Local::new(shared.pid()),
+            link: Link::Alone {
+                next_try: Instant::now(),
+            },
+            was_joined: false,
+            more: false,
+            pause: FIRST_PAUSE,
+            shared,
+        };
+        match watcher.try_join() {
+            Ok(()) => {}
+            Err(error) if error.is_absent() => watcher.sense(),
+            // An environment that outlived its broker: it is looked for by its process from now on.
+            Err(Error::Refused(error))
+                if error.name == ErrorName::NoSuchPrincipal && watcher.shared.is_anothers() =>
+            {
+                watcher.was_joined = true;
+                watcher.sense();
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(watcher)
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.shared.closing() {
+            self.sleep();
+            match &self.link {
+                Link::Joined(_) => self.tend(),
+                Link::Alone { next_try } if Instant::now() >= *next_try => {
+                    if self.try_join().is_err() {
+                        self.sense();
+                    }
+                }
+                Link::Alone { .. } => self.sense(),
+            }
+        }
+    }
+
+    fn sleep(&self) {
+        let wake = self.shared.wake_fd();
+        let (stream, time) = match &self.link {
+            Link::Joined(bond) if self.more => (bond.stream.as_fd(), Duration::ZERO),
+            Link::Joined(bond) => (bond.stream.as_fd(), LOOK),
+            Link::Alone { next_try } => {
+                let until = next_try.saturating_duration_since(Instant::now());
+                (wake, until.min(self.local.interval()))
+            }
+        };
+        let mut fds = [
+            PollFd::new(&wake, PollFlags::IN),
+            PollFd::new(&stream, PollFlags::IN),
+        ];
+        let time = Timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // An interrupted or failed poll is a short sleep.
+        if poll(&mut fds, Some(&time)).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.shared.drain_wake();
+    }
+
+    // Joined.
+
+    fn tend(&mut self) {
+        if let Err(error) = self.tend_bond() {
+            self.shared.set_error(&error);
+            self.part();
+        }
+    }
+
+    fn tend_bond(&mut self) -> Result<()> {
+        let Link::Joined(bond) = &mut self.link else {
+            return Ok(());
+        };
+        let mut count = 0;
+        while count < BURST
+            && let Some(changed) = bond.stream.next(Duration::ZERO)?
+        {
+            bond.last = changed;
+            bond.heard = now_ns();
+            count += 1;
+        }
+        self.more = count == BURST;
+        let mut news = count > 0;
+        if self.shutter.take_fault() || self.page_is_gone() {
+            self.show();
+            news = true;
+        }
+        if news {
+            self.take_over();
+        }
+        self.send()?;
+        if self.shared.control_is_broken() {
+            return Err(Error::Alone {
+                what: "the registration",
+            });
+        }
+        self.feel_pulse()
+    }
+
+    fn page_is_gone(&self) -> bool {
+        self.shutter.shows_file() && self.shared.window.view().check().is_err()
+    }
+
+    /// Puts the broker's page behind the window; when it cannot be, the numbers that the broker
+    /// told on the stream.
+    fn show(&mut self) {
+        let Link::Joined(bond) = &self.link else {
+            return;
+        };
+        let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
+        let result = self.shared.change_window(Source::Broker, |window| {
+            shutter
+                .show_file(window, &bond.page, bond.id)
+                .or_else(|error| {
+                    shutter.show_own(window, bond.id, numbers, now_ns())?;
+                    Err(error)
+                })
+        });
+        if let Err(error) = result {
+            self.shared.set_error(&error);
+        }
+    }
+
+    /// The numbers that the broker told last, to the window (where the page is not) and to whoever
+    /// waits.
+    fn take_over(&mut self) {
+        let Link::Joined(bond) = &self.link else {
+            return;
+        };
+        let now = now_ns();
+        if !self.shutter.shows_file() {
+            let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
+            let result = self.shared.change_window(Source::Broker, |window| {
+                shutter.show_own(window, bond.id, numbers, now)
+            });
+            if let Err(error) = result {
+                self.shared.set_error(&error);
+            }
+        }
+        self.shared.tell(reading_of(&bond.last, now));
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let Link::Joined(bond) = &self.link else {
+            return Ok(());
+        };
+        let outbox = self.shared.take_outbox();
+        let id = bond.id;
+        let mut outcome = Ok(());
+        if outbox.released > 0 {
+            outcome = self
+                .shared
+                .with_control(|control| control.released(id, outbox.released));
+        }
+        if outbox.report_is_new && outcome.is_ok() {
+            let report = plimsoll_wire::messages::Report {
+                id,
+                ..outbox.report
+            };
+            outcome = self.shared.with_control(|control| control.report(&report));
+        }
+        match outcome {
+            // What the broker refuses is the program's mistake, not the connection's.
+            Err(Error::Refused(error)) => {
+                self.shared.set_error(&Error::Refused(error));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// A broker that hangs keeps its connections: its page grows old. Whether it is the broker or
+    /// only the page is found out by asking.
+    fn feel_pulse(&mut self) -> Result<()> {
+        let Link::Joined(bond) = &mut self.link else {
+            return Ok(());
+        };
+        let now = now_ns();
+        let on_page = self.shutter.shows_file();
+        let fresh = match on_page {
+            true => !self.shared.window.view().is_stale(now),
+            false => now.saturating_sub(bond.heard) < STALE_AFTER_NS / 3,
+        };
+        if fresh {
+            return Ok(());
+        }
+        if on_page {
+            self.shared.change_window(Source::Stale, |_| ());
+        }
+        self.shared.with_control(|control| control.info())?;
+        bond.heard = now_ns();
+        // It lives; then the page does not, and the stream tells the numbers from now on.
+        if on_page {
+            let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
+            let id = bond.id;
+            self.shared.change_window(Source::Broker, |window| {
+                shutter.show_own(window, id, numbers, now_ns())
+            })?;
+        }
+        self.take_over();
+        Ok(())
+    }
+
+    /// The broker is gone: local numbers at once, and the first try to join again soon.
+    fn part(&mut self) {
+        let limit = match &self.link {
+            Link::Joined(bond) => bond.last.numbers.limit,
+            Link::Alone { .. } => 0,
+        };
+        self.local.inherit(limit, now_ns());
+        self.pause = FIRST_PAUSE;
+        self.link = Link::Alone {
+            next_try: Instant::now() + self.pause,
+        };
+        let reading = self.show_local();
+        self.shared.set_alone(reading);
+    }
+
+    // Alone.
+
+    fn sense(&mut self) {
+        let reading = self.show_local();
+        self.shared.tell(reading);
+    }
+
+    fn show_local(&mut self) -> Reading {
+        self.local.set_pid(self.shared.pid());
+        let now = now_ns();
+        let numbers = self.local.sense(now);
+        let shutter = &mut self.shutter;
+        let shown = self.shared.change_window(Source::Local, |window| {
+            shutter.show_own(window, 0, &numbers, now)
+        });
+        if let Err(error) = shown {
+            self.shared.set_error(&error);
+        }
+        Reading {
+            numbers,
+            source: Source::Local,
+            generation: self
+                .shared
+                .window
+                .view()
+                .read()
+                .map_or(0, |page| page.generation),
+            heartbeat: now,
+        }
+    }
+
+    fn try_join(&mut self) -> Result<()> {
+        match join::join(&self.shared.wish(), self.was_joined) {
+            Ok(joined) => {
+                self.bond(joined);
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.set_error(&error);
+                self.link = Link::Alone {
+                    next_try: Instant::now() + jittered(self.pause),
+                };
+                self.pause = (self.pause * 2).min(LAST_PAUSE);
+                Err(error)
+            }
+        }
+    }
+
+    fn bond(&mut self, joined: Joined) {
+        let now = now_ns();
+        let reading = reading_of(&joined.first, now);
+        let known = Known {
+            id: joined.id,
+            registered: joined.registered,
+            socket: joined.control.socket().clone(),
+        };
+        self.link = Link::Joined(Box::new(Bond {
+            id: joined.id,
+            page: joined.page,
+            stream: joined.stream,
+            last: joined.first,
+            heard: now,
+        }));
+        self.was_joined = true;
+        self.pause = FIRST_PAUSE;
+        self.local.rest();
+        self.shared.clear_error();
+        self.show();
+        self.shared.set_joined(known, joined.control, reading);
+    }
+}
+
+fn reading_of(changed: &Changed, now_ns: u64) -> Reading {
+    Reading {
+        numbers: changed.numbers,
+        source: Source::Broker,
+        generation: changed.generation,
+        heartbeat: now_ns,
+    }
+}
+
+/// Between half and all of a pause, so that a thousand programs do not come back in one moment.
+fn jittered(pause: Duration) -> Duration {
+    let noise = now_ns() ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let noise = noise.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 54;
+    pause / 2 + pause.mul_f64(noise as f64 / 2048.0)
+}

@@ -1,0 +1,136 @@
+//! Where a broker's socket can be, and whether to trust it.
+
+use crate::{Error, Result};
+use rustix::fs::{FileType, Mode};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+/// The system broker's socket.
+pub const SYSTEM: &str = "/run/plimsoll/broker.sock";
+const IN_DIRECTORY: &str = "plimsoll/broker.sock";
+
+/// A place where a broker may listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    path: PathBuf,
+    /// The user who has to own the directory and run the broker; anybody (the directory's
+    /// protection is enough) when absent.
+    owner: Option<u32>,
+}
+
+/// What decides about the places, so that tests can say it.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `PLIMSOLL_SOCKET`.
+    pub socket: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// The real user.
+    pub uid: u32,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn of_self() -> Surroundings {
+        let path = |name| std::env::var_os(name).map(PathBuf::from);
+        Surroundings {
+            socket: path("PLIMSOLL_SOCKET").filter(|path| !path.as_os_str().is_empty()),
+            runtime_dir: path("XDG_RUNTIME_DIR").filter(|path| path.is_absolute()),
+            uid: rustix::process::getuid().as_raw(),
+        }
+    }
+}
+
+impl Socket {
+    /// That socket and no other; trusted because the caller names it.
+    pub fn at(path: impl Into<PathBuf>) -> Socket {
+        Socket {
+            path: path.into(),
+            owner: None,
+        }
+    }
+
+    /// The places in the order to look at them. `PLIMSOLL_SOCKET` alone when it is set; else the
+    /// user's broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`),
+    /// then the system's.
+    pub fn candidates(around: &Surroundings) -> Vec<Socket> {
+        if let Some(path) = &around.socket {
+            return vec![Socket::at(path)];
+        }
+        let mut found: Vec<Socket> = Vec::with_capacity(4);
+        let runtime = around.runtime_dir.iter().cloned();
+        let by_user = PathBuf::from(format!("/run/user/{}", around.uid));
+        for directory in runtime.chain([by_user]) {
+            let socket = Socket::at(directory.join(IN_DIRECTORY));
+            if !found.contains(&socket) {
+                found.push(socket);
+            }
+        }
+        found.push(Socket {
+            path: PathBuf::from(format!("/tmp/plimsoll-{}/broker.sock", around.uid)),
+            owner: Some(around.uid),
+        });
+        found.push(Socket::at(SYSTEM));
+        found
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where that broker keeps the page of a principal.
+    pub fn page_of(&self, id: plimsoll_wire::messages::Id) -> PathBuf {
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        directory.join("pages").join(id.to_string())
+    }
+
+    /// A directory that everybody may write to lets anybody make ours first: it has to be ours,
+    /// no link, and closed to others.
+    pub(crate) fn check_directory(&self) -> Result<()> {
+        let (Some(owner), Some(directory)) = (self.owner, self.path.parent()) else {
+            return Ok(());
+        };
+        let stat = rustix::fs::lstat(directory).map_err(|errno| Error::Socket {
+            doing: "look at",
+            path: directory.to_owned(),
+            source: errno.into(),
+        })?;
+        let refuse = |why: String| {
+            Err(Error::Untrusted {
+                path: directory.to_owned(),
+                why,
+            })
+        };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return refuse("it is not a directory".to_owned());
+        }
+        if stat.st_uid != owner {
+            return refuse(format!("it belongs to user {}", stat.st_uid));
+        }
+        if Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
+            return refuse("others than its owner may use it".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whoever answers there has to be its owner or root.
+    pub(crate) fn check_peer(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        let Some(owner) = self.owner else {
+            return Ok(());
+        };
+        let peer = rustix::net::sockopt::socket_peercred(fd).map_err(|errno| Error::Socket {
+            doing: "see who listens at",
+            path: self.path.clone(),
+            source: errno.into(),
+        })?;
+        let uid = peer.uid.as_raw();
+        if uid == owner || uid == 0 {
+            return Ok(());
+        }
+        Err(Error::Untrusted {
+            path: self.path.clone(),
+            why: format!("user {uid} listens there"),
+        })
+    }
+}

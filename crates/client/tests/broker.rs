@@ -1,0 +1,156 @@
+//! The client against the real broker: joins, shares, survives its death by SIGKILL, rejoins.
+
+use plimsoll_client::{Connection, Event, Principal, Socket, Source, TIMEOUT};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+const BUDGET: u64 = 256 << 20;
+
+/// The broker that cargo put beside this test; built when it is not there yet.
+fn plimsolld() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(Path::parent).unwrap();
+    let broker = profile.join("plimsolld");
+    if !broker.exists() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.args([
+            "build",
+            "--quiet",
+            "-p",
+            "plimsoll-broker",
+            "--bin",
+            "plimsolld",
+        ]);
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        cargo.args([
+            "--profile",
+            if profile.ends_with("release") {
+                "release"
+            } else {
+                "test"
+            },
+        ]);
+        assert!(cargo.status().unwrap().success());
+    }
+    broker
+}
+
+/// A broker of this test's own; killed when it is dropped.
+struct Broker(Child);
+
+impl Broker {
+    fn start(directory: &Path) -> Broker {
+        let mut command = Command::new(plimsolld());
+        command
+            .arg("--directory")
+            .arg(directory)
+            .args(["--budget", "256M"]);
+        let broker = Broker(command.spawn().unwrap());
+        let socket = Socket::at(directory.join("broker.sock"));
+        await_that("the broker answers", || {
+            Connection::open(&socket, TIMEOUT)
+                .and_then(|mut c| c.info())
+                .is_ok()
+        });
+        broker
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn await_that(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !wanted(&principal.wait(Duration::from_secs(1))) {
+        assert!(Instant::now() < deadline, "{:?}", principal.last_error());
+    }
+}
+
+#[test]
+fn joins_survives_and_rejoins_the_real_broker() {
+    let directory = tempfile::Builder::new()
+        .prefix("plimsoll-test-client-")
+        .tempdir()
+        .unwrap();
+    let socket = Socket::at(directory.path().join("broker.sock"));
+    let broker = Broker::start(directory.path());
+    let builder = || {
+        Principal::builder("real")
+            .socket(socket.clone())
+            .adapter("self")
+    };
+    let light = builder().weight(10).open().unwrap();
+    let heavy = builder().weight(30).without_process().open().unwrap();
+    for principal in [&light, &heavy] {
+        await_event(principal, |event| matches!(event, Event::Joined(_)));
+        assert_eq!(principal.read().source, Source::Broker);
+    }
+    await_that("shares are by weight", || {
+        let (light, heavy) = (light.read().share, heavy.read().share);
+        light > 0 && heavy.abs_diff(light * 3) <= 4096 * 3
+    });
+    await_that("the budget is never exceeded", || {
+        let sum = light.limit() + heavy.limit();
+        assert!(sum <= BUDGET, "{sum}");
+        sum > 0
+    });
+    light
+        .set(&plimsoll_client::messages::Set {
+            weight: Some(30),
+            ..Default::default()
+        })
+        .unwrap();
+    await_that("a new weight counts", || {
+        light.read().share.abs_diff(heavy.read().share) <= 4096
+    });
+    let mut control = Connection::open(&socket, TIMEOUT).unwrap();
+    let listing = control.list().unwrap();
+    assert_eq!(listing.principals.len(), 2);
+    let watched = Connection::open(&socket, TIMEOUT)
+        .unwrap()
+        .watch(100)
+        .unwrap()
+        .next(TIMEOUT);
+    assert_eq!(watched.unwrap().unwrap().principals.len(), 2);
+    assert!(
+        control
+            .describe("io.plimsoll")
+            .unwrap()
+            .contains("method Register(")
+    );
+
+    // SIGKILL: nobody notices more than other numbers.
+    drop(broker);
+    for principal in [&light, &heavy] {
+        await_event(principal, |event| matches!(event, Event::BrokerLost(_)));
+        assert_eq!(principal.read().source, Source::Local);
+    }
+    assert!(light.read().uses > 0);
+
+    let _broker = Broker::start(directory.path());
+    for principal in [&light, &heavy] {
+        await_event(principal, |event| matches!(event, Event::Joined(_)));
+        assert_eq!(principal.read().source, Source::Broker);
+    }
+    let listing = Connection::open(&socket, TIMEOUT).unwrap().list().unwrap();
+    let weights: Vec<_> = listing
+        .principals
+        .iter()
+        .map(|principal| principal.weight)
+        .collect();
+    assert_eq!(weights, [30, 30], "with what they were given last");
+}

@@ -1,0 +1,220 @@
+//! A broker that does as the script says: well, badly, late, or not at all. It speaks the real
+//! codec and writes real pages.
+
+#![allow(dead_code, unreachable_pub)] // Each test file uses its part.
+
+mod serve;
+
+use plimsoll_wire::messages::{
+    Changed, Id, Listing, Nothing, Principal, Register, Registered, Released, Report, Set, Which,
+};
+use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage};
+use plimsoll_wire::varlink::{
+    Call, Decoder, ErrorName, Method, WireError, encode_error, encode_reply, service,
+};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How it misbehaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Script {
+    /// Not at all.
+    #[default]
+    Good,
+    /// Takes calls and never answers.
+    Silent,
+    /// Answers after this many milliseconds.
+    Late(u64),
+    /// Sends half an answer and closes.
+    Truncated,
+    /// Sends what is no JSON.
+    Garbage,
+    /// Sends a message that never ends.
+    Endless,
+    /// Refuses to register.
+    Refuses,
+    /// Registers, but makes no page.
+    NoPage,
+    /// Registers, but the page is shorter than a page.
+    ShortPage,
+    /// Registers, but the page has another layout version.
+    WrongVersion,
+    /// Registers, but the page is somebody else's.
+    WrongId,
+    /// Dies right after the answer to Register.
+    DiesAfterRegister,
+}
+
+#[derive(Debug)]
+struct Page {
+    file: Option<File>,
+    image: PageImage,
+    last: Numbers,
+}
+
+/// What it knows; the tests look at it.
+#[derive(Debug, Default)]
+pub struct State {
+    pub script: Script,
+    pub registered: Vec<Register>,
+    pub reports: Vec<Report>,
+    pub released: u64,
+    pub sets: Vec<Set>,
+    pub attached: Vec<(Id, u32)>,
+    pub gone: Vec<Id>,
+    pub first_numbers: Numbers,
+    pub frozen: bool,
+    next_id: Id,
+    pages: BTreeMap<Id, Page>,
+    subscribers: Vec<(Id, UnixStream)>,
+    connections: Vec<UnixStream>,
+}
+
+#[derive(Debug)]
+struct Common {
+    state: Mutex<State>,
+    changed: Condvar,
+    dead: AtomicBool,
+    directory: PathBuf,
+}
+
+/// The broker; dropping it kills it.
+#[derive(Debug)]
+pub struct Fake {
+    common: Arc<Common>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+use serve::{accept, beat, publish, write_page};
+
+fn now_ns() -> u64 {
+    plimsoll_kernel::clock::now_ns()
+}
+
+pub fn numbers(limit: u64) -> Numbers {
+    Numbers {
+        limit,
+        available: limit * 2,
+        uses: limit / 2,
+        share: limit,
+        ..Numbers::default()
+    }
+}
+
+/// Waits until `done`, at most ten seconds.
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn directory() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .prefix("plimsoll-test-client-")
+        .tempdir_in("/tmp")
+        .unwrap()
+}
+
+impl Fake {
+    pub fn start(directory: &Path, script: Script) -> Fake {
+        Fake::start_numbered(directory, script, 1)
+    }
+
+    /// As after a restart: numbers of principals begin at `first_id`.
+    pub fn start_numbered(directory: &Path, script: Script, first_id: Id) -> Fake {
+        std::fs::create_dir_all(directory.join("pages")).unwrap();
+        let socket = directory.join("broker.sock");
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let common = Arc::new(Common {
+            state: Mutex::new(State {
+                script,
+                next_id: first_id,
+                first_numbers: numbers(100 << 20),
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            dead: AtomicBool::new(false),
+            directory: directory.to_owned(),
+        });
+        let (accepting, beating) = (Arc::clone(&common), Arc::clone(&common));
+        let threads = vec![
+            std::thread::spawn(move || accept(&accepting, &listener)),
+            std::thread::spawn(move || beat(&beating)),
+        ];
+        Fake { common, threads }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.common.directory.join("broker.sock")
+    }
+
+    pub fn page(&self, id: Id) -> PathBuf {
+        self.common.directory.join("pages").join(id.to_string())
+    }
+
+    pub fn state<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut self.common.state.lock().unwrap())
+    }
+
+    /// Waits until the state is so.
+    pub fn until(&self, what: &str, mut done: impl FnMut(&mut State) -> bool) {
+        eventually(what, || self.state(&mut done));
+    }
+
+    /// Writes the page and tells the subscribers.
+    pub fn publish(&self, id: Id, numbers: Numbers) {
+        self.state(|state| publish(state, id, numbers));
+    }
+
+    /// Writes the page and tells nobody.
+    pub fn publish_silently(&self, id: Id, numbers: Numbers) {
+        self.state(|state| write_page(state.pages.get_mut(&id).unwrap(), numbers));
+    }
+
+    /// No heartbeats, no answers, connections open: as if stopped.
+    pub fn freeze(&self) {
+        self.state(|state| {
+            state.frozen = true;
+            state.script = Script::Silent;
+        });
+    }
+
+    /// Dies as by SIGKILL: connections end, files stay.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.common.dead.store(true, Ordering::SeqCst);
+        self.state(|state| {
+            for stream in &state.connections {
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+            }
+        });
+        for thread in self.threads.drain(..) {
+            thread.join().unwrap();
+        }
+        self.state(|state| {
+            state.connections.clear();
+            state.subscribers.clear();
+        });
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

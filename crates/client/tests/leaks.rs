@@ -1,0 +1,47 @@
+//! Coming and going leaves nothing behind. Alone in its file: it counts the process's descriptors.
+
+mod fake;
+
+use fake::{Fake, Script, directory};
+use plimsoll_client::{Principal, Socket};
+
+fn entries(of: &str) -> usize {
+    std::fs::read_dir(of).unwrap().count()
+}
+
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps")
+        .unwrap()
+        .lines()
+        .count()
+}
+
+#[test]
+fn a_hundred_principals_leave_nothing_behind() {
+    let directory = directory();
+    let before = entries("/proc/self/fd");
+    let fake = Fake::start(directory.path(), Script::Good);
+    let socket = Socket::at(fake.socket());
+    let come_and_go = || {
+        let principal = Principal::builder("leaks")
+            .socket(socket.clone())
+            .open()
+            .unwrap();
+        principal.notify_fd().unwrap();
+        assert!(principal.id().is_some());
+    };
+    // What is made once only (thread caches, arenas) is made here.
+    (0..10).for_each(|_| come_and_go());
+    let maps = mappings();
+    (0..100).for_each(|_| come_and_go());
+    fake.until("all ended", |state| state.gone.len() == 110);
+    // The broker's own side holds clones of its streams.
+    fake.kill();
+    assert!(entries("/proc/self/fd") <= before);
+    assert_eq!(entries("/proc/self/task"), 2, "the test's own two threads");
+    assert!(
+        mappings() <= maps + 10,
+        "{} mappings, {maps} before",
+        mappings()
+    );
+}

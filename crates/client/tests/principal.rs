@@ -1,0 +1,363 @@
+//! Principals against a broker that behaves, dies and comes back.
+
+mod fake;
+
+use fake::{Fake, Script, directory, eventually, numbers};
+use plimsoll_client::messages::{Report, Set};
+use plimsoll_client::{
+    Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
+};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const SOON: Duration = Duration::from_secs(10);
+
+fn builder(fake: &Fake) -> Builder {
+    Principal::builder("test").socket(Socket::at(fake.socket()))
+}
+
+/// The next event that `wanted` says yes to, skipping others.
+fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) -> Event {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let event = principal.wait(deadline.saturating_duration_since(Instant::now()));
+        if wanted(&event) {
+            return event;
+        }
+        assert!(Instant::now() < deadline, "the last event was {event:?}");
+    }
+}
+
+fn is_lost(event: &Event) -> bool {
+    matches!(event, Event::BrokerLost(_))
+}
+
+fn is_joined(event: &Event) -> bool {
+    matches!(event, Event::Joined(_))
+}
+
+#[test]
+fn registers_reads_and_hears() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake)
+        .weight(20)
+        .priority(3)
+        .max(5 << 30)
+        .adapter("self")
+        .open()
+        .unwrap();
+    let asked = fake.state(|state| state.registered[0].clone());
+    assert_eq!(
+        (asked.weight, asked.priority, asked.max),
+        (Some(20), Some(3), Some(5 << 30))
+    );
+    assert_eq!(
+        (asked.pid, &*asked.name),
+        (Some(std::process::id()), "test")
+    );
+    assert_eq!(principal.id(), Some(1));
+    assert!(is_joined(&await_event(&principal, |_| true)));
+    let reading = principal.read();
+    assert_eq!(reading.numbers, numbers(100 * MIB));
+    assert_eq!(reading.source, Source::Broker);
+
+    // The page alone is enough to read; the wake-up comes with the message.
+    fake.publish_silently(1, numbers(90 * MIB));
+    assert_eq!(principal.limit(), 90 * MIB);
+    fake.publish(1, numbers(80 * MIB));
+    let event = await_event(&principal, |_| true);
+    assert!(
+        matches!(event, Event::Changed(r) if r.limit == 80 * MIB),
+        "{event:?}"
+    );
+
+    let owed = Numbers {
+        owed: MIB,
+        deadline: 77,
+        level: Level::Warning,
+        ..numbers(60 * MIB)
+    };
+    fake.publish(1, owed);
+    let event = await_event(&principal, |_| true);
+    assert!(
+        matches!(event, Event::Owed(r) if r.numbers == owed),
+        "{event:?}"
+    );
+    fake.publish(1, numbers(60 * MIB));
+    let event = await_event(&principal, |_| true);
+    assert!(
+        matches!(event, Event::Relief(r) if r.owed == 0),
+        "{event:?}"
+    );
+    assert!(matches!(principal.wait(Duration::ZERO), Event::Timeout(_)));
+
+    drop(principal);
+    fake.until("the broker sees the end", |state| state.gone == [1]);
+}
+
+#[test]
+fn tells_the_broker_what_it_is_told() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake).without_process().open().unwrap();
+    principal.report(&Report {
+        live: Some(5),
+        ..Report::default()
+    });
+    principal.report(&Report {
+        collections: Some(6),
+        ..Report::default()
+    });
+    principal.released(10);
+    principal.released(20);
+    principal.attach(4321).unwrap();
+    principal
+        .set(&Set {
+            weight: Some(7),
+            ..Set::default()
+        })
+        .unwrap();
+    fake.until("all of it arrives", |state| {
+        let last = state.reports.last().copied().unwrap_or_default();
+        let merged = Report {
+            id: 1,
+            live: Some(5),
+            collections: Some(6),
+            ..Report::default()
+        };
+        last == merged && state.released == 30
+    });
+    fake.state(|state| {
+        assert_eq!(state.registered[0].pid, None);
+        assert_eq!(state.attached, [(1, 4321)]);
+        assert_eq!(
+            state.sets,
+            [Set {
+                id: 1,
+                weight: Some(7),
+                ..Set::default()
+            }]
+        );
+    });
+    let refused = principal.set(&Set {
+        weight: Some(0),
+        ..Set::default()
+    });
+    assert!(matches!(refused, Err(Error::Refused(e)) if e.name == ErrorName::BadWeight));
+}
+
+#[test]
+fn works_alone_where_no_broker_runs() {
+    let directory = directory();
+    let socket = Socket::at(directory.path().join("broker.sock"));
+    let principal = Principal::builder("alone")
+        .socket(socket.clone())
+        .open()
+        .unwrap();
+    let reading = principal.read();
+    assert_eq!((reading.source, principal.id()), (Source::Local, None));
+    assert!(reading.uses > 0 && reading.limit >= reading.uses - reading.owed);
+    assert!(reading.available >= reading.limit);
+    assert!(principal.last_error().unwrap().contains("no broker runs"));
+    principal.released(5);
+    principal.report(&Report {
+        live: Some(9),
+        ..Report::default()
+    });
+    principal
+        .set(&Set {
+            weight: Some(33),
+            priority: Some(-4),
+            ..Set::default()
+        })
+        .unwrap();
+    principal.attach(std::process::id()).unwrap();
+
+    // A broker comes: everything that was said is said to it.
+    let fake = Fake::start(directory.path(), Script::Good);
+    let event = await_event(&principal, is_joined);
+    assert_eq!(event.reading().numbers, numbers(100 * MIB));
+    assert_eq!(principal.read().source, Source::Broker);
+    fake.until("the report is said again", |state| {
+        state
+            .reports
+            .last()
+            .is_some_and(|report| report.live == Some(9))
+    });
+    let asked = fake.state(|state| state.registered[0].clone());
+    assert_eq!((asked.weight, asked.priority), (Some(33), Some(-4)));
+
+    let never = Principal::builder("never").alone().open().unwrap();
+    assert_eq!(never.read().source, Source::Local);
+}
+
+#[test]
+fn falls_back_at_once_when_the_broker_dies_and_rejoins() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake).weight(20).adapter("self").open().unwrap();
+    let child = principal.child("child").without_process().open().unwrap();
+    fake.until("both are there", |state| state.registered.len() == 2);
+    assert_eq!(fake.state(|state| state.registered[1].parent), Some(1));
+    await_event(&principal, is_joined);
+    principal
+        .set(&Set {
+            priority: Some(2),
+            own_weight: Some(9),
+            ..Set::default()
+        })
+        .unwrap();
+    fake.kill();
+    let event = await_event(&principal, is_lost);
+    let reading = event.reading();
+    assert_eq!(reading.source, Source::Local);
+    assert!(
+        reading.limit <= 100 * MIB,
+        "the dead broker's limit still bounds: {reading:?}"
+    );
+    assert_eq!(principal.read().source, Source::Local);
+    assert_eq!(principal.id(), None);
+    principal.released(1);
+
+    let fake = Fake::start_numbered(directory.path(), Script::Good, 50);
+    let event = await_event(&principal, is_joined);
+    assert_eq!(event.reading().numbers, numbers(100 * MIB));
+    await_event(&child, is_joined);
+    fake.state(|state| {
+        let asked = &state.registered[0];
+        assert_eq!((asked.weight, asked.priority), (Some(20), Some(2)));
+        assert_eq!(asked.pid, Some(std::process::id()));
+        assert_eq!(state.sets[0].own_weight, Some(9));
+        assert_eq!(
+            state.registered[1].parent,
+            Some(50),
+            "the child follows its parent"
+        );
+    });
+    let id = principal.id().unwrap();
+    fake.publish(id, numbers(70 * MIB));
+    eventually("the new page is read", || principal.limit() == 70 * MIB);
+}
+
+#[test]
+fn uses_the_principal_that_somebody_else_registered() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let owner = builder(&fake).open().unwrap();
+    let agent = builder(&fake)
+        .existing(1, fake.page(1))
+        .adapter("libgc")
+        .open()
+        .unwrap();
+    assert_eq!(
+        fake.state(|state| state.registered.len()),
+        1,
+        "no second registration"
+    );
+    assert_eq!((agent.id(), agent.limit()), (Some(1), 100 * MIB));
+    agent.released(3);
+    fake.until("it speaks for it", |state| state.released == 3);
+    drop(agent);
+    fake.publish(1, numbers(20 * MIB));
+    assert_eq!(
+        owner.limit(),
+        20 * MIB,
+        "its end is not the principal's end"
+    );
+    let agent = builder(&fake).existing(77, fake.page(77)).open().unwrap();
+    await_event(&agent, is_joined);
+    assert_eq!(
+        agent.id(),
+        Some(1),
+        "a number of an earlier broker: found by its process"
+    );
+
+    fake.kill();
+    await_event(&agent, is_lost);
+    let fake = Fake::start_numbered(directory.path(), Script::Good, 9);
+    await_event(&owner, is_joined);
+    await_event(&agent, is_joined);
+    assert_eq!(
+        (owner.id(), agent.id()),
+        (Some(9), Some(9)),
+        "found again by its process"
+    );
+    drop(fake);
+}
+
+#[test]
+fn poll_loops_get_a_descriptor() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake).open().unwrap();
+    await_event(&principal, is_joined);
+    let fd = principal.notify_fd().unwrap();
+    let readable = |timeout_ms: i64| {
+        let mut fds = [rustix::event::PollFd::new(
+            &fd,
+            rustix::event::PollFlags::IN,
+        )];
+        let timeout = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: timeout_ms * 1_000_000,
+        };
+        rustix::event::poll(&mut fds, Some(&timeout)).unwrap() == 1
+    };
+    assert!(!readable(0));
+    fake.publish(1, numbers(10 * MIB));
+    eventually("it becomes readable", || readable(100));
+    assert!(matches!(principal.wait(Duration::ZERO), Event::Changed(_)));
+    assert!(matches!(principal.wait(Duration::ZERO), Event::Timeout(_)));
+    assert!(!readable(0));
+}
+
+#[test]
+fn caches_get_one_function() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake).adapter("self").open().unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let adaptive = plimsoll_client::Adaptive::on_change(principal, move |limit, owed| {
+        send.send((limit, owed)).unwrap();
+        owed
+    })
+    .unwrap();
+    assert_eq!(receive.recv_timeout(SOON).unwrap(), (100 * MIB, 0));
+    let owed = Numbers {
+        owed: 4 * MIB,
+        deadline: 1,
+        ..numbers(50 * MIB)
+    };
+    fake.publish(1, owed);
+    while receive.recv_timeout(SOON).unwrap() != (50 * MIB, 4 * MIB) {}
+    fake.until("what was let go is told", |state| state.released >= 4 * MIB);
+    drop(adaptive);
+    fake.until("and the end", |state| state.gone == [1]);
+}
+
+#[test]
+fn bad_parameters_are_refused_before_they_are_sent() {
+    let name = |builder: Builder| match builder.alone().open() {
+        Err(Error::Refused(error)) => error.name,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(name(Principal::builder("a\nb")), ErrorName::BadName);
+    assert_eq!(name(Principal::builder("")), ErrorName::BadName);
+    assert_eq!(
+        name(Principal::builder("x").weight(0)),
+        ErrorName::BadWeight
+    );
+    assert_eq!(
+        name(Principal::builder("x").priority(101)),
+        ErrorName::BadPriority
+    );
+    assert_eq!(
+        name(Principal::builder("x").pid(0)),
+        ErrorName::NoSuchProcess
+    );
+    assert_eq!(
+        name(Principal::builder("x").group().cgroup("..")),
+        ErrorName::BadCgroup
+    );
+}

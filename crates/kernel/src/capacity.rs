@@ -1,0 +1,198 @@
+//! How much memory there is for us: the machine's, or that of the tightest cgroup above.
+
+use crate::cgroup::{Cgroup, MAX_DEPTH};
+use crate::meminfo::MeminfoReader;
+use crate::{Error, Result};
+use std::path::Path;
+
+/// After so many reads the groups above are looked up again (a process can be moved).
+const READS_PER_SCAN: u32 = 256;
+
+/// What a domain holds, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// What it may hold at most: the limit of the group that binds, or the machine's memory.
+    pub capacity: u64,
+    /// In use there and not to be dropped for free.
+    pub used: u64,
+    /// Charged there in all, droppable memory included.
+    pub usage: u64,
+    /// Bytes in swap: of the group, or of the machine.
+    pub swapped: u64,
+    /// The machine's swap space.
+    pub swap_total: u64,
+    /// The machine's swap space not in use.
+    pub swap_free: u64,
+}
+
+impl Reading {
+    /// Bytes until the capacity is reached.
+    pub fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.used)
+    }
+}
+
+/// Where a domain was taken from.
+#[derive(Clone, Debug)]
+enum Whose {
+    Machine,
+    Process(i32),
+    Group(std::path::PathBuf),
+}
+
+/// The machine, or the nested groups above a process, of which the one with the least room binds. Limits are read anew each time;
+/// the list of groups is made anew every [`READS_PER_SCAN`] reads, and at once when one of them disappeared.
+#[derive(Debug)]
+pub struct Domain {
+    whose: Whose,
+    machine: MeminfoReader,
+    groups: Vec<Cgroup>,
+    binding: Option<usize>,
+    reads: u32,
+}
+
+impl Domain {
+    /// The whole machine, whatever group we are in.
+    ///
+    /// # Errors
+    /// When `/proc/meminfo` cannot be opened.
+    pub fn machine() -> Result<Domain> {
+        Domain::new(Whose::Machine)
+    }
+
+    /// What bounds this process.
+    ///
+    /// # Errors
+    /// As [`Domain::of_process`].
+    pub fn of_self() -> Result<Domain> {
+        Domain::of_process(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// What bounds that process.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when there is no such process; [`Error::Denied`] when its groups cannot be read.
+    pub fn of_process(pid: i32) -> Result<Domain> {
+        Domain::new(Whose::Process(pid))
+    }
+
+    /// What bounds the processes of that group: its own limit and those above.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] when it is no memory cgroup.
+    pub fn of_group(dir: &Path) -> Result<Domain> {
+        Domain::new(Whose::Group(dir.to_path_buf()))
+    }
+
+    fn new(whose: Whose) -> Result<Domain> {
+        let groups = groups_of(&whose)?;
+        Ok(Domain {
+            whose,
+            machine: MeminfoReader::open()?,
+            groups,
+            binding: None,
+            reads: 0,
+        })
+    }
+
+    /// The directory of the group that bound at the last read; `None` when it was the machine.
+    pub fn binding(&self) -> Option<&Path> {
+        Some(self.groups[self.binding?].dir())
+    }
+
+    /// The group that bound at the last read.
+    pub fn binding_group(&self) -> Option<&Cgroup> {
+        Some(&self.groups[self.binding?])
+    }
+
+    /// Reads it: 10 us for the machine and 10 us for each group with a limit.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Absent`] when the process or the group is no more.
+    pub fn read(&mut self) -> Result<Reading> {
+        self.reads += 1;
+        if self.reads >= READS_PER_SCAN {
+            self.rescan()?;
+        }
+        match self.read_groups() {
+            // A group was removed and perhaps made again: look once more, then tell.
+            Err(e) if e.is_absent() => {
+                self.rescan()?;
+                self.read_groups()
+            }
+            other => other,
+        }
+    }
+
+    fn rescan(&mut self) -> Result<()> {
+        self.groups = groups_of(&self.whose)?;
+        self.binding = None;
+        self.reads = 0;
+        Ok(())
+    }
+
+    fn read_groups(&mut self) -> Result<Reading> {
+        let machine = self.machine.read()?;
+        let swapped = machine.swap_total.saturating_sub(machine.swap_free);
+        let mut tightest = Reading {
+            capacity: machine.total,
+            used: machine.used(),
+            usage: machine.total.saturating_sub(machine.free),
+            swapped,
+            swap_total: machine.swap_total,
+            swap_free: machine.swap_free,
+        };
+        self.binding = None;
+        for (index, group) in self.groups.iter().enumerate() {
+            let Some(limit) = group.limit()? else {
+                continue;
+            };
+            if limit >= machine.total {
+                continue;
+            }
+            let usage = group.usage()?;
+            // A group that is far from its limit even with all its caches need not be looked into.
+            if limit.saturating_sub(usage) > tightest.room() {
+                continue;
+            }
+            let stat = group.stat()?;
+            let used = usage.saturating_sub(stat.droppable());
+            let here = Reading {
+                capacity: limit,
+                used,
+                usage,
+                ..tightest
+            };
+            if here.room() <= tightest.room() {
+                tightest = Reading {
+                    swapped: group.swapped_beside(&stat)?,
+                    ..here
+                };
+                self.binding = Some(index);
+            }
+        }
+        Ok(tightest)
+    }
+}
+
+/// The groups whose limits bind, innermost first.
+fn groups_of(whose: &Whose) -> Result<Vec<Cgroup>> {
+    let first = match whose {
+        Whose::Machine => None,
+        Whose::Process(pid) => Cgroup::of(*pid)?,
+        Whose::Group(dir) => Some(Cgroup::at(dir)?),
+    };
+    let mut groups = Vec::new();
+    let mut next = first;
+    while let Some(group) = next {
+        if groups.len() >= MAX_DEPTH {
+            return Err(Error::Argument {
+                what: "cgroup",
+                why: "it is nested deeper than 64 levels",
+            });
+        }
+        next = group.parent()?.filter(Cgroup::is_hierarchical);
+        groups.push(group);
+    }
+    Ok(groups)
+}

@@ -1,0 +1,188 @@
+//! Where a process's memory cgroup is: `/proc/PID/cgroup` gives its name, `/proc/self/mountinfo` where the names are mounted.
+//! Source: kernel documents `cgroup-v1/cgroups.rst`, `cgroup-v2.rst` ("Namespace"), `proc.rst` 3.5.
+
+use crate::parse::{lines, unescape, words};
+use crate::reader::read_text;
+use crate::{Error, Result};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Which interface a cgroup speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// `memory.limit_in_bytes` and its family.
+    V1,
+    /// `memory.max` and its family.
+    V2,
+}
+
+/// A mounted hierarchy that has the memory controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Its interface.
+    pub version: Version,
+    /// Which group of the hierarchy is at the mount point (`/` unless a container mounted a part).
+    pub root: PathBuf,
+    /// Where it is mounted.
+    pub point: PathBuf,
+}
+
+/// The memory cgroup of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Its interface.
+    pub version: Version,
+    /// The directory of the group.
+    pub dir: PathBuf,
+    /// The top directory that is visible to us.
+    pub mount: PathBuf,
+    /// False when the group itself is outside of what is mounted here, and `dir` is the nearest thing: the top.
+    pub exact: bool,
+}
+
+/// Longest texts read here, bytes.
+const MAX_MOUNTINFO: usize = 4 << 20;
+const MAX_MEMBERSHIP: usize = 64 << 10;
+
+/// The memory cgroup of a process, or `None` where there is no memory controller (no cgroups, or switched off).
+///
+/// # Errors
+/// [`Error::Gone`] when the process is no more; [`Error::Denied`], [`Error::Io`] when `/proc` cannot be read.
+pub fn locate(pid: i32) -> Result<Option<Location>> {
+    let mut text = Vec::new();
+    match read_text(
+        &PathBuf::from(format!("/proc/{pid}/cgroup")),
+        MAX_MEMBERSHIP,
+        &mut text,
+    ) {
+        Err(e) if e.is_absent() => return Ok(None),
+        other => other?,
+    }
+    let membership = parse_membership(&text);
+    text.clear();
+    read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut text)?;
+    Ok(choose(&membership, &parse_mounts(&text), &|mount| {
+        has_memory(mount)
+    }))
+}
+
+/// The names of a process's groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// In the v1 hierarchy that has the memory controller.
+    pub memory_v1: Option<PathBuf>,
+    /// In the one v2 hierarchy.
+    pub unified: Option<PathBuf>,
+}
+
+/// Parses `/proc/PID/cgroup`; lines that make no sense are passed over.
+pub fn parse_membership(text: &[u8]) -> Membership {
+    let mut found = Membership::default();
+    for line in lines(text) {
+        let mut fields = line.splitn(3, |&b| b == b':');
+        let (Some(number), Some(controllers), Some(name)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        if !name.starts_with(b"/") {
+            continue;
+        }
+        let name = PathBuf::from(OsStr::from_bytes(
+            name.strip_suffix(b" (deleted)").unwrap_or(name),
+        ));
+        if number == b"0" && controllers.is_empty() {
+            found.unified = Some(name);
+        } else if controllers.split(|&b| b == b',').any(|c| c == b"memory") {
+            found.memory_v1 = Some(name);
+        }
+    }
+    found
+}
+
+/// Parses `/proc/self/mountinfo`: v1 hierarchies with the memory controller, and v2 hierarchies.
+pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for line in lines(text) {
+        mounts.extend(parse_mount(line));
+    }
+    mounts
+}
+
+fn parse_mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = words(line);
+    let root = fields.nth(3)?;
+    let point = fields.next()?;
+    let mut rest = fields.skip_while(|word| *word != b"-").skip(1);
+    let (kind, _source, options) = (rest.next()?, rest.next()?, rest.next()?);
+    let version = match kind {
+        b"cgroup2" => Version::V2,
+        b"cgroup" if options.split(|&b| b == b',').any(|o| o == b"memory") => Version::V1,
+        _ => return None,
+    };
+    let path = |escaped: &[u8]| PathBuf::from(OsStr::from_bytes(&unescape(escaped)));
+    Some(Mount {
+        version,
+        root: path(root),
+        point: path(point),
+    })
+}
+
+/// Picks the hierarchy that has the memory controller (it can be in one only) and finds the group's directory in it.
+/// `has_memory` tells whether a v2 mount has the controller.
+pub fn choose(
+    membership: &Membership,
+    mounts: &[Mount],
+    has_memory: &dyn Fn(&Mount) -> bool,
+) -> Option<Location> {
+    for mount in mounts {
+        let name = match mount.version {
+            Version::V1 => membership.memory_v1.as_deref(),
+            Version::V2 => membership.unified.as_deref(),
+        };
+        let Some(name) = name else { continue };
+        if mount.version == Version::V2 && !has_memory(mount) {
+            continue;
+        }
+        let below = name
+            .strip_prefix(&mount.root)
+            .ok()
+            .filter(|rest| !climbs(rest));
+        return Some(Location {
+            version: mount.version,
+            dir: below.map_or_else(|| mount.point.clone(), |rest| mount.point.join(rest)),
+            mount: mount.point.clone(),
+            exact: below.is_some(),
+        });
+    }
+    None
+}
+
+/// Whether a relative name leaves the namespace (`..`): such a group is not under any mount of ours.
+fn climbs(rest: &Path) -> bool {
+    rest.components()
+        .any(|c| matches!(c, std::path::Component::ParentDir))
+}
+
+fn has_memory(mount: &Mount) -> bool {
+    let mut text = Vec::new();
+    let read = read_text(&mount.point.join("cgroup.controllers"), 4096, &mut text);
+    read.is_ok() && words(text.trim_ascii()).any(|c| c == b"memory")
+}
+
+/// The version that a directory speaks, by the files in it.
+///
+/// # Errors
+/// [`Error::Absent`] when it is no memory cgroup.
+pub fn version_of(dir: &Path) -> Result<Version> {
+    if dir.join("memory.limit_in_bytes").exists() {
+        Ok(Version::V1)
+    } else if dir.join("cgroup.controllers").exists() {
+        Ok(Version::V2)
+    } else {
+        Err(Error::Absent {
+            path: dir.join("memory.max"),
+        })
+    }
+}

@@ -1,0 +1,262 @@
+//! Who is in a group; making and removing groups.
+
+use super::{Cgroup, Location, MAX_DEPTH, Version};
+use crate::parse::{lines, number};
+use crate::reader::{read_text, write_text};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest `cgroup.procs` that is read, bytes.
+const MAX_PROCS: usize = 1 << 20;
+/// Most groups that are visited below one.
+const MAX_GROUPS: usize = 4096;
+/// How often removing is tried; dying processes leave a group a moment after they are reaped.
+const REMOVE_TRIES: u32 = 50;
+const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+
+impl Cgroup {
+    /// Makes a group below this one, or opens it when it is already there.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a name with `/`, control characters or the kernel's own prefixes; [`Error::Denied`] without rights;
+    /// [`Error::Busy`] in v2 when this group holds processes itself (see [`Cgroup::move_members_to_leaf`]).
+    pub fn create_child(&self, name: &str) -> Result<Cgroup> {
+        check_name(name)?;
+        if self.version == Version::V2 {
+            self.hand_controller_down()?;
+        }
+        let dir = self.dir.join(name);
+        match rustix::fs::mkdir(&dir, rustix::fs::Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(Error::of_file("mkdir", &dir, errno)),
+        }
+        Cgroup::open(Location {
+            version: self.version,
+            dir,
+            mount: self.mount.clone(),
+            exact: true,
+        })
+    }
+
+    /// v2: lets children have the memory controller. A group other than the top one may do that only while it holds no processes.
+    fn hand_controller_down(&self) -> Result<()> {
+        let file = self.dir.join("cgroup.subtree_control");
+        let mut text = Vec::new();
+        read_text(&file, 4096, &mut text)?;
+        if crate::parse::words(text.trim_ascii()).any(|c| c == b"memory") {
+            return Ok(());
+        }
+        match write_text(&file, b"+memory") {
+            Err(Error::Busy { path, .. }) => Err(Error::Busy {
+                path,
+                why: "a group holds either processes or children with limits; move its processes to a child first",
+            }),
+            other => other,
+        }
+    }
+
+    /// v2: moves this group's own processes into a child of that name, so that the group may have limited children.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create_child`] and [`Cgroup::add`].
+    pub fn move_members_to_leaf(&self, name: &str) -> Result<Cgroup> {
+        check_name(name)?;
+        let dir = self.dir.join(name);
+        match rustix::fs::mkdir(&dir, rustix::fs::Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(Error::of_file("mkdir", &dir, errno)),
+        }
+        move_all(&self.dir, &dir)?;
+        if self.version == Version::V2 {
+            self.hand_controller_down()?;
+        }
+        Cgroup::open(Location {
+            version: self.version,
+            dir,
+            mount: self.mount.clone(),
+            exact: true,
+        })
+    }
+
+    /// Moves a process here; its later children follow. Memory that it already has stays charged where it was.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when there is no such process; [`Error::Denied`] without rights; [`Error::Busy`] for a v2 group with limited children.
+    pub fn add(&self, pid: i32) -> Result<()> {
+        add(&self.dir, pid)
+    }
+
+    /// Appends the processes in this group and below it, at most `max` of them; returns false when there were more.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] when the group was removed; [`Error::Denied`], [`Error::Io`].
+    pub fn processes(&self, max: usize, out: &mut Vec<i32>) -> Result<bool> {
+        let start = out.len();
+        let mut text = Vec::new();
+        for dir in groups_below(&self.dir) {
+            text.clear();
+            match read_text(&dir.join("cgroup.procs"), MAX_PROCS, &mut text) {
+                Err(e) if e.is_absent() && dir != self.dir => continue,
+                other => other?,
+            }
+            for pid in parse_processes(&text) {
+                if out.len() - start >= max {
+                    return Ok(false);
+                }
+                out.push(pid);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes the group and those below it; processes that are left move to the nearest group above that may hold processes (in
+    /// version 2 the parent may not, once it had children with limits). Gives up after half a second.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when processes keep entering; [`Error::Denied`] without rights. A group that is gone already is no error.
+    pub fn remove(self) -> Result<()> {
+        if self.is_top() {
+            return Err(Error::Argument {
+                what: "remove",
+                why: "the top group cannot be removed",
+            });
+        }
+        let mut last = Ok(());
+        for _ in 0..REMOVE_TRIES {
+            last = Ok(());
+            // Children first.
+            for dir in groups_below(&self.dir).into_iter().rev() {
+                match rustix::fs::rmdir(&dir) {
+                    Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                    Err(errno) => {
+                        last = Err(Error::of_file("rmdir", &dir, errno));
+                        // Why it did not work is told by the next rmdir.
+                        let _ = move_up(&dir, &self.mount);
+                    }
+                }
+            }
+            if last.is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(REMOVE_PAUSE);
+        }
+        last
+    }
+}
+
+fn add(dir: &Path, pid: i32) -> Result<()> {
+    let file = dir.join("cgroup.procs");
+    let fd = rustix::fs::open(
+        &file,
+        rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .map_err(|e| Error::of_file("write", &file, e))?;
+    match rustix::io::write(&fd, pid.to_string().as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(rustix::io::Errno::SRCH) => Err(Error::Gone { pid }),
+        Err(errno) => Err(Error::of_file("write", &file, errno)),
+    }
+}
+
+/// Moves the processes of a group to the nearest group above that takes them.
+fn move_up(dir: &Path, top: &Path) -> Result<()> {
+    let mut last = Ok(());
+    for above in dir
+        .ancestors()
+        .skip(1)
+        .take(MAX_DEPTH)
+        .take_while(|above| above.starts_with(top))
+    {
+        last = move_all(dir, above);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+/// Moves every process of one group to another; those that exit meanwhile are passed over.
+fn move_all(from: &Path, to: &Path) -> Result<()> {
+    let mut text = Vec::new();
+    match read_text(&from.join("cgroup.procs"), MAX_PROCS, &mut text) {
+        Err(e) if e.is_absent() => return Ok(()),
+        other => other?,
+    }
+    for pid in parse_processes(&text) {
+        match add(to, pid) {
+            Err(e) if e.is_gone() => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Parses `cgroup.procs`; 0 (a process outside our namespace) and nonsense are passed over.
+pub(super) fn parse_processes(text: &[u8]) -> impl Iterator<Item = i32> + '_ {
+    lines(text)
+        .filter_map(|line| i32::try_from(number(line.trim_ascii())?).ok())
+        .filter(|&pid| pid > 0)
+}
+
+/// A directory and the groups below it, parents before children.
+fn groups_below(dir: &Path) -> Vec<PathBuf> {
+    let mut found = vec![dir.to_path_buf()];
+    let depth = dir.components().count();
+    let mut next = 0;
+    while next < found.len() && found.len() < MAX_GROUPS {
+        let here = found[next].clone();
+        next += 1;
+        if here.components().count() - depth >= MAX_DEPTH {
+            continue;
+        }
+        let Ok(entries) = std::fs::read_dir(&here) else {
+            continue;
+        };
+        let directories = entries
+            .flatten()
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+        found.extend(directories.take(MAX_GROUPS).map(|e| e.path()));
+    }
+    found
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let kernels = [
+        "cgroup.", "memory.", "cpu.", "cpuset.", "io.", "pids.", "hugetlb.", "rdma.", "misc.",
+    ];
+    let bad = name.is_empty()
+        || name.len() > 255
+        || name == "."
+        || name == ".."
+        || name.bytes().any(|b| b == b'/' || b < 0x20 || b == 0x7f)
+        || kernels.iter().any(|prefix| name.starts_with(prefix));
+    if bad {
+        let why = "give 1 to 255 characters without `/`, control characters or the kernel's own prefixes (`memory.`, ...)";
+        return Err(Error::Argument {
+            what: "name of a cgroup",
+            why,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for bad in ["", ".", "..", "a/b", "a\nb", "memory.max", "cgroup.procs"] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_name("plimsoll-1").is_ok());
+    }
+
+    #[test]
+    fn processes_pass_over_nonsense() {
+        let found: Vec<i32> = parse_processes(b"12\n0\nx\n\n99999999999\n-3\n7").collect();
+        assert_eq!(found, [12, 7]);
+    }
+}

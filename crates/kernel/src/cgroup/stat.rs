@@ -1,0 +1,136 @@
+//! `memory.stat` of both versions under one set of names.
+//! Source: kernel documents `cgroup-v1/memory.rst` 5.2 and `cgroup-v2.rst` ("memory.stat").
+
+use super::Version;
+use crate::parse::{lines, pair};
+
+/// What a cgroup's memory is made of, descendants included. Bytes, and counts since the group was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Anonymous memory mapped into processes (without tmpfs).
+    pub anon: u64,
+    /// Page cache, tmpfs included.
+    pub file: u64,
+    /// tmpfs and shared anonymous memory.
+    pub shmem: u64,
+    /// File pages not used of late.
+    pub inactive_file: u64,
+    /// File pages used of late.
+    pub active_file: u64,
+    /// Pages that are written out, or read in, and still in memory too.
+    pub swapcached: u64,
+    /// Locked memory and the like.
+    pub unevictable: u64,
+    /// File pages that must be written before they can be dropped.
+    pub dirty: u64,
+    /// Pages on the way to the disk.
+    pub writeback: u64,
+    /// Kernel slabs that can be dropped (v2 only).
+    pub slab_reclaimable: u64,
+    /// Bytes in swap (v1 only; v2 has `memory.swap.current`).
+    pub swap: u64,
+    /// Faults that had to read, count.
+    pub major_faults: u64,
+    /// Anonymous pages that came back after eviction, count.
+    pub refault_anon: u64,
+    /// File pages that came back after eviction, count.
+    pub refault_file: u64,
+    /// Pages that allocating threads had to scan (v2 only), count.
+    pub scan_direct: u64,
+    /// Pages that allocating threads had to evict (v2 only), count.
+    pub steal_direct: u64,
+}
+
+impl Stat {
+    /// Parses the text; names that are missing stay 0. With `hierarchical`, v1's `total_` lines count, else the plain ones.
+    pub fn parse(text: &[u8], version: Version, hierarchical: bool) -> Stat {
+        let mut stat = Stat::default();
+        for line in lines(text) {
+            let Some((name, value)) = pair(line) else {
+                continue;
+            };
+            match (version, name.strip_prefix(b"total_")) {
+                (Version::V2, _) => stat.note_v2(name, value),
+                (Version::V1, Some(name)) if hierarchical => stat.note_v1(name, value),
+                (Version::V1, None) if !hierarchical => stat.note_v1(name, value),
+                _ => {}
+            }
+        }
+        stat
+    }
+
+    fn note_v1(&mut self, name: &[u8], value: u64) {
+        match name {
+            b"rss" => self.anon = value,
+            b"cache" => self.file = value,
+            b"dirty" => self.dirty = value,
+            b"writeback" => self.writeback = value,
+            b"swap" => self.swap = value,
+            _ => self.note_both(name, value),
+        }
+    }
+
+    fn note_v2(&mut self, name: &[u8], value: u64) {
+        match name {
+            b"anon" => self.anon = value,
+            b"file" => self.file = value,
+            b"file_dirty" => self.dirty = value,
+            b"file_writeback" => self.writeback = value,
+            b"slab_reclaimable" => self.slab_reclaimable = value,
+            b"pgscan_direct" => self.scan_direct = value,
+            b"pgsteal_direct" => self.steal_direct = value,
+            _ => self.note_both(name, value),
+        }
+    }
+
+    fn note_both(&mut self, name: &[u8], value: u64) {
+        match name {
+            b"shmem" => self.shmem = value,
+            b"inactive_file" => self.inactive_file = value,
+            b"active_file" => self.active_file = value,
+            b"swapcached" => self.swapcached = value,
+            b"unevictable" => self.unevictable = value,
+            b"pgmajfault" => self.major_faults = value,
+            b"workingset_refault_anon" => self.refault_anon = value,
+            b"workingset_refault_file" => self.refault_file = value,
+            _ => {}
+        }
+    }
+
+    /// Bytes that the kernel can free without writing anything: clean inactive file pages, and the swap cache.
+    pub fn droppable(&self) -> u64 {
+        self.inactive_file
+            .saturating_sub(self.dirty)
+            .saturating_add(self.swapcached)
+    }
+}
+
+/// What happened at a group's limit, counts since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// The limit was hit (v1 `memory.failcnt`, v2 `max`).
+    pub max: u64,
+    /// The soft limit was hit (v2 `high`).
+    pub high: u64,
+    /// The group ran out of memory.
+    pub oom: u64,
+    /// Processes killed for it.
+    pub oom_kill: u64,
+}
+
+impl Events {
+    /// Parses v2's `memory.events`, and v1's `memory.oom_control` as far as it goes.
+    pub fn parse(text: &[u8]) -> Events {
+        let mut events = Events::default();
+        for line in lines(text) {
+            match pair(line) {
+                Some((b"max", n)) => events.max = n,
+                Some((b"high", n)) => events.high = n,
+                Some((b"oom", n)) => events.oom = n,
+                Some((b"oom_kill", n)) => events.oom_kill = n,
+                _ => {}
+            }
+        }
+        events
+    }
+}

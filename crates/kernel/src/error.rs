@@ -1,0 +1,122 @@
+//! What can go wrong between this room and the kernel.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this room.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Each names the file or the process, and says what happened, to what, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Error {
+    /// Not offered by this kernel, this mount or this group. A caller takes the next tier.
+    #[error("{} does not exist here: this kernel or this mount does not offer it", path.display())]
+    Absent { path: PathBuf },
+    /// Offered, but not to us.
+    #[error("{} is not ours to use: it needs {needs}", path.display())]
+    Denied { path: PathBuf, needs: &'static str },
+    /// The process has exited, or its number belongs to another process now.
+    #[error("process {pid} has exited (its number may belong to another process by now)")]
+    Gone { pid: i32 },
+    /// There, readable, and not what the kernel documents.
+    #[error("{} holds something unexpected: {why}; please report it with the file's text", path.display())]
+    Broken { path: PathBuf, why: &'static str },
+    /// The kernel refused for now: memory is locked, a group still has processes.
+    #[error("{} is busy: {why}", path.display())]
+    Busy { path: PathBuf, why: &'static str },
+    /// A system call that this kernel does not know.
+    #[error("this kernel does not offer {what} (it came with Linux {since})")]
+    Unsupported {
+        what: &'static str,
+        since: &'static str,
+    },
+    /// A system call on a process that was refused.
+    #[error("{call} on process {pid} is not ours to do: it needs {needs}")]
+    NotPermitted {
+        call: &'static str,
+        pid: i32,
+        needs: &'static str,
+    },
+    /// The caller asked for something out of range.
+    #[error("{what}: {why}")]
+    Argument {
+        what: &'static str,
+        why: &'static str,
+    },
+    /// Any other failure of a file.
+    #[error("{doing} {}: {source}", path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// Any other failure of a system call.
+    #[error("{call} (process {pid}): {source}")]
+    Call {
+        call: &'static str,
+        pid: i32,
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts the errno of an operation on a file into the variants above.
+    pub fn of_file(doing: &'static str, path: &Path, errno: rustix::io::Errno) -> Error {
+        use rustix::io::Errno;
+        let path = path.to_path_buf();
+        match errno {
+            Errno::NOENT | Errno::NODEV | Errno::NOTDIR => match pid_in(&path) {
+                Some(pid) if !Path::new("/proc").join(pid.to_string()).exists() => {
+                    Error::Gone { pid }
+                }
+                _ => Error::Absent { path },
+            },
+            Errno::SRCH => match pid_in(&path) {
+                Some(pid) => Error::Gone { pid },
+                None => Error::Absent { path },
+            },
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Error::Denied {
+                path,
+                needs: needs_of(doing),
+            },
+            Errno::BUSY => Error::Busy {
+                path,
+                why: "the kernel cannot do it now; try again later",
+            },
+            other => Error::Io {
+                doing,
+                path,
+                source: other.into(),
+            },
+        }
+    }
+
+    /// Whether the next tier should be tried: nothing is wrong, it is only not offered.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Error::Absent { .. } | Error::Unsupported { .. })
+    }
+
+    /// Whether more rights would help.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Error::Denied { .. } | Error::NotPermitted { .. })
+    }
+
+    /// Whether the process is no more.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Error::Gone { .. })
+    }
+}
+
+fn needs_of(doing: &str) -> &'static str {
+    match doing {
+        "read" | "open" => "the same user or root",
+        _ => "root, or a group that was delegated to this user",
+    }
+}
+
+/// The process number in a path under `/proc`.
+fn pid_in(path: &Path) -> Option<i32> {
+    let rest = path.strip_prefix("/proc").ok()?;
+    rest.components().next()?.as_os_str().to_str()?.parse().ok()
+}

@@ -1,0 +1,114 @@
+//! `/proc/meminfo`: the machine's memory. Source: kernel document `proc.rst`, "meminfo".
+
+use crate::parse::{lines, pair};
+use crate::reader::Reader;
+use crate::{Error, Result};
+
+/// Longest text that is read, bytes.
+const MAX_TEXT: usize = 8 << 10;
+
+/// The machine's memory, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meminfo {
+    /// What the kernel manages.
+    pub total: u64,
+    /// Not in use at all.
+    pub free: u64,
+    /// The kernel's own estimate of what a new program could get without swapping.
+    pub available: u64,
+    /// File pages not used of late.
+    pub inactive_file: u64,
+    /// File pages used of late.
+    pub active_file: u64,
+    /// Pages in memory that are in swap too.
+    pub swap_cached: u64,
+    /// tmpfs and shared anonymous memory.
+    pub shmem: u64,
+    /// File pages that must be written before they can be dropped.
+    pub dirty: u64,
+    /// Pages on the way to the disk.
+    pub writeback: u64,
+    /// Kernel slabs that can be dropped.
+    pub slab_reclaimable: u64,
+    /// Swap space.
+    pub swap_total: u64,
+    /// Swap space not in use.
+    pub swap_free: u64,
+}
+
+impl Meminfo {
+    /// Parses the text; lines that are missing stay 0.
+    pub fn parse(text: &[u8]) -> Meminfo {
+        let mut m = Meminfo::default();
+        for line in lines(text) {
+            let Some((name, value)) = pair(line) else {
+                continue;
+            };
+            match name {
+                b"MemTotal" => m.total = value,
+                b"MemFree" => m.free = value,
+                b"MemAvailable" => m.available = value,
+                b"Inactive(file)" => m.inactive_file = value,
+                b"Active(file)" => m.active_file = value,
+                b"SwapCached" => m.swap_cached = value,
+                b"Shmem" => m.shmem = value,
+                b"Dirty" => m.dirty = value,
+                b"Writeback" => m.writeback = value,
+                b"SReclaimable" => m.slab_reclaimable = value,
+                b"SwapTotal" => m.swap_total = value,
+                b"SwapFree" => m.swap_free = value,
+                _ => {}
+            }
+        }
+        m
+    }
+
+    /// Bytes in use that cannot be dropped for free: total - free - clean inactive file pages - swap cache - half of the reclaimable
+    /// slabs (the kernel holds the other half dear), and never less than total - available: not more hopeful than the kernel itself.
+    pub fn used(&self) -> u64 {
+        let files = self.inactive_file.saturating_sub(self.dirty);
+        let droppable = files
+            .saturating_add(self.swap_cached)
+            .saturating_add(self.slab_reclaimable / 2);
+        let used = self
+            .total
+            .saturating_sub(self.free)
+            .saturating_sub(droppable);
+        // Kernels before 3.14 do not tell what is available.
+        if self.available == 0 {
+            used
+        } else {
+            used.max(self.total.saturating_sub(self.available))
+        }
+    }
+}
+
+/// `/proc/meminfo`, open.
+#[derive(Debug)]
+pub struct MeminfoReader(Reader);
+
+impl MeminfoReader {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted.
+    pub fn open() -> Result<MeminfoReader> {
+        Ok(MeminfoReader(Reader::open("/proc/meminfo")?))
+    }
+
+    /// Reads it, about 10 us.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] when there is no `MemTotal`.
+    pub fn read(&self) -> Result<Meminfo> {
+        let mut buffer = [0; MAX_TEXT];
+        let meminfo = Meminfo::parse(self.0.read(&mut buffer)?);
+        if meminfo.total == 0 {
+            return Err(Error::Broken {
+                path: self.0.path().to_path_buf(),
+                why: "it has no line `MemTotal`",
+            });
+        }
+        Ok(meminfo)
+    }
+}

@@ -1,0 +1,302 @@
+//! Interfaces of the kernel, each called once.
+
+use super::{Capability, Grade};
+use crate::advise::{Advice, advise_ranges};
+use crate::cgroup::{Cgroup, Version};
+use crate::pages::{PageMap, Tier};
+use crate::pressure::{MACHINE, Psi, Threshold, Trigger};
+use crate::process::{Process, page_size};
+use crate::reader::Reader;
+use crate::stalls::Taskstats;
+use crate::{Error, referenced, smaps, swap};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+const ABSENT: &str = "not there";
+
+/// Our group, if there is one.
+fn own_group() -> Option<Cgroup> {
+    Cgroup::of_self().ok().flatten()
+}
+
+pub(super) fn cgroup() -> Capability {
+    let found = |tier: String| Capability::best("cgroup", tier);
+    match Cgroup::of_self() {
+        Ok(Some(group)) => {
+            let version = if group.version() == Version::V2 { 2 } else { 1 };
+            found(format!("version {version}, {}", group.dir().display()))
+        }
+        Ok(None) => found(ABSENT.into()).lesser(
+            Grade::Fallback,
+            "a kernel with the memory controller, mounted at /sys/fs/cgroup",
+            "the machine's memory is the only bound; nobody can be held to a limit",
+        ),
+        Err(e) => found(e.to_string()).lesser(
+            Grade::Missing,
+            "a readable /proc and /sys/fs/cgroup",
+            "limits of containers are not seen",
+        ),
+    }
+}
+
+/// Whether groups can be made below ours.
+pub(super) fn cgroup_write() -> Capability {
+    let found = |tier: &str| Capability::best("cgroup-write", tier);
+    let costs =
+        "programs share our group; the last rungs (taking bytes, shrinking limits) are missing";
+    let Some(group) = own_group() else {
+        return found(ABSENT).lesser(Grade::Missing, "a memory controller", costs);
+    };
+    let may = |file: &str| {
+        accessat(
+            CWD,
+            group.dir().join(file),
+            Access::WRITE_OK,
+            AtFlags::EACCESS,
+        )
+        .is_ok()
+    };
+    if !may("cgroup.procs")
+        || accessat(CWD, group.dir(), Access::WRITE_OK, AtFlags::EACCESS).is_err()
+    {
+        let needs = "root, or a delegated group: `systemd-run --user --scope -p Delegate=yes ...`";
+        return found("read only").lesser(Grade::Missing, needs, costs);
+    }
+    found("groups may be made below ours")
+}
+
+pub(super) fn reclaim() -> Capability {
+    let found = |tier: &str| Capability::best("reclaim", tier);
+    let costs = "bytes come back only when the kernel itself runs short";
+    let Some(group) = own_group() else {
+        return found(ABSENT).lesser(Grade::Missing, "a memory controller", costs);
+    };
+    let may = |file: &str| {
+        accessat(
+            CWD,
+            group.dir().join(file),
+            Access::WRITE_OK,
+            AtFlags::EACCESS,
+        )
+        .is_ok()
+    };
+    match group.version() {
+        Version::V2 if may("memory.reclaim") => found("memory.reclaim"),
+        Version::V2 if group.dir().join("memory.max").exists() => found("memory.max").lesser(
+            Grade::Missing,
+            "Linux 5.19 or newer, and a delegated group",
+            costs,
+        ),
+        Version::V2 => found("memory.reclaim in groups below"),
+        Version::V1 if may("memory.limit_in_bytes") => found("limit dip").lesser(
+            Grade::Fallback,
+            "cgroup version 2 with Linux 5.19",
+            "the limit is low for a moment at each step of 16 MiB",
+        ),
+        Version::V1 => {
+            found("read only").lesser(Grade::Missing, "root, or a group owned by this user", costs)
+        }
+    }
+}
+
+pub(super) fn warning() -> Capability {
+    let found = |tier: &str| Capability::best("warning", tier);
+    let Some(group) = own_group() else {
+        return found("polling /proc/meminfo");
+    };
+    if group.version() == Version::V2 {
+        return found("polling memory.current");
+    }
+    // Far beyond every usage: it never fires, and goes with its descriptor.
+    match Threshold::set(&group, 1 << 61) {
+        Ok(_threshold) => found("usage threshold (cgroup.event_control)"),
+        Err(_) => found("polling memory.usage_in_bytes").lesser(
+            Grade::Fallback,
+            "root, or a group owned by this user",
+            "up to 0.06 % of one processor while memory is short",
+        ),
+    }
+}
+
+pub(super) fn page_states() -> Capability {
+    let found = |tier: &str| Capability::best("pagemap-scan", tier);
+    match Process::own().and_then(|own| PageMap::open(&own)) {
+        Ok(map) if map.tier() == Tier::Scan => found("PAGEMAP_SCAN"),
+        Ok(_) => found("pagemap words").lesser(
+            Grade::Fallback,
+            "Linux 6.7",
+            "looking takes 10 ms per GiB instead of 1",
+        ),
+        Err(e) => found(&e.to_string()).lesser(
+            Grade::Missing,
+            "a readable /proc/PID/pagemap",
+            "cold pages cannot be chosen",
+        ),
+    }
+}
+
+/// `_IOWR(0xaa, 0x3f, struct uffdio_api)`, and the feature to track writes without a handler.
+const UFFDIO_API: u64 = 0xc018_aa3f;
+const UFFD_API: u64 = 0xaa;
+const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
+const UFFD_USER_MODE_ONLY: i32 = 1;
+
+pub(super) fn write_tracking() -> Capability {
+    let found = |tier: &str| Capability::best("write-tracking", tier);
+    let costs = "a collector built on it touches pages that it could have passed over";
+    // SAFETY: takes flags only; the descriptor that it returns is ours alone.
+    let raw =
+        unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) };
+    if raw < 0 {
+        let tier = std::io::Error::last_os_error().to_string();
+        return found(&tier).lesser(
+            Grade::Missing,
+            "Linux 6.7; a container profile that allows userfaultfd",
+            costs,
+        );
+    }
+    // SAFETY: `raw` was just opened and belongs to nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw as i32) };
+    let mut api = [UFFD_API, UFFD_FEATURE_WP_ASYNC, 0u64];
+    // SAFETY: the request reads and writes a structure of three 64-bit words, which `api` is.
+    let answer = unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API as _, api.as_mut_ptr()) };
+    if answer == 0 {
+        return found("userfaultfd WP_ASYNC");
+    }
+    found("userfaultfd").lesser(Grade::Fallback, "Linux 6.7", costs)
+}
+
+/// Advises a page of our own: that needs no right, so the right is probed apart (`cap-sys-nice`).
+pub(super) fn page_out() -> Capability {
+    let found = |tier: &str| Capability::best("page-out", tier);
+    let costs = "the kernel chooses, hot pages may go first";
+    let address = {
+        static PAGE: [u8; 1] = [0];
+        PAGE.as_ptr() as u64 / page_size() * page_size()
+    };
+    let one = address..address + page_size();
+    match Process::own().and_then(|own| advise_ranges(&own, Advice::Cold, &[one])) {
+        Ok(_) => found("process_madvise"),
+        Err(e @ Error::Unsupported { .. }) => {
+            found(ABSENT).lesser(Grade::Missing, e.to_string(), costs)
+        }
+        Err(e) => found(&e.to_string()).lesser(
+            Grade::Missing,
+            "Linux 5.10; a container profile that allows process_madvise",
+            costs,
+        ),
+    }
+}
+
+pub(super) fn working_set() -> Capability {
+    let found = |tier: &str| Capability::best("working-set", tier);
+    let outcome = Process::own().and_then(|own| {
+        referenced::clear(&own)?;
+        smaps::rollup(&own)
+    });
+    match outcome {
+        Ok(_) => found("clear_refs and smaps_rollup"),
+        Err(e) => found(&e.to_string()).lesser(
+            Grade::Missing,
+            "Linux 4.14 with CONFIG_PROC_PAGE_MONITOR",
+            "shares follow what programs hold, not what they use; shared memory cannot be divided fairly",
+        ),
+    }
+}
+
+pub(super) fn stalls() -> Capability {
+    let found = |tier: &str| Capability::best("stalls", tier);
+    let costs = "stalls are known by group and machine only";
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    if let Err(e) = Taskstats::open().and_then(|mut t| t.process(own)) {
+        let group = own_group().is_some_and(|g| g.events().is_ok());
+        let tier = if group {
+            "events of the group"
+        } else {
+            "/proc/vmstat"
+        };
+        return found(tier).lesser(Grade::Fallback, e.to_string(), costs);
+    }
+    let on = Reader::open("/proc/sys/kernel/task_delayacct").and_then(|r| r.number());
+    match on {
+        Ok(Some(1)) => found("taskstats"),
+        _ => found("taskstats, switched off").lesser(
+            Grade::Fallback,
+            "`sysctl kernel.task_delayacct=1`; programs started after it are counted",
+            costs,
+        ),
+    }
+}
+
+pub(super) fn pressure() -> Capability {
+    let found = |tier: &str| Capability::best("pressure", tier);
+    let costs = "stalls are seen through faults only";
+    match Psi::open(Path::new(MACHINE)) {
+        Err(_) => found(ABSENT).lesser(
+            Grade::Missing,
+            "`psi=1` on the kernel's command line",
+            costs,
+        ),
+        Ok(_) => match Trigger::some(Path::new(MACHINE), 150_000, 1_000_000) {
+            Ok(_) => found("/proc/pressure/memory with triggers"),
+            Err(_) => match Trigger::some(Path::new(MACHINE), 150_000, 2_000_000) {
+                Ok(_) => found("triggers of 2 s").lesser(
+                    Grade::Fallback,
+                    "CAP_SYS_RESOURCE",
+                    "the signal is up to 2 s late",
+                ),
+                Err(_) => found("totals only").lesser(
+                    Grade::Fallback,
+                    "CAP_SYS_RESOURCE, or Linux 6.4",
+                    "totals are polled",
+                ),
+            },
+        },
+    }
+}
+
+pub(super) fn swap() -> Capability {
+    let found = |tier: String| Capability::best("swap", tier);
+    let spaces = swap::spaces().unwrap_or_default();
+    if spaces.is_empty() {
+        return found("none".into()).lesser(
+            Grade::Missing,
+            "a swap file or zram",
+            "programs without an adapter cannot be made smaller; a group that is full is killed in",
+        );
+    }
+    let size: u64 = spaces.iter().map(|s| s.size).sum();
+    found(format!("{} MiB in {} spaces", size >> 20, spaces.len()))
+}
+
+pub(super) fn aging() -> Capability {
+    let found = |tier: &str| Capability::best("lru", tier);
+    let enabled = Reader::open("/sys/kernel/mm/lru_gen/enabled").and_then(|reader| {
+        let mut buffer = [0; 32];
+        Ok(reader.read(&mut buffer)?.trim_ascii().ends_with(b"7"))
+    });
+    // Neither is better for us; it decides how much time there is between the limit and the first eviction.
+    match enabled {
+        Ok(true) => found("multi-generational"),
+        Ok(false) => found("active and inactive lists (multi-generational is off)"),
+        Err(_) => found("active and inactive lists"),
+    }
+}
+
+pub(super) fn children() -> Capability {
+    let found = |tier: &str| Capability::best("children", tier);
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    if Path::new(&format!("/proc/{own}/task/{own}/children")).exists() {
+        return found("/proc/PID/task/TID/children");
+    }
+    found("parents of all processes").lesser(
+        Grade::Fallback,
+        "CONFIG_PROC_CHILDREN",
+        "looking takes 20 us for each process of the machine",
+    )
+}
+
+pub(super) fn page() -> Capability {
+    Capability::best("page-size", format!("{} bytes", page_size()))
+}

@@ -1,0 +1,169 @@
+//! What this kernel and these rights allow, found out by calling each thing once (`plimsoll doctor` shows it).
+
+mod checks;
+mod rights;
+
+/// One capability, as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// A short stable name, e.g. `pagemap-scan`; [`purpose`] tells what it is for.
+    pub name: &'static str,
+    /// The active way, for people: the call or file that will be used, or a value.
+    pub tier: String,
+    /// Whether it is the best way that the software knows.
+    pub best: bool,
+    /// Whether there is any way at all.
+    pub works: bool,
+    /// What it would take to get the best one; empty when it is active.
+    pub needs: String,
+    /// What it costs not to have it; empty when it is active.
+    pub costs: String,
+}
+
+/// How good a way other than the best one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    /// There is none.
+    Missing,
+    /// A lesser way to the same end.
+    Fallback,
+}
+
+impl Capability {
+    fn best(name: &'static str, tier: impl Into<String>) -> Capability {
+        Capability {
+            name,
+            tier: tier.into(),
+            best: true,
+            works: true,
+            needs: String::new(),
+            costs: String::new(),
+        }
+    }
+
+    /// Turns it into a lesser way.
+    fn lesser(
+        self,
+        grade: Grade,
+        needs: impl Into<String>,
+        costs: impl Into<String>,
+    ) -> Capability {
+        Capability {
+            best: false,
+            works: grade == Grade::Fallback,
+            needs: needs.into(),
+            costs: costs.into(),
+            ..self
+        }
+    }
+}
+
+/// What a capability is for, by its name; empty for a name that is not known.
+pub fn purpose(name: &str) -> &'static str {
+    PURPOSES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or("", |(_, purpose)| purpose)
+}
+
+const PURPOSES: [(&str, &str); 19] = [
+    ("cgroup", "limits and usage of groups"),
+    (
+        "cgroup-write",
+        "a group of their own for programs, limits, taking bytes",
+    ),
+    ("reclaim", "taking bytes from a program now"),
+    ("warning", "hearing early that memory runs short"),
+    ("pagemap-scan", "which pages are present, which are swapped"),
+    (
+        "write-tracking",
+        "which pages changed since they were summarised",
+    ),
+    ("page-out", "choosing which pages of a program go first"),
+    (
+        "working-set",
+        "how much of its memory a program really uses",
+    ),
+    ("stalls", "allocation stalls per process"),
+    (
+        "pressure",
+        "the slow outer signal that programs stand still",
+    ),
+    (
+        "swap",
+        "where cold pages of programs without an adapter can go",
+    ),
+    ("lru", "how the kernel ages pages"),
+    ("children", "finding the processes that a program started"),
+    ("page-size", "the grain of everything"),
+    ("locked-memory", "keeping the broker itself in memory"),
+    ("cap-sys-nice", "advice on other processes' memory"),
+    ("cap-sys-ptrace", "reading other users' processes"),
+    ("cap-net-admin", "allocation stalls per process"),
+    (
+        "cap-sys-resource",
+        "pressure triggers with short windows, raising limits",
+    ),
+];
+/// Probes everything; about 30 ms. Changes nothing that lasts.
+pub fn probe() -> Vec<Capability> {
+    let mut found = vec![
+        checks::cgroup(),
+        checks::cgroup_write(),
+        checks::reclaim(),
+        checks::warning(),
+        checks::page_states(),
+        checks::write_tracking(),
+        checks::page_out(),
+        checks::working_set(),
+        checks::stalls(),
+        checks::pressure(),
+        checks::swap(),
+        checks::aging(),
+        checks::children(),
+        checks::page(),
+    ];
+    found.extend(rights::probe());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_everything_is_explained() {
+        let found = probe();
+        for (index, one) in found.iter().enumerate() {
+            assert!(
+                !one.tier.is_empty() && !purpose(one.name).is_empty(),
+                "{one:?}"
+            );
+            assert_eq!(one.best, one.needs.is_empty(), "{one:?}");
+            assert_eq!(one.best, one.costs.is_empty(), "{one:?}");
+            assert!(one.works || !one.best, "{one:?}");
+            assert!(
+                found[..index].iter().all(|other| other.name != one.name),
+                "{one:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn probing_leaves_nothing_behind() {
+        let groups = |c: &crate::cgroup::Cgroup| {
+            std::fs::read_dir(c.dir()).map(Iterator::count).unwrap_or(0)
+        };
+        let Ok(Some(own)) = crate::cgroup::Cgroup::of_self() else {
+            println!("skipped: no memory controller here");
+            return;
+        };
+        let (before, limit) = (groups(&own), own.limit().ok());
+        probe();
+        assert!(
+            groups(&own) <= before + 1,
+            "another test may have made a group meanwhile, the probe must not"
+        );
+        assert_eq!(own.limit().ok(), limit);
+    }
+}

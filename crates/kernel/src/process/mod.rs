@@ -1,0 +1,291 @@
+//! One process, held safely: a pidfd, the start time, and files of `/proc/PID` that stay bound to it.
+//! Source: kernel document `proc.rst` 1.1; `pidfd_open(2)`.
+
+mod parse;
+mod tree;
+
+pub use parse::{
+    Faults, Memory, Stat, Statm, StatusIds, parse_stat, parse_statm, parse_status, parse_status_ids,
+};
+pub use tree::{Totals, Walk, descendants};
+
+use crate::reader::{Reader, read_text};
+use crate::{Error, Result};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Longest `/proc/PID/status`, `/proc/PID/stat` that are read, bytes.
+const MAX_STATUS: usize = 8 << 10;
+/// Longest command line that is read, bytes.
+const MAX_CMDLINE: usize = 128 << 10;
+
+/// A process. When it exits and its number is given to another, every method says [`Error::Gone`] instead of telling about the other.
+#[derive(Debug)]
+pub struct Process {
+    pid: i32,
+    start_time: u64,
+    pidfd: Option<OwnedFd>,
+    stat: Reader,
+    status: Reader,
+    statm: OnceLock<Reader>,
+}
+
+impl Process {
+    /// Takes hold of the process that has this number now.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when there is none (or it exited meanwhile); [`Error::Denied`] where `/proc` hides it (`hidepid`).
+    pub fn open(pid: i32) -> Result<Process> {
+        if pid <= 0 {
+            return Err(Error::Argument {
+                what: "process number",
+                why: "it must be positive",
+            });
+        }
+        let stat = Reader::open(proc_path(pid, "stat"))?;
+        let start_time = read_stat(&stat)?.start_time;
+        let pidfd = open_pidfd(pid)?;
+        let status = Reader::open(proc_path(pid, "status"))?;
+        // Still the same one: `stat` is bound to it, so the pidfd and `status` that were opened in between are its own.
+        if read_stat(&stat)?.start_time != start_time {
+            return Err(Error::Gone { pid });
+        }
+        Ok(Process {
+            pid,
+            start_time,
+            pidfd,
+            stat,
+            status,
+            statm: OnceLock::new(),
+        })
+    }
+
+    /// Takes hold of a process known from before, e.g. from a state file.
+    ///
+    /// # Errors
+    /// As [`Process::open`]; [`Error::Gone`] when the number belongs to another process now.
+    pub fn open_known(pid: i32, start_time: u64) -> Result<Process> {
+        let process = Process::open(pid)?;
+        if process.start_time == start_time {
+            Ok(process)
+        } else {
+            Err(Error::Gone { pid })
+        }
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// As [`Process::open`].
+    pub fn own() -> Result<Process> {
+        Process::open(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// When it started: clock ticks after boot. With the number it names a process for as long as the machine runs.
+    pub fn start_time(&self) -> u64 {
+        self.start_time
+    }
+
+    /// Its pidfd, readable once it has exited; `None` on kernels before 5.3.
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it still runs (an exited process that nobody waited for does not). 0.3 us with a pidfd, else 3 us.
+    pub fn alive(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        if let Some(pidfd) = &self.pidfd {
+            let now = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+            // Readable once it has exited.
+            if let Ok(ready) = poll(&mut fds, Some(&now)) {
+                return ready == 0;
+            }
+        }
+        match read_stat(&self.stat) {
+            Ok(stat) => {
+                stat.start_time == self.start_time && !matches!(stat.state, b'Z' | b'X' | b'x')
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// What it holds, with its kinds and swap, 7-11 us.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Io`].
+    pub fn memory(&self) -> Result<Memory> {
+        let mut buffer = [0; MAX_STATUS];
+        Ok(parse_status(self.status.read(&mut buffer)?))
+    }
+
+    /// What is resident of it, 1.3 us: no shared memory apart from files, no swap.
+    ///
+    /// # Errors
+    /// As [`Process::memory`].
+    pub fn memory_fast(&self) -> Result<Statm> {
+        let statm = match self.statm.get() {
+            Some(reader) => reader,
+            None => {
+                let reader = Reader::open(proc_path(self.pid, "statm"))?;
+                if !self.alive() {
+                    return Err(Error::Gone { pid: self.pid });
+                }
+                self.statm.get_or_init(|| reader)
+            }
+        };
+        let mut buffer = [0; 256];
+        let text = statm.read_line(&mut buffer)?;
+        parse_statm(text, page_size()).ok_or_else(|| Error::Broken {
+            path: statm.path().to_path_buf(),
+            why: "fewer than three numbers",
+        })
+    }
+
+    /// Its faults so far.
+    ///
+    /// # Errors
+    /// As [`Process::memory`].
+    pub fn faults(&self) -> Result<Faults> {
+        Ok(read_stat(&self.stat)?.faults)
+    }
+
+    /// Its line of `/proc/PID/stat`.
+    ///
+    /// # Errors
+    /// As [`Process::memory`].
+    pub fn stat(&self) -> Result<Stat> {
+        read_stat(&self.stat)
+    }
+
+    /// The user that it runs as, its parent and its number in its own namespace.
+    ///
+    /// # Errors
+    /// As [`Process::memory`].
+    pub fn ids(&self) -> Result<StatusIds> {
+        let mut buffer = [0; MAX_STATUS];
+        let text = self.status.read(&mut buffer)?;
+        parse_status_ids(text).ok_or_else(|| Error::Broken {
+            path: self.status.path().to_path_buf(),
+            why: "it has no line `Uid`",
+        })
+    }
+
+    /// The effective user.
+    ///
+    /// # Errors
+    /// As [`Process::memory`].
+    pub fn uid(&self) -> Result<u32> {
+        Ok(self.ids()?.uid)
+    }
+
+    /// The program that it runs; `None` for kernel threads.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] for other users' processes, [`Error::Gone`].
+    pub fn exe(&self) -> Result<Option<PathBuf>> {
+        let path = proc_path(self.pid, "exe");
+        match std::fs::read_link(&path) {
+            Ok(target) => self.still(Some(target)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => self.still(None),
+            Err(e) => Err(Error::of_file(
+                "read",
+                &path,
+                rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO),
+            )),
+        }
+    }
+
+    /// Its arguments, lossy where they are not UTF-8; at most 128 KiB of them.
+    ///
+    /// # Errors
+    /// As [`Process::exe`].
+    pub fn cmdline(&self) -> Result<Vec<String>> {
+        let mut text = Vec::new();
+        read_text(&proc_path(self.pid, "cmdline"), MAX_CMDLINE, &mut text)?;
+        let text = text.strip_suffix(b"\0").unwrap_or(&text);
+        let arguments = if text.is_empty() {
+            Vec::new()
+        } else {
+            text.split(|&b| b == 0)
+                .map(|a| String::from_utf8_lossy(a).into_owned())
+                .collect()
+        };
+        self.still(arguments)
+    }
+
+    /// Its short name.
+    ///
+    /// # Errors
+    /// As [`Process::memory`].
+    pub fn comm(&self) -> Result<String> {
+        let mut buffer = [0; MAX_STATUS];
+        let text = self.stat.read(&mut buffer)?;
+        Ok(parse::comm(text)
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .unwrap_or_default())
+    }
+
+    /// The memory cgroup that it is in, or `None` where there is no memory controller.
+    ///
+    /// # Errors
+    /// As [`crate::cgroup::locate`].
+    pub fn cgroup(&self) -> Result<Option<crate::cgroup::Location>> {
+        self.still(crate::cgroup::locate(self.pid)?)
+    }
+
+    /// Passes a value read by name on, if the name still was this process's afterwards.
+    fn still<T>(&self, value: T) -> Result<T> {
+        match read_stat(&self.stat) {
+            Ok(stat) if stat.start_time == self.start_time => Ok(value),
+            _ => Err(Error::Gone { pid: self.pid }),
+        }
+    }
+}
+
+/// Bytes of a page.
+pub fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// `/proc/PID/NAME`.
+pub(crate) fn proc_path(pid: i32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+fn read_stat(reader: &Reader) -> Result<Stat> {
+    let mut buffer = [0; 1024];
+    let text = reader.read(&mut buffer)?;
+    parse_stat(text).ok_or_else(|| Error::Broken {
+        path: reader.path().to_path_buf(),
+        why: "fewer fields than documented",
+    })
+}
+
+fn open_pidfd(pid: i32) -> Result<Option<OwnedFd>> {
+    use rustix::io::Errno;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let Some(number) = Pid::from_raw(pid) else {
+        return Err(Error::Gone { pid });
+    };
+    match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
+        // EINVAL: the number of a thread that leads no process.
+        Err(Errno::SRCH | Errno::INVAL) => Err(Error::Gone { pid }),
+        Err(errno) => Err(Error::Call {
+            call: "pidfd_open",
+            pid,
+            source: errno.into(),
+        }),
+    }
+}

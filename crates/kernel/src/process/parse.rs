@@ -1,0 +1,192 @@
+//! Pure parsers of `/proc/PID/stat`, `statm` and `status`.
+
+use crate::parse::{lines, number, pair, words};
+
+/// What a process holds, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Resident anonymous memory.
+    pub anon: u64,
+    /// Resident pages of files.
+    pub file: u64,
+    /// Resident shared memory (tmpfs, shared anonymous).
+    pub shmem: u64,
+    /// In swap (anonymous memory only).
+    pub swap: u64,
+    /// Locked.
+    pub locked: u64,
+}
+
+impl Memory {
+    /// All that is resident.
+    pub fn resident(&self) -> u64 {
+        self.anon
+            .saturating_add(self.file)
+            .saturating_add(self.shmem)
+    }
+}
+
+/// `/proc/PID/statm`, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statm {
+    /// Mapped, resident or not.
+    pub size: u64,
+    /// Resident.
+    pub resident: u64,
+    /// Of those, pages of files and shared memory.
+    pub shared: u64,
+}
+
+impl Statm {
+    /// Resident anonymous memory.
+    pub fn anon(&self) -> u64 {
+        self.resident.saturating_sub(self.shared)
+    }
+}
+
+/// Faults since the process started, without its children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Resolved without I/O.
+    pub minor: u64,
+    /// Had to read.
+    pub major: u64,
+}
+
+/// What is used of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// `R`, `S`, `D`, `Z`, ...
+    pub state: u8,
+    /// Number of the parent.
+    pub parent: i32,
+    /// Faults.
+    pub faults: Faults,
+    /// Processor time, clock ticks, user and system.
+    pub cpu_ticks: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Clock ticks after boot at which it started.
+    pub start_time: u64,
+}
+
+/// The name between the outermost parentheses: it may hold blanks, parentheses and newlines itself.
+pub(super) fn comm(text: &[u8]) -> Option<&[u8]> {
+    let open = text.iter().position(|&b| b == b'(')?;
+    let close = text.iter().rposition(|&b| b == b')')?;
+    text.get(open + 1..close)
+}
+
+/// Parses `/proc/PID/stat`.
+pub fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let close = text.iter().rposition(|&b| b == b')')?;
+    // Field 3 (state) is the first after the name.
+    let mut fields = words(text.get(close + 1..)?);
+    let state = *fields.next()?.first()?;
+    let mut numbers = [0u64; 19];
+    let mut parent = 0;
+    for (index, slot) in numbers.iter_mut().enumerate() {
+        let word = fields.next()?.trim_ascii();
+        // Priorities and the like may be negative; they are not used here.
+        *slot = number(word).unwrap_or(0);
+        if index == 0 {
+            parent = i32::try_from(*slot).unwrap_or(0);
+        }
+    }
+    let field = |n: usize| numbers[n - 4];
+    Some(Stat {
+        state,
+        parent,
+        faults: Faults {
+            minor: field(10),
+            major: field(12),
+        },
+        cpu_ticks: field(14).saturating_add(field(15)),
+        threads: field(20),
+        start_time: field(22),
+    })
+}
+
+/// Parses `/proc/PID/statm`.
+pub fn parse_statm(text: &[u8], page: u64) -> Option<Statm> {
+    let mut fields = words(text.trim_ascii()).map(|w| number(w).map(|n| n.saturating_mul(page)));
+    Some(Statm {
+        size: fields.next()??,
+        resident: fields.next()??,
+        shared: fields.next()??,
+    })
+}
+
+/// Parses the memory of `/proc/PID/status`; a kernel thread has none.
+pub fn parse_status(text: &[u8]) -> Memory {
+    let mut memory = Memory::default();
+    for line in lines(text) {
+        match pair(line) {
+            Some((b"RssAnon", n)) => memory.anon = n,
+            Some((b"RssFile", n)) => memory.file = n,
+            Some((b"RssShmem", n)) => memory.shmem = n,
+            Some((b"VmSwap", n)) => memory.swap = n,
+            Some((b"VmLck", n)) => memory.locked = n,
+            _ => {}
+        }
+    }
+    memory
+}
+
+/// Who a process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatusIds {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Parent's number, 0 when it is outside our namespace.
+    pub parent: i32,
+    /// Its number in its own (innermost) pid namespace; its outer number where the kernel does not tell.
+    pub inner_pid: i32,
+    /// How many pid namespaces deep it is, from ours: 1 is our own.
+    pub pid_levels: u32,
+}
+
+/// Parses the identities of `/proc/PID/status`.
+pub fn parse_status_ids(text: &[u8]) -> Option<StatusIds> {
+    let mut ids = StatusIds::default();
+    let mut uid = None;
+    for line in lines(text) {
+        let mut fields = words(line);
+        let name = fields.next();
+        let second = |mut fields: Box<dyn Iterator<Item = &[u8]> + '_>| {
+            u32::try_from(number(fields.nth(1)?)?).ok()
+        };
+        match name {
+            Some(b"Uid:") => uid = second(Box::new(fields)),
+            Some(b"Gid:") => ids.gid = second(Box::new(fields)).unwrap_or(0),
+            Some(b"PPid:") => {
+                ids.parent = fields
+                    .next()
+                    .and_then(number)
+                    .and_then(|n| i32::try_from(n).ok())
+                    .unwrap_or(0)
+            }
+            Some(b"Pid:") if ids.inner_pid == 0 => {
+                ids.inner_pid = fields
+                    .next()
+                    .and_then(number)
+                    .and_then(|n| i32::try_from(n).ok())
+                    .unwrap_or(0);
+                ids.pid_levels = 1;
+            }
+            Some(b"NSpid:") => {
+                for word in fields.enumerate() {
+                    ids.pid_levels = word.0 as u32 + 1;
+                    ids.inner_pid = number(word.1)
+                        .and_then(|n| i32::try_from(n).ok())
+                        .unwrap_or(ids.inner_pid);
+                }
+            }
+            _ => {}
+        }
+    }
+    ids.uid = uid?;
+    Some(ids)
+}

@@ -1,0 +1,191 @@
+//! `/proc/PID/smaps` and `smaps_rollup`: what each area of a process holds.
+//! Source: kernel document `proc.rst` 1.1, "smaps".
+
+use crate::parse::{hexadecimal, lines, number, pair, words};
+use crate::process::{Process, proc_path};
+use crate::reader::{Reader, read_text};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// Longest `smaps` that is read, bytes: about 40,000 areas.
+const MAX_SMAPS: usize = 48 << 20;
+
+/// Addresses, from first byte to one past the last.
+pub type Addresses = Range<u64>;
+
+/// What names a mapped file or shared segment on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileKey {
+    /// Major number of the device.
+    pub major: u32,
+    /// Minor number of the device.
+    pub minor: u32,
+    /// Inode, 0 for anonymous memory.
+    pub inode: u64,
+}
+
+/// One area (VMA) of a process; sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Area {
+    /// Where it is.
+    pub addresses: Addresses,
+    /// Whether writes are seen by others who map it.
+    pub shared_mapping: bool,
+    /// Whether it can be read, written.
+    pub readable: bool,
+    /// Whether it can be written.
+    pub writable: bool,
+    /// The file behind it.
+    pub file: FileKey,
+    /// The file's name, or `[heap]` and the like.
+    pub name: String,
+    /// Resident.
+    pub rss: u64,
+    /// Resident, each page divided by how many processes map it.
+    pub pss: u64,
+    /// Resident and anonymous.
+    pub anonymous: u64,
+    /// Resident with the reference bit set.
+    pub referenced: u64,
+    /// Resident and mapped by nobody else.
+    pub private: u64,
+    /// In swap.
+    pub swap: u64,
+    /// Locked.
+    pub locked: u64,
+    /// Resident as huge pages.
+    pub huge: u64,
+    /// Flags (`VmFlags`) that forbid to page it out: locked, I/O, hugetlb, PFN map.
+    pub pinned: bool,
+}
+
+/// What a whole process holds; sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rollup {
+    /// Resident.
+    pub rss: u64,
+    /// Resident, each page divided by how many processes map it.
+    pub pss: u64,
+    /// Resident and anonymous.
+    pub anonymous: u64,
+    /// Resident with the reference bit set.
+    pub referenced: u64,
+    /// In swap.
+    pub swap: u64,
+    /// Resident as huge pages.
+    pub huge: u64,
+}
+
+/// Reads the areas of a process, at most `max` of them (and those in the first 48 MiB of text). Walks all of its pages: 20-40 ms/GiB.
+///
+/// # Errors
+/// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
+pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
+    let mut text = Vec::new();
+    read_text(&proc_path(process.pid(), "smaps"), MAX_SMAPS, &mut text)?;
+    if !process.alive() {
+        return Err(Error::Gone { pid: process.pid() });
+    }
+    Ok(parse_areas(&text, max))
+}
+
+/// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB with huge ones.
+///
+/// # Errors
+/// As [`areas`]; [`Error::Absent`] before Linux 4.14.
+pub fn rollup(process: &Process) -> Result<Rollup> {
+    let mut buffer = [0; 4096];
+    let reader = Reader::open(proc_path(process.pid(), "smaps_rollup"))?;
+    let rollup = parse_rollup(reader.read(&mut buffer)?);
+    if process.alive() {
+        Ok(rollup)
+    } else {
+        Err(Error::Gone { pid: process.pid() })
+    }
+}
+
+/// Parses `smaps` (or `maps`: then all sizes are 0).
+pub fn parse_areas(text: &[u8], max: usize) -> Vec<Area> {
+    let mut found: Vec<Area> = Vec::new();
+    for line in lines(text) {
+        if let Some(area) = parse_head(line) {
+            if found.len() >= max {
+                break;
+            }
+            found.push(area);
+        } else if let Some(area) = found.last_mut() {
+            note(area, line);
+        }
+    }
+    found
+}
+
+/// `start-end perms offset major:minor inode   name`
+fn parse_head(line: &[u8]) -> Option<Area> {
+    let mut fields = line.splitn(6, |&b| b == b' ');
+    let range = fields.next()?;
+    let dash = range.iter().position(|&b| b == b'-')?;
+    let addresses = hexadecimal(&range[..dash])?..hexadecimal(&range[dash + 1..])?;
+    let permissions = fields.next()?;
+    if permissions.len() < 4 || addresses.is_empty() {
+        return None;
+    }
+    let device = fields.nth(1)?;
+    let colon = device.iter().position(|&b| b == b':')?;
+    let file = FileKey {
+        major: hexadecimal(&device[..colon])? as u32,
+        minor: hexadecimal(&device[colon + 1..])? as u32,
+        inode: number(fields.next()?)?,
+    };
+    let name = fields
+        .next()
+        .map(|n| String::from_utf8_lossy(n.trim_ascii_start()).into_owned())
+        .unwrap_or_default();
+    Some(Area {
+        addresses,
+        shared_mapping: permissions[3] == b's',
+        readable: permissions[0] == b'r',
+        writable: permissions[1] == b'w',
+        file,
+        name,
+        ..Area::default()
+    })
+}
+
+fn note(area: &mut Area, line: &[u8]) {
+    if let Some(flags) = line.strip_prefix(b"VmFlags:") {
+        area.pinned = words(flags).any(|f| matches!(f, b"lo" | b"io" | b"pf" | b"ht" | b"mm"));
+        return;
+    }
+    let Some((name, value)) = pair(line) else {
+        return;
+    };
+    match name {
+        b"Rss" => area.rss = value,
+        b"Pss" => area.pss = value,
+        b"Anonymous" => area.anonymous = value,
+        b"Referenced" => area.referenced = value,
+        b"Private_Clean" | b"Private_Dirty" => area.private = area.private.saturating_add(value),
+        b"Swap" => area.swap = value,
+        b"Locked" => area.locked = value,
+        b"AnonHugePages" => area.huge = value,
+        _ => {}
+    }
+}
+
+/// Parses `smaps_rollup`.
+pub fn parse_rollup(text: &[u8]) -> Rollup {
+    let mut rollup = Rollup::default();
+    for line in lines(text) {
+        match pair(line) {
+            Some((b"Rss", n)) => rollup.rss = n,
+            Some((b"Pss", n)) => rollup.pss = n,
+            Some((b"Anonymous", n)) => rollup.anonymous = n,
+            Some((b"Referenced", n)) => rollup.referenced = n,
+            Some((b"Swap", n)) => rollup.swap = n,
+            Some((b"AnonHugePages", n)) => rollup.huge = n,
+            _ => {}
+        }
+    }
+    rollup
+}

@@ -1,0 +1,359 @@
+//! Delay accounting per process and thread over netlink. Source: kernel documents `accounting/taskstats.rst`, `delay-accounting.rst`;
+//! `linux/taskstats.h`. Needs CAP_NET_ADMIN, and `kernel.task_delayacct=1` before the process was made.
+
+use crate::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const CALL: &str = "taskstats";
+/// Answers are below 1 KiB.
+const BUFFER: usize = 8 << 10;
+/// Header of a netlink message, and of the generic family after it.
+const NETLINK_HEADER: usize = 16;
+const HEADERS: usize = NETLINK_HEADER + 4;
+/// Answers to other questions that are passed over before giving up.
+const MAX_STRAYS: usize = 16;
+
+const CTRL_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const TASKSTATS_GET: u8 = 1;
+const CMD_PID: u16 = 1;
+const CMD_TGID: u16 = 2;
+const TYPE_STATS: u16 = 3;
+const TYPE_AGGR_PID: u16 = 4;
+const TYPE_AGGR_TGID: u16 = 5;
+
+/// Delays of a process (all its threads) or a thread, since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskStalls {
+    /// Allocation stalls: how often it had to reclaim for its own allocation, at a group's limit too.
+    pub reclaim_count: u64,
+    /// How long that took, ns.
+    pub reclaim_ns: u64,
+    /// How often it waited for swap.
+    pub swapin_count: u64,
+    /// How long that took, ns.
+    pub swapin_ns: u64,
+    /// How often it waited for blocks.
+    pub block_count: u64,
+    /// How long that took, ns.
+    pub block_ns: u64,
+}
+
+/// Where the counts are in `struct taskstats`; each is followed by its total in ns.
+struct Layout {
+    block: usize,
+    swapin: usize,
+    reclaim: usize,
+}
+
+/// From version 7 on (Linux 2.6.27).
+const USUAL: Layout = Layout {
+    block: 32,
+    swapin: 48,
+    reclaim: 312,
+};
+/// Version 15 (Linux 6.14 and 6.15) had two more fields after each of the first totals; version 16 moved them to the end.
+const VERSION_15: Layout = Layout {
+    block: 48,
+    swapin: 80,
+    reclaim: 360,
+};
+
+impl TaskStalls {
+    /// Takes the fields out of a `struct taskstats` of any version.
+    pub fn parse(stats: &[u8]) -> Option<TaskStalls> {
+        let field = |at: usize| Some(u64::from_ne_bytes(stats.get(at..at + 8)?.try_into().ok()?));
+        let version = u16::from_ne_bytes(stats.get(..2)?.try_into().ok()?);
+        let at = if version == 15 { VERSION_15 } else { USUAL };
+        Some(TaskStalls {
+            block_count: field(at.block)?,
+            block_ns: field(at.block + 8)?,
+            swapin_count: field(at.swapin)?,
+            swapin_ns: field(at.swapin + 8)?,
+            reclaim_count: field(at.reclaim)?,
+            reclaim_ns: field(at.reclaim + 8)?,
+        })
+    }
+}
+
+/// A socket to the kernel's accounting.
+#[derive(Debug)]
+pub struct Taskstats {
+    socket: OwnedFd,
+    family: u16,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Taskstats {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] without CAP_NET_ADMIN (some containers); [`Error::Unsupported`] where the kernel was built without.
+    pub fn open() -> Result<Taskstats> {
+        // SAFETY: a plain system call; the descriptor that it returns is ours alone.
+        let raw = unsafe {
+            libc::socket(
+                libc::AF_NETLINK,
+                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+                libc::NETLINK_GENERIC,
+            )
+        };
+        if raw < 0 {
+            return Err(failed(0, &std::io::Error::last_os_error()));
+        }
+        // SAFETY: `raw` was just opened and belongs to nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+        let timeout = libc::timeval {
+            tv_sec: 1,
+            tv_usec: 0,
+        };
+        // SAFETY: `timeout` is a timeval of the stated size that outlives the call. Should it fail, reads just wait longer.
+        unsafe {
+            let size = size_of::<libc::timeval>() as libc::socklen_t;
+            libc::setsockopt(
+                raw,
+                libc::SOL_SOCKET,
+                libc::SO_RCVTIMEO,
+                (&raw const timeout).cast(),
+                size,
+            );
+        }
+        let mut taskstats = Taskstats {
+            socket,
+            family: 0,
+            sequence: 0,
+            buffer: vec![0; BUFFER],
+        };
+        taskstats.family = taskstats.find_family()?;
+        Ok(taskstats)
+    }
+
+    /// The sum over a process's threads, those that exited included; 5 us.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]; [`Error::NotPermitted`] without CAP_NET_ADMIN.
+    pub fn process(&mut self, pid: i32) -> Result<TaskStalls> {
+        self.get(CMD_TGID, TYPE_AGGR_TGID, pid)
+    }
+
+    /// One thread; 4 us.
+    ///
+    /// # Errors
+    /// As [`Taskstats::process`].
+    pub fn thread(&mut self, tid: i32) -> Result<TaskStalls> {
+        self.get(CMD_PID, TYPE_AGGR_PID, tid)
+    }
+
+    fn get(&mut self, command: u16, aggregate: u16, pid: i32) -> Result<TaskStalls> {
+        let answer = self.ask(self.family, TASKSTATS_GET, command, &pid.to_ne_bytes(), pid)?;
+        let stats = attribute(answer, aggregate).and_then(|inner| attribute(inner, TYPE_STATS));
+        stats
+            .and_then(TaskStalls::parse)
+            .ok_or_else(|| failed(pid, &short_answer()))
+    }
+
+    fn find_family(&mut self) -> Result<u16> {
+        let unsupported = Error::Unsupported {
+            what: CALL,
+            since: "2.6.18, built with CONFIG_TASKSTATS",
+        };
+        match self.ask(
+            libc::GENL_ID_CTRL as u16,
+            CTRL_GETFAMILY,
+            CTRL_ATTR_FAMILY_NAME,
+            b"TASKSTATS\0",
+            0,
+        ) {
+            Ok(answer) => {
+                let id = attribute(answer, CTRL_ATTR_FAMILY_ID).and_then(|id| id.try_into().ok());
+                id.map(u16::from_ne_bytes).ok_or(unsupported)
+            }
+            Err(Error::Absent { .. } | Error::Gone { .. }) => Err(unsupported),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sends one question with one attribute; the attributes of the answer.
+    fn ask(
+        &mut self,
+        family: u16,
+        command: u8,
+        kind: u16,
+        value: &[u8],
+        pid: i32,
+    ) -> Result<&[u8]> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let question = question(family, self.sequence, command, kind, value);
+        // SAFETY: `question` is initialised memory of the stated length that outlives the call.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                question.as_ptr().cast(),
+                question.len(),
+                0,
+            )
+        };
+        if sent < 0 {
+            return Err(failed(pid, &std::io::Error::last_os_error()));
+        }
+        for _ in 0..MAX_STRAYS {
+            // SAFETY: the buffer is writable memory of the stated length that outlives the call.
+            let got = unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    self.buffer.as_mut_ptr().cast(),
+                    self.buffer.len(),
+                    0,
+                )
+            };
+            if got < 0 {
+                return Err(failed(pid, &std::io::Error::last_os_error()));
+            }
+            match parse_answer(&self.buffer[..got as usize], self.sequence) {
+                Answer::Stray => continue,
+                Answer::Refused(errno) => {
+                    return Err(failed(pid, &std::io::Error::from_raw_os_error(errno)));
+                }
+                Answer::Attributes(from, to) => return Ok(&self.buffer[from..to]),
+            }
+        }
+        Err(failed(pid, &short_answer()))
+    }
+}
+
+/// A generic netlink message with one attribute.
+fn question(family: u16, sequence: u32, command: u8, kind: u16, value: &[u8]) -> Vec<u8> {
+    let attribute = 4 + value.len();
+    let total = HEADERS + attribute.next_multiple_of(4);
+    let mut message = Vec::with_capacity(total);
+    message.extend((total as u32).to_ne_bytes());
+    message.extend(family.to_ne_bytes());
+    message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    message.extend(sequence.to_ne_bytes());
+    message.extend(0u32.to_ne_bytes());
+    message.extend([command, 1, 0, 0]);
+    message.extend((attribute as u16).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+    message.resize(total, 0);
+    message
+}
+
+/// What a message says.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    /// Where its attributes are.
+    Attributes(usize, usize),
+    /// An errno.
+    Refused(i32),
+    /// An answer to something else.
+    Stray,
+}
+
+fn parse_answer(message: &[u8], sequence: u32) -> Answer {
+    let word = |at: usize| {
+        message
+            .get(at..at + 4)
+            .and_then(|b| b.try_into().ok())
+            .map(u32::from_ne_bytes)
+    };
+    let kind = message
+        .get(4..6)
+        .and_then(|b| b.try_into().ok())
+        .map(u16::from_ne_bytes);
+    let (Some(length), Some(kind), Some(seen)) = (word(0), kind, word(8)) else {
+        return Answer::Stray;
+    };
+    if seen != sequence {
+        return Answer::Stray;
+    }
+    if kind == libc::NLMSG_ERROR as u16 {
+        let errno = word(NETLINK_HEADER).map_or(libc::EIO, |e| (e as i32).wrapping_neg());
+        return Answer::Refused(if errno > 0 { errno } else { libc::EIO });
+    }
+    let end = (length as usize).min(message.len());
+    if end < HEADERS {
+        Answer::Stray
+    } else {
+        Answer::Attributes(HEADERS, end)
+    }
+}
+
+/// The value of the first attribute of a kind.
+fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
+    while let Some(head) = rest.get(..4) {
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        // The upper two bits are flags.
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
+        let value = rest.get(4..length)?;
+        if kind == wanted {
+            return Some(value);
+        }
+        rest = rest.get(length.next_multiple_of(4)..)?;
+    }
+    None
+}
+
+fn short_answer() -> std::io::Error {
+    std::io::Error::new(
+        std::io::ErrorKind::InvalidData,
+        "the kernel's answer is shorter than documented",
+    )
+}
+
+fn failed(pid: i32, source: &std::io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
+            call: CALL,
+            pid,
+            needs: "CAP_NET_ADMIN",
+        },
+        Some(libc::ESRCH) => Error::Gone { pid },
+        Some(libc::ENOENT) => Error::Absent { path: CALL.into() },
+        Some(libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => Error::Unsupported {
+            what: CALL,
+            since: "2.6.18",
+        },
+        Some(errno) => Error::Call {
+            call: CALL,
+            pid,
+            source: std::io::Error::from_raw_os_error(errno),
+        },
+        None => Error::Call {
+            call: CALL,
+            pid,
+            source: std::io::Error::new(source.kind(), source.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn questions_and_attributes_fit_each_other() {
+        let message = question(30, 7, TASKSTATS_GET, CMD_TGID, &42i32.to_ne_bytes());
+        assert_eq!(message.len() % 4, 0);
+        assert_eq!(
+            parse_answer(&message, 7),
+            Answer::Attributes(HEADERS, message.len())
+        );
+        assert_eq!(parse_answer(&message, 8), Answer::Stray);
+        assert_eq!(
+            attribute(&message[HEADERS..], CMD_TGID),
+            Some(&42i32.to_ne_bytes()[..])
+        );
+        assert_eq!(attribute(&message[HEADERS..], CMD_PID), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in any::<u16>(), sequence in any::<u32>()) {
+            let _ = (attribute(&bytes, kind), parse_answer(&bytes, sequence), TaskStalls::parse(&bytes));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Swap spaces: `/proc/swaps`. Source: `proc(5)`.
+
+use crate::Result;
+use crate::parse::{lines, number, unescape, words};
+use crate::reader::read_text;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// One swap space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwapSpace {
+    /// The file or device.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes in use.
+    pub used: u64,
+    /// Whether it is compressed memory (zram): the machine does not gain all that it holds.
+    pub in_memory: bool,
+}
+
+/// The swap spaces of the machine.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn spaces() -> Result<Vec<SwapSpace>> {
+    let mut text = Vec::new();
+    match read_text(Path::new("/proc/swaps"), 64 << 10, &mut text) {
+        // Built without swap.
+        Err(e) if e.is_absent() => Ok(Vec::new()),
+        other => other.map(|()| parse_swaps(&text)),
+    }
+}
+
+/// Parses the text; lines that make no sense are passed over.
+pub fn parse_swaps(text: &[u8]) -> Vec<SwapSpace> {
+    lines(text).skip(1).filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<SwapSpace> {
+    let mut fields = words(line);
+    let path = PathBuf::from(OsString::from_vec(unescape(fields.next()?)));
+    let size = number(fields.nth(1)?)?.saturating_mul(1024);
+    let used = number(fields.next()?)?.saturating_mul(1024);
+    let in_memory = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .is_some_and(|n| n.starts_with("zram"));
+    Some(SwapSpace {
+        path,
+        size,
+        used,
+        in_memory,
+    })
+}

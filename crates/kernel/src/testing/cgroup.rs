@@ -1,0 +1,101 @@
+//! A cgroup for the time of a test.
+
+use super::{is_stale, unique};
+use crate::cgroup::{Cgroup, Version};
+use crate::{Error, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+
+/// Every test group's name begins so.
+const PREFIX: &str = "plimsoll-test-";
+
+/// A cgroup below our own (v2: below the top when our own may have no children with limits). When the guard is dropped, all processes in it
+/// are ended and it is removed.
+#[derive(Debug)]
+pub struct TestCgroup {
+    cgroup: Cgroup,
+}
+
+impl TestCgroup {
+    /// Makes `plimsoll-test-<name>-<pid>-<n>` with that limit (bytes). Removes groups that a killed predecessor left.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create_child`] and [`Cgroup::set_limit`]; [`Error::Absent`] where there is no memory controller.
+    pub fn new(name: &str, limit: Option<u64>) -> Result<TestCgroup> {
+        let own = Cgroup::of_self()?.ok_or_else(|| Error::Absent {
+            path: "/sys/fs/cgroup/memory.max".into(),
+        })?;
+        let name = unique(&format!("{PREFIX}{name}-"));
+        match TestCgroup::below(&own, &name, limit) {
+            Err(Error::Busy { .. } | Error::Denied { .. }) if own.version() == Version::V2 => {
+                TestCgroup::below(&top_of(own)?, &name, limit)
+            }
+            other => other,
+        }
+    }
+
+    /// Makes a group with exactly this name below another group.
+    ///
+    /// # Errors
+    /// As [`TestCgroup::new`].
+    pub fn below(parent: &Cgroup, name: &str, limit: Option<u64>) -> Result<TestCgroup> {
+        sweep(parent.dir());
+        let guard = TestCgroup {
+            cgroup: parent.create_child(name)?,
+        };
+        guard.cgroup.set_limit(limit)?;
+        Ok(guard)
+    }
+
+    /// The group.
+    pub fn cgroup(&self) -> &Cgroup {
+        &self.cgroup
+    }
+}
+
+impl Drop for TestCgroup {
+    fn drop(&mut self) {
+        end(self.cgroup.dir());
+    }
+}
+
+/// Ends a group's processes (not ourselves: those move up) and removes it.
+fn end(dir: &Path) {
+    let Ok(cgroup) = Cgroup::at(dir) else { return };
+    let own = rustix::process::getpid();
+    let mut members = Vec::new();
+    // A group that cannot be read is left to the next sweep.
+    let _ = cgroup.processes(65_536, &mut members);
+    for pid in members
+        .into_iter()
+        .filter_map(Pid::from_raw)
+        .filter(|&pid| pid != own)
+    {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    let _ = cgroup.remove();
+}
+
+/// Removes what killed tests left.
+fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name
+            .to_str()
+            .is_some_and(|n| n.starts_with(PREFIX) && is_stale(n))
+        {
+            end(&entry.path());
+        }
+    }
+}
+
+fn top_of(own: Cgroup) -> Result<Cgroup> {
+    let mut top = own;
+    while let Some(parent) = top.parent()? {
+        top = parent;
+    }
+    Ok(top)
+}

@@ -1,0 +1,33 @@
+//! For tests and measurements: guards that clean up even on panic (and sweep up after a predecessor that was killed), and programs that
+//! misbehave on purpose.
+
+mod cgroup;
+mod child;
+mod memory;
+pub mod programs;
+mod swap;
+
+pub use cgroup::TestCgroup;
+pub use child::{Child, Progress};
+pub use swap::SwapFile;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `<prefix><pid>-<n>`, different for every call.
+fn unique(prefix: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}{}-{n}", std::process::id())
+}
+
+/// Whether a name made by [`unique`] belongs to a process that is no more.
+fn is_stale(name: &str) -> bool {
+    let mut parts = name.rsplit('-');
+    let (Some(_n), Some(pid)) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    match pid.parse::<u32>() {
+        Ok(pid) => !std::path::Path::new("/proc").join(pid.to_string()).exists(),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,369 @@
+//! The programs of `plimsoll-misbehave`. Each prints a line of JSON now and then (see [`super::Progress`]), and ends on SIGTERM with a last line.
+//!
+//! ```text
+//! hog   --bytes N [--rate R] [--hold SECONDS] [--release-rate R] [--delay SECONDS] [--lock] [--huge] [--repeat N]
+//!       takes N bytes at R bytes a second (all at once without), holds them (for ever without), gives them back at a rate, ends
+//! touch --bytes N [--part 0.3] [--every MS] [--read] [--huge]
+//!       takes N bytes and touches that part of them over and over
+//! share --path FILE --bytes N [--rate R] [--on MS --off MS]
+//!       maps a file together with others and touches each page R times a second on average, in bursts if asked
+//! tree  --depth D --width W
+//!       starts W children that each start W more, D levels deep, and waits
+//! ```
+//! Sizes take K, M, G (powers of 1024). `--report MS` sets how often they print (100 ms).
+
+use super::Progress;
+use super::memory::Memory;
+use crate::clock::now_ns;
+use crate::process::{Process, page_size};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const SECOND: f64 = 1e9;
+/// Between two looks at the clock.
+const TICK: Duration = Duration::from_millis(2);
+/// A hog without a rate takes this much between two looks at the clock.
+const CHUNK: u64 = 8 << 20;
+
+/// Runs the program that the arguments (without the binary's own name) name. A binary that wants to be its own hog calls this.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let result = Options::parse(arguments).and_then(|options| match options.program.as_str() {
+        "hog" => hog(&options),
+        "touch" => touch(&options),
+        "share" => share(&options),
+        "tree" => tree(&options),
+        other => Err(io::Error::other(format!(
+            "there is no program `{other}`: give hog, touch, share or tree"
+        ))),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // Standard error may be closed; there is nobody else to tell.
+            let _ = writeln!(io::stderr(), "plimsoll-misbehave: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The arguments.
+#[derive(Debug, Default)]
+struct Options {
+    program: String,
+    values: HashMap<String, String>,
+    flags: Vec<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> io::Result<Options> {
+        const FLAGS: [&str; 3] = ["lock", "huge", "read"];
+        const VALUES: [&str; 15] = [
+            "bytes",
+            "rate",
+            "hold",
+            "release-rate",
+            "delay",
+            "repeat",
+            "part",
+            "every",
+            "path",
+            "on",
+            "off",
+            "depth",
+            "width",
+            "report",
+            "seed",
+        ];
+        let mut options = Options {
+            program: arguments.first().cloned().unwrap_or_default(),
+            ..Options::default()
+        };
+        let mut rest = arguments.iter().skip(1);
+        while let Some(argument) = rest.next() {
+            let name = argument.strip_prefix("--").unwrap_or_default();
+            if FLAGS.contains(&name) {
+                options.flags.push(name.to_owned());
+            } else if VALUES.contains(&name) {
+                let value = rest
+                    .next()
+                    .ok_or_else(|| io::Error::other(format!("`--{name}` needs a value")))?;
+                options.values.insert(name.to_owned(), value.clone());
+            } else {
+                return Err(io::Error::other(format!("unknown argument `{argument}`")));
+            }
+        }
+        Ok(options)
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|f| f == flag)
+    }
+
+    fn number(&self, name: &str) -> io::Result<Option<f64>> {
+        let Some(text) = self.values.get(name) else {
+            return Ok(None);
+        };
+        let (digits, unit) = match text.as_bytes().last() {
+            Some(b'K') => (&text[..text.len() - 1], 1024.0),
+            Some(b'M') => (&text[..text.len() - 1], 1_048_576.0),
+            Some(b'G') => (&text[..text.len() - 1], 1_073_741_824.0),
+            _ => (text.as_str(), 1.0),
+        };
+        match digits.parse::<f64>() {
+            Ok(n) if n.is_finite() && n >= 0.0 => Ok(Some(n * unit)),
+            _ => Err(io::Error::other(format!(
+                "`--{name} {text}`: give a number, with K, M or G for a size"
+            ))),
+        }
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        let bytes = self
+            .number("bytes")?
+            .ok_or_else(|| io::Error::other("`--bytes` is missing: how much to take"))?;
+        let page = page_size();
+        Ok((bytes as u64).div_ceil(page).max(1).saturating_mul(page))
+    }
+}
+
+/// Prints now and then, and knows when to end.
+struct Reporter {
+    end: Arc<AtomicBool>,
+    own: Option<Process>,
+    every_ns: u64,
+    next_ns: u64,
+}
+
+impl Reporter {
+    fn new(options: &Options) -> io::Result<Reporter> {
+        let end = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGTERM, Arc::clone(&end))?;
+        signal_hook::flag::register(SIGINT, Arc::clone(&end))?;
+        let every_ms = options.number("report")?.unwrap_or(100.0);
+        Ok(Reporter {
+            end,
+            own: Process::own().ok(),
+            every_ns: (every_ms * 1e6) as u64,
+            next_ns: 0,
+        })
+    }
+
+    fn ended(&self) -> bool {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Prints when it is time. A reader that went away ends the program.
+    fn tell(&mut self, bytes: u64, rounds: u64, holding: bool) {
+        if now_ns() >= self.next_ns {
+            self.tell_now(bytes, rounds, holding);
+        }
+    }
+
+    fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
+        let now = now_ns();
+        self.next_ns = now + self.every_ns;
+        let faults = self
+            .own
+            .as_ref()
+            .and_then(|p| p.faults().ok())
+            .unwrap_or_default();
+        let (major_faults, minor_faults) = (faults.major, faults.minor);
+        let progress = Progress {
+            time_ns: now,
+            bytes,
+            major_faults,
+            minor_faults,
+            rounds,
+            holding,
+        };
+        let mut out = io::stdout().lock();
+        if writeln!(out, "{}", progress.to_json())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
+            self.end.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for so many seconds, still printing; false when it is to end.
+    fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
+        let end = now_ns().saturating_add((seconds * SECOND) as u64);
+        while now_ns() < end && !self.ended() {
+            self.tell(bytes, rounds, holding);
+            std::thread::sleep(
+                TICK.max(Duration::from_nanos(self.every_ns / 4))
+                    .min(Duration::from_millis(20)),
+            );
+        }
+        !self.ended()
+    }
+}
+
+/// How far to be after so long at a rate (bytes a second), in whole pages.
+fn due(total: u64, rate: Option<f64>, elapsed_ns: u64, done: u64) -> u64 {
+    let due = match rate {
+        Some(rate) => (rate * (elapsed_ns as f64 / SECOND)) as u64,
+        None => done + CHUNK,
+    };
+    (due / page_size() * page_size()).min(total)
+}
+
+fn hog(options: &Options) -> io::Result<()> {
+    let bytes = options.bytes()?;
+    let (rate, release) = (options.number("rate")?, options.number("release-rate")?);
+    let hold = options.number("hold")?;
+    let repeat = options.number("repeat")?.unwrap_or(1.0) as u64;
+    let mut reporter = Reporter::new(options)?;
+    let mut memory = Memory::anonymous(bytes, options.has("huge"))?;
+    let mut held = 0;
+    for _ in 0..repeat {
+        if !reporter.wait(options.number("delay")?.unwrap_or(0.0), 0, 0, false) {
+            break;
+        }
+        let start = now_ns();
+        while held < bytes && !reporter.ended() {
+            let to = due(bytes, rate, now_ns() - start, held).min(held + CHUNK);
+            if to > held {
+                memory.fill(held, to);
+                if options.has("lock") {
+                    memory.lock(held, to)?;
+                }
+                held = to;
+            } else {
+                std::thread::sleep(TICK);
+            }
+            reporter.tell(held, 0, false);
+        }
+        reporter.tell_now(held, 0, held == bytes);
+        if !reporter.wait(hold.unwrap_or(1e9), held, 0, true) {
+            break;
+        }
+        let start = now_ns();
+        let mut given = 0;
+        while given < bytes && !reporter.ended() {
+            let to = due(bytes, release, now_ns() - start, given);
+            if to > given {
+                memory.give_back(given, to)?;
+                given = to;
+                held = bytes - given;
+            } else {
+                std::thread::sleep(TICK);
+            }
+            reporter.tell(held, 0, false);
+        }
+    }
+    reporter.tell_now(held, 0, false);
+    Ok(())
+}
+
+fn touch(options: &Options) -> io::Result<()> {
+    let bytes = options.bytes()?;
+    let part = options.number("part")?.unwrap_or(1.0).min(1.0);
+    let every = options.number("every")?.unwrap_or(100.0) / 1000.0;
+    let write = !options.has("read");
+    let mut reporter = Reporter::new(options)?;
+    let mut memory = Memory::anonymous(bytes, options.has("huge"))?;
+    for from in (0..bytes).step_by(CHUNK as usize) {
+        memory.fill(from, (from + CHUNK).min(bytes));
+        reporter.tell(from, 0, false);
+        if reporter.ended() {
+            return Ok(());
+        }
+    }
+    let page = page_size();
+    let touched = (bytes as f64 * part) as u64 / page * page;
+    let mut rounds = 0;
+    loop {
+        for at in (0..touched).step_by(page as usize) {
+            memory.touch(at, write);
+        }
+        rounds += 1;
+        reporter.tell(bytes, rounds, true);
+        if !reporter.wait(every, bytes, rounds, true) {
+            reporter.tell_now(bytes, rounds, false);
+            return Ok(());
+        }
+    }
+}
+
+fn share(options: &Options) -> io::Result<()> {
+    let bytes = options.bytes()?;
+    let path = options
+        .values
+        .get("path")
+        .ok_or_else(|| io::Error::other("`--path` is missing: which file to map"))?;
+    let rate = options.number("rate")?.unwrap_or(1.0);
+    let (on, off) = (
+        options.number("on")?.unwrap_or(0.0),
+        options.number("off")?.unwrap_or(0.0),
+    );
+    let mut reporter = Reporter::new(options)?;
+    let mut memory = Memory::shared(path, bytes)?;
+    if let Some(seed) = options.number("seed")? {
+        memory.state = seed as u64 | 1;
+    }
+    let page = page_size();
+    let pages = bytes / page;
+    // All pages at first: a fault maps its neighbours too, and they would count as touched.
+    for at in (0..bytes).step_by(page as usize) {
+        memory.touch(at, true);
+    }
+    let start = now_ns();
+    // Touches fall due one by one at random pages, so that they are spread as a Poisson process is.
+    let mut done = 0u64;
+    while !reporter.ended() {
+        let elapsed = now_ns() - start;
+        let due = (rate * pages as f64 * (elapsed as f64 / SECOND)) as u64;
+        let bursting = on > 0.0 && off > 0.0;
+        let in_burst = (elapsed as f64 / 1e6) % (on + off).max(1e-9) < on;
+        if !bursting || in_burst {
+            for _ in done..due {
+                let at = memory.random() % pages * page;
+                memory.touch(at, true);
+            }
+        }
+        // What fell due in a pause is not made up for.
+        done = due;
+        reporter.tell(bytes, done / pages.max(1), true);
+        std::thread::sleep(TICK);
+    }
+    reporter.tell_now(bytes, done / pages.max(1), false);
+    Ok(())
+}
+
+fn tree(options: &Options) -> io::Result<()> {
+    let depth = options.number("depth")?.unwrap_or(1.0) as u32;
+    let width = options.number("width")?.unwrap_or(1.0).min(100.0) as u32;
+    let mut reporter = Reporter::new(options)?;
+    // Nobody is left behind when a test is killed.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    let mut children = Vec::new();
+    if depth > 0 {
+        let own = std::env::current_exe()?;
+        let next = (depth - 1).to_string();
+        for _ in 0..width {
+            let arguments =
+                ["tree", "--depth", &next, "--width", &width.to_string()].map(str::to_owned);
+            let mut command = std::process::Command::new(&own);
+            children.push(
+                command
+                    .args(arguments)
+                    .stdout(std::process::Stdio::null())
+                    .spawn()?,
+            );
+        }
+    }
+    reporter.wait(1e9, 0, 0, true);
+    for mut child in children {
+        if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        child.wait()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+#!/bin/sh
+# Boots a guest with cgroup version 2 into a test binary.
+#   run.sh WORK TEST PROGRAM SCRATCH
+# WORK keeps the kernel between runs; TEST and PROGRAM are copied to their own paths in the guest, with their libraries; SCRATCH is a
+# directory of the guest on ext4. Exit code 77: something is missing here (said on standard output).
+set -eu
+work=$1 test=$2 program=$3 scratch=$4
+here=$(dirname "$0")
+
+missing() {
+    echo "the guest cannot run: $1"
+    exit 77
+}
+
+for tool in qemu-system-x86_64 cpio mkfs.ext4 timeout; do
+    PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || missing "$tool is not installed (Debian: qemu-system-x86 cpio e2fsprogs)"
+done
+busybox=$(command -v busybox) || missing "busybox is not installed (Debian: busybox-static)"
+PATH=$PATH:/usr/sbin:/sbin
+[ "$(uname -m)" = x86_64 ] || missing "it is an x86-64 guest, and its programs are copied from here"
+
+# The newest cloud kernel that the distribution offers: NVMe, ext4 and the serial ports are built in.
+fetch_kernel() {
+    (
+        cd "$work"
+        for name in linux-image-6.12-cloud-amd64 linux-image-cloud-amd64; do
+            package=$(apt-cache depends "$name" 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+            [ -n "$package" ] || continue
+            apt-get download "$package" >/dev/null 2>&1 || continue
+            dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x --wildcards -O './boot/vmlinuz-*' >vmlinuz.part
+            rm -f "$package"_*.deb
+            [ -s vmlinuz.part ] || continue
+            mv vmlinuz.part vmlinuz
+            return 0
+        done
+        return 1
+    )
+}
+
+kernel=${PLIMSOLL_GUEST_KERNEL:-$work/vmlinuz}
+[ -s "$kernel" ] || fetch_kernel || missing "no kernel: apt offers no linux-image-cloud-amd64; set PLIMSOLL_GUEST_KERNEL"
+
+root=$work/root
+rm -rf "$root"
+mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys"
+cp "$busybox" "$root/bin/busybox"
+for applet in sh mount mkdir cat uname sync poweroff sleep; do
+    ln -s busybox "$root/bin/$applet"
+done
+# A file at the path that it has here.
+place() {
+    mkdir -p "$root$(dirname "$1")"
+    cp -L "$1" "$root$1"
+}
+for binary in "$busybox" "$test" "$program"; do
+    [ "$binary" = "$busybox" ] || place "$binary"
+    for library in $(ldd "$binary" 2>/dev/null | grep -o '/[^ ]*' | sort -u); do
+        place "$library"
+    done
+done
+# Debug information is of no use there, and a smaller image boots faster.
+strip "$root$test" "$root$program" 2>/dev/null || true
+cp "$here/init" "$root/init"
+chmod 755 "$root/init"
+printf 'TEST=%s\nSCRATCH=%s\n' "$test" "$scratch" >"$root/guest.conf"
+(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet | gzip -1) >"$work/initrd"
+
+rm -f "$work/disk" "$work/out" "$work/console"
+truncate -s 1G "$work/disk"
+mkfs.ext4 -q -F "$work/disk"
+
+# Without cx16: QEMU 7.2 miscompiles it and the guest dies in the allocator.
+code=0
+timeout 420 qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 900 \
+    -nodefaults -display none -no-reboot -kernel "$kernel" -initrd "$work/initrd" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable psi=1" \
+    -chardev file,id=con,path="$work/console" -serial chardev:con \
+    -chardev file,id=out,path="$work/out" -serial chardev:out \
+    -drive file="$work/disk",if=none,id=disk,format=raw,cache=unsafe -device nvme,drive=disk,serial=disk || code=$?
+cat "$work/out"
+rm -rf "$work/disk" "$root"
+if ! grep -q '^guest: tests ended with 0' "$work/out"; then
+    echo "QEMU ended with $code (124: the guest hung); the last words of its console:"
+    tail -n 20 "$work/console"
+    exit 1
+fi

@@ -1,0 +1,222 @@
+//! Groups on the real kernel: limits that nest and change, taking bytes, refusals.
+
+use crate::common::{MIB, alone, group, start, start_holding, swap};
+use plimsoll_kernel::Error;
+use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::cgroup::{Cgroup, Version};
+use plimsoll_kernel::testing::TestCgroup;
+
+#[test]
+fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
+    let _one = alone();
+    let Some(outer) = group("nested", Some(96 * MIB)) else {
+        return;
+    };
+    let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(200 * MIB)) else {
+        println!("skipped: no groups within groups here");
+        return;
+    };
+    let mut domain = Domain::of_group(inner.cgroup().dir()).unwrap();
+    let first = domain.read().unwrap();
+    assert_eq!(first.capacity, 96 * MIB);
+    assert_eq!(domain.binding(), Some(outer.cgroup().dir()));
+
+    inner.cgroup().set_limit(Some(48 * MIB)).unwrap();
+    assert_eq!(domain.read().unwrap().capacity, 48 * MIB);
+    assert_eq!(domain.binding(), Some(inner.cgroup().dir()));
+
+    // The outer group has less room now, although its limit is larger.
+    let others = TestCgroup::below(outer.cgroup(), "others", None).unwrap();
+    let outsider = start_holding(&["hog", "--bytes", "64M"], Some(&others));
+    assert_eq!(domain.read().unwrap().capacity, 96 * MIB);
+    drop(outsider);
+
+    inner.cgroup().set_limit(None).unwrap();
+    outer.cgroup().set_limit(Some(80 * MIB)).unwrap();
+    assert_eq!(domain.read().unwrap().capacity, 80 * MIB);
+}
+
+#[test]
+fn used_counts_programs_but_not_what_can_be_dropped() {
+    let _one = alone();
+    let Some(group) = group("used", Some(256 * MIB)) else {
+        return;
+    };
+    let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
+    let hog = start_holding(&["hog", "--bytes", "64M"], Some(&group));
+    let with_hog = domain.read().unwrap();
+    assert!(
+        (64 * MIB..80 * MIB).contains(&with_hog.used),
+        "{with_hog:?}"
+    );
+    let of_process = Domain::of_process(hog.pid()).unwrap().read().unwrap();
+    assert_eq!(of_process.capacity, 256 * MIB);
+
+    // A file that was read once is in the usage, but not used.
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("read-once");
+    std::fs::write(&path, vec![7u8; 32 << 20]).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    // SAFETY: advice on an open descriptor; drops the cached pages so that the reader below is charged for them.
+    unsafe {
+        libc::posix_fadvise(
+            std::os::fd::AsRawFd::as_raw_fd(&file),
+            0,
+            0,
+            libc::POSIX_FADV_DONTNEED,
+        )
+    };
+    let before = domain.read().unwrap();
+    let procs = group.cgroup().dir().join("cgroup.procs");
+    let script = format!(
+        "echo $$ > '{}' && cat '{}' > /dev/null",
+        procs.display(),
+        path.display()
+    );
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", &script])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let after = domain.read().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(
+        after.usage >= before.usage + 24 * MIB,
+        "{before:?} {after:?}"
+    );
+    assert!(after.used <= before.used + 8 * MIB, "{before:?} {after:?}");
+}
+
+#[test]
+fn taking_bytes_leaves_the_limit_and_the_program_alone() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    for limit in [None, Some(160 * MIB)] {
+        let Some(group) = group("take", limit) else {
+            return;
+        };
+        let hog = start_holding(&["hog", "--bytes", "96M"], Some(&group));
+        let before = group.cgroup().usage().unwrap();
+        let taken = group.cgroup().reclaim(40 * MIB).unwrap();
+        let after = group.cgroup().usage().unwrap();
+        assert!((32 * MIB..=72 * MIB).contains(&taken), "took {taken}");
+        assert!(after <= before - 32 * MIB, "{before} to {after}");
+        assert_eq!(group.cgroup().limit().unwrap(), limit);
+        assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
+        assert!(group.cgroup().swapped().unwrap() >= 32 * MIB);
+        assert!(
+            plimsoll_kernel::process::Process::open(hog.pid())
+                .unwrap()
+                .alive()
+        );
+    }
+}
+
+#[test]
+fn a_limit_below_the_usage_pushes_into_swap_and_can_be_lifted() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("shrink", Some(160 * MIB)) else {
+        return;
+    };
+    let _hog = start_holding(&["hog", "--bytes", "96M"], Some(&group));
+    assert_eq!(
+        group.cgroup().set_limit(Some(48 * MIB)).unwrap(),
+        Some(48 * MIB)
+    );
+    assert!(group.cgroup().usage().unwrap() <= 48 * MIB);
+    assert!(group.cgroup().stat().unwrap().anon <= 48 * MIB);
+    assert_eq!(group.cgroup().set_limit(None).unwrap(), None);
+    assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
+}
+
+#[test]
+fn locked_memory_cannot_be_taken_and_the_limit_stays() {
+    let _one = alone();
+    let Some(group) = group("locked", Some(96 * MIB)) else {
+        return;
+    };
+    let hog = start_holding(&["hog", "--bytes", "48M", "--lock"], Some(&group));
+    let shrunk = group.cgroup().set_limit(Some(16 * MIB));
+    match group.cgroup().version() {
+        Version::V1 => {
+            assert!(matches!(shrunk, Err(Error::Busy { .. })), "{shrunk:?}");
+            assert_eq!(group.cgroup().limit().unwrap(), Some(96 * MIB));
+        }
+        // Version 2 would kill; we stop at what is left.
+        Version::V2 => assert!(shrunk.unwrap() >= Some(48 * MIB)),
+    }
+    let taken = group.cgroup().reclaim(40 * MIB).unwrap();
+    assert!(taken < 8 * MIB, "took {taken} of locked memory");
+    assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
+    assert!(
+        plimsoll_kernel::process::Process::open(hog.pid())
+            .unwrap()
+            .alive()
+    );
+}
+
+#[test]
+fn members_are_listed_with_those_below_and_move_up_when_a_group_goes() {
+    let _one = alone();
+    let Some(outer) = group("members", None) else {
+        return;
+    };
+    let inner = TestCgroup::below(outer.cgroup(), "inner", None).unwrap();
+    let child = start(&["hog", "--bytes", "1M"], Some(&inner));
+    let mut members = Vec::new();
+    assert!(outer.cgroup().processes(100, &mut members).unwrap());
+    assert_eq!(members, [child.pid()]);
+    members.clear();
+    assert!(!outer.cgroup().processes(0, &mut members).unwrap());
+
+    Cgroup::at(inner.cgroup().dir()).unwrap().remove().unwrap();
+    assert!(!inner.cgroup().dir().exists());
+    let now_in = Cgroup::of(child.pid()).unwrap().unwrap();
+    match now_in.version() {
+        Version::V1 => assert_eq!(now_in.dir(), outer.cgroup().dir()),
+        // A group that had limited children may not hold processes: they go to the next that may.
+        Version::V2 => assert!(outer.cgroup().dir().starts_with(now_in.dir())),
+    }
+    // What was open of the removed group tells that it is gone.
+    let gone = inner.cgroup().usage();
+    assert!(matches!(gone, Err(Error::Absent { .. })), "{gone:?}");
+
+    let dir = outer.cgroup().dir().to_path_buf();
+    drop(outer);
+    assert!(!dir.exists());
+}
+
+#[test]
+fn guards_clean_up_when_a_test_panics() {
+    let _one = alone();
+    let Some(probe) = group("panic", None) else {
+        return;
+    };
+    drop(probe);
+    let (tell, hear) = std::sync::mpsc::channel();
+    let failed = std::thread::spawn(move || {
+        let group = TestCgroup::new("panic", Some(64 * MIB)).unwrap();
+        let swap = plimsoll_kernel::testing::SwapFile::new(
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")),
+            16 * MIB,
+        )
+        .ok();
+        let child = start(&["tree", "--depth", "2", "--width", "2"], Some(&group));
+        tell.send((
+            group.cgroup().dir().to_path_buf(),
+            swap.as_ref().map(|s| s.path().to_path_buf()),
+            child.pid(),
+        ))
+        .unwrap();
+        panic!("on purpose");
+    })
+    .join();
+    assert!(failed.is_err());
+    let (dir, swap, pid) = hear.recv().unwrap();
+    assert!(!dir.exists());
+    assert!(swap.is_none_or(|path| !path.exists()));
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}

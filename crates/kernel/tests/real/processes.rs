@@ -1,0 +1,245 @@
+//! Processes on the real kernel: reused numbers, descendants, identities, rights.
+
+use crate::common::{MIB, PATIENCE, alone, group, start, start_holding};
+use plimsoll_kernel::advise::{Advice, advise};
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::process::{Process, Walk, descendants, page_size};
+use plimsoll_kernel::{Error, smaps};
+use std::time::{Duration, Instant};
+
+/// Makes a child with a number of our choice that waits for signals; `None` without the right.
+fn child_with_number(pid: i32) -> Option<i32> {
+    let numbers = [pid];
+    let arguments = libc::clone_args {
+        flags: 0,
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        set_tid: if pid > 0 { numbers.as_ptr() as u64 } else { 0 },
+        set_tid_size: u64::from(pid > 0),
+        cgroup: 0,
+    };
+    // SAFETY: the arguments are a valid structure of the stated size that outlives the call; without CLONE_VM the child is a copy of this
+    // process, and it calls nothing but `pause`.
+    let made = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const arguments,
+            size_of::<libc::clone_args>(),
+        )
+    };
+    if made == 0 {
+        loop {
+            // SAFETY: takes no arguments and is safe after a fork.
+            unsafe { libc::pause() };
+        }
+    }
+    (made > 0).then_some(made as i32)
+}
+
+fn end(pid: i32) {
+    let mut status = 0;
+    // SAFETY: `pid` is a child of ours that was not waited for; `status` outlives the call.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, &raw mut status, 0);
+    }
+}
+
+#[test]
+fn a_reused_number_is_not_taken_for_the_same_process() {
+    let _one = alone();
+    let first = child_with_number(0).expect("a process can be made");
+    let held = Process::open(first).unwrap();
+    assert!(held.alive());
+    held.memory_fast().unwrap();
+    let started = held.start_time();
+    end(first);
+    assert!(!held.alive());
+    // Start times are told apart by clock ticks.
+    std::thread::sleep(Duration::from_millis(50));
+    let Some(second) = child_with_number(first) else {
+        println!(
+            "skipped: numbers cannot be chosen without CAP_CHECKPOINT_RESTORE, or another process took it"
+        );
+        return;
+    };
+    assert_eq!(second, first);
+    let outcome = std::panic::catch_unwind(|| {
+        let other = Process::open(second).unwrap();
+        assert!(other.alive() && other.start_time() != started);
+        assert!(!held.alive());
+        let gone = |e: Error| assert!(e.is_gone(), "{e}");
+        gone(held.memory().unwrap_err());
+        gone(held.memory_fast().unwrap_err());
+        gone(held.faults().unwrap_err());
+        gone(held.cmdline().unwrap_err());
+        gone(held.exe().unwrap_err());
+        gone(smaps::areas(&held, 10).unwrap_err());
+        gone(advise(&held, Advice::Cold, MIB).unwrap_err());
+        gone(Process::open_known(second, started).unwrap_err());
+        assert_eq!(
+            Process::open_known(second, other.start_time())
+                .unwrap()
+                .pid(),
+            second
+        );
+    });
+    end(second);
+    outcome.unwrap();
+}
+
+#[test]
+fn a_tree_is_followed_and_summed() {
+    let _one = alone();
+    let mut root = start(&["tree", "--depth", "2", "--width", "2"], None);
+    root.until(PATIENCE, |_| true).unwrap();
+    let mut walk = Walk::new(Process::open(root.pid()).unwrap(), 100);
+    let end = Instant::now() + PATIENCE;
+    while walk.members().len() < 6 {
+        assert!(Instant::now() < end, "found {} of 6", walk.members().len());
+        walk.rescan().unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let totals = walk.totals().unwrap();
+    assert_eq!(totals.processes, 7);
+    assert!(totals.memory.resident() > 7 * page_size() && totals.faults.minor > 0);
+
+    let mut few = Vec::new();
+    assert!(!descendants(root.pid(), 3, &mut few).unwrap());
+    assert_eq!(few.len(), 3);
+    let mut bounded = Walk::new(Process::open(root.pid()).unwrap(), 3);
+    bounded.rescan().unwrap();
+    assert!(bounded.truncated() && bounded.members().len() == 3);
+
+    root.end().unwrap();
+    let gone = walk.rescan();
+    assert!(gone.as_ref().is_err_and(Error::is_gone), "{gone:?}");
+}
+
+#[test]
+fn identities_are_told() {
+    let own = Process::own().unwrap();
+    // Until it speaks, it may not have its arguments yet.
+    let child = start_holding(&["hog", "--bytes", "1M"], None);
+    let process = Process::open(child.pid()).unwrap();
+    let ids = process.ids().unwrap();
+    assert_eq!((ids.uid, ids.parent), (own.uid().unwrap(), own.pid()));
+    assert!(ids.inner_pid > 0 && ids.pid_levels >= 1);
+    assert!(
+        process
+            .exe()
+            .unwrap()
+            .unwrap()
+            .ends_with("plimsoll-misbehave")
+    );
+    assert_eq!(process.cmdline().unwrap()[1..], ["hog", "--bytes", "1M"]);
+    assert_eq!(process.comm().unwrap(), "plimsoll-misbeh");
+    assert_eq!(process.stat().unwrap().parent, own.pid());
+    for impossible in [0, -1, i32::MAX] {
+        assert!(Process::open(impossible).is_err());
+    }
+}
+
+#[test]
+fn the_fast_path_agrees_with_the_slow_one() {
+    let hog = start_holding(&["hog", "--bytes", "32M"], None);
+    let process = Process::open(hog.pid()).unwrap();
+    let (fast, slow) = (process.memory_fast().unwrap(), process.memory().unwrap());
+    assert!(slow.anon >= 32 * MIB);
+    assert!(
+        fast.anon().abs_diff(slow.anon) < MIB && fast.resident.abs_diff(slow.resident()) < MIB,
+        "{fast:?} {slow:?}"
+    );
+}
+
+/// Runs something as nobody, on a thread of its own.
+fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let thread = std::thread::spawn(move || {
+        // SAFETY: the raw calls change the credentials of this thread only, which ends after `work`.
+        let dropped = unsafe {
+            libc::syscall(libc::SYS_setresgid, 65534, 65534, 65534) == 0
+                && libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) == 0
+        };
+        dropped.then(work)
+    });
+    let result = thread.join().expect("it ends well");
+    if result.is_none() {
+        println!("skipped: only root can become somebody else");
+    }
+    result
+}
+
+#[test]
+fn without_rights_the_error_says_what_is_needed() {
+    let _one = alone();
+    let Some(group) = group("rights", Some(64 * MIB)) else {
+        return;
+    };
+    let dir = group.cgroup().dir().to_path_buf();
+    let hog = start_holding(&["hog", "--bytes", "4M"], Some(&group));
+    let pid = hog.pid();
+    as_nobody(move || {
+        let cgroup = Cgroup::at(&dir).unwrap();
+        assert_eq!(cgroup.limit().unwrap(), Some(64 * MIB));
+        for refused in [
+            cgroup.set_limit(None).map(|_| ()),
+            cgroup.create_child("x").map(|_| ()),
+            cgroup.add(pid),
+            cgroup.reclaim(MIB).map(|_| ()),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(error.is_denied(), "{error}");
+            assert!(error.to_string().contains(dir.to_str().unwrap()), "{error}");
+        }
+        let process = Process::open(pid).unwrap();
+        assert!(process.memory().is_ok());
+        for refused in [
+            smaps::areas(&process, 10).map(|_| ()),
+            plimsoll_kernel::referenced::clear(&process),
+            advise(&process, Advice::PageOut, MIB).map(|_| ()),
+            plimsoll_kernel::advise::advise_ranges(
+                &process,
+                Advice::PageOut,
+                std::slice::from_ref(&(0x1000..0x2000)),
+            )
+            .map(|_| ()),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(error.is_denied(), "{error}");
+        }
+    });
+}
+
+#[test]
+fn broken_and_absent_groups_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let absent = Cgroup::at(dir.path()).unwrap_err();
+    assert!(absent.is_absent(), "{absent}");
+    assert!(
+        Cgroup::at(std::path::Path::new("/nowhere"))
+            .unwrap_err()
+            .is_absent()
+    );
+    for (name, text) in [
+        ("memory.limit_in_bytes", "surely\n"),
+        ("memory.usage_in_bytes", ""),
+        ("memory.stat", "\u{1f4a5} 12\nrss x\n"),
+    ] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let group = Cgroup::at(dir.path()).unwrap();
+    assert!(matches!(group.limit(), Err(Error::Broken { .. })));
+    assert!(matches!(group.usage(), Err(Error::Broken { .. })));
+    assert_eq!(
+        group.stat().unwrap(),
+        plimsoll_kernel::cgroup::Stat::default()
+    );
+    let huge = "9".repeat(60);
+    std::fs::write(dir.path().join("memory.usage_in_bytes"), huge).unwrap();
+    assert_eq!(group.usage().unwrap(), u64::MAX);
+}

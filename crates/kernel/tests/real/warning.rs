@@ -1,0 +1,142 @@
+//! Early warning and stalls on the real kernel.
+
+use crate::common::{MIB, PATIENCE, alone, group, start, start_holding, swap};
+use plimsoll_kernel::cgroup::Version;
+use plimsoll_kernel::pressure::{MACHINE, Psi, Reaction, Threshold, Watermark};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::stalls::{Taskstats, VmstatReader};
+use plimsoll_kernel::{Error, capacity::Domain, clock};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_watermark_is_crossed_before_anything_is_swapped_out() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("watermark", Some(256 * MIB)) else {
+        return;
+    };
+    let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
+    let mut watermark = Watermark::new(Reaction::default());
+    let mut hog = start(&["hog", "--bytes", "320M", "--rate", "80M"], Some(&group));
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let reading = domain.read().unwrap();
+        watermark.observe(clock::now_ns(), reading.used);
+        if watermark.is_crossed(reading.capacity, reading.used) {
+            break;
+        }
+        assert!(Instant::now() < end, "never crossed: {reading:?}");
+        std::thread::sleep(Duration::from_nanos(
+            watermark.next_look_ns(reading.capacity, reading.used),
+        ));
+    }
+    let events = group.cgroup().events().unwrap();
+    assert_eq!(events.max, 0, "the limit was hit before the warning");
+    assert_eq!(
+        group.cgroup().swapped().unwrap(),
+        0,
+        "something was swapped out before the warning"
+    );
+    // And it was no idle warning: left alone, the hog does get there.
+    hog.until(PATIENCE, |p| p.holding).unwrap();
+    assert!(group.cgroup().events().unwrap().max > 0);
+    assert!(group.cgroup().swapped().unwrap() > 0);
+    assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
+}
+
+#[test]
+fn a_threshold_fires_before_the_limit() {
+    let _one = alone();
+    let Some(group) = group("threshold", Some(128 * MIB)) else {
+        return;
+    };
+    let threshold = match Threshold::set(group.cgroup(), 48 * MIB) {
+        Err(e) if e.is_absent() || e.is_denied() => {
+            println!("skipped: {e}");
+            assert!(group.cgroup().version() == Version::V2 || e.is_denied());
+            return;
+        }
+        other => other.unwrap(),
+    };
+    assert_eq!(threshold.take(), 0);
+    let _hog = start_holding(&["hog", "--bytes", "64M"], Some(&group));
+    assert!(threshold.take() > 0);
+    assert_eq!(threshold.take(), 0);
+    assert_eq!(group.cgroup().events().unwrap().max, 0);
+}
+
+/// Switches delay accounting on, and back to what it was.
+struct DelayAccounting(Vec<u8>);
+
+const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
+
+impl DelayAccounting {
+    fn on() -> Option<DelayAccounting> {
+        let before = std::fs::read(SWITCH).ok()?;
+        std::fs::write(SWITCH, "1").ok()?;
+        Some(DelayAccounting(before))
+    }
+}
+
+impl Drop for DelayAccounting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(SWITCH, &self.0);
+    }
+}
+
+#[test]
+fn stalls_are_told_apart_by_process() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("stalls", Some(48 * MIB)) else {
+        return;
+    };
+    let Some(_on) = DelayAccounting::on() else {
+        println!("skipped: {SWITCH} cannot be written");
+        return;
+    };
+    let mut taskstats = match Taskstats::open() {
+        Err(e) if e.is_denied() || e.is_absent() => {
+            println!("skipped: {e}");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    let squeezed = start_holding(&["hog", "--bytes", "96M"], Some(&group));
+    let free = start_holding(&["hog", "--bytes", "96M"], None);
+    let stalls = taskstats.process(squeezed.pid()).unwrap();
+    assert!(
+        stalls.reclaim_count > 0 && stalls.reclaim_ns > 0,
+        "{stalls:?}"
+    );
+    assert_eq!(taskstats.process(free.pid()).unwrap().reclaim_count, 0);
+    assert_eq!(
+        taskstats.thread(squeezed.pid()).unwrap().reclaim_count,
+        stalls.reclaim_count
+    );
+    let pid = squeezed.pid();
+    drop(squeezed);
+    let gone = taskstats.process(pid);
+    assert!(matches!(gone, Err(Error::Gone { .. })), "{gone:?}");
+}
+
+#[test]
+fn counters_of_the_machine_only_grow() {
+    let vmstat = VmstatReader::open().unwrap();
+    let first = vmstat.read().unwrap();
+    let own = Process::own().unwrap();
+    let faults = own.faults().unwrap();
+    let memory = vec![1u8; 8 << 20];
+    std::hint::black_box(&memory);
+    assert!(own.faults().unwrap().minor > faults.minor);
+    let second = vmstat.read().unwrap();
+    assert!(second.major_faults >= first.major_faults && second.swap_out >= first.swap_out);
+    match Psi::open(Path::new(MACHINE)) {
+        Ok(psi) => {
+            let (a, b) = (psi.read().unwrap(), psi.read().unwrap());
+            assert!(b.some_us >= a.some_us && b.some_us >= b.full_us);
+        }
+        Err(e) => assert!(e.is_absent(), "{e}"),
+    }
+}

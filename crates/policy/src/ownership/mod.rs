@@ -1,0 +1,366 @@
+//! Shared memory: charged to one principal at a time, rotated by measured access frequency
+//! (Walfield 3.3, 4.3 and 5.4), in the broker's own books: the kernel charges a shared page to
+//! whoever touched it first and cannot move the charge.
+//!
+//! # Glossary
+//! - *segment*: a piece of memory that several principals map; named by the caller's number.
+//! - *mapper*: a principal that maps a segment.
+//! - *epoch*: the reference bits are cleared, *wait* passes, they are read; then a *pause* until
+//!   the next one. Both lengths are drawn, so that nobody can time its accesses around them.
+//! - *touched part* (p): the part of a segment whose reference bit a mapper set in an epoch.
+//! - *rate*: a mapper's accesses to a page per second: `-ln(1 - p) / wait`.
+//! - *portion*: a mapper's rate over the sum of all mappers' rates, smoothed over epochs.
+//! - *owner*: who is charged for the segment in this epoch, drawn with the portions as
+//!   probabilities: over many epochs each pays its portion, in each one a single principal pays.
+//!
+//! # How it is used, and its bounds
+//! Per epoch the caller clears the reference bits of the mappers, sleeps [`Epoch::wait`], reads what
+//! each referenced of each segment, hands it to [`Ownership::measured`] with a random number that the
+//! programs cannot know, and sleeps [`Epoch::pause`]. With independent accesses a page stays
+//! untouched for the time d with probability exp(-rate x d), so the rate is -ln(1 - p) / d. It cannot
+//! tell one access to a page in an epoch from many in a burst; keep p below 0.8, which the nominal
+//! wait does by itself. As both lengths are drawn (by 25 % each way), the place of an epoch wanders
+//! off any fixed beat: who accesses at chosen times is met as often as who accesses at any time.
+
+/// What was measured of one mapper of a segment in one epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Who maps it.
+    pub principal: u64,
+    /// Bytes whose reference bit was set at the end of the epoch.
+    pub referenced: u64,
+    /// Between clearing and reading, nanoseconds.
+    pub waited: u64,
+}
+
+/// What one mapper is to be charged of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Portion {
+    /// Who maps it.
+    pub principal: u64,
+    /// Accesses to a page per second, smoothed.
+    pub rate: f64,
+    /// Part of the segment that it pays in the long run, 0 to 1.
+    pub fraction: f64,
+    /// How many epochs the rate rests on, up to 32.
+    pub epochs: u32,
+}
+
+/// When to measure next. Nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// Between clearing the reference bits and reading them.
+    pub wait: u64,
+    /// Between reading them and clearing them again.
+    pub pause: u64,
+}
+
+/// How much a table holds and how often it measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Most segments.
+    pub segments: usize,
+    /// Most mappers of one segment; further ones are not charged for it.
+    pub mappers: usize,
+    /// Shortest nominal wait, nanoseconds.
+    pub shortest: u64,
+    /// Longest nominal wait, nanoseconds.
+    pub longest: u64,
+    /// Pauses are this many times as long as waits.
+    pub rest: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            segments: 256,
+            mappers: 32,
+            shortest: 50_000_000,
+            longest: 2_000_000_000,
+            rest: 9,
+        }
+    }
+}
+
+/// A rate is the plain mean of this many epochs, and smoothed over as many afterwards. Fewer would
+/// favour who accesses in rare bursts: its portion falls further between them than it rises in them.
+const MEMORY: u32 = 32;
+/// A segment touched more than this in an epoch is saturated: its nominal wait is halved.
+const SATURATED: f64 = 0.8;
+/// A segment touched less than this tells little: its nominal wait grows by a quarter.
+const SPARSE: f64 = 0.2;
+/// Bytes that one reference bit stands for.
+const PAGE: u64 = 4096;
+
+/// One segment. Its portions stand in the table, `mappers` places per segment.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    id: u64,
+    size: u64,
+    owner: Option<u64>,
+    mappers: usize,
+    /// Nominal, nanoseconds.
+    wait: u64,
+}
+
+/// The books of all shared segments.
+#[derive(Debug)]
+pub struct Ownership {
+    settings: Settings,
+    slots: Vec<Option<Segment>>,
+    portions: Vec<Portion>,
+}
+
+impl Ownership {
+    /// Empty books; takes all its memory here.
+    pub fn new(settings: Settings) -> Ownership {
+        let places = settings.segments.saturating_mul(settings.mappers);
+        Ownership {
+            settings,
+            slots: vec![None; settings.segments],
+            portions: vec![Portion::default(); places],
+        }
+    }
+
+    /// Takes in what an epoch measured of a segment of `size` bytes (one sample per mapper; a
+    /// mapper without a sample has left) and draws its owner with the random number `draw`. None
+    /// when nobody maps it, its size is 0, or the table is full.
+    pub fn measured(
+        &mut self,
+        segment: u64,
+        size: u64,
+        samples: &[Sample],
+        draw: u64,
+    ) -> Option<u64> {
+        if samples.is_empty() || size == 0 {
+            self.remove_segment(segment);
+            return None;
+        }
+        let slot = self.claim(segment)?;
+        let mut known = self.slots[slot]?;
+        let places = self.places(slot);
+        let portions = &mut self.portions[places];
+        known.size = size;
+        known.mappers = take_in(portions, known.mappers, size, samples);
+        let portions = &mut portions[..known.mappers];
+        divide(portions);
+        known.owner = drawn(portions, draw);
+        known.wait = self.paced(known.wait, size, samples);
+        self.slots[slot] = Some(known);
+        known.owner
+    }
+
+    /// What each mapper pays of a segment in the long run; empty when the segment is not known.
+    pub fn portions(&self, segment: u64) -> &[Portion] {
+        match self.find(segment) {
+            Some((slot, known)) => &self.portions[self.places(slot)][..known.mappers],
+            None => &[],
+        }
+    }
+
+    /// Who is charged for a segment now.
+    pub fn owner(&self, segment: u64) -> Option<u64> {
+        self.find(segment).and_then(|(_, known)| known.owner)
+    }
+
+    /// Bytes that are charged now to a principal over all segments.
+    pub fn charged(&self, principal: u64) -> u64 {
+        let owned = self
+            .slots
+            .iter()
+            .flatten()
+            .filter(|s| s.owner == Some(principal));
+        owned.fold(0, |sum: u64, s| sum.saturating_add(s.size))
+    }
+
+    /// A principal ends: it maps and owns nothing any more. A segment that it owned goes to the
+    /// remaining mapper with the greatest portion until the next epoch.
+    pub fn remove_principal(&mut self, principal: u64) {
+        for slot in 0..self.slots.len() {
+            let Some(mut known) = self.slots[slot] else {
+                continue;
+            };
+            let places = self.places(slot);
+            let portions = &mut self.portions[places];
+            let Some(at) = portions[..known.mappers]
+                .iter()
+                .position(|p| p.principal == principal)
+            else {
+                continue;
+            };
+            known.mappers -= 1;
+            portions.swap(at, known.mappers);
+            let rest = &mut portions[..known.mappers];
+            divide(rest);
+            if known.owner == Some(principal) {
+                let by_portion = |a: &&Portion, b: &&Portion| {
+                    a.fraction
+                        .total_cmp(&b.fraction)
+                        .then(b.principal.cmp(&a.principal))
+                };
+                known.owner = rest.iter().max_by(by_portion).map(|p| p.principal);
+            }
+            self.slots[slot] = (known.mappers > 0).then_some(known);
+        }
+    }
+
+    /// A segment ends.
+    pub fn remove_segment(&mut self, segment: u64) {
+        if let Some((slot, _)) = self.find(segment) {
+            self.slots[slot] = None;
+        }
+    }
+
+    /// When to measure next, drawn with a random number: 0.75 to 1.25 of the nominal lengths. The
+    /// nominal wait is that of the segment that saturates first; it shrinks when a segment saturates
+    /// and grows when hardly anything is touched.
+    pub fn next_epoch(&self, draw: u64) -> Epoch {
+        let shortest = self.slots.iter().flatten().map(|s| s.wait).min();
+        let wait = shortest
+            .unwrap_or(self.settings.longest)
+            .min(self.settings.longest);
+        let pause = wait.saturating_mul(u64::from(self.settings.rest));
+        Epoch {
+            wait: spread(wait, (draw >> 32) as u32),
+            pause: spread(pause, draw as u32),
+        }
+    }
+
+    fn places(&self, slot: usize) -> std::ops::Range<usize> {
+        slot * self.settings.mappers..(slot + 1) * self.settings.mappers
+    }
+
+    fn find(&self, segment: u64) -> Option<(usize, Segment)> {
+        let named =
+            |(i, s): (usize, &Option<Segment>)| s.filter(|s| s.id == segment).map(|s| (i, s));
+        self.slots.iter().enumerate().find_map(named)
+    }
+
+    /// The slot of a segment; a free one when it is new.
+    fn claim(&mut self, segment: u64) -> Option<usize> {
+        if let Some((slot, _)) = self.find(segment) {
+            return Some(slot);
+        }
+        let slot = self.slots.iter().position(Option::is_none)?;
+        let wait = self.settings.longest;
+        self.slots[slot] = Some(Segment {
+            id: segment,
+            size: 0,
+            owner: None,
+            mappers: 0,
+            wait,
+        });
+        Some(slot)
+    }
+
+    /// The nominal wait after an epoch: the busiest mapper decides.
+    fn paced(&self, wait: u64, size: u64, samples: &[Sample]) -> u64 {
+        let busiest = samples
+            .iter()
+            .map(|s| s.referenced.min(size))
+            .max()
+            .unwrap_or(0);
+        let touched = busiest as f64 / size as f64;
+        let next = match touched {
+            t if t > SATURATED => wait / 2,
+            t if t < SPARSE => wait.saturating_add(wait / 4),
+            _ => wait,
+        };
+        next.max(self.settings.shortest)
+            .min(self.settings.longest.max(self.settings.shortest))
+    }
+}
+
+/// Accesses to a page per second, from one epoch. A segment touched all over could have been touched
+/// any number of times; it counts as if half a page had been left out.
+fn rate(sample: &Sample, size: u64) -> f64 {
+    let pages = size.div_ceil(PAGE) as f64;
+    let touched = (sample.referenced.min(size) as f64 / size as f64).min(1.0 - 0.5 / pages);
+    -(-touched).ln_1p() / (sample.waited as f64 / 1e9)
+}
+
+/// Smooths the samples into the portions; who left goes, who is new is added while there is room.
+/// Returns how many there are then.
+fn take_in(portions: &mut [Portion], mut mappers: usize, size: u64, samples: &[Sample]) -> usize {
+    let mut at = 0;
+    while at < mappers {
+        if samples
+            .iter()
+            .any(|s| s.principal == portions[at].principal)
+        {
+            at += 1;
+        } else {
+            mappers -= 1;
+            portions.swap(at, mappers);
+        }
+    }
+    for sample in samples {
+        let known = portions[..mappers]
+            .iter()
+            .position(|p| p.principal == sample.principal);
+        match known {
+            // A wait of nothing measures nothing.
+            Some(_) if sample.waited == 0 => {}
+            Some(at) => {
+                let portion = &mut portions[at];
+                portion.epochs = (portion.epochs + 1).min(MEMORY);
+                portion.rate += (rate(sample, size) - portion.rate) / f64::from(portion.epochs);
+            }
+            None if mappers < portions.len() => {
+                let (rate, epochs) = if sample.waited == 0 {
+                    (0.0, 0)
+                } else {
+                    (rate(sample, size), 1)
+                };
+                portions[mappers] = Portion {
+                    principal: sample.principal,
+                    rate,
+                    fraction: 0.0,
+                    epochs,
+                };
+                mappers += 1;
+            }
+            None => {}
+        }
+    }
+    mappers
+}
+
+/// Rates into fractions; equal ones when nobody touches the segment, for somebody must pay.
+fn divide(portions: &mut [Portion]) {
+    let sum: f64 = portions.iter().map(|p| p.rate).sum();
+    let equal = 1.0 / portions.len() as f64;
+    for portion in portions {
+        portion.fraction = if sum > f64::MIN_POSITIVE {
+            portion.rate / sum
+        } else {
+            equal
+        };
+    }
+}
+
+/// The mapper at a random place of the line that the fractions make up.
+fn drawn(portions: &[Portion], draw: u64) -> Option<u64> {
+    let mut place = (draw >> 11) as f64 / (1u64 << 53) as f64;
+    for portion in portions {
+        if place < portion.fraction {
+            return Some(portion.principal);
+        }
+        place -= portion.fraction;
+    }
+    // Rounding left the last one a hair short.
+    portions
+        .iter()
+        .rev()
+        .find(|p| p.fraction > 0.0)
+        .map(|p| p.principal)
+}
+
+/// 0.75 to 1.25 of a nominal length.
+fn spread(nominal: u64, draw: u32) -> u64 {
+    let drawn = (u128::from(nominal) * (3 * (1u128 << 31) + u128::from(draw))) >> 33;
+    u64::try_from(drawn).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

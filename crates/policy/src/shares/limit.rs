@@ -1,0 +1,93 @@
+//! The safe limit: what each may use *now*. Everybody holds what it uses; what is really free is
+//! granted by how far each is under its entitlement.
+//!
+//! Below every `max` and below the budget the sum of what is *held* (the greater of use and limit)
+//! stays at the cap, or at the sum of what is used where that is already more.
+
+use super::fill::Filler;
+use super::tree::{MOST_BUDGET, Node, Tree};
+use super::{Principal, Share};
+
+/// Sums up what each holds, keeps and tops at, from the leaves.
+fn prepare(tree: &mut Tree, principals: &[Principal]) {
+    let n = tree.count();
+    for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
+        node.tops = node.uses.max(node.target);
+        // A grant that is not used yet is kept up to the entitlement; beyond, it is shared out anew.
+        node.keeps = node
+            .uses
+            .max(p.last_limit.min(node.target).min(node.entitlement));
+    }
+    for family in (1..=n).rev() {
+        let (nodes, members) = tree.open(family);
+        let (mut keeps, mut tops, mut entitled) = (0u64, 0u64, 0u64);
+        for &m in members {
+            let node = &nodes[m as usize];
+            keeps = keeps.saturating_add(node.keeps);
+            tops = tops.saturating_add(node.tops);
+            entitled = entitled.saturating_add(node.entitlement);
+        }
+        let node = &mut nodes[family - 1];
+        let cap = node.max.max(node.uses);
+        node.tops = tops.min(cap);
+        // Grants that do not fit under the cap any more are all shared out anew.
+        node.keeps = if keeps <= cap { keeps } else { node.uses };
+        node.entitlement = entitled;
+    }
+}
+
+/// Shares out what a family holds together.
+fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &mut Filler) {
+    if let &[only] = members {
+        let node = &mut nodes[only as usize];
+        node.holds = holds.min(node.tops);
+        return;
+    }
+    let kept: u128 = members
+        .iter()
+        .map(|&m| u128::from(nodes[m as usize].keeps))
+        .sum();
+    let fits = kept <= u128::from(holds);
+    filler.clear();
+    for &m in members {
+        let node = &nodes[m as usize];
+        let floor = if fits { node.keeps } else { node.uses };
+        filler.push(m, node.entitlement >> shift, floor, node.tops);
+    }
+    filler.fill(holds);
+    for item in &filler.items {
+        nodes[item.node as usize].holds = item.got;
+    }
+}
+
+/// Decides the limits, once entitlements and targets are there.
+pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, filler: &mut Filler) {
+    prepare(tree, principals);
+    // Weights of a filling stay below 2^48.
+    let shift = (budget.clamp(1, MOST_BUDGET).ilog2() + 1).saturating_sub(48);
+    for family in 0..=tree.count() {
+        let holds = match family {
+            0 => {
+                let (nodes, members) = tree.open(0);
+                let used: u64 = members.iter().map(|&m| nodes[m as usize].uses).sum();
+                budget.max(used)
+            }
+            _ => tree.nodes[family - 1].holds,
+        };
+        let (nodes, members) = tree.open(family);
+        grant(nodes, members, holds, shift, filler);
+    }
+}
+
+/// Writes the result of one principal.
+pub(super) fn share(own: &Node, p: &Principal) -> Share {
+    let limit = own.holds.min(own.target);
+    Share {
+        entitlement: own.entitlement,
+        target: own.target,
+        limit,
+        available: own.available.max(limit),
+        owed: p.uses.saturating_sub(limit),
+        subtree_limit: limit,
+    }
+}

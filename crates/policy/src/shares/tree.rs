@@ -1,0 +1,260 @@
+//! The principals as a tree of competitors, flattened: entry `i` stands for principal `i` with all
+//! below it, entry `n + i` for its own memory, which competes with its children as one more child
+//! (paper 4.1). All passes run over indices, upwards or downwards; nothing recurses.
+
+use super::Principal;
+use std::cmp::Reverse;
+
+/// Sizes above these are counted as these, so that sums cannot overflow: 256 TiB used by one
+/// principal, 64 PiB to share.
+pub(super) const MOST_USED: u64 = 1 << 48;
+pub(super) const MOST_BUDGET: u64 = 1 << 56;
+/// Square-root coefficients stay below this.
+const MOST_PULL: f64 = (1u64 << 48) as f64;
+/// Square roots are kept in 256ths.
+const PULL_UNIT: f64 = 256.0;
+
+/// One competitor. Bytes unless said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Node {
+    pub(super) weight: u32,
+    pub(super) priority: i32,
+    pub(super) max: u64,
+    pub(super) demand: u64,
+    pub(super) uses: u64,
+    pub(super) working_set: u64,
+    pub(super) live: u64,
+    /// Square-root coefficient; with `pull`, that relative to its siblings.
+    pub(super) coefficient: u64,
+    pub(super) pull: u64,
+    /// Whether all below it that want memory have told of their collectors.
+    pub(super) known: bool,
+    /// Algorithm 3: what it would have if its trend goes on, unhindered; and without growing.
+    pub(super) expects: u64,
+    pub(super) starts: u64,
+    pub(super) entitlement: u64,
+    pub(super) target: u64,
+    /// What it holds for certain: what it uses, and what it was granted before and keeps.
+    pub(super) keeps: u64,
+    /// The most that it could hold: its target, or what it uses.
+    pub(super) tops: u64,
+    pub(super) holds: u64,
+    pub(super) effective: u64,
+    pub(super) available: u64,
+}
+
+impl Node {
+    pub(super) fn wants(&self) -> bool {
+        self.demand > 0
+    }
+}
+
+/// The tree. Family 0 is the top, family `i + 1` are the own memory and the children of `i`.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    first: Vec<u32>,
+    members: Vec<u32>,
+    /// Scratch memory to sort one family by class.
+    keys: Vec<u64>,
+    count: usize,
+}
+
+/// The parent of `index`, if it stands before it.
+pub(super) fn parent(principals: &[Principal], index: usize) -> Option<usize> {
+    principals[index]
+        .parent
+        .map(|p| p as usize)
+        .filter(|&p| p < index)
+}
+
+impl Tree {
+    pub(super) fn reserve(&mut self, principals: usize) {
+        self.nodes.clear();
+        self.first.clear();
+        self.members.clear();
+        self.nodes.reserve(2 * principals);
+        self.first.reserve(principals + 2);
+        self.members.reserve(2 * principals);
+        self.keys.clear();
+        self.keys.reserve(principals + 1);
+    }
+
+    /// How many principals.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The place of family `family` in `members`.
+    fn family(&self, family: usize) -> std::ops::Range<usize> {
+        self.first[family] as usize..self.first[family + 1] as usize
+    }
+
+    /// The members of a family, high classes first.
+    pub(super) fn members(&self, family: usize) -> &[u32] {
+        &self.members[self.family(family)]
+    }
+
+    /// Splits into the nodes (to change) and the members of a family (to read).
+    pub(super) fn open(&mut self, family: usize) -> (&mut [Node], &[u32]) {
+        let range = self.family(family);
+        (&mut self.nodes, &self.members[range])
+    }
+
+    /// Takes the principals in and sums up from the leaves.
+    pub(super) fn build(&mut self, principals: &[Principal]) {
+        self.count = principals.len();
+        self.nodes.clear();
+        self.nodes.extend(principals.iter().map(branch));
+        self.nodes.extend(principals.iter().map(leaf));
+        self.link(principals);
+        for family in (0..=self.count).rev() {
+            self.sum_up(family);
+        }
+    }
+
+    /// Lists each family's members, high classes first (counting sort by parent).
+    fn link(&mut self, principals: &[Principal]) {
+        let n = principals.len();
+        self.first.clear();
+        self.first.resize(n + 2, 0);
+        for i in 0..n {
+            self.first[i + 1] += 1; // its own memory
+            self.first[parent(principals, i).map_or(0, |p| p + 1)] += 1;
+        }
+        let mut end = 0;
+        for slot in &mut self.first {
+            end += *slot;
+            *slot = end;
+        }
+        self.members.clear();
+        self.members.resize(2 * n, 0);
+        for i in (0..n).rev() {
+            for (family, node) in [
+                (i + 1, n + i),
+                (parent(principals, i).map_or(0, |p| p + 1), i),
+            ] {
+                self.first[family] -= 1;
+                self.members[self.first[family] as usize] = node as u32;
+            }
+        }
+        for family in 0..=n {
+            self.sort_by_class(family);
+        }
+    }
+
+    /// Puts the members of a family, which stand by number, high classes first.
+    fn sort_by_class(&mut self, family: usize) {
+        let range = self.family(family);
+        let (nodes, members) = (&self.nodes, &mut self.members[range]);
+        let class = |m: u32| nodes[m as usize].priority;
+        if members.is_sorted_by_key(|&m| Reverse(class(m))) {
+            return;
+        }
+        // Class and number in one word each: nothing is looked up while sorting.
+        let key = |&m: &u32| {
+            let below = class(m).abs_diff(i32::MAX);
+            u64::from(below) << 32 | u64::from(m)
+        };
+        self.keys.clear();
+        self.keys.extend(members.iter().map(key));
+        self.keys.sort_unstable();
+        for (member, key) in members.iter_mut().zip(&self.keys) {
+            *member = *key as u32;
+        }
+    }
+
+    /// Sums a family up into the node that it belongs to.
+    fn sum_up(&mut self, family: usize) {
+        let (nodes, members) = self.open(family);
+        let weights: u64 = members
+            .iter()
+            .map(|&m| &nodes[m as usize])
+            .filter(|n| n.wants())
+            .map(|n| u64::from(n.weight))
+            .sum();
+        let mut sum = Node {
+            known: true,
+            ..Node::default()
+        };
+        for &member in members {
+            let node = &mut nodes[member as usize];
+            sum.uses = sum.uses.saturating_add(node.uses);
+            sum.working_set = sum.working_set.saturating_add(node.working_set);
+            sum.expects = sum.expects.saturating_add(node.expects);
+            sum.starts = sum.starts.saturating_add(node.starts);
+            if node.wants() {
+                // Floating point, but one rounding per node and then whole numbers: the sum does not
+                // depend on the order.
+                let part = f64::from(node.weight) / weights as f64;
+                node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
+                sum.demand = sum.demand.saturating_add(node.demand);
+                sum.live = sum.live.saturating_add(node.live);
+                sum.coefficient = sum
+                    .coefficient
+                    .saturating_add(node.pull)
+                    .min(MOST_PULL as u64);
+                sum.known &= node.known;
+            }
+        }
+        if family == 0 {
+            return;
+        }
+        let node = &mut nodes[family - 1];
+        node.uses = sum.uses;
+        node.working_set = sum.working_set;
+        node.starts = sum.starts;
+        node.expects = sum.expects.min(node.max.max(sum.uses));
+        node.demand = sum.demand.min(node.max);
+        node.live = sum.live;
+        node.coefficient = sum.coefficient;
+        node.known = sum.known && sum.demand > 0;
+    }
+}
+
+/// The principal among its siblings, before summing up.
+fn branch(p: &Principal) -> Node {
+    Node {
+        weight: p.weight.max(1),
+        priority: p.priority,
+        max: p.max,
+        ..Node::default()
+    }
+}
+
+/// Its own memory among its children.
+fn leaf(p: &Principal) -> Node {
+    let uses = p.uses.min(MOST_USED);
+    let expects = uses
+        .saturating_add_signed(p.trend)
+        .min(uses.max(p.max))
+        .min(MOST_USED);
+    let c = &p.collector;
+    let known = c.live > 0 && c.collection_speed > 0;
+    let root = if known {
+        (c.live as f64 * c.allocation_rate as f64 / c.collection_speed as f64).sqrt()
+    } else {
+        0.0
+    };
+    Node {
+        weight: p.own_weight.max(1),
+        priority: p.own_priority,
+        max: p.max,
+        demand: p.demand.min(p.max),
+        uses,
+        working_set: p.working_set,
+        live: c.live,
+        coefficient: (root * PULL_UNIT).min(MOST_PULL) as u64,
+        known,
+        expects,
+        starts: uses.min(expects),
+        ..Node::default()
+    }
+}
+
+/// Where the class that starts at `start` ends.
+pub(super) fn class_end(nodes: &[Node], members: &[u32], start: usize) -> usize {
+    let class = nodes[members[start] as usize].priority;
+    let same = |&&m: &&u32| nodes[m as usize].priority == class;
+    start + members[start..].iter().take_while(same).count()
+}

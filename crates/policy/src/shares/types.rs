@@ -1,0 +1,65 @@
+/// What is known of a collector, for the square-root rule. All zero means unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collector {
+    /// Live bytes after the last full collection.
+    pub live: u64,
+    /// Bytes per second that the program allocates.
+    pub allocation_rate: u64,
+    /// Bytes per second that a collection processes.
+    pub collection_speed: u64,
+}
+
+/// One principal as the decision sees it. In the slice a parent stands before its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Index of its parent in the slice; `None` at the top.
+    pub parent: Option<u32>,
+    /// 1 to 10000, relative to its siblings.
+    pub weight: u32,
+    /// -100 to 100; a higher class is served first.
+    pub priority: i32,
+    /// Weight of its own memory against its children's.
+    pub own_weight: u32,
+    /// Priority of its own memory against its children's.
+    pub own_priority: i32,
+    /// Bytes of its own (without children) that it uses now.
+    pub uses: u64,
+    /// Bytes of its own that it touched recently; protected first (Algorithm 1).
+    pub working_set: u64,
+    /// Bytes that its own use is expected to change by soon (Algorithm 3's `rec_alloc`).
+    pub trend: i64,
+    /// Bytes of its own that it can make use of; `u64::MAX` when boundless.
+    pub demand: u64,
+    /// Bytes for it and its children together, never more; `u64::MAX` when unbounded.
+    pub max: u64,
+    /// Its own limit as decided last, bytes; 0 for a new one.
+    pub last_limit: u64,
+    /// What is known of its collector.
+    pub collector: Collector,
+}
+
+/// What was decided for one principal, for its own memory unless said otherwise. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Weighted share that it is guaranteed.
+    pub entitlement: u64,
+    /// What it should have at rest.
+    pub target: u64,
+    /// What it may use now.
+    pub limit: u64,
+    /// What it could have if it asked (Algorithm 2 over Algorithm 3).
+    pub available: u64,
+    /// What it must give back: its use over its limit.
+    pub owed: u64,
+    /// `limit` of it and its children together.
+    pub subtree_limit: u64,
+}
+
+/// Whom to revoke memory from first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Index of the principal; its own memory, not its children's.
+    pub principal: usize,
+    /// Bytes that it uses outside the working set (as far as that was still protected).
+    pub excess: u64,
+}

@@ -1,0 +1,66 @@
+//! A decision allocates nothing: counted by an allocator of our own.
+
+use plimsoll_policy::ownership::{Ownership, Sample, Settings};
+use plimsoll_policy::shares::{Collector, Principal, Shares};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+struct Counting;
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands everything to the system's allocator unchanged; only counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// One test only: another one's thread would be counted too.
+#[test]
+fn decisions_allocate_nothing() {
+    let principals: Vec<Principal> = (0..2000u32)
+        .map(|i| Principal {
+            parent: (i % 7 > 0).then_some(i / 7),
+            weight: i % 100 + 1,
+            priority: (i % 3) as i32,
+            own_weight: 1,
+            own_priority: (i % 2) as i32,
+            uses: u64::from(i) << 12,
+            working_set: u64::from(i % 50) << 12,
+            trend: i64::from(i % 9) - 4,
+            demand: u64::from(i % 1000) << 16,
+            max: if i % 5 == 0 { 1 << 22 } else { u64::MAX },
+            last_limit: 0,
+            collector: Collector {
+                live: u64::from(i),
+                allocation_rate: 1 << 20,
+                collection_speed: 1 << 28,
+            },
+        })
+        .collect();
+    let mut shares = Shares::with_capacity(principals.len());
+    let mut books = Ownership::new(Settings::default());
+    let samples = [1, 2, 3].map(|principal| Sample {
+        principal,
+        referenced: 1 << 19,
+        waited: 1 << 27,
+    });
+    let before = ALLOCATIONS.load(Relaxed);
+    for round in 0..5u64 {
+        shares.decide(&principals, 1 << (20 + round * 4));
+        shares.victim(&principals);
+        books.measured(round, 1 << 20, &samples, round << 61);
+        books.next_epoch(round << 50);
+        books.remove_principal(round);
+    }
+    assert_eq!(ALLOCATIONS.load(Relaxed), before);
+}

@@ -1,0 +1,95 @@
+//! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
+
+use crate::elf;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The most that is read of a process's memory map, bytes.
+const MAX_MAPS: u64 = 16 << 20;
+
+/// What manages the memory of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    /// A Java virtual machine with `libjvm.so`.
+    HotSpot,
+    /// The Boehm-Demers-Weiser collector (`libgc.so.1`).
+    LibGc,
+    /// Nothing that can be steered from outside.
+    Other,
+}
+
+impl Runtime {
+    /// The adapter's name as `Register` takes it; `None` for a passive program.
+    pub fn adapter(self) -> Option<&'static str> {
+        match self {
+            Runtime::HotSpot => Some("hotspot"),
+            Runtime::LibGc => Some("libgc"),
+            Runtime::Other => None,
+        }
+    }
+}
+
+/// The runtime of a command line that is to be started. Scripts and shells are [`Runtime::Other`]: what they
+/// start is found when it runs.
+pub fn of_command(argv: &[OsString]) -> Runtime {
+    let Some(path) = argv.first().and_then(|name| program(name)) else {
+        return Runtime::Other;
+    };
+    let real = std::fs::canonicalize(&path).unwrap_or(path);
+    if real.file_name() == Some(OsStr::new("java")) && is_java(&real) {
+        Runtime::HotSpot
+    } else if elf::needs(&real, b"libgc.so.1") {
+        Runtime::LibGc
+    } else {
+        Runtime::Other
+    }
+}
+
+/// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so` (`jre/lib/amd64/server` in Java 8).
+fn is_java(real: &Path) -> bool {
+    let Some(home) = real.parent().and_then(Path::parent) else {
+        return false;
+    };
+    let places = [
+        "lib/server/libjvm.so",
+        "jre/lib/amd64/server/libjvm.so",
+        "lib/amd64/server/libjvm.so",
+    ];
+    places.iter().any(|place| home.join(place).is_file())
+}
+
+/// Where a program lies: as named when the name has a slash, else in `PATH`.
+pub fn program(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|p| p.is_file())
+}
+
+/// The runtime of a running process, by what it has mapped.
+pub fn of_process(pid: u32) -> Runtime {
+    let Ok(file) = std::fs::File::open(format!("/proc/{pid}/maps")) else {
+        return Runtime::Other;
+    };
+    let mut maps = BufReader::with_capacity(64 << 10, file.take(MAX_MAPS));
+    let mut line = Vec::new();
+    let mut found = Runtime::Other;
+    while maps.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        let text = String::from_utf8_lossy(&line);
+        let path = text.trim_end().trim_end_matches(" (deleted)");
+        match path.rsplit('/').next() {
+            Some("libjvm.so") => return Runtime::HotSpot,
+            Some(name) if name == "libgc.so" || name.starts_with("libgc.so.") => {
+                found = Runtime::LibGc
+            }
+            _ => {}
+        }
+        line.clear();
+    }
+    found
+}

@@ -1,0 +1,146 @@
+//! Which libraries an executable needs, directly or through others: just enough of the ELF format for that.
+
+use std::collections::HashSet;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The most libraries that are looked at.
+const MAX_FILES: usize = 256;
+/// The most that is read of a dynamic section or of a string table, bytes.
+const MAX_SECTION: u64 = 4 << 20;
+/// Where libraries lie beside `LD_LIBRARY_PATH`.
+const PLACES: [&str; 8] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/local/lib",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
+/// The executable needs that library. `false` for anything that is not a 64-bit little-endian ELF file.
+pub(crate) fn needs(executable: &Path, library: &[u8]) -> bool {
+    let mut places: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
+        .map(|list| {
+            std::env::split_paths(&list)
+                .filter(|p| p.is_absolute())
+                .collect()
+        })
+        .unwrap_or_default();
+    places.extend(PLACES.iter().map(PathBuf::from));
+    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    let mut files = vec![executable.to_owned()];
+    while let Some(file) = files.pop() {
+        for name in needed(&file).unwrap_or_default() {
+            if name == library {
+                return true;
+            }
+            if seen.len() >= MAX_FILES || !seen.insert(name.clone()) {
+                continue;
+            }
+            let Ok(name) = String::from_utf8(name) else {
+                continue;
+            };
+            files.extend(
+                places
+                    .iter()
+                    .map(|place| place.join(&name))
+                    .find(|path| path.is_file()),
+            );
+        }
+    }
+    false
+}
+
+fn read_at(file: &mut std::fs::File, at: u64, length: u64) -> Option<Vec<u8>> {
+    file.seek(SeekFrom::Start(at)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(length.min(MAX_SECTION))
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Some(bytes)
+}
+
+fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    word(bytes, at).map(u64::from_le_bytes)
+}
+
+/// The names in `DT_NEEDED`.
+fn needed(path: &Path) -> Option<Vec<Vec<u8>>> {
+    let mut file = std::fs::File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let header = read_at(&mut file, 0, 64)?;
+    if header.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let size = u64::from(u16::from_le_bytes(word(&header, 54)?));
+    let count = u64::from(u16::from_le_bytes(word(&header, 56)?));
+    let table = read_at(&mut file, u64_at(&header, 32)?, size * count)?;
+    let mut segments = Vec::new();
+    for entry in table.chunks_exact(usize::try_from(size).ok().filter(|&s| s >= 56)?) {
+        let kind = u32::from_le_bytes(word(entry, 0)?);
+        segments.push((
+            kind,
+            u64_at(entry, 8)?,
+            u64_at(entry, 16)?,
+            u64_at(entry, 32)?,
+        ));
+    }
+    let (_, offset, _, length) = *segments.iter().find(|s| s.0 == 2)?;
+    let dynamic = read_at(&mut file, offset, length)?;
+    let entries = || {
+        dynamic
+            .chunks_exact(16)
+            .filter_map(|e| Some((u64_at(e, 0)?, u64_at(e, 8)?)))
+    };
+    let strings = entries().find(|e| e.0 == 5)?.1;
+    let length = entries().find(|e| e.0 == 10)?.1;
+    // The table is named by its address; the segment that holds it says where it lies in the file.
+    let inside = |s: &&(u32, u64, u64, u64)| s.0 == 1 && s.2 <= strings && strings - s.2 < s.3;
+    let (_, offset, address, _) = segments.iter().find(inside)?;
+    let text = read_at(&mut file, offset.checked_add(strings - address)?, length)?;
+    let names = entries().filter(|e| e.0 == 1).filter_map(|(_, at)| {
+        let rest = text.get(usize::try_from(at).ok()?..)?;
+        Some(rest[..rest.iter().position(|&b| b == 0)?].to_vec())
+    });
+    Some(names.take(MAX_FILES).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    #[test]
+    fn our_own_test_needs_the_c_library() {
+        let own = std::env::current_exe().unwrap();
+        assert!(needs(&own, b"libc.so.6"));
+        assert!(!needs(&own, b"libgc.so.1"));
+        assert!(!needs(Path::new("/etc/passwd"), b"libc.so.6"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn damaged_files_never_panic(changes in proptest::collection::vec((0_usize..4096, any::<u8>()), 1..64)) {
+            let mut bytes = vec![0; 4096];
+            std::fs::File::open("/proc/self/exe").unwrap().read_exact(&mut bytes).unwrap();
+            for (at, value) in changes {
+                bytes[at] = value;
+            }
+            bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&bytes).unwrap();
+            let _ = needed(file.path());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The controller: maps the limit of a process to the size of its heap. Pure: no clock, no I/O.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | *room* | limit - native part - a margin: what the resident heap may take |
+//! | *size* | what a lever sets: the committed heap (G1), the young generation (Serial, Parallel), the soft maximum |
+//! | *bias* | added to the room because not all that is committed is resident (and the other way round) |
+//! | *over*, *under* | uses is above the limit, or stays below it although the program allocates |
+//! | *basis* | the used bytes to which the free ratios are applied, at the time they are |
+//!
+//! One [`Control::tick`] looks at one moment and says what to do. Free ratios act only while a resizing is under
+//! way: between two of them they are 0 and 100, so that collections of the machine's own leave its size alone.
+
+mod allowance;
+mod ratios;
+mod soft_max;
+mod watch;
+
+use super::levers::{Levers, Sizing, Trigger};
+use super::snapshot::Snapshot;
+use allowance::Allowance;
+pub use watch::Facts;
+use watch::Watch;
+
+/// One moment of the machine and of its limit. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub now_ns: u64,
+    /// What the process may use now.
+    pub limit: u64,
+    /// What it must give back, 0 when nothing.
+    pub owed: u64,
+    /// What the process uses.
+    pub uses: u64,
+    /// Its native part, as measured last.
+    pub native: u64,
+    /// Its heap.
+    pub heap: Snapshot,
+}
+
+/// What to do to the machine, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Sets a manageable flag, in plain units.
+    Set(&'static str, u64),
+    /// Asks for a collection and waits for its end.
+    Collect,
+    /// Has malloc return what it does not need.
+    TrimNative,
+    /// Measures the native part anew.
+    Measure,
+}
+
+/// How far above its limit uses may be before something is done about it.
+fn tolerance(limit: u64) -> u64 {
+    (limit / 66).max(3 << 20)
+}
+
+/// How far a size may be from its aim before it is worth a collection.
+fn slack(limit: u64) -> u64 {
+    (limit / 40).max(10 << 20)
+}
+
+/// The controller of one machine.
+#[derive(Debug)]
+pub struct Control {
+    levers: Levers,
+    watch: Watch,
+    allowance: Allowance,
+    ratios: ratios::Ratios,
+    soft_max: soft_max::SoftMax,
+}
+
+impl Control {
+    /// `share` is the part of the wall-clock time that collections asked for may take while nothing is owed.
+    pub fn new(levers: Levers, share: f64) -> Control {
+        Control {
+            watch: Watch::default(),
+            allowance: Allowance::new(share),
+            ratios: ratios::Ratios::new(levers.concurrent),
+            soft_max: soft_max::SoftMax::default(),
+            levers,
+        }
+    }
+
+    /// Looks at one moment and says what to do.
+    pub fn tick(&mut self, seen: &Seen) -> Vec<Action> {
+        self.watch.look(seen, &self.levers);
+        self.allowance.pass(seen.now_ns);
+        if self.watch.limit_changed_ns == seen.now_ns {
+            self.allowance.renew();
+        }
+        if seen.limit == 0 || seen.heap.committed() == 0 {
+            return Vec::new();
+        }
+        match self.levers.sizing {
+            Sizing::HeapRatios | Sizing::OldRatios { .. } | Sizing::OldOnly => {
+                self.ratios
+                    .tick(seen, &self.levers, &self.watch, &mut self.allowance)
+            }
+            Sizing::SoftMax => {
+                self.soft_max
+                    .tick(seen, &self.levers, &self.watch, &mut self.allowance)
+            }
+            Sizing::Fixed => Vec::new(),
+        }
+    }
+
+    /// How to ask for a collection.
+    pub fn trigger(&self) -> Trigger {
+        self.levers.trigger
+    }
+
+    /// A collection that was asked for took this long.
+    pub fn collected(&mut self, took_ns: u64, live: u64) {
+        // A collection beside the program takes a part of the processors, one that stops it takes all.
+        self.allowance.spend(if self.levers.concurrent {
+            took_ns / 2
+        } else {
+            took_ns
+        });
+        self.watch.collected(took_ns, live);
+    }
+
+    /// What is known of the machine, for the broker.
+    pub fn facts(&self, seen: &Seen) -> Facts {
+        self.watch.facts(seen, &self.levers)
+    }
+
+    /// One line about the state, for `-v`.
+    pub fn describe(&self) -> String {
+        match self.levers.sizing {
+            Sizing::SoftMax => self.soft_max.describe(),
+            _ => self.ratios.describe(),
+        }
+    }
+}
+
+/// What the resident heap may take.
+fn room(seen: &Seen) -> u64 {
+    let margin = (seen.limit / 128).min(12 << 20);
+    seen.limit
+        .saturating_sub(seen.native)
+        .saturating_sub(margin)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! The controller against models of collectors.
+
+use super::*;
+use crate::hotspot::levers::Trigger;
+use crate::hotspot::snapshot::{Generation, Work};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+fn levers(sizing: Sizing, concurrent: bool) -> Levers {
+    Levers {
+        sizing,
+        trigger: Trigger::Run,
+        concurrent,
+        shrink_collections: 1,
+        least_percent: 120,
+        delay: Duration::ZERO,
+        remarks: Vec::new(),
+    }
+}
+
+/// A machine that does what its flags say at once: a heap of which everything committed is resident.
+struct Model {
+    levers: Levers,
+    live: u64,
+    native: u64,
+    min: u64,
+    max: u64,
+    seen: Seen,
+    forced: u64,
+    /// It ignores what it is asked for.
+    deaf: bool,
+}
+
+impl Model {
+    fn new(levers: Levers, live: u64) -> Model {
+        let old = Generation {
+            capacity: 2 * live,
+            max: 4096 * MIB,
+            used: live,
+            ..Generation::default()
+        };
+        let mut heap = Snapshot {
+            old,
+            ..Snapshot::default()
+        };
+        if let Sizing::OldRatios { .. } = levers.sizing {
+            heap.young = Generation {
+                capacity: 64 * MIB,
+                max: 4096 * MIB,
+                first_max: 3277 * MIB,
+                ..heap.young
+            };
+        }
+        let seen = Seen {
+            native: 30 * MIB,
+            heap,
+            ..Seen::default()
+        };
+        Model {
+            levers,
+            live,
+            native: 30 * MIB,
+            min: 40,
+            max: 70,
+            seen,
+            forced: 0,
+            deaf: false,
+        }
+    }
+
+    fn uses(&self) -> u64 {
+        let heap = match self.levers.sizing {
+            Sizing::OldRatios { .. } => self.live + self.seen.heap.young.capacity * 83 / 100,
+            _ => self.seen.heap.old.capacity,
+        };
+        heap + self.native
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Set("MinHeapFreeRatio", v) => {
+                assert!(v <= self.max, "Min must not pass Max");
+                self.min = v;
+            }
+            Action::Set("MaxHeapFreeRatio", v) => {
+                assert!(v >= self.min && v <= 100, "Max must not pass Min");
+                self.max = v;
+            }
+            Action::Set("SoftMaxHeapSize", v) if !self.deaf => self.seen.heap.old.capacity = v,
+            Action::Collect => self.collect(),
+            _ => {}
+        }
+    }
+
+    fn collect(&mut self) {
+        self.forced += 1;
+        if self.deaf {
+            return;
+        }
+        self.seen.heap.work[1] = Work {
+            invocations: self.seen.heap.work[1].invocations + 1,
+            time_ns: 0,
+        };
+        let heap = &mut self.seen.heap;
+        heap.old.used = self.live;
+        let least = self.live * 100 / (100 - self.min.min(99));
+        let most = if self.max < 100 {
+            self.live * 100 / (100 - self.max)
+        } else {
+            u64::MAX
+        };
+        heap.old.capacity = heap
+            .old
+            .capacity
+            .clamp(least, most.max(least))
+            .min(heap.old.max);
+        if let Sizing::OldRatios { new_ratio } = self.levers.sizing {
+            heap.young.capacity = heap.old.capacity / new_ratio;
+        }
+    }
+
+    /// Runs for some seconds at one limit, ten looks a second.
+    fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
+        for _ in 0..seconds * 10 {
+            self.seen.now_ns += 100_000_000;
+            self.seen.limit = limit;
+            self.seen.heap.work[0].invocations += 1;
+            for _ in 0..8 {
+                self.seen.uses = self.uses();
+                let actions = control.tick(&self.seen);
+                let collects = actions.contains(&Action::Collect);
+                for action in actions {
+                    self.act(action);
+                    if action == Action::Collect {
+                        control.collected(50_000_000, self.live);
+                    }
+                }
+                if !collects {
+                    break;
+                }
+            }
+            self.seen.uses = self.uses();
+        }
+    }
+}
+
+fn follows(sizing: Sizing) {
+    let levers = levers(sizing, false);
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 100 * MIB);
+    for limit in [500, 900, 400, 700, 1500, 500] {
+        model.run(&mut control, limit * MIB, 10);
+        let (uses, limit) = (model.uses(), limit * MIB);
+        assert!(
+            uses <= limit + limit / 50,
+            "{sizing:?}: {} MiB over {} MiB",
+            uses / MIB,
+            limit / MIB
+        );
+        assert!(
+            uses + limit / 8 >= limit,
+            "{sizing:?}: {} MiB under {} MiB",
+            uses / MIB,
+            limit / MIB
+        );
+    }
+    assert!(
+        model.forced < 40,
+        "{sizing:?}: {} collections in a minute",
+        model.forced
+    );
+    let facts = control.facts(&model.seen);
+    assert_eq!(facts.live, 100 * MIB);
+    assert!(facts.floor >= 150 * MIB && facts.demand > 4096 * MIB);
+}
+
+#[test]
+fn ratios_of_the_heap_follow_the_limit() {
+    follows(Sizing::HeapRatios);
+}
+
+#[test]
+fn ratios_of_the_old_generation_follow_the_limit() {
+    follows(Sizing::OldRatios { new_ratio: 1 });
+    follows(Sizing::OldRatios { new_ratio: 2 });
+}
+
+#[test]
+fn a_soft_maximum_follows_the_limit() {
+    let levers = levers(Sizing::SoftMax, true);
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 100 * MIB);
+    for limit in [500, 900, 400] {
+        model.run(&mut control, limit * MIB, 20);
+        assert!(
+            model.uses().abs_diff(limit * MIB) < limit * MIB / 20,
+            "{} {limit}",
+            model.uses() / MIB
+        );
+    }
+}
+
+#[test]
+fn a_limit_below_the_floor_does_not_make_it_collect_for_ever() {
+    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 300 * MIB);
+    model.run(&mut control, 200 * MIB, 120);
+    assert!(model.forced < 20, "{} collections", model.forced);
+    assert!(model.seen.heap.old.capacity >= model.live);
+}
+
+#[test]
+fn a_machine_that_ignores_collections_is_not_asked_without_end() {
+    for sizing in [
+        Sizing::HeapRatios,
+        Sizing::OldRatios { new_ratio: 2 },
+        Sizing::OldOnly,
+        Sizing::SoftMax,
+    ] {
+        let levers = levers(sizing, false);
+        let mut control = Control::new(levers.clone(), 0.05);
+        let mut model = Model::new(levers, 100 * MIB);
+        model.seen.heap.old.capacity = 2000 * MIB;
+        model.deaf = true;
+        model.run(&mut control, 300 * MIB, 120);
+        assert!(
+            model.forced < 80,
+            "{sizing:?}: {} collections",
+            model.forced
+        );
+    }
+}
+
+#[test]
+fn without_a_limit_nothing_is_done() {
+    let levers = levers(Sizing::HeapRatios, false);
+    let mut control = Control::new(levers.clone(), 0.05);
+    assert!(control.tick(&Model::new(levers, 100 * MIB).seen).is_empty());
+}
+
+fn any_seen() -> impl Strategy<Value = Seen> {
+    let generation = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+    )
+        .prop_map(|g| Generation {
+            capacity: g.0,
+            max: g.1,
+            used: g.2,
+            first_capacity: g.3,
+            first_max: g.4,
+        });
+    let heap = (
+        generation.clone(),
+        generation,
+        any::<[u64; 3]>(),
+        any::<u64>(),
+    )
+        .prop_map(|(young, old, n, a)| {
+            let work = n.map(|invocations| Work {
+                invocations,
+                time_ns: a,
+            });
+            Snapshot {
+                young,
+                old,
+                work,
+                allocated_last: a,
+                collecting: false,
+            }
+        });
+    let numbers = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+    );
+    (numbers, heap).prop_map(|((now_ns, limit, owed, uses, native), heap)| Seen {
+        now_ns,
+        limit,
+        owed,
+        uses,
+        native,
+        heap,
+    })
+}
+
+proptest! {
+    #[test]
+    fn absurd_counters_never_panic(moments in proptest::collection::vec(any_seen(), 1..20)) {
+        for sizing in [Sizing::HeapRatios, Sizing::OldRatios { new_ratio: 3 }, Sizing::OldOnly, Sizing::SoftMax] {
+            for concurrent in [false, true] {
+                let mut control = Control::new(levers(sizing, concurrent), 0.05);
+                for seen in &moments {
+                    for action in control.tick(seen) {
+                        if let Action::Set(name, value) = action {
+                            prop_assert!(!name.ends_with("Ratio") || value <= 100);
+                        }
+                    }
+                    let _ = control.facts(seen);
+                }
+            }
+        }
+    }
+}

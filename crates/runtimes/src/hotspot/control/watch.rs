@@ -1,0 +1,209 @@
+//! What is learned about a machine from its counters over time.
+
+use super::{Seen, tolerance};
+use crate::hotspot::levers::{Levers, Sizing};
+
+/// How long the highest use is remembered, nanoseconds.
+const WINDOW: u64 = 1_500_000_000;
+
+/// What is known of a machine. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Live after the last full collection or concurrent cycle.
+    pub live: u64,
+    /// Allocated per second.
+    pub allocation_rate: u64,
+    /// Live bytes processed per second of a collection; 0 until one was seen.
+    pub collection_speed: u64,
+    /// The most that it can use: its maximum heap and its native part.
+    pub demand: u64,
+    /// The least that it can be asked to use.
+    pub floor: u64,
+    /// How long it took to get below a limit that was lowered, milliseconds; 0 until one was.
+    pub reaction_ms: u64,
+}
+
+/// How long the lowest used heap is remembered, nanoseconds.
+const LEAST_WINDOW: u64 = 4_000_000_000;
+
+/// Watches the counters.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    started: bool,
+    whole_seen: bool,
+    pub(super) live: u64,
+    collections: [u64; 3],
+    /// The highest use of old-generation memory since it was last compacted to its least.
+    pub(super) old_peak: u64,
+    rate: f64,
+    speed: f64,
+    epoch_ns: u64,
+    over_since: Option<u64>,
+    reaction_ms: u64,
+    last_limit: u64,
+    /// When the limit was last seen to change by more than 1 %.
+    pub(super) limit_changed_ns: u64,
+    /// The limit fell at the last change.
+    pub(super) limit_fell: bool,
+    /// Pauses so far.
+    pub(super) pauses: u64,
+    /// Young collections so far.
+    pub(super) young: u64,
+    peaks: [(u64, u64); 2],
+    leasts: [(u64, u64); 2],
+}
+
+impl Watch {
+    pub(super) fn look(&mut self, seen: &Seen, levers: &Levers) {
+        let counts = seen.heap.work.map(|w| w.invocations);
+        if !self.started {
+            self.started = true;
+            self.collections = counts;
+            self.live = seen.heap.old.used;
+            self.epoch_ns = seen.now_ns;
+            self.leasts[0] = (seen.now_ns, u64::MAX);
+        }
+        let generational = levers.sizing != Sizing::SoftMax;
+        let whole = counts[1] != self.collections[1] || counts[2] != self.collections[2];
+        self.whole_seen |= (counts[1] | counts[2]) > 0;
+        if generational {
+            if whole && seen.heap.old.used > 0 {
+                self.live = seen.heap.old.used;
+            }
+            self.live = self.live.min(seen.heap.old.used).max(1 << 20);
+        } else {
+            self.learn_least(seen);
+        }
+        self.old_peak = self.old_peak.max(seen.heap.old.used);
+        self.learn_rate(seen, counts);
+        self.collections = counts;
+        self.pauses = seen.heap.collections();
+        self.young = counts[0];
+        self.learn_reaction(seen);
+        self.learn_peak(seen);
+    }
+
+    /// Without generations the used bytes hold garbage, so the lowest of the last seconds is taken.
+    fn learn_least(&mut self, seen: &Seen) {
+        if seen.now_ns.saturating_sub(self.leasts[0].0) > LEAST_WINDOW {
+            self.leasts[1] = self.leasts[0];
+            self.leasts[0] = (seen.now_ns, u64::MAX);
+        }
+        self.leasts[0].1 = self.leasts[0].1.min(seen.heap.old.used);
+        let before = if self.leasts[1].0 > 0 {
+            self.leasts[1].1
+        } else {
+            u64::MAX
+        };
+        self.live = self.leasts[0].1.min(before);
+    }
+
+    fn learn_rate(&mut self, seen: &Seen, counts: [u64; 3]) {
+        let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;
+        let young = counts[0].saturating_sub(self.collections[0]);
+        if young > 0 && seconds > 0.0 {
+            let rate = seen.heap.allocated_last as f64 * young as f64 / seconds;
+            self.rate = if self.rate == 0.0 {
+                rate
+            } else {
+                self.rate * 0.6 + rate * 0.4
+            };
+            self.epoch_ns = seen.now_ns;
+        } else if seconds > 5.0 {
+            // No collection for long: it cannot have allocated more than its young generation.
+            let bound = seen
+                .heap
+                .young
+                .first_capacity
+                .max(seen.heap.old.capacity / 2) as f64
+                / seconds;
+            self.rate = self.rate.min(bound);
+        }
+    }
+
+    fn learn_reaction(&mut self, seen: &Seen) {
+        if seen.limit.abs_diff(self.last_limit) > self.last_limit / 100 {
+            self.limit_changed_ns = seen.now_ns;
+            self.limit_fell = seen.limit < self.last_limit;
+            self.last_limit = seen.limit;
+            if self.limit_fell && seen.uses > seen.limit {
+                self.over_since = Some(seen.now_ns);
+            }
+        }
+        let Some(since) = self.over_since else { return };
+        if seen.uses <= seen.limit.saturating_add(tolerance(seen.limit)) {
+            let ms = seen.now_ns.saturating_sub(since) / 1_000_000;
+            self.reaction_ms = if self.reaction_ms == 0 {
+                ms
+            } else {
+                self.reaction_ms.saturating_add(ms).div_ceil(2)
+            };
+            self.over_since = None;
+        }
+    }
+
+    /// The highest use of the last one to two windows.
+    fn learn_peak(&mut self, seen: &Seen) {
+        if seen.now_ns.saturating_sub(self.peaks[0].0) > WINDOW {
+            self.peaks[1] = self.peaks[0];
+            self.peaks[0] = (seen.now_ns, 0);
+        }
+        self.peaks[0].1 = self.peaks[0].1.max(seen.uses);
+    }
+
+    pub(super) fn peak(&self) -> u64 {
+        self.peaks[0].1.max(self.peaks[1].1)
+    }
+
+    /// Live bytes; until the whole heap was collected once, half of what the young generation holds may live.
+    pub(super) fn live_estimate(&self, seen: &Seen) -> u64 {
+        if self.whole_seen {
+            self.live
+        } else {
+            self.live.max(seen.heap.young.used / 2)
+        }
+    }
+
+    /// Uses still rises: what was committed is being filled.
+    pub(super) fn rising(&self) -> bool {
+        self.peaks[0].1 > self.peaks[1].1.saturating_add(self.peaks[1].1 / 66)
+    }
+
+    /// The limit changed within the last three seconds.
+    pub(super) fn changed_lately(&self, seen: &Seen) -> bool {
+        seen.now_ns.saturating_sub(self.limit_changed_ns) < 3_000_000_000
+    }
+
+    pub(super) fn collected(&mut self, took_ns: u64, live: u64) {
+        if took_ns > 0 && live > 0 {
+            let speed = live as f64 / (took_ns as f64 / 1e9);
+            self.speed = if self.speed == 0.0 {
+                speed
+            } else {
+                self.speed * 0.7 + speed * 0.3
+            };
+        }
+    }
+
+    pub(super) fn facts(&self, seen: &Seen, levers: &Levers) -> Facts {
+        let least = self.live.saturating_mul(levers.least_percent) / 100;
+        let young = match levers.sizing {
+            Sizing::OldRatios { new_ratio } => least / new_ratio.max(1),
+            _ => 0,
+        };
+        let max = match levers.sizing {
+            Sizing::OldRatios { .. } | Sizing::OldOnly => {
+                seen.heap.old.max.saturating_add(seen.heap.young.max)
+            }
+            _ => seen.heap.old.max,
+        };
+        Facts {
+            live: self.live,
+            allocation_rate: self.rate as u64,
+            collection_speed: self.speed as u64,
+            demand: max.saturating_add(seen.native),
+            floor: least.saturating_add(young).saturating_add(seen.native),
+            reaction_ms: self.reaction_ms,
+        }
+    }
+}

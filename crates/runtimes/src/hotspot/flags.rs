@@ -1,0 +1,269 @@
+//! The start flags that make a Java virtual machine elastic, by collector.
+//!
+//! They stand before the user's own, so that the user's win, and after `-XX:+IgnoreUnrecognizedVMOptions`, so
+//! that a version that does not know one starts all the same. Flags that would change the meaning of one that the
+//! user gave (a generation size beside `-Xmn`) are left out.
+
+use super::machine::Collector;
+
+/// The smallest heap that is started with, MiB: the floor below which no collector shrinks.
+const LEAST_HEAP_MIB: u64 = 32;
+/// Above this a heap loses compressed object pointers, and needs about half more for the same objects.
+const COMPRESSED: u64 = 31 << 30;
+/// From here on a heap without compressed pointers holds more than one of [`COMPRESSED`].
+const WORTH_IT: u64 = 48 << 30;
+
+/// What the choice depends on beside the user's flags.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings {
+    /// Bytes that the broker has to share out.
+    pub budget: Option<u64>,
+    /// Processors that the machine will see.
+    pub processors: usize,
+    /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
+    pub address_space_limited: bool,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn of_self(budget: Option<u64>) -> Surroundings {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::As);
+        Surroundings {
+            budget,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            address_space_limited: limit.current.is_some(),
+        }
+    }
+}
+
+/// Flags to insert, and what to say about them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// In this order, before the user's own.
+    pub flags: Vec<String>,
+    /// One line each.
+    pub notes: Vec<String>,
+}
+
+/// Chooses the flags for a command line (without `java` itself).
+pub fn start(arguments: &[String], around: &Surroundings) -> Added {
+    let given = options(arguments);
+    let has = |prefixes: &[&str]| {
+        given
+            .iter()
+            .any(|g| prefixes.iter().any(|p| g.starts_with(p)))
+    };
+    let mut added = Added::default();
+    let collector = collector(&given, around);
+    let mut flag = |text: String| added.flags.push(text);
+    flag("-XX:+IgnoreUnrecognizedVMOptions".to_owned());
+    let heap_given = has(&["-Xmx", "-XX:MaxHeapSize", "-XX:MaxRAM"]);
+    let young_given = has(&[
+        "-Xmn",
+        "-XX:NewSize",
+        "-XX:MaxNewSize",
+        "-XX:NewRatio",
+        "-XX:SurvivorRatio",
+    ]);
+    if !has(&[
+        "-Xms",
+        "-XX:InitialHeapSize",
+        "-XX:MinHeapSize",
+        "-XX:InitialRAMPercentage",
+    ]) {
+        flag(format!("-Xms{LEAST_HEAP_MIB}m"));
+    }
+    if let Some(mib) = max_heap_mib(collector, around).filter(|_| !heap_given) {
+        flag(format!("-Xmx{mib}m"));
+    }
+    for text in by_collector(collector, heap_given, young_given) {
+        flag((*text).to_owned());
+    }
+    added.notes.push(format!(
+        "{collector} is expected, by the flags given or by the machine's own choice"
+    ));
+    added
+}
+
+fn by_collector(
+    collector: Collector,
+    heap_given: bool,
+    young_given: bool,
+) -> &'static [&'static str] {
+    match collector {
+        // The young generation follows the old one, so both are followed; with a maximum heap that was given
+        // NewRatio=1 could leave too little for what lives.
+        // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out as computed.
+        Collector::Serial if heap_given || young_given => {
+            &["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
+        }
+        Collector::Serial => &[
+            "-XX:-ShrinkHeapInSteps",
+            "-XX:MarkSweepDeadRatio=0",
+            "-XX:NewRatio=1",
+        ],
+        Collector::Parallel => &["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
+        // GCTimeRatio=1: G1 does not grow by itself as long as collecting takes less than half of the time.
+        Collector::G1 if young_given => &["-XX:+ExplicitGCInvokesConcurrent", "-XX:GCTimeRatio=1"],
+        Collector::G1 => &[
+            "-XX:+ExplicitGCInvokesConcurrent",
+            "-XX:GCTimeRatio=1",
+            "-XX:+UnlockExperimentalVMOptions",
+            "-XX:G1MaxNewSizePercent=80",
+        ],
+        Collector::Z => &["-XX:ZUncommitDelay=1", "-XX:-ZProactive"],
+        Collector::Shenandoah | Collector::GenShenandoah => &[
+            "-XX:+UnlockExperimentalVMOptions",
+            "-XX:ShenandoahUncommitDelay=1000",
+        ],
+        Collector::Other => &[],
+    }
+}
+
+/// The budget, so that a program alone can use all of it; twice that for Serial, of whose two generations the old
+/// one is mostly reserve. Kept below the end of compressed object pointers unless the budget is far above it.
+fn max_heap_mib(collector: Collector, around: &Surroundings) -> Option<u64> {
+    let budget = around
+        .budget
+        .filter(|&b| b >= 64 << 20 && !around.address_space_limited)?;
+    let wanted = if collector == Collector::Serial {
+        budget.saturating_mul(2)
+    } else {
+        budget
+    };
+    let bytes = if (COMPRESSED..WORTH_IT).contains(&wanted)
+        || (collector == Collector::Serial && budget < WORTH_IT)
+    {
+        wanted.min(COMPRESSED)
+    } else {
+        wanted
+    };
+    Some(bytes >> 20)
+}
+
+/// The options that are the machine's: everything before the class, the jar or the module.
+fn options(arguments: &[String]) -> Vec<&str> {
+    let with_value = [
+        "-cp",
+        "-classpath",
+        "--class-path",
+        "-p",
+        "--module-path",
+        "--add-modules",
+        "--upgrade-module-path",
+    ];
+    let mut options = Vec::new();
+    let mut rest = arguments.iter().map(String::as_str);
+    while let Some(argument) = rest.next() {
+        if !argument.starts_with(['-', '@']) || matches!(argument, "-jar" | "-m" | "--module") {
+            break;
+        }
+        options.push(argument);
+        if with_value.contains(&argument) {
+            rest.next();
+        }
+    }
+    options
+}
+
+/// The collector that the machine will choose.
+fn collector(given: &[&str], around: &Surroundings) -> Collector {
+    let table = [
+        ("-XX:+UseSerialGC", Collector::Serial),
+        ("-XX:+UseParallelGC", Collector::Parallel),
+        ("-XX:+UseG1GC", Collector::G1),
+        ("-XX:+UseZGC", Collector::Z),
+        ("-XX:+UseShenandoahGC", Collector::Shenandoah),
+        ("-XX:+UseEpsilonGC", Collector::Other),
+    ];
+    if let Some((_, collector)) = table.iter().find(|(flag, _)| given.contains(flag)) {
+        return *collector;
+    }
+    let processors = given
+        .iter()
+        .find_map(|g| g.strip_prefix("-XX:ActiveProcessorCount=")?.parse().ok());
+    if processors.unwrap_or(around.processors) < 2 {
+        Collector::Serial
+    } else {
+        Collector::G1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {
+        let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
+        start(&arguments, around).flags
+    }
+
+    fn two() -> Surroundings {
+        Surroundings {
+            budget: Some(1500 << 20),
+            processors: 2,
+            address_space_limited: false,
+        }
+    }
+
+    #[test]
+    fn a_program_alone_can_use_the_budget() {
+        assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1500m".to_owned()));
+        assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3000m".to_owned()));
+    }
+
+    #[test]
+    fn what_the_user_gave_is_not_touched() {
+        let added = flags(&["-Xmx200m", "-Xms10m", "-XX:+UseSerialGC", "A"], &two()).join(" ");
+        assert!(
+            !added.contains("-Xm") && !added.contains("NewRatio"),
+            "{added}"
+        );
+        let added = flags(&["-Xmn20m", "A"], &two()).join(" ");
+        assert!(!added.contains("G1MaxNewSizePercent"), "{added}");
+    }
+
+    #[test]
+    fn what_comes_after_the_class_is_the_programs() {
+        let added = flags(
+            &["-cp", "-Xmx9m", "A", "-Xmx200m", "-XX:+UseSerialGC"],
+            &two(),
+        )
+        .join(" ");
+        assert!(
+            added.contains("-Xmx1500m") && !added.contains("NewRatio"),
+            "{added}"
+        );
+    }
+
+    #[test]
+    fn one_processor_means_serial() {
+        let one = Surroundings {
+            processors: 1,
+            ..two()
+        };
+        assert!(flags(&["A"], &one).contains(&"-XX:-ShrinkHeapInSteps".to_owned()));
+        assert!(
+            flags(&["-XX:ActiveProcessorCount=1", "A"], &two())
+                .contains(&"-XX:NewRatio=1".to_owned())
+        );
+    }
+
+    #[test]
+    fn compressed_pointers_are_kept() {
+        let big = |gib: u64| Surroundings {
+            budget: Some(gib << 30),
+            ..two()
+        };
+        assert!(flags(&["A"], &big(40)).contains(&format!("-Xmx{}m", 31 << 10)));
+        assert!(flags(&["A"], &big(64)).contains(&format!("-Xmx{}m", 64 << 10)));
+        assert!(
+            flags(&["-XX:+UseSerialGC", "A"], &big(20)).contains(&format!("-Xmx{}m", 31 << 10))
+        );
+        let limited = Surroundings {
+            address_space_limited: true,
+            ..two()
+        };
+        assert!(!flags(&["A"], &limited).join(" ").contains("-Xmx"));
+    }
+}

@@ -1,0 +1,148 @@
+//! How much of a machine's memory is heap and how much is native, measured from `/proc/PID/smaps`.
+
+use super::machine::Collector;
+use crate::process::Process;
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// The most that is read of `smaps`, bytes (a process with 65,530 areas, the kernel's default bound, has 50 MiB).
+const MAX_SMAPS: u64 = 64 << 20;
+
+/// Resident memory of one machine, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Heap.
+    pub heap: u64,
+    /// Everything else of its own: code, classes, stacks, malloc, the collector's tables.
+    pub native: u64,
+}
+
+/// What a machine uses, cheaply: 20 microseconds. ZGC maps its heap three times in versions without generations,
+/// so that its resident pages count thrice there; what its memory file takes is asked instead.
+#[derive(Debug)]
+pub struct Gauge {
+    process: Process,
+    heap_file: Option<PathBuf>,
+}
+
+impl Gauge {
+    /// For this machine.
+    pub fn new(process: Process, collector: Collector) -> Gauge {
+        let heap_file = if collector == Collector::Z {
+            heap_file(&process)
+        } else {
+            None
+        };
+        Gauge { process, heap_file }
+    }
+
+    /// Bytes.
+    ///
+    /// # Errors
+    /// As reading `/proc` says.
+    pub fn uses(&self) -> io::Result<u64> {
+        let status = self.process.status()?;
+        let heap = self
+            .heap_file
+            .as_ref()
+            .and_then(|file| std::fs::metadata(file).ok());
+        let shared = heap.map_or(status.rss_shmem, |h| h.blocks().saturating_mul(512));
+        Ok(status.rss_anon.saturating_add(shared))
+    }
+}
+
+/// The descriptor of ZGC's memory file.
+fn heap_file(process: &Process) -> Option<PathBuf> {
+    let files = std::fs::read_dir(process.path("fd")).ok()?;
+    let ours = |path: &PathBuf| {
+        std::fs::read_link(path).is_ok_and(|target| {
+            target
+                .as_os_str()
+                .as_bytes()
+                .starts_with(b"/memfd:java_heap")
+        })
+    };
+    files.flatten().take(65_536).map(|f| f.path()).find(ours)
+}
+
+/// Measures heap and native part: milliseconds per gibibyte, so not often.
+///
+/// # Errors
+/// As reading `/proc` says.
+pub fn measure(process: &Process, heap: Option<&Range<u64>>) -> io::Result<Footprint> {
+    let file = std::fs::File::open(process.path("smaps"))?;
+    parse(
+        BufReader::with_capacity(64 << 10, file.take(MAX_SMAPS)),
+        heap,
+    )
+}
+
+fn parse(mut smaps: impl BufRead, heap: Option<&Range<u64>>) -> io::Result<Footprint> {
+    let mut footprint = Footprint::default();
+    let (mut in_heap, mut shared) = (false, false);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if smaps.read_until(b'\n', &mut line)? == 0 {
+            return Ok(footprint);
+        }
+        if line
+            .first()
+            .is_some_and(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())
+        {
+            let text = String::from_utf8_lossy(&line);
+            let memory_file = text.contains("java_heap");
+            shared = memory_file || text.contains("/dev/shm/") || text.contains("/memfd:");
+            in_heap =
+                memory_file || heap.is_some_and(|h| start(&text).is_some_and(|a| h.contains(&a)));
+            continue;
+        }
+        let key = if shared { "Pss:" } else { "Anonymous:" };
+        if let Some(bytes) = std::str::from_utf8(&line).ok().and_then(|l| value(l, key)) {
+            *(if in_heap {
+                &mut footprint.heap
+            } else {
+                &mut footprint.native
+            }) += bytes;
+        }
+    }
+}
+
+fn start(line: &str) -> Option<u64> {
+    u64::from_str_radix(line.split('-').next()?, 16).ok()
+}
+
+fn value(line: &str, key: &str) -> Option<u64> {
+    let kib: u64 = line
+        .strip_prefix(key)?
+        .trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heap_and_native_part_are_told_apart() {
+        let smaps = "da800000-e0000000 rw-p 00000000 00:00 0 \nRss: 900 kB\nAnonymous:      800 kB\n\
+                     7f0000000000-7f0000001000 r--p 0 08:01 7 /lib/libjvm.so\nRss: 50 kB\nAnonymous: 4 kB\n\
+                     4000000000-4000200000 rw-s 0 00:01 9 /memfd:java_heap (deleted)\nPss: 30 kB\nAnonymous: 0 kB\n";
+        let heap = 0xda80_0000..0x1_0000_0000;
+        let footprint = parse(smaps.as_bytes(), Some(&heap)).unwrap();
+        assert_eq!(
+            footprint,
+            Footprint {
+                heap: 830 << 10,
+                native: 4 << 10
+            }
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! The file in which a Java virtual machine publishes its counters: `hsperfdata_<user>/<pid>` in its `/tmp`.
+//!
+//! Read with `pread` into a buffer, never mapped, so that a truncated file is a short read and not a signal.
+//! Nothing in it is trusted: every offset and length is checked, and a file that says nonsense yields fewer
+//! counters, never a panic. Layout (version 2, written by `HotSpot` in the byte order of the machine): magic
+//! `ca fe c0 c0`, byte order, major, minor, accessible; then used bytes, overflow, time stamp, offset of the
+//! first entry, number of entries; each entry has its length, the offset of its name, the length of its vector
+//! (0 for a single value), its type, and the offset of its value.
+
+use crate::process::Process;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The most that is read of a file. `HotSpot` makes it 32 KiB.
+const MAX_FILE: usize = 1 << 20;
+/// The most entries that are looked at. `HotSpot` has about 300.
+const MAX_ENTRIES: usize = 8192;
+/// The longest name and the longest text that are kept, bytes.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// What [`Counters::parse`] says of a file that its machine has not released yet.
+const UNFINISHED: &str = "not complete yet";
+
+/// Why there are no counters.
+#[derive(Debug, thiserror::Error)]
+pub enum PerfError {
+    /// No file for this process.
+    #[error(
+        "process {pid} publishes no counters in its /tmp (started with -XX:-UsePerfData, or its /tmp is hidden): \
+         its heap can only be steered through the attach socket"
+    )]
+    Absent {
+        /// Which process.
+        pid: u32,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the counters of process {pid}: {source}")]
+    Unreadable {
+        /// Which process.
+        pid: u32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The machine is still starting.
+    #[error("the Java virtual machine {pid} is still starting: its counters are not complete yet")]
+    Unfinished {
+        /// Which process.
+        pid: u32,
+    },
+    /// The file is not what it should be.
+    #[error("the counters of process {pid} are not in the format that is known: {what}")]
+    Malformed {
+        /// Which process.
+        pid: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// One counter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A number.
+    Long(i64),
+    /// Text, without its padding.
+    Text(&'a str),
+}
+
+/// The open file of one process.
+#[derive(Debug)]
+pub struct PerfFile {
+    pid: u32,
+    file: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl PerfFile {
+    /// Opens the counters of a process, in its own mount namespace and under its own number there.
+    ///
+    /// # Errors
+    /// [`PerfError::Absent`] when it has none, [`PerfError::Unreadable`] when they may not be read.
+    pub fn open(process: &Process) -> Result<PerfFile, PerfError> {
+        let pid = process.pid;
+        let unreadable = |source: std::io::Error| PerfError::Unreadable { pid, source };
+        let status = process.status().map_err(unreadable)?;
+        let tmp = process.inner_directory("tmp").map_err(unreadable)?;
+        let name = status.inner_pid.to_string();
+        let mut found = Err(PerfError::Absent { pid });
+        let listing = rustix::fs::Dir::read_from(&tmp).map_err(|e| unreadable(e.into()))?;
+        for entry in listing.take(65_536) {
+            let Ok(entry) = entry else { break };
+            if !entry.file_name().to_bytes().starts_with(b"hsperfdata_") {
+                continue;
+            }
+            match open_beneath(&tmp, entry.file_name(), &name, status.euid) {
+                Ok(Some(file)) => {
+                    return Ok(PerfFile {
+                        pid,
+                        file,
+                        buffer: Vec::new(),
+                    });
+                }
+                Ok(None) => {}
+                Err(e) => found = Err(unreadable(e.into())),
+            }
+        }
+        found
+    }
+
+    /// Reads the file anew. A file that grows or shrinks meanwhile is read as far as it goes.
+    ///
+    /// # Errors
+    /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] where the header says nonsense.
+    pub fn read(&mut self) -> Result<Counters<'_>, PerfError> {
+        let pid = self.pid;
+        self.buffer
+            .resize(self.buffer.capacity().clamp(64 * 1024, MAX_FILE), 0);
+        let mut length = 0;
+        loop {
+            if length == self.buffer.len() {
+                if length >= MAX_FILE {
+                    break;
+                }
+                self.buffer.resize((length * 2).min(MAX_FILE), 0);
+            }
+            match rustix::io::pread(&self.file, &mut self.buffer[length..], length as u64) {
+                Ok(0) => break,
+                Ok(n) => length += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => {
+                    return Err(PerfError::Unreadable {
+                        pid,
+                        source: e.into(),
+                    });
+                }
+            }
+        }
+        Counters::parse(&self.buffer[..length]).map_err(|what| match what {
+            UNFINISHED => PerfError::Unfinished { pid },
+            what => PerfError::Malformed { pid, what },
+        })
+    }
+}
+
+/// Opens `directory/name` if it is a regular file of this user; follows no link.
+fn open_beneath(
+    tmp: impl AsFd,
+    directory: &std::ffi::CStr,
+    name: &str,
+    uid: u32,
+) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let directory =
+        match rustix::fs::openat(&tmp, directory, flags | OFlags::DIRECTORY, Mode::empty()) {
+            Ok(d) => d,
+            Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP | rustix::io::Errno::NOENT) => {
+                return Ok(None);
+            }
+            Err(e) => {
+                // Somebody else's directory that may not be entered says nothing about this process.
+                return match rustix::fs::statat(&tmp, directory, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(s) if s.st_uid == uid => Err(e),
+                    _ => Ok(None),
+                };
+            }
+        };
+    let file = match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
+        Ok(f) => f,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    let regular =
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
+    Ok((regular && stat.st_uid == uid).then_some(file))
+}
+
+/// The counters in one copy of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters<'a> {
+    bytes: &'a [u8],
+    little: bool,
+    first: usize,
+    entries: usize,
+}
+
+impl<'a> Counters<'a> {
+    /// Checks the header.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Counters<'a>, &'static str> {
+        if bytes.len() < 32 {
+            return Err("shorter than its header");
+        }
+        if bytes[..4] != [0xca, 0xfe, 0xc0, 0xc0] {
+            return Err("wrong magic number");
+        }
+        let little = match bytes[4] {
+            0 => false,
+            1 => true,
+            _ => return Err("unknown byte order"),
+        };
+        if bytes[5] != 2 {
+            return Err("unknown version");
+        }
+        if bytes[7] == 0 {
+            return Err(UNFINISHED);
+        }
+        let mut counters = Counters {
+            bytes,
+            little,
+            first: 0,
+            entries: 0,
+        };
+        counters.first = counters.offset(24).ok_or("bad offset of the first entry")?;
+        counters.entries = counters
+            .offset(28)
+            .ok_or("bad number of entries")?
+            .min(MAX_ENTRIES);
+        Ok(counters)
+    }
+
+    /// Every counter that is well formed, in the order of the file.
+    pub fn iter(&self) -> Iter<'a> {
+        Iter {
+            counters: *self,
+            at: self.first,
+            left: self.entries,
+        }
+    }
+
+    fn u32(&self, at: usize) -> Option<u32> {
+        let word: [u8; 4] = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if self.little {
+            u32::from_le_bytes(word)
+        } else {
+            u32::from_be_bytes(word)
+        })
+    }
+
+    /// A non-negative 32-bit number.
+    fn offset(&self, at: usize) -> Option<usize> {
+        let value = self.u32(at)?;
+        (value <= i32::MAX as u32).then_some(value as usize)
+    }
+
+    fn i64(&self, at: usize) -> Option<i64> {
+        let word: [u8; 8] = self.bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
+        Some(if self.little {
+            i64::from_le_bytes(word)
+        } else {
+            i64::from_be_bytes(word)
+        })
+    }
+
+    /// Text that starts at `at`, ends at a NUL, and is at most `longest` bytes.
+    fn text(&self, at: usize, longest: usize) -> Option<&'a str> {
+        let rest = self.bytes.get(at..)?;
+        let rest = &rest[..rest.len().min(longest).min(MAX_TEXT)];
+        let end = rest.iter().position(|&b| b == 0).unwrap_or(rest.len());
+        std::str::from_utf8(&rest[..end]).ok()
+    }
+
+    fn entry(&self, at: usize) -> Option<(&'a str, Value<'a>)> {
+        let name = self.text(at.checked_add(self.offset(at + 4)?)?, 4096)?;
+        let vector = self.offset(at + 8)?;
+        let kind = *self.bytes.get(at + 12)?;
+        let value = at.checked_add(self.offset(at + 16)?)?;
+        match (kind, vector) {
+            (b'J', 0) => Some((name, Value::Long(self.i64(value)?))),
+            (b'B', 1..) => Some((name, Value::Text(self.text(value, vector)?))),
+            _ => None,
+        }
+    }
+}
+
+/// Goes over the counters of a file.
+#[derive(Debug)]
+pub struct Iter<'a> {
+    counters: Counters<'a>,
+    at: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a str, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.left > 0 {
+            self.left -= 1;
+            let at = self.at;
+            let length = self.counters.offset(at)?;
+            // An entry holds at least its own header; a shorter one would be a loop.
+            if length < 20 {
+                return None;
+            }
+            self.at = at.checked_add(length)?;
+            if let Some(entry) = self.counters.entry(at) {
+                return Some(entry);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! What moves the heap of a running machine: one table, chosen by what the machine is.
+//!
+//! | collector | sizing | what makes it act | returns memory |
+//! |---|---|---|---|
+//! | G1 | free ratios, of the whole heap | a concurrent cycle (or a full collection) | at once |
+//! | Serial | free ratios, of the old generation; the young one follows it | a full collection; four with `ShrinkHeapInSteps` | at once |
+//! | Parallel | free ratios, of the old generation, as far as they go | full collections | partly |
+//! | ZGC | `SoftMaxHeapSize` | its own cycles | after `ZUncommitDelay` |
+//! | Shenandoah | `SoftMaxHeapSize`, at least twice the live bytes | its own cycles | after `ShenandoahUncommitDelay` |
+//!
+//! A version that is not known gets the row of its collector as far as its flags are manageable.
+
+use super::machine::{Collector, Flags, Machine};
+use std::time::Duration;
+
+/// How the size of a heap is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizing {
+    /// `MinHeapFreeRatio` and `MaxHeapFreeRatio` over the whole heap.
+    HeapRatios,
+    /// The same over the old generation; the young generation is the old one divided by `new_ratio`.
+    OldRatios {
+        /// `NewRatio`.
+        new_ratio: u64,
+    },
+    /// The same over the old generation, whose young generation sizes itself: it is only ever made smaller.
+    OldOnly,
+    /// `SoftMaxHeapSize` in bytes.
+    SoftMax,
+    /// Nothing.
+    Fixed,
+}
+
+/// How a collection is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// `GC.run`.
+    Run,
+    /// `GC.class_histogram`, which collects even under `DisableExplicitGC`.
+    Histogram,
+}
+
+impl Trigger {
+    /// The diagnostic command.
+    pub fn command(self) -> &'static str {
+        match self {
+            Trigger::Run => "GC.run",
+            Trigger::Histogram => "GC.class_histogram",
+        }
+    }
+}
+
+/// The levers of one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levers {
+    /// How its size is set.
+    pub sizing: Sizing,
+    /// How a collection is asked for.
+    pub trigger: Trigger,
+    /// The collection that is asked for runs beside the program.
+    pub concurrent: bool,
+    /// Full collections until it shrinks by as much as it should.
+    pub shrink_collections: u32,
+    /// The heap is never asked to be smaller than the live bytes times this, in percent.
+    pub least_percent: u64,
+    /// How long free memory is kept before it is returned; zero where it is returned at once.
+    pub delay: Duration,
+    /// What a person may want to know, each one sentence.
+    pub remarks: Vec<&'static str>,
+}
+
+impl Levers {
+    /// Chooses by what the machine is.
+    pub fn of(machine: &Machine) -> Levers {
+        let flags = &machine.flags;
+        let mut levers = match machine.collector {
+            Collector::G1 => Levers::row(Sizing::HeapRatios, 160),
+            Collector::Serial => Levers::serial(flags),
+            Collector::Parallel => Levers::parallel(flags),
+            Collector::Z => Levers::z(flags),
+            Collector::Shenandoah | Collector::GenShenandoah => Levers::shenandoah(flags),
+            Collector::Other => Levers::row(Sizing::Fixed, 100),
+        };
+        levers.concurrent |=
+            machine.collector == Collector::G1 && flags.on("ExplicitGCInvokesConcurrent");
+        if flags.on("DisableExplicitGC") {
+            levers.trigger = Trigger::Histogram;
+            levers.concurrent &= machine.collector != Collector::G1;
+            levers
+                .remarks
+                .push("-XX:+DisableExplicitGC: collections are asked for by GC.class_histogram");
+        }
+        let missing = match levers.sizing {
+            Sizing::HeapRatios | Sizing::OldRatios { .. } | Sizing::OldOnly => {
+                !flags.manageable("MinHeapFreeRatio") || !flags.manageable("MaxHeapFreeRatio")
+            }
+            Sizing::SoftMax => !flags.manageable("SoftMaxHeapSize"),
+            Sizing::Fixed => false,
+        };
+        if missing {
+            levers.sizing = Sizing::Fixed;
+        }
+        if levers.sizing == Sizing::Fixed {
+            levers.remarks.push(
+                "this collector has no lever that is known: the heap keeps the size it takes",
+            );
+        }
+        levers
+    }
+
+    fn row(sizing: Sizing, least_percent: u64) -> Levers {
+        Levers {
+            sizing,
+            trigger: Trigger::Run,
+            concurrent: false,
+            shrink_collections: 1,
+            least_percent,
+            delay: Duration::ZERO,
+            remarks: Vec::new(),
+        }
+    }
+
+    fn serial(flags: &Flags) -> Levers {
+        let new_ratio = flags.number("NewRatio").unwrap_or(2).max(1);
+        let mut levers = Levers::row(Sizing::OldRatios { new_ratio }, 105);
+        if flags.on("ShrinkHeapInSteps") {
+            levers.shrink_collections = 4;
+            levers
+                .remarks
+                .push("-XX:+ShrinkHeapInSteps: each shrinking takes four full collections");
+        }
+        levers
+    }
+
+    fn parallel(flags: &Flags) -> Levers {
+        let mut levers = Levers::row(Sizing::OldOnly, 130);
+        levers.shrink_collections = 2;
+        if !flags.on("UseAdaptiveSizePolicyWithSystemGC") {
+            levers
+                .remarks
+                .push("Parallel without -XX:+UseAdaptiveSizePolicyWithSystemGC hardly shrinks");
+        }
+        levers
+    }
+
+    fn z(flags: &Flags) -> Levers {
+        let mut levers = Levers::row(Sizing::SoftMax, 150);
+        levers.concurrent = true;
+        levers.delay = Duration::from_secs(flags.number("ZUncommitDelay").unwrap_or(300));
+        if !flags.on("ZUncommit") {
+            levers
+                .remarks
+                .push("-XX:-ZUncommit: what the heap once took is never returned");
+        } else if levers.delay > Duration::from_secs(10) {
+            levers.remarks.push(
+                "ZGC returns memory only after -XX:ZUncommitDelay, which cannot be changed now",
+            );
+        }
+        levers
+    }
+
+    fn shenandoah(flags: &Flags) -> Levers {
+        let mut levers = Levers::row(Sizing::SoftMax, 200);
+        levers.concurrent = true;
+        levers.delay =
+            Duration::from_millis(flags.number("ShenandoahUncommitDelay").unwrap_or(300_000));
+        if levers.delay > Duration::from_secs(10) {
+            levers.remarks.push(
+                "Shenandoah returns memory after -XX:ShenandoahUncommitDelay, or after GC.run",
+            );
+        }
+        levers
+    }
+}

@@ -1,0 +1,27 @@
+//! `HotSpot` Java virtual machines, steered from outside: nothing is loaded into them.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | *machine* | a running Java virtual machine |
+//! | *counters* | what it publishes in its `hsperfdata` file |
+//! | *snapshot* | the counters of one moment, in the same form for every collector |
+//! | *lever* | a manageable flag or a collection that moves its memory |
+//! | *live* | bytes that survived the last collection of the whole heap |
+//!
+//! [`flags`] before the start; then [`attach`] (commands), [`hsperfdata`] and [`snapshot`] (reading), [`machine`]
+//! (what it is), [`levers`] (what moves it), [`footprint`] (what it uses), [`control`] (what to do), and the
+//! adapter [`HotSpot`], which joins them.
+
+pub mod attach;
+pub mod control;
+pub mod flags;
+pub mod footprint;
+pub mod hsperfdata;
+pub mod levers;
+pub mod machine;
+pub mod reply;
+pub mod snapshot;
+mod steer;
+mod trigger;
+
+pub use steer::HotSpot;

@@ -1,0 +1,130 @@
+//! The counters of one moment that the controller looks at, for every collector in the same form.
+
+use super::hsperfdata::{Counters, Value};
+
+/// A generation. Sizes in bytes; 0 where the collector has no such thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generation {
+    /// Committed.
+    pub capacity: u64,
+    /// Never more than this.
+    pub max: u64,
+    /// Used by objects, garbage among them; as of the last collection or later.
+    pub used: u64,
+    /// Committed for the first of its spaces: eden, in a young generation.
+    pub first_capacity: u64,
+    /// Never more than this for the first of its spaces.
+    pub first_max: u64,
+}
+
+/// What one collector (young, full, concurrent) did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Pauses since the start.
+    pub invocations: u64,
+    /// Nanoseconds in pauses since the start.
+    pub time_ns: u64,
+}
+
+/// One moment of a heap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The young generation.
+    pub young: Generation,
+    /// The old generation, or the whole heap of a collector without generations.
+    pub old: Generation,
+    /// Young, full and concurrent (G1 and ZGC) collections.
+    pub work: [Work; 3],
+    /// Bytes allocated between the last two collections.
+    pub allocated_last: u64,
+    /// A collection's pause is in progress.
+    pub collecting: bool,
+}
+
+impl Snapshot {
+    /// Takes what is there; what is not stays 0.
+    pub fn of(counters: Counters<'_>) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        let mut frequency = 1_000_000_000;
+        for (name, value) in counters.iter() {
+            match value {
+                Value::Long(value) => {
+                    let value = u64::try_from(value).unwrap_or(0);
+                    if name == "sun.os.hrt.frequency" {
+                        frequency = value.max(1);
+                    }
+                    snapshot.put(name, value);
+                }
+                Value::Text(text) if name == "sun.gc.cause" => {
+                    snapshot.collecting = text != "No GC"
+                }
+                Value::Text(_) => {}
+            }
+        }
+        for work in &mut snapshot.work {
+            let ns = u128::from(work.time_ns) * 1_000_000_000 / u128::from(frequency);
+            work.time_ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        }
+        snapshot
+    }
+
+    fn put(&mut self, name: &str, value: u64) {
+        let Some(rest) = name.strip_prefix("sun.gc.") else {
+            return;
+        };
+        if rest == "tlab.alloc" {
+            // Counted in words.
+            self.allocated_last = value.saturating_mul(8);
+        } else if let Some((number, field)) = numbered(rest, "collector.") {
+            let Some(work) = self.work.get_mut(number) else {
+                return;
+            };
+            match field {
+                "invocations" => work.invocations = value,
+                "time" => work.time_ns = value,
+                _ => {}
+            }
+        } else if let Some((number, field)) = numbered(rest, "generation.") {
+            let generation = match number {
+                0 => &mut self.young,
+                1 => &mut self.old,
+                _ => return,
+            };
+            match field {
+                "capacity" => generation.capacity = value,
+                "maxCapacity" => generation.max = value,
+                "space.0.capacity" => generation.first_capacity = value,
+                "space.0.maxCapacity" => generation.first_max = value,
+                _ if field.starts_with("space.") && field.ends_with(".used") => {
+                    generation.used = generation.used.saturating_add(value);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Committed heap, bytes.
+    pub fn committed(&self) -> u64 {
+        self.young.capacity.saturating_add(self.old.capacity)
+    }
+
+    /// Pauses since the start.
+    pub fn collections(&self) -> u64 {
+        self.work
+            .iter()
+            .fold(0, |sum, w| sum.saturating_add(w.invocations))
+    }
+
+    /// Nanoseconds in pauses since the start.
+    pub fn collection_ns(&self) -> u64 {
+        self.work
+            .iter()
+            .fold(0, |sum, w| sum.saturating_add(w.time_ns))
+    }
+}
+
+/// `collector.1.time` with prefix `collector.` is `(1, "time")`.
+fn numbered<'a>(name: &'a str, prefix: &str) -> Option<(usize, &'a str)> {
+    let (number, field) = name.strip_prefix(prefix)?.split_once('.')?;
+    Some((number.parse().ok()?, field))
+}

@@ -1,0 +1,395 @@
+//! The adapter: looks at the machine, asks the controller, does what it says, reports.
+
+use super::attach::{Attach, AttachError};
+use super::control::{Action, Control, Seen};
+use super::footprint;
+use super::hsperfdata::{PerfError, PerfFile};
+use super::levers::{Levers, Sizing};
+use super::machine::Machine;
+use super::snapshot::Snapshot;
+use crate::adapter::{Adapter, Ended, Link, Options};
+use crate::family;
+use crate::process::Process;
+use plimsoll_wire::messages::Report;
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+
+/// How long a command may take that should be answered at once.
+const COMMAND: Duration = Duration::from_secs(5);
+/// How long a collection may take.
+const COLLECTION: Duration = Duration::from_secs(60);
+/// Between two looks while something moves, and while nothing does.
+const BUSY: Duration = Duration::from_millis(100);
+const IDLE: Duration = Duration::from_millis(500);
+/// Between two measurements of the native part, at the least.
+const FOOTPRINT: Duration = Duration::from_secs(2);
+/// A measurement may take this part of the time.
+const FOOTPRINT_PART: u32 = 300;
+/// Between two reports.
+const REPORT: Duration = Duration::from_secs(1);
+/// Commands that fail one after the other until the machine is left alone.
+const FAILURES: u32 = 3;
+/// How long a machine that does not answer is left alone.
+const LEFT_ALONE: Duration = Duration::from_secs(30);
+
+/// Steers one Java virtual machine.
+pub struct HotSpot {
+    process: Process,
+    root: u32,
+    options: Options,
+}
+
+impl HotSpot {
+    /// For this machine; `root` is the process that the principal was registered with, itself or an ancestor.
+    pub fn new(process: Process, root: u32, options: Options) -> HotSpot {
+        HotSpot {
+            process,
+            root,
+            options,
+        }
+    }
+
+    /// Waits until the machine says what it is; it may just be starting.
+    fn greet(&self, link: &mut dyn Link) -> Result<(Attach, Machine), Ended> {
+        let mut told = false;
+        let mut pause = Duration::from_millis(100);
+        loop {
+            if link.stopped() {
+                return Err(Ended::Stopped);
+            }
+            let asked =
+                Attach::new(self.process).and_then(|a| Machine::ask(&a, COMMAND).map(|m| (a, m)));
+            match asked {
+                Ok(found) => return Ok(found),
+                Err(AttachError::Gone { .. }) => return Err(Ended::ProgramGone),
+                Err(AttachError::NotCatching { .. }) if pause < IDLE => {}
+                Err(error) if !told => {
+                    told = true;
+                    warn!("{error}; it is accounted, but not steered, until it answers");
+                }
+                Err(_) => {}
+            }
+            if !self.process.alive() {
+                return Err(Ended::ProgramGone);
+            }
+            rest(link, pause);
+            pause = (pause * 2).min(LEFT_ALONE);
+        }
+    }
+}
+
+/// Waits that long even when the link wakes up early.
+fn rest(link: &mut dyn Link, pause: Duration) {
+    let until = Instant::now() + pause;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        if link.stopped() {
+            return;
+        }
+        link.wait(left.min(IDLE));
+    }
+}
+
+impl Adapter for HotSpot {
+    fn name(&self) -> &'static str {
+        "hotspot"
+    }
+
+    fn steer(&mut self, link: &mut dyn Link) -> Ended {
+        let (attach, machine) = match self.greet(link) {
+            Ok(found) => found,
+            Err(ended) => return ended,
+        };
+        let levers = Levers::of(&machine);
+        let pid = self.process.pid;
+        info!(
+            "process {pid} is a Java {} virtual machine with {}",
+            machine.version, machine.collector
+        );
+        for remark in &levers.remarks {
+            info!("process {pid}: {remark}");
+        }
+        let mut loop_ = Loop::new(self, attach, machine, levers);
+        loop_.run(link)
+    }
+}
+
+/// What is known while one machine is steered.
+struct Loop<'a> {
+    adapter: &'a HotSpot,
+    attach: Attach,
+    gauge: footprint::Gauge,
+    machine: Machine,
+    perf: Option<PerfFile>,
+    control: Control,
+    native: u64,
+    others: u64,
+    measured: Option<Instant>,
+    measure_pause: Duration,
+    reported: Option<(Instant, Report)>,
+    failures: u32,
+    alone_until: Option<Instant>,
+    warned: bool,
+    last: Option<Seen>,
+    started: Instant,
+}
+
+impl<'a> Loop<'a> {
+    fn new(adapter: &'a HotSpot, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
+        let perf = match PerfFile::open(&adapter.process) {
+            Ok(perf) => Some(perf),
+            Err(error) => {
+                // A soft maximum needs no counters to be right; ratios do.
+                if levers.sizing != Sizing::SoftMax {
+                    levers.sizing = Sizing::Fixed;
+                }
+                warn!("{error}");
+                None
+            }
+        };
+        let share = adapter.options.collection_share;
+        Loop {
+            adapter,
+            attach,
+            gauge: footprint::Gauge::new(adapter.process, machine.collector),
+            machine,
+            perf,
+            control: Control::new(levers, share),
+            native: 0,
+            others: 0,
+            measured: None,
+            measure_pause: FOOTPRINT,
+            reported: None,
+            failures: 0,
+            alone_until: None,
+            warned: false,
+            last: None,
+            started: Instant::now(),
+        }
+    }
+
+    fn run(&mut self, link: &mut dyn Link) -> Ended {
+        loop {
+            if link.stopped() {
+                return Ended::Stopped;
+            }
+            if !self.adapter.process.alive() {
+                return Ended::ProgramGone;
+            }
+            let pause = self.step(link);
+            link.wait(pause);
+        }
+    }
+
+    /// One look. Returns how long to wait for the next one.
+    fn step(&mut self, link: &mut dyn Link) -> Duration {
+        if self
+            .measured
+            .is_none_or(|at| at.elapsed() >= self.measure_pause)
+        {
+            self.measure();
+        }
+        let Some(mut seen) = self.look(link) else {
+            return IDLE;
+        };
+        self.report(link, &seen);
+        if self.alone_until.is_some_and(|t| Instant::now() < t) {
+            return IDLE;
+        }
+        // Some actions need the next look at once, but never without end.
+        for _ in 0..8 {
+            let actions = self.control.tick(&seen);
+            if actions.is_empty() {
+                break;
+            }
+            let before = seen;
+            if !self.act(&actions, &seen) {
+                break;
+            }
+            match self.look(link) {
+                Some(next) => seen = next,
+                None => break,
+            }
+            debug!(
+                "process {}: {actions:?}: uses {} -> {} MiB, heap {} -> {} MiB, limit {} MiB ({})",
+                self.adapter.process.pid,
+                before.uses >> 20,
+                seen.uses >> 20,
+                before.heap.committed() >> 20,
+                seen.heap.committed() >> 20,
+                seen.limit >> 20,
+                self.control.describe(),
+            );
+            if seen.owed > 0 || before.uses > before.limit {
+                link.released(before.uses.saturating_sub(seen.uses));
+            }
+            if !actions.contains(&Action::Collect) {
+                break;
+            }
+        }
+        let calm = self.last.is_some_and(|l| {
+            l.heap.collections() == seen.heap.collections()
+                && l.limit == seen.limit
+                && seen.uses <= seen.limit
+        });
+        self.last = Some(seen);
+        if calm { IDLE / 2 } else { BUSY }
+    }
+
+    fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
+        let numbers = link.numbers().filter(|n| n.limit > 0);
+        let heap = self.heap()?;
+        let uses = self.gauge.uses().ok()?;
+        let limit = numbers.map_or(0, |n| aim(n.limit).saturating_sub(self.others).max(1));
+        let owed = numbers.map_or(0, |n| n.owed);
+        let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Some(Seen {
+            now_ns,
+            limit,
+            owed,
+            uses,
+            native: self.native,
+            heap,
+        })
+    }
+
+    /// The counters; without them the heap is taken for what is resident of it.
+    fn heap(&mut self) -> Option<Snapshot> {
+        let Some(perf) = &mut self.perf else {
+            let max = self.machine.flags.number("MaxHeapSize").unwrap_or(0);
+            let uses = self.gauge.uses().ok()?;
+            let used = uses.saturating_sub(self.native);
+            let old = super::snapshot::Generation {
+                capacity: used,
+                max,
+                used,
+                ..Default::default()
+            };
+            return Some(Snapshot {
+                old,
+                ..Snapshot::default()
+            });
+        };
+        match perf.read() {
+            Ok(counters) => Some(Snapshot::of(counters)),
+            Err(PerfError::Unfinished { .. }) => None,
+            Err(error) => {
+                if !std::mem::replace(&mut self.warned, true) {
+                    warn!("{error}; it is not steered while this lasts");
+                }
+                if matches!(error, PerfError::Unreadable { .. }) {
+                    self.perf = PerfFile::open(&self.adapter.process).ok();
+                }
+                None
+            }
+        }
+    }
+
+    fn measure(&mut self) {
+        let start = Instant::now();
+        if let Ok(footprint) = footprint::measure(&self.adapter.process, self.machine.heap.as_ref())
+        {
+            self.native = footprint.native;
+        }
+        self.others = family::uses_of_others(self.adapter.root, self.adapter.process.pid);
+        self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
+        self.measured = Some(Instant::now());
+    }
+
+    /// Does what the controller says, in order. `false` when the machine did not answer.
+    fn act(&mut self, actions: &[Action], seen: &Seen) -> bool {
+        for action in actions {
+            let done = match action {
+                Action::Set(name, value) => {
+                    self.ask("setflag", &[name, &value.to_string()], COMMAND)
+                }
+                Action::Collect => self.collect(seen),
+                Action::TrimNative => self.ask("jcmd", &["System.trim_native_heap"], COMMAND),
+                Action::Measure => {
+                    self.measure();
+                    true
+                }
+            };
+            if !done {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn collect(&mut self, seen: &Seen) -> bool {
+        let (start, before) = (Instant::now(), self.adapter.process.processor_ns());
+        let command = self.control.trigger().command();
+        let done = self.ask("jcmd", &[command], COLLECTION);
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // On a busy machine the time includes that of others.
+        let after = self.adapter.process.processor_ns();
+        let worked = before
+            .zip(after)
+            .map_or(took, |(b, a)| a.saturating_sub(b).max(10_000_000));
+        self.control.collected(took.min(worked), seen.heap.old.used);
+        done
+    }
+
+    fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> bool {
+        match self.attach.command(name, arguments, timeout) {
+            Ok(reply) => {
+                if reply.code != 0 {
+                    debug!("{name} {arguments:?} was refused: {}", reply.text.trim());
+                }
+                self.failures = 0;
+                true
+            }
+            Err(AttachError::Gone { .. }) => false,
+            Err(error) => {
+                self.failures += 1;
+                if self.failures == FAILURES {
+                    warn!(
+                        "{error}; it is left alone and asked again every {} s",
+                        LEFT_ALONE.as_secs()
+                    );
+                }
+                if self.failures >= FAILURES {
+                    self.alone_until = Some(Instant::now() + LEFT_ALONE);
+                }
+                false
+            }
+        }
+    }
+
+    fn report(&mut self, link: &mut dyn Link, seen: &Seen) {
+        if self
+            .reported
+            .as_ref()
+            .is_some_and(|(at, _)| at.elapsed() < REPORT)
+        {
+            return;
+        }
+        let facts = self.control.facts(seen);
+        let known = |value: u64| (value > 0).then_some(value);
+        let report = Report {
+            live: known(facts.live),
+            allocation_rate: Some(facts.allocation_rate),
+            collection_speed: known(facts.collection_speed),
+            demand: Some(facts.demand.saturating_add(self.others)),
+            floor: Some(facts.floor.saturating_add(self.others)),
+            reaction_ms: known(facts.reaction_ms),
+            collections: Some(seen.heap.collections()),
+            collection_ms: Some(seen.heap.collection_ns() / 1_000_000),
+            ..Report::default()
+        };
+        if self
+            .reported
+            .as_ref()
+            .is_none_or(|(_, last)| *last != report)
+        {
+            link.report(&report);
+        }
+        self.reported = Some((Instant::now(), report));
+    }
+}
+
+/// A little below the limit: a collection, a new thread, a mapped file moves the use by as much, and who is over its
+/// limit owes.
+fn aim(limit: u64) -> u64 {
+    limit - limit / 64
+}

@@ -1,0 +1,284 @@
+//! Real Java virtual machines: what is read of them, how they are asked, how they follow a limit.
+//!
+//! Needs a JDK (17 and 25 are looked for in `/usr/lib/jvm` and `.cache`); says so and passes where there is none.
+
+mod support;
+
+use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
+use plimsoll_runtimes::hotspot::footprint::Gauge;
+use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
+use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
+use plimsoll_runtimes::hotspot::snapshot::Snapshot;
+use plimsoll_runtimes::process::Process;
+use plimsoll_runtimes::{Ended, Options};
+use rustix::process::Signal;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use support::{LONG, MIB, Program, Script, eventually, jdks};
+
+fn follows(home: &Path, flag: &str, collector: Collector) {
+    let program = Program::prepared(home, &[flag], &["60", "200", "2"]);
+    let process = program.machine();
+    let script = Script::default();
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    let (mut link, pid) = (script.clone(), program.child.id());
+    let steering =
+        std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
+    let gauge = Gauge::new(process, collector);
+    let uses = || gauge.uses().unwrap_or(0);
+    let name = format!("{flag} of {}", home.display());
+    eventually(&format!("{name} grows"), || uses() > 380 * MIB);
+    script.limit.store(280 * MIB, Ordering::Relaxed);
+    eventually(&format!("{name} shrinks"), || uses() < 330 * MIB);
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    eventually(&format!("{name} grows again"), || uses() > 380 * MIB);
+    eventually(&format!("{name} reports"), || {
+        let report = *script.report.lock().unwrap();
+        report
+            .live
+            .is_some_and(|l| (30 * MIB..400 * MIB).contains(&l))
+            && report.collections > Some(0)
+    });
+    drop(program);
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+}
+
+/// One at a time: machines that starve each other of two processors follow nothing.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn each(flag: &str, collector: Collector) {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (_, home) in jdks() {
+        follows(&home, flag, collector);
+    }
+}
+
+#[test]
+fn g1_follows_its_limit() {
+    each("-XX:+UseG1GC", Collector::G1);
+}
+
+#[test]
+fn serial_follows_its_limit() {
+    each("-XX:+UseSerialGC", Collector::Serial);
+}
+
+#[test]
+fn zgc_follows_its_limit() {
+    each("-XX:+UseZGC", Collector::Z);
+}
+
+#[test]
+fn shenandoah_follows_its_limit() {
+    each("-XX:+UseShenandoahGC", Collector::Shenandoah);
+}
+
+#[test]
+fn a_machine_says_what_it_is() {
+    for (version, home) in jdks() {
+        for (flag, collector) in [
+            ("-XX:+UseSerialGC", Collector::Serial),
+            ("-XX:+UseParallelGC", Collector::Parallel),
+            ("-XX:+UseG1GC", Collector::G1),
+            ("-XX:+UseZGC", Collector::Z),
+            ("-XX:+UseShenandoahGC", Collector::Shenandoah),
+        ] {
+            let program = Program::start(&home, &[], &[flag, "-Xmx200m"], &["5", "100"]);
+            let process = program.machine();
+            let mut attach = Attach::new(process).unwrap();
+            let machine = Machine::ask(&attach, LONG).unwrap();
+            assert_eq!((machine.version, machine.collector), (version, collector));
+            assert_eq!(machine.heap.is_none(), collector == Collector::Z);
+            assert_eq!(
+                attach.negotiate(LONG).unwrap(),
+                if version >= 25 { 2 } else { 1 }
+            );
+            let mut perf = PerfFile::open(&process).unwrap();
+            eventually("it collects", || {
+                perf.read().is_ok_and(|c| Snapshot::of(c).collections() > 0)
+            });
+            let heap = Snapshot::of(perf.read().unwrap());
+            assert!((MIB..400 * MIB).contains(&heap.committed()), "{heap:?}");
+        }
+    }
+}
+
+/// Whether all threads of a process are stopped; the signal takes a moment to reach them.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('T'))
+    })
+}
+
+#[test]
+fn a_machine_that_does_not_answer_costs_only_the_timeout() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let program = Program::start(&home, &[], &["-Xmx64m"], &["5", "10"]);
+    let process = program.machine();
+    let attach = Attach::new(process).unwrap();
+    attach.jcmd("VM.version", LONG).unwrap();
+    process.signal(Signal::STOP).unwrap();
+    eventually("every thread stops", || is_stopped(process.pid));
+    let start = Instant::now();
+    for _ in 0..8 {
+        let answer = attach.jcmd("VM.version", Duration::from_millis(200));
+        assert!(
+            matches!(
+                answer,
+                Err(AttachError::NoAnswer { .. } | AttachError::NoSocket { .. })
+            ),
+            "{answer:?}"
+        );
+    }
+    assert!(start.elapsed() < LONG);
+    process.signal(Signal::CONT).unwrap();
+    assert_eq!(attach.jcmd("VM.version", LONG).unwrap().code, 0);
+}
+
+#[test]
+fn a_machine_that_exits_in_the_middle_is_told_as_gone() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let mut program = Program::start(&home, &[], &["-Xmx64m"], &["5", "10"]);
+    let process = program.machine();
+    process.signal(Signal::STOP).unwrap();
+    let waiting =
+        std::thread::spawn(move || Attach::new(process).unwrap().jcmd("VM.version", LONG));
+    std::thread::sleep(Duration::from_millis(300));
+    process.signal(Signal::KILL).unwrap();
+    program.child.wait().unwrap();
+    assert!(matches!(
+        waiting.join().unwrap(),
+        Err(AttachError::Gone { .. })
+    ));
+}
+
+#[test]
+fn without_the_attach_mechanism_it_is_left_alone_and_lives() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let program = Program::start(
+        &home,
+        &[],
+        &["-XX:+DisableAttachMechanism", "-Xmx64m"],
+        &["5", "10"],
+    );
+    let process = program.machine();
+    let answer = Attach::new(process)
+        .unwrap()
+        .jcmd("VM.version", Duration::from_secs(1));
+    assert!(
+        matches!(answer, Err(AttachError::NoSocket { .. })),
+        "{answer:?}"
+    );
+    assert!(process.alive());
+}
+
+#[test]
+fn without_counters_it_says_so() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let program = Program::start(&home, &[], &["-XX:-UsePerfData", "-Xmx64m"], &["5", "10"]);
+    assert!(matches!(
+        PerfFile::open(&program.machine()),
+        Err(PerfError::Absent { .. })
+    ));
+}
+
+#[test]
+fn a_process_that_does_not_catch_the_signal_never_gets_it() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let process = Process::new(child.id()).unwrap();
+    let answer = Attach::new(process)
+        .unwrap()
+        .jcmd("VM.version", Duration::from_secs(1));
+    assert!(
+        matches!(answer, Err(AttachError::NotCatching { .. })),
+        "{answer:?}"
+    );
+    assert!(process.alive());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn privileged(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: {what} needs root");
+    }
+    root
+}
+
+#[test]
+fn a_machine_in_other_namespaces_is_reached() {
+    if !privileged("another mount and pid namespace") {
+        return;
+    }
+    for (version, home) in jdks() {
+        let shell = "mount -t tmpfs tmp /tmp && exec \"$0\" \"$@\"";
+        let before = [
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount",
+            "--kill-child",
+            "sh",
+            "-c",
+            shell,
+        ];
+        let program = Program::start(&home, &before, &["-Xmx64m"], &["5", "100"]);
+        let process = program.machine();
+        assert_ne!(process.status().unwrap().inner_pid, process.pid);
+        assert_eq!(
+            Machine::ask(&Attach::new(process).unwrap(), LONG)
+                .unwrap()
+                .version,
+            version
+        );
+        let mut perf = PerfFile::open(&process).unwrap();
+        eventually("it publishes", || {
+            perf.read().is_ok_and(|c| c.iter().count() > 100)
+        });
+    }
+}
+
+#[test]
+fn another_users_machine_is_reached_by_root() {
+    if !privileged("another user's machine") {
+        return;
+    }
+    for (version, home) in jdks() {
+        let before = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ];
+        let program = Program::start(&home, &before, &["-Xmx64m"], &["5", "100"]);
+        let process = program.machine();
+        assert_eq!(process.status().unwrap().euid, 65534);
+        assert_eq!(
+            Machine::ask(&Attach::new(process).unwrap(), LONG)
+                .unwrap()
+                .version,
+            version
+        );
+        let mut perf = PerfFile::open(&process).unwrap();
+        eventually("it publishes", || {
+            perf.read().is_ok_and(|c| c.iter().count() > 100)
+        });
+    }
+}

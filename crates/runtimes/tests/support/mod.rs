@@ -1,0 +1,199 @@
+//! Java virtual machines to test with, and a link that follows a script.
+
+use plimsoll_runtimes::launch::{self, Plan};
+use plimsoll_runtimes::process::Process;
+use plimsoll_runtimes::{Link, Runtime, detect, family};
+use plimsoll_wire::messages::Report;
+use plimsoll_wire::page::Numbers;
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// The JDKs of the versions that are supported, and a directory with the compiled test program that any user and
+/// any mount namespace can read.
+pub(crate) fn jdks() -> Vec<(u32, PathBuf)> {
+    let mut found = Vec::new();
+    for home in homes() {
+        let Ok(release) = std::fs::read_to_string(home.join("release")) else {
+            continue;
+        };
+        for version in [17, 25] {
+            let same = release.contains(&format!("JAVA_VERSION=\"{version}"));
+            if same && home.join("bin/java").is_file() && !found.iter().any(|(v, _)| *v == version)
+            {
+                found.push((version, home.clone()));
+            }
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        println!("skipped: no JDK 17 or 25 in /usr/lib/jvm or .cache");
+    }
+    found
+}
+
+/// Where JDKs are: the distribution's folder, and what `tools/setup.sh` left in `.cache`.
+fn homes() -> Vec<PathBuf> {
+    let packaged = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten();
+    let mut homes: Vec<PathBuf> = packaged.flatten().map(|home| home.path()).collect();
+    // Those with a compiler first.
+    homes.sort_by_key(|home| !home.join("bin/javac").is_file());
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+    for name in ["java17", "java25"] {
+        // The link is to HOME/bin/java.
+        if let Ok(java) = cache.join(name).canonicalize() {
+            homes.extend(java.ancestors().nth(2).map(Path::to_owned));
+        }
+    }
+    homes
+}
+
+fn classes() -> tempfile::TempDir {
+    let dir = tempfile::Builder::new()
+        .prefix("plimsoll-test-")
+        .tempdir_in("/var/tmp")
+        .unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Churn.java");
+    let mut compilers = jdks().into_iter().map(|(_, home)| home.join("bin/javac"));
+    let javac = compilers
+        .find(|javac| javac.is_file())
+        .expect("a JDK with javac");
+    assert!(
+        Command::new(javac)
+            .arg("-d")
+            .arg(dir.path())
+            .arg(source)
+            .status()
+            .unwrap()
+            .success()
+    );
+    dir
+}
+
+/// A program that ends with its guard.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    _classes: tempfile::TempDir,
+}
+
+impl Program {
+    pub(crate) fn start(home: &Path, before: &[&str], flags: &[&str], churn: &[&str]) -> Program {
+        let classes = classes();
+        let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
+        argv.extend(flags.iter().map(OsString::from));
+        argv.extend(["-cp".into(), classes.path().into(), "Churn".into()]);
+        argv.extend(churn.iter().map(OsString::from));
+        Program::run(before, argv, classes)
+    }
+
+    /// As `plimsoll run` would start it.
+    pub(crate) fn prepared(home: &Path, flags: &[&str], churn: &[&str]) -> Program {
+        let classes = classes();
+        let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
+        argv.extend(flags.iter().map(OsString::from));
+        argv.extend(["-cp".into(), classes.path().into(), "Churn".into()]);
+        argv.extend(churn.iter().map(OsString::from));
+        let prepared = launch::prepare(
+            &argv,
+            &Plan {
+                budget: Some(1024 * MIB),
+                libgc_agent: None,
+            },
+        );
+        assert_eq!(prepared.runtime, Runtime::HotSpot);
+        Program::run(&[], prepared.argv, classes)
+    }
+
+    fn run(before: &[&str], argv: Vec<OsString>, classes: tempfile::TempDir) -> Program {
+        let all: Vec<OsString> = before.iter().map(OsString::from).chain(argv).collect();
+        let child = Command::new(&all[0])
+            .args(&all[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Program {
+            child,
+            _classes: classes,
+        }
+    }
+
+    /// The machine, as soon as it catches the signal that it is asked with.
+    pub(crate) fn machine(&self) -> Process {
+        let until = Instant::now() + LONG;
+        while Instant::now() < until {
+            for pid in family::of(self.child.id()) {
+                let Ok(process) = Process::new(pid) else {
+                    continue;
+                };
+                let ready = process.status().is_ok_and(|s| s.caught & 4 != 0);
+                if ready && detect::of_process(pid) == Runtime::HotSpot {
+                    return process;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the Java virtual machine did not start");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        for pid in family::of(self.child.id()) {
+            if let Ok(process) = Process::new(pid) {
+                let _ = process.signal(Signal::KILL);
+            }
+        }
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Script {
+    pub(crate) limit: Arc<AtomicU64>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) report: Arc<Mutex<Report>>,
+}
+
+impl Link for Script {
+    fn numbers(&mut self) -> Option<Numbers> {
+        Some(Numbers {
+            limit: self.limit.load(Ordering::Relaxed),
+            ..Numbers::default()
+        })
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        std::thread::sleep(timeout.min(Duration::from_millis(50)));
+    }
+
+    fn report(&mut self, report: &Report) {
+        *self.report.lock().unwrap() = *report;
+    }
+
+    fn released(&mut self, _: u64) {}
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits until it is so.
+pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < until, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,155 @@
+//! What a parameter may be, as pure functions: the client asks before it sends, the broker before
+//! it believes.
+
+use crate::varlink::{ErrorName, WireError};
+
+/// Longest name of a principal, bytes.
+pub const MAX_NAME: usize = 64;
+/// Smallest and largest weight.
+pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Smallest and largest priority.
+pub const PRIORITIES: std::ops::RangeInclusive<i32> = -100..=100;
+/// Weight of a principal that nobody gave one.
+pub const DEFAULT_WEIGHT: u32 = 100;
+/// Smallest and largest interval of `Watch`, milliseconds.
+pub const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
+/// Longest path in a message, bytes.
+pub const MAX_PATH: usize = 4096;
+
+/// A name: 1 to 64 bytes without control characters and without marks that turn or break the line
+/// on a terminal.
+///
+/// # Errors
+/// `BadName`.
+pub fn name(name: &str) -> Result<(), WireError> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(WireError::new(
+            ErrorName::BadName,
+            format!(
+                "a name has 1 to {MAX_NAME} bytes, this one has {}",
+                name.len()
+            ),
+        ));
+    }
+    if let Some(bad) = name.chars().find(|&c| !is_printable(c)) {
+        return Err(WireError::new(
+            ErrorName::BadName,
+            format!(
+                "a name holds printable text only, this one has {}; leave it out",
+                bad.escape_unicode()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The nearest name that [`name`] takes, for names that come from elsewhere (a process's `comm`, a
+/// unit). Never fails: what has nothing printable becomes `unnamed`.
+pub fn mend_name(name: &str) -> String {
+    let mut mended = String::with_capacity(name.len().min(MAX_NAME));
+    for c in name.chars().filter(|&c| is_printable(c)) {
+        if mended.len() + c.len_utf8() > MAX_NAME {
+            break;
+        }
+        mended.push(c);
+    }
+    if mended.is_empty() {
+        mended.push_str("unnamed");
+    }
+    mended
+}
+
+/// A weight: 1 to 10000.
+///
+/// # Errors
+/// `BadWeight`.
+pub fn weight(weight: u32) -> Result<(), WireError> {
+    if WEIGHTS.contains(&weight) {
+        return Ok(());
+    }
+    Err(WireError::new(
+        ErrorName::BadWeight,
+        format!("weight {weight} is out of range: give 1 to 10000"),
+    ))
+}
+
+/// A priority: -100 to 100.
+///
+/// # Errors
+/// `BadPriority`.
+pub fn priority(priority: i32) -> Result<(), WireError> {
+    if PRIORITIES.contains(&priority) {
+        return Ok(());
+    }
+    Err(WireError::new(
+        ErrorName::BadPriority,
+        format!("priority {priority} is out of range: give -100 to 100"),
+    ))
+}
+
+/// An interval of `Watch`: 100 to 60000 milliseconds.
+///
+/// # Errors
+/// `InvalidParameter`.
+pub fn interval_ms(interval_ms: u64) -> Result<(), WireError> {
+    if INTERVALS_MS.contains(&interval_ms) {
+        return Ok(());
+    }
+    Err(WireError::about(
+        "interval_ms",
+        format!("interval_ms {interval_ms} is out of range: give 100 to 60000"),
+    ))
+}
+
+/// A process number: 1 to `i32::MAX`; whether it lives is for the broker to see.
+///
+/// # Errors
+/// `NoSuchProcess`.
+pub fn pid(pid: u32) -> Result<(), WireError> {
+    if pid >= 1 && i32::try_from(pid).is_ok() {
+        return Ok(());
+    }
+    Err(WireError::new(
+        ErrorName::NoSuchProcess,
+        format!("{pid} is no process number: give the number that `ps` shows"),
+    ))
+}
+
+/// A cgroup's path: absolute below the hierarchy's root, no `..`, no control characters. Whether
+/// it is there is for the broker to see.
+///
+/// # Errors
+/// `BadCgroup`.
+pub fn cgroup(path: &str) -> Result<(), WireError> {
+    let refuse = |why: &str| {
+        Err(WireError::new(
+            ErrorName::BadCgroup,
+            format!("cgroup path {}: {why}", path.escape_debug()),
+        ))
+    };
+    if path.len() > MAX_PATH {
+        return Err(WireError::new(
+            ErrorName::BadCgroup,
+            format!("a cgroup path has at most {MAX_PATH} bytes"),
+        ));
+    }
+    if !path.starts_with('/') {
+        return refuse("give it from the hierarchy's root, as /proc/PID/cgroup shows it");
+    }
+    if path.split('/').any(|part| part == "..") {
+        return refuse("give it without ..");
+    }
+    if path.chars().any(char::is_control) {
+        return refuse("leave out the control characters");
+    }
+    Ok(())
+}
+
+fn is_printable(c: char) -> bool {
+    let breaks_or_turns_the_line = matches!(
+        c,
+        '\u{2028}' | '\u{2029}' | '\u{200E}' | '\u{200F}' | '\u{202A}'
+            ..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}'
+    );
+    !c.is_control() && !breaks_or_turns_the_line
+}

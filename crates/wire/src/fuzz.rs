@@ -1,0 +1,89 @@
+//! Entry points for fuzzers: plain functions that take any bytes and must neither panic nor break
+//! the property that they state. The tests call them too.
+
+use crate::messages;
+use crate::page::{PAGE_SIZE, PageView, offset};
+use crate::varlink::{Call, Decoder, Reply};
+use std::sync::atomic::AtomicU64;
+
+/// Any bytes, cut in two different ways, give the same messages; every message can be looked at.
+pub fn fuzz_decoder(bytes: &[u8]) {
+    let piece = bytes.first().map_or(1, |&byte| usize::from(byte) % 61 + 1);
+    let max = bytes.get(1).map_or(64, |&byte| usize::from(byte) + 1);
+    let whole = decode(bytes, bytes.len().max(1), max);
+    let pieces = decode(bytes, piece, max);
+    assert_eq!(whole, pieces, "cutting a stream must not change it");
+    for message in &whole.0 {
+        assert!(message.len() <= max);
+        fuzz_call(message);
+        fuzz_reply(message);
+    }
+}
+
+type Decoded = (Vec<Vec<u8>>, Option<crate::varlink::FramingError>);
+
+fn decode(bytes: &[u8], piece: usize, max: usize) -> Decoded {
+    let mut decoder = Decoder::new(max);
+    let mut messages = Vec::new();
+    for chunk in bytes.chunks(piece) {
+        decoder.push(chunk);
+        loop {
+            match decoder.next_message() {
+                Ok(Some(message)) => messages.push(message.to_vec()),
+                Ok(None) => break,
+                Err(error) => return (messages, Some(error)),
+            }
+        }
+        assert!(decoder.pending() <= max);
+    }
+    (messages, None)
+}
+
+/// Any bytes as a call, with the parameters of every method.
+pub fn fuzz_call(message: &[u8]) {
+    let Ok(call) = Call::parse(message) else {
+        return;
+    };
+    let _ = call.parameters::<messages::Register>();
+    let _ = call.parameters::<messages::Attach>();
+    let _ = call.parameters::<messages::Report>();
+    let _ = call.parameters::<messages::Which>();
+    let _ = call.parameters::<messages::Released>();
+    let _ = call.parameters::<messages::Set>();
+    let _ = call.parameters::<messages::Watch>();
+    let _ = call.parameters::<messages::Nothing>();
+    if let Ok(register) = call.parameters::<messages::Register>() {
+        let _ = crate::checks::name(&register.name);
+        assert!(crate::checks::name(&crate::checks::mend_name(&register.name)).is_ok());
+    }
+}
+
+/// Any bytes as a reply, with what every method answers.
+pub fn fuzz_reply(message: &[u8]) {
+    let Ok(reply) = Reply::parse(message) else {
+        return;
+    };
+    let _ = reply.result::<messages::Registered>();
+    let _ = reply.result::<messages::Changed>();
+    let _ = reply.result::<messages::Listing>();
+    let _ = reply.result::<messages::Nothing>();
+}
+
+/// Any bytes as a page.
+pub fn fuzz_page(bytes: &[u8]) {
+    let words: [AtomicU64; PAGE_SIZE / 8] = std::array::from_fn(|index| {
+        let mut word = [0; 8];
+        let from = (index * 8).min(bytes.len());
+        let part = &bytes[from..(from + 8).min(bytes.len())];
+        word[..part.len()].copy_from_slice(part);
+        AtomicU64::new(u64::from_ne_bytes(word))
+    });
+    let view = PageView::of_words(&words);
+    let _ = view.check();
+    let _ = view.is_stale(u64::MAX);
+    let limit = words[offset::LIMIT / 8].load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(view.limit(), limit);
+    if let Some(reading) = view.read() {
+        assert_eq!(reading.numbers.limit, limit);
+    }
+}

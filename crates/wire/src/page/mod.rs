@@ -1,0 +1,116 @@
+//! The availability page: one page of shared memory per principal, written by the broker only.
+//!
+//! Layout, little-endian on the machines that we support, every field 8-byte aligned:
+//!
+//! | offset | field | meaning |
+//! |---|---|---|
+//! | 0 | magic | the bytes `PLIMSOLL` |
+//! | 8 | version, size | two u32: 1 and 4096 |
+//! | 16 | sequence | odd while the broker writes, 0 before the first publication |
+//! | 24 | limit | bytes it may use now |
+//! | 32 | available | bytes it could have if it asked |
+//! | 40 | owed | bytes it must give back, 0 when nothing |
+//! | 48 | deadline | `CLOCK_MONOTONIC` ns by which, 0 when nothing is owed |
+//! | 56 | uses | bytes accounted to it |
+//! | 64 | share | its guaranteed weighted share, bytes |
+//! | 72 | level | 0 normal, 1 warning, 2 critical |
+//! | 80 | heartbeat | `CLOCK_MONOTONIC` ns of the last publication |
+//! | 88 | generation | counts changes of limit, available, owed or level |
+//! | 96 | id | the principal's number |
+//!
+//! One aligned load of `limit` is always a whole value; [`PageView::read`] gives a consistent set.
+//!
+//! Writing is the sequence lock's usual order: sequence odd, payload, sequence even. The broker
+//! writes with `pwrite` and not through a mapping, because a mapping of a file that somebody
+//! truncates kills the writer; [`PageImage`] says which bytes go where in which order.
+
+mod image;
+mod view;
+
+pub use image::{PageImage, Step};
+pub use view::{PageError, PageView, Reading};
+
+/// Size of the page file in bytes.
+pub const PAGE_SIZE: usize = 4096;
+/// First eight bytes of every page.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"PLIMSOLL");
+/// Layout version.
+pub const VERSION: u32 = 1;
+/// A page whose heartbeat is older than this (ns) belongs to a broker that is gone.
+pub const STALE_AFTER_NS: u64 = 3_000_000_000;
+
+/// Byte offsets of the fields.
+pub mod offset {
+    #![allow(missing_docs)]
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 8;
+    pub const SIZE: usize = 12;
+    pub const SEQUENCE: usize = 16;
+    pub const LIMIT: usize = 24;
+    pub const AVAILABLE: usize = 32;
+    pub const OWED: usize = 40;
+    pub const DEADLINE: usize = 48;
+    pub const USES: usize = 56;
+    pub const SHARE: usize = 64;
+    pub const LEVEL: usize = 72;
+    pub const HEARTBEAT: usize = 80;
+    pub const GENERATION: usize = 88;
+    pub const ID: usize = 96;
+    pub const END: usize = 104;
+}
+
+/// How urgent the numbers are, for programs that only know levels. Derived from the amounts.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[repr(u64)]
+pub enum Level {
+    /// Within its limit.
+    #[default]
+    Normal = 0,
+    /// At its limit, or owing with time left.
+    Warning = 1,
+    /// Owing, and the deadline is near or past.
+    Critical = 2,
+}
+
+impl Level {
+    /// The level that a page or a reply holds as a number. What a newer broker may add above
+    /// critical is critical to us.
+    pub fn from_number(number: u64) -> Level {
+        match number {
+            0 => Level::Normal,
+            1 => Level::Warning,
+            _ => Level::Critical,
+        }
+    }
+}
+
+/// The numbers of one principal at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Numbers {
+    /// Bytes it may use now. The sum over all principals never exceeds the budget.
+    pub limit: u64,
+    /// Bytes it could have if it asked.
+    pub available: u64,
+    /// Bytes it must give back, 0 when nothing.
+    pub owed: u64,
+    /// `CLOCK_MONOTONIC` ns by which, 0 when nothing is owed.
+    pub deadline: u64,
+    /// Bytes accounted to it.
+    pub uses: u64,
+    /// Its guaranteed weighted share of the budget, bytes.
+    pub share: u64,
+    /// Derived from the amounts.
+    pub level: Level,
+}

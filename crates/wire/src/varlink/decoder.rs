@@ -1,0 +1,121 @@
+//! Cuts a byte stream into messages.
+
+use super::MAX_MESSAGE;
+
+/// An empty buffer that is larger than this is given back.
+const KEEP: usize = 4096;
+
+/// Why a stream cannot be cut into messages any further; the connection is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FramingError {
+    /// No NUL within the longest message.
+    #[error("a message is longer than {max} bytes: end each message with a NUL byte")]
+    TooLong {
+        /// The longest message, bytes.
+        max: usize,
+    },
+    /// Two NULs in a row.
+    #[error("an empty message: send one JSON object before each NUL byte")]
+    Empty,
+}
+
+/// Cuts a byte stream into messages, whatever pieces it comes in.
+///
+/// Push what was read, then take messages until there is none; what is left over (at most the
+/// longest message) waits for the next push. The same bytes give the same messages and the same
+/// error however they are cut. After an error the decoder stays in error.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// Where the next message begins.
+    start: usize,
+    /// Up to where no NUL was found.
+    scanned: usize,
+    max: usize,
+    failed: Option<FramingError>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Decoder::new(MAX_MESSAGE)
+    }
+}
+
+impl Decoder {
+    /// For messages of at most `max` bytes ([`MAX_MESSAGE`] in the broker, [`super::MAX_REPLY`] in
+    /// a client).
+    pub fn new(max: usize) -> Decoder {
+        Decoder {
+            buffer: Vec::new(),
+            start: 0,
+            scanned: 0,
+            max,
+            failed: None,
+        }
+    }
+
+    /// Takes bytes in. Whoever takes all messages out between two pushes never holds more than the
+    /// longest message and one push.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.compact();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, without its NUL; nothing when it is not all here yet.
+    ///
+    /// # Errors
+    /// A message that is too long or empty; then this is the answer for ever.
+    pub fn next_message(&mut self) -> Result<Option<&[u8]>, FramingError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let end = memchr_nul(&self.buffer[self.scanned..]).map(|at| self.scanned + at);
+        let length = end.unwrap_or(self.buffer.len()) - self.start;
+        if length > self.max {
+            return self.fail(FramingError::TooLong { max: self.max });
+        }
+        let Some(end) = end else {
+            self.scanned = self.buffer.len();
+            return Ok(None);
+        };
+        if length == 0 {
+            return self.fail(FramingError::Empty);
+        }
+        let message = self.start..end;
+        self.start = end + 1;
+        self.scanned = self.start;
+        Ok(Some(&self.buffer[message]))
+    }
+
+    /// Bytes that wait for the rest of their message (or to be taken out).
+    pub fn pending(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    fn fail(&mut self, error: FramingError) -> Result<Option<&[u8]>, FramingError> {
+        self.failed = Some(error);
+        self.buffer = Vec::new();
+        self.start = 0;
+        self.scanned = 0;
+        Err(error)
+    }
+
+    fn compact(&mut self) {
+        if self.start == 0 {
+            return;
+        }
+        self.buffer.drain(..self.start);
+        self.scanned -= self.start;
+        self.start = 0;
+        if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
+            self.buffer = Vec::new();
+        }
+    }
+}
+
+fn memchr_nul(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| byte == 0)
+}

@@ -1,0 +1,5 @@
+//! Any bytes as an availability page.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plimsoll_wire::fuzz::fuzz_page(bytes));

