@@ -8,13 +8,13 @@
 
 use super::Nanos;
 use super::node::{Node, Reported};
-use plimsoll_policy::shares::Collector;
+use plimsoll_policy::shares::{Collector, useful_demand};
 use plimsoll_wire::messages::Kind;
 
 const MIB: u64 = 1 << 20;
 const HEADROOM_LEAST: u64 = 16 * MIB;
-/// Beyond 1 / this part of its time in collections, more memory is of no use.
-const COLLECTING: u128 = 1000;
+/// Thousandths of its time in collections below which more memory is of no use.
+const COLLECTING: u32 = 1;
 /// How far ahead growth is taken into account.
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
@@ -39,17 +39,14 @@ fn adaptive(reported: &Reported, collector: &Collector) -> u64 {
         .max(least)
 }
 
-/// Beyond this, collecting costs less than it is worth to anybody: a collection works through
-/// `live` bytes at its speed, once per `extra` allocated bytes.
+/// Beyond this, collecting costs less than it is worth to anybody. What the machine holds besides its live
+/// objects (`floor`) needs room as well. `None` while the collector is not known.
 fn useful(reported: &Reported, collector: &Collector) -> Option<u64> {
-    if collector.live == 0 || collector.collection_speed == 0 {
-        return None;
-    }
-    let per_second = u128::from(collector.live) * u128::from(collector.allocation_rate);
-    let extra = per_second.saturating_mul(COLLECTING) / u128::from(collector.collection_speed);
-    let extra = u64::try_from(extra).unwrap_or(u64::MAX);
+    let room = useful_demand(collector, COLLECTING).checked_sub(collector.live)?;
     let floor = reported.floor.unwrap_or(0).max(collector.live);
-    Some(with_headroom(floor).saturating_add(extra))
+    collector
+        .is_known()
+        .then(|| with_headroom(floor).saturating_add(room))
 }
 
 fn with_headroom(bytes: u64) -> u64 {

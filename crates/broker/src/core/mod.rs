@@ -44,6 +44,7 @@ mod keep;
 mod ladder;
 mod node;
 mod pace;
+mod revoke;
 mod settle;
 #[cfg(test)]
 mod tests;

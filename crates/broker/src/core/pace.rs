@@ -11,6 +11,9 @@ const SETTLED: Nanos = 250 * MILLISECOND;
 const CALM: Nanos = 900 * MILLISECOND;
 /// Quiet for this long is calm.
 const CALM_AFTER: Nanos = 3_000 * MILLISECOND;
+/// Growth of outsiders that would take all that is free within this time is worth following closely;
+/// slower growth, as any busy machine has, is seen soon enough by the slow ticks.
+const AHEAD: Nanos = 10_000 * MILLISECOND;
 /// A hog that begins is taken to grow this fast, bytes per second.
 const FASTEST: u64 = 1 << 30;
 const GLANCE_LEAST: Nanos = 20 * MILLISECOND;
@@ -50,9 +53,8 @@ impl Pacer {
     /// Takes note of a domain.
     pub(super) fn note_domain(&mut self, domain: &Domain) {
         self.thinnest = self.thinnest.min(domain.free());
-        let capacity = domain.sensed.capacity;
-        let grows = domain.growth() > (capacity / 256).min(4 << 20) as i64;
-        let thin = domain.free() < capacity / 8;
+        let thin = domain.free() < domain.sensed.capacity / 8;
+        let grows = super::flow::over(domain.growth(), AHEAD) > super::flow::signed(domain.free());
         if domain.lack() > 0 || (grows && thin) {
             self.note(Mood::Urgent);
         } else if grows {

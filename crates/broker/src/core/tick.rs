@@ -1,20 +1,13 @@
 //! One tick: sense, account, decide, settle, revoke. One way, a pass each, nothing allocated.
 
 use super::domain::Bounds;
-use super::ladder::{Standing, Step};
 use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
 use super::settle::{Moment, Word};
-use super::{
-    Action, Core, MAX_DEPTH, Nanos, SensedDomain, SensedPrincipal, commands, demand, flow, settle,
-};
+use super::{Action, Core, Nanos, SensedDomain, SensedPrincipal, commands, demand, flow, settle};
 use plimsoll_policy::shares::Principal;
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
-
-/// How long somebody waits for what it is entitled to before it is taken for it; the debtors'
-/// deadlines come on top.
-const PATIENCE: Nanos = 500_000_000;
 
 impl Core {
     /// One pass over all principals. `now` is the clock of the pages. Principals that `sensed`
@@ -209,99 +202,6 @@ impl Core {
         }
     }
 
-    /// The ladder, for who owes what is needed.
-    fn revoke(&mut self, moment: &Moment) {
-        self.add_up_needs(moment);
-        for place in 0..self.tree.len() {
-            let slot = self.tree.ordered(place);
-            let need = self.need_around(slot);
-            let urgent = self.urgent_around(slot);
-            let node = self.tree.at_mut(slot);
-            if node.kind == Kind::Group {
-                continue;
-            }
-            if need > 0 && node.debt.is_some() {
-                self.pacer.note(Mood::Urgent);
-            }
-            let standing = Standing {
-                debt: node.debt,
-                uses: node.uses,
-                limit: node.limit,
-                need,
-                urgent,
-                now: moment.now,
-            };
-            let id = node.id;
-            let Some(step) = node.ladder.step(&standing) else {
-                continue;
-            };
-            self.actions.push(match step {
-                Step::PageOut(bytes) => Action::PageOut { id, bytes },
-                Step::Take(bytes) => Action::Take { id, bytes },
-                Step::Bound(bytes) => Action::Bound { id, bytes },
-            });
-            if let Step::PageOut(bytes) | Step::Take(bytes) = step {
-                self.lessen_needs(slot, bytes);
-            }
-        }
-    }
-
-    /// What each domain lacks: of its reserve, or for who waits too long in it.
-    fn add_up_needs(&mut self, moment: &Moment) {
-        let mut waiting = 0u64;
-        for place in (0..self.tree.len()).rev() {
-            let slot = self.tree.ordered(place);
-            let node = self.tree.at_mut(slot);
-            node.account.subtree_need = node
-                .account
-                .subtree_need
-                .saturating_add(node.overdue_gap(moment.now));
-            let need = node.account.subtree_need;
-            if let Some(domain) = &mut node.domain {
-                domain.assess(need, moment.now);
-            }
-            let above = match node.parent {
-                None => &mut waiting,
-                Some(above) => &mut self.tree.at_mut(above).account.subtree_need,
-            };
-            *above = above.saturating_add(need);
-        }
-        self.root.assess(waiting, moment.now);
-    }
-
-    /// The greatest need among the domains that a principal is in.
-    fn need_around(&self, slot: u32) -> u64 {
-        let above = self
-            .tree
-            .ancestors(slot)
-            .filter_map(|above| self.tree.at(above).domain.as_ref());
-        above
-            .map(|domain| domain.need)
-            .fold(self.root.need, u64::max)
-    }
-
-    fn urgent_around(&self, slot: u32) -> bool {
-        let mut above = self.tree.ancestors(slot);
-        self.root.urgent()
-            || above.any(|above| {
-                let domain = self.tree.at(above).domain.as_ref();
-                domain.is_some_and(super::domain::Domain::urgent)
-            })
-    }
-
-    fn lessen_needs(&mut self, slot: u32, bytes: u64) {
-        self.root.meet(bytes);
-        let mut next = self.tree.at(slot).parent;
-        for _ in 0..MAX_DEPTH {
-            let Some(above) = next else { return };
-            let node = self.tree.at_mut(above);
-            if let Some(domain) = &mut node.domain {
-                domain.meet(bytes);
-            }
-            next = node.parent;
-        }
-    }
-
     /// Falls first, so that at no moment the pages promise more than the budget.
     fn publish(&mut self, moment: &Moment) {
         self.number(moment);
@@ -370,15 +270,5 @@ fn add(one: &Numbers, other: &Numbers) -> Numbers {
         uses: one.uses.saturating_add(other.uses),
         share: one.share.saturating_add(other.share),
         level: Level::max(one.level, other.level),
-    }
-}
-
-impl super::node::Node {
-    /// What it lacks of its entitlement, once it has waited for long enough.
-    fn overdue_gap(&self, now: Nanos) -> u64 {
-        let patient = self
-            .waits
-            .is_none_or(|since| now.saturating_sub(since) < PATIENCE);
-        if patient { 0 } else { self.gap() }
     }
 }

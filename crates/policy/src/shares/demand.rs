@@ -12,7 +12,7 @@ pub fn useful_demand(collector: &Collector, permille: u32) -> u64 {
         allocation_rate,
         collection_speed,
     } = *collector;
-    if live == 0 || collection_speed == 0 || permille == 0 {
+    if !collector.is_known() || permille == 0 {
         return u64::MAX;
     }
     let work = u128::from(live) * u128::from(allocation_rate);

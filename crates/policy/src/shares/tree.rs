@@ -230,7 +230,7 @@ fn leaf(p: &Principal) -> Node {
         .min(uses.max(p.max))
         .min(MOST_USED);
     let c = &p.collector;
-    let known = c.live > 0 && c.collection_speed > 0;
+    let known = c.is_known();
     let root = if known {
         (c.live as f64 * c.allocation_rate as f64 / c.collection_speed as f64).sqrt()
     } else {

@@ -9,6 +9,14 @@ pub struct Collector {
     pub collection_speed: u64,
 }
 
+impl Collector {
+    /// Whether there is anything to reckon with.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.live > 0 && self.collection_speed > 0
+    }
+}
+
 /// One principal as the decision sees it. In the slice a parent stands before its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Principal {

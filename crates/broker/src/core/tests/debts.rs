@@ -79,6 +79,25 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
 }
 
 #[test]
+fn of_two_debtors_the_one_with_more_excess_per_weight_pays_first() {
+    let mut bench = Bench::new(1000 * MIB);
+    let bounded = |name| NewPrincipal {
+        max: Some(400 * MIB),
+        ..new(name)
+    };
+    let little = bench.add(&bounded("little"), 440 * MIB);
+    let much = bench.add(&bounded("much"), 550 * MIB);
+    // The reserve lacks less than either owes.
+    let first = (0..100)
+        .flat_map(|_| bench.tick(50 * MS))
+        .find(|action| !matches!(action, Action::Publish { .. }));
+    assert!(
+        matches!(first, Some(Action::PageOut { id, .. }) if id == much),
+        "{first:?}, {little} owes less than {much}"
+    );
+}
+
+#[test]
 fn nothing_is_taken_while_nobody_needs_it() {
     let mut bench = Bench::new(4000 * MIB);
     let top = bench.add(
