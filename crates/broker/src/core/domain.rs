@@ -73,7 +73,7 @@ impl Domain {
             .outsiders
             .saturating_add(self.expected)
             .saturating_add(self.watermark);
-        self.withheld = steady(self.withheld, taken, band(capacity));
+        self.withheld = steady(self.withheld, taken, band(capacity).max(self.free() / 64));
         self.budget = capacity
             .saturating_sub(self.withheld)
             .min(bounds.max_budget);
@@ -177,7 +177,8 @@ impl Domain {
     }
 }
 
-/// Steps in which a budget moves.
+/// Steps in which a budget moves where memory is short. Where much is free, a 64th of that is no finer than
+/// anybody needs, and the come and go of a busy machine moves no limits.
 fn band(capacity: u64) -> u64 {
     (capacity / 1024).clamp(MIB / 4, 8 * MIB).min(capacity / 64)
 }
