@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// the next smaller ones are tried.
 const LARGEST: u64 = 4 << 20;
 const SMALLEST: u64 = 4 << 10;
+/// What [`take`] may add to the heap at the most: one piece of each size that fits nowhere.
+pub const WASTE: u64 = 2 * LARGEST;
 /// Pieces held at the most.
 const MOST: usize = 1 << 18;
 

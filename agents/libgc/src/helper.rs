@@ -137,8 +137,8 @@ fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
         let mut task = Task { gc, work };
         // SAFETY: this thread is inside `GC_do_blocking`; the task outlives the call.
         unsafe { (gc.call_active)(active, (&raw mut task).cast()) };
-        if SHARED.taking.swap(false, Ordering::AcqRel) {
-            hooks::engage(gc);
+        if SHARED.taking.swap(0, Ordering::AcqRel) > 0 {
+            hooks::apply(gc);
         }
         SHARED.helper_collects.store(false, Ordering::Release);
         WISHES.finalizers_held.store(false, Ordering::Release);
@@ -149,15 +149,17 @@ fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
 
 /// Takes ballast until the extent is `goal`, as far as there is free heap.
 fn shrink_to(gc: &'static Libgc, goal: u64) {
-    let surplus = hooks::extent(&gc.read()).saturating_sub(goal);
+    let stats = gc.read();
+    let surplus = hooks::extent(&stats).saturating_sub(goal);
     if surplus == 0 {
         return;
     }
-    SHARED.taking.store(true, Ordering::Release);
-    hooks::engage(gc);
+    let most = (stats.heap as u64).saturating_add(ballast::WASTE);
+    SHARED.taking.store(most, Ordering::Release);
+    hooks::apply(gc);
     ballast::take(gc, surplus);
-    SHARED.taking.store(false, Ordering::Release);
-    hooks::engage(gc);
+    SHARED.taking.store(0, Ordering::Release);
+    hooks::apply(gc);
     hooks::measure_other(&gc.read());
 }
 

@@ -1,5 +1,5 @@
 //! What runs inside libgc's own calls, on the program's thread, with the allocation lock held: it reads counters,
-//! turns `GC_set_dont_expand` (which takes no lock), and calls the program's own hooks. No memory
+//! turns `GC_set_dont_expand` and `GC_set_free_space_divisor` (which take no lock), and calls the program's own hooks. No memory
 //! is allocated here.
 
 use crate::collector::{self, EVENT_END, EVENT_RECLAIM_END, EVENT_START, Libgc, Stats};
@@ -8,13 +8,6 @@ use crate::{ballast, fork, schedule, sense};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The heap's increments are at most this share of it while the adapter steers, so that it does not
-/// overshoot the ceiling.
-const DIVISOR: usize = 16;
-
-/// While ballast is taken, a piece that fits nowhere adds no more to the heap than itself.
-const TAKING_DIVISOR: usize = 1 << 40;
-
 /// What the hooks and the helper share. Sizes in bytes, times in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -22,8 +15,8 @@ pub struct Shared {
     pub engaged: AtomicBool,
     /// Whether the helper is the one that collects now.
     pub helper_collects: AtomicBool,
-    /// Whether the helper is taking ballast now, for which the heap may grow a little.
-    pub taking: AtomicBool,
+    /// While the helper takes ballast, for which the heap may grow a little: up to this size. 0 otherwise.
+    pub taking: AtomicU64,
     /// How large the heap may be.
     pub target: AtomicU64,
     /// How large it may grow before the next collection.
@@ -53,7 +46,7 @@ pub struct Shared {
 pub static SHARED: Shared = Shared {
     engaged: AtomicBool::new(false),
     helper_collects: AtomicBool::new(false),
-    taking: AtomicBool::new(false),
+    taking: AtomicU64::new(0),
     target: AtomicU64::new(u64::MAX),
     ceiling: AtomicU64::new(u64::MAX),
     guard: AtomicU64::new(schedule::MIN_GUARD),
@@ -103,28 +96,28 @@ pub fn mapped(stats: &Stats) -> u64 {
     stats.mapped().saturating_sub(ballast::held())
 }
 
-/// Turns `dont_expand` to what the heap's size and the program's wish demand. Takes no lock.
+/// Turns `dont_expand` and the free space divisor, by which the heap's increments go, to what the heap's size and the
+/// program's wishes demand. Takes no lock.
 pub fn apply(gc: &'static Libgc) {
-    let wish = WISHES.dont_expand.load(Ordering::Acquire);
-    let full = SHARED.engaged.load(Ordering::Acquire)
-        && !SHARED.taking.load(Ordering::Acquire)
-        && extent(&gc.read()) >= SHARED.ceiling.load(Ordering::Acquire);
-    // SAFETY: a plain store in libgc.
-    unsafe { (gc.set_dont_expand)(if full { 1 } else { wish }) };
-}
-
-/// Turns the free space divisor, by which the heap's increments go. Takes no lock.
-pub fn divide(gc: &'static Libgc) {
-    let wish = WISHES.divisor.load(Ordering::Acquire);
-    let divisor = if SHARED.taking.load(Ordering::Acquire) {
-        TAKING_DIVISOR
-    } else if SHARED.engaged.load(Ordering::Acquire) {
-        wish.max(DIVISOR)
+    let no_growth = WISHES.dont_expand.load(Ordering::Acquire);
+    let divisor = WISHES.divisor.load(Ordering::Acquire);
+    let (no_growth, divisor) = if SHARED.engaged.load(Ordering::Acquire) {
+        let stats = gc.read();
+        let heap = stats.heap as u64;
+        let ballast = SHARED.taking.load(Ordering::Acquire).saturating_sub(heap);
+        let ceiling = SHARED.ceiling.load(Ordering::Acquire);
+        let room = ceiling.saturating_sub(extent(&stats));
+        let full = room == 0 && ballast == 0;
+        let ours = schedule::divisor(heap, room);
+        (if full { 1 } else { no_growth }, divisor.max(ours))
     } else {
-        wish
+        (no_growth, divisor)
     };
-    // SAFETY: a plain store in libgc.
-    unsafe { (gc.set_divisor)(divisor) };
+    // SAFETY: plain stores in libgc.
+    unsafe {
+        (gc.set_dont_expand)(no_growth);
+        (gc.set_divisor)(divisor);
+    }
 }
 
 /// Makes the schedule the adapter's or the program's own, as `SHARED.engaged` says. Not from a hook.
@@ -133,7 +126,6 @@ pub fn engage(gc: &'static Libgc) {
     let wish = WISHES.automatic_off.load(Ordering::Acquire);
     // SAFETY: a setter of an initialised collector; the caller does not hold the allocation lock.
     unsafe { (gc.set_automatic_off)(if ours { 1 } else { wish }) };
-    divide(gc);
     apply(gc);
 }
 

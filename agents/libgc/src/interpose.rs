@@ -163,7 +163,7 @@ setter!(
     Word,
     divisor,
     std::convert::identity,
-    hooks::divide
+    hooks::apply
 );
 setter!(
     GC_set_on_collection_event,

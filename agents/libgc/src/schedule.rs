@@ -4,6 +4,12 @@
 /// Smallest step between two collections.
 pub const MIN_GUARD: u64 = 1 << 20;
 
+/// The heap's increments are at most this share of it.
+const DIVISOR: usize = 16;
+
+/// libgc's smallest increment (`MINHINCR`, 16 blocks).
+const MIN_INCREMENT: u64 = 64 << 10;
+
 /// The heap may grow until the process uses this much (paper, section 5.1).
 pub fn threshold(limit: u64) -> u64 {
     limit - limit / 16
@@ -27,6 +33,13 @@ pub fn guard(used_after: u64, rate: u64, collection_ns: u64) -> u64 {
 /// How large the heap may grow before the next collection.
 pub fn ceiling(target: u64, used_after: u64, guard: u64) -> u64 {
     target.max(used_after.saturating_add(guard))
+}
+
+/// The free space divisor: libgc adds 1/divisor of its heap (8 MiB at the most) and what it needs just now. A sixteenth, and
+/// never past the ceiling.
+pub fn divisor(heap: u64, room: u64) -> usize {
+    let least = heap.div_ceil(room.max(MIN_INCREMENT));
+    usize::try_from(least).unwrap_or(usize::MAX).max(DIVISOR)
 }
 
 /// What the process looks like at one moment.
@@ -305,6 +318,17 @@ mod tests {
         assert_eq!(guard(640 * MIB, 0, 0), 10 * MIB);
         assert!(guard(160 * MIB, u64::MAX, u64::MAX) <= 107 * MIB);
         assert_eq!(guard(0, 0, 0), MIN_GUARD);
+    }
+
+    #[test]
+    fn an_increment_is_a_sixteenth_of_the_heap_and_ends_at_the_ceiling() {
+        assert_eq!(divisor(320 * MIB, 100 * MIB), 16);
+        assert_eq!(320 * MIB / divisor(320 * MIB, MIB) as u64, MIB);
+        for room in [0, 1, MIN_INCREMENT] {
+            assert_eq!(320 * MIB / divisor(320 * MIB, room) as u64, MIN_INCREMENT);
+        }
+        assert_eq!(divisor(0, 0), 16);
+        assert!(divisor(u64::MAX, 0) > 16);
     }
 
     #[test]
