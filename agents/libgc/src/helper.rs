@@ -160,7 +160,7 @@ fn shrink_to(gc: &'static Libgc, goal: u64) {
     ballast::take(gc, surplus);
     SHARED.taking.store(0, Ordering::Release);
     hooks::apply(gc);
-    hooks::measure_other(&gc.read());
+    hooks::measure_other(&gc.read(), 0);
 }
 
 /// Discards free heap, then collects and discards again if the extent is still beyond the goal; at last gives back what
@@ -181,7 +181,7 @@ fn grow(gc: &'static Libgc, bytes: u64) {
 }
 
 fn disengage(gc: &'static Libgc) {
-    SHARED.target.store(u64::MAX, Ordering::Release);
+    SHARED.allowance.store(u64::MAX, Ordering::Release);
     SHARED.ceiling.store(u64::MAX, Ordering::Release);
     if SHARED.engaged.swap(false, Ordering::AcqRel) {
         hooks::engage(gc);
@@ -263,7 +263,7 @@ impl Helper {
         } else {
             view.used
         };
-        let last = SHARED.last.load(Ordering::Acquire).max(1);
+        let last = SHARED.took.load(Ordering::Acquire).max(1);
         let measured =
             u64::try_from(u128::from(live) * 1_000_000_000 / u128::from(last)).unwrap_or(u64::MAX);
         let speed = if collections > 0 {
@@ -271,14 +271,10 @@ impl Helper {
         } else {
             USUAL_SPEED
         };
-        let took =
-            u64::try_from(u128::from(live) * 1_000_000_000 / u128::from(speed)).unwrap_or(u64::MAX);
-        let useful = schedule::useful_heap(live, rate, took);
         self.link.report(&Report {
             live: Some(live),
             allocation_rate: Some(rate),
             collection_speed: Some(speed),
-            demand: Some(schedule::demand(view, useful, rate)),
             floor: Some(view.other.saturating_add(live).saturating_add(view.guard)),
             reaction_ms: Some(self.reaction / 1_000_000),
             collections: Some(collections),
@@ -327,30 +323,27 @@ impl Helper {
 
     /// What the process looks like, with target and ceiling brought up to date.
     fn look(&mut self, numbers: Numbers) -> View {
+        // In this order, so that what the program allocates meanwhile does not count as something else than heap.
+        let resident = sense::memory().unwrap_or_default().resident;
         let stats = self.gc.read();
-        let anonymous = sense::anonymous().unwrap_or(0);
-        let family = self.family(numbers.uses.saturating_sub(anonymous));
-        let other = SHARED
-            .other
-            .load(Ordering::Acquire)
-            .max(anonymous.saturating_sub(hooks::mapped(&stats)));
-        let other = other.saturating_add(family);
-        let target = schedule::threshold(numbers.limit).saturating_sub(other);
-        let guard = SHARED.guard.load(Ordering::Acquire);
-        SHARED.target.store(target, Ordering::Release);
+        let family = self.family(numbers.uses.saturating_sub(resident));
+        let more = resident.saturating_sub(hooks::mapped(&stats));
+        let other = SHARED.other.fetch_max(more, Ordering::AcqRel).max(more);
+        let allowance = schedule::threshold(numbers.limit).saturating_sub(family);
+        SHARED.allowance.store(allowance, Ordering::Release);
         hooks::set_ceiling();
         View {
             limit: numbers.limit,
             owed: numbers.owed,
-            uses: anonymous.saturating_add(family),
-            other,
+            uses: resident.saturating_add(family),
+            other: other.saturating_add(family),
             extent: hooks::extent(&stats),
             used: hooks::used(&stats),
             ballast: ballast::held(),
             since: hooks::since(&stats),
-            target,
+            target: hooks::target(),
             ceiling: SHARED.ceiling.load(Ordering::Acquire),
-            guard,
+            guard: SHARED.guard.load(Ordering::Acquire),
             now: sense::now(),
         }
     }

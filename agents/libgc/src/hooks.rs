@@ -8,6 +8,9 @@ use crate::{ballast, fork, schedule, sense};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// How many collections back the time of one is taken from.
+const RECENT: usize = 3;
+
 /// What the hooks and the helper share. Sizes in bytes, times in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -17,15 +20,15 @@ pub struct Shared {
     pub helper_collects: AtomicBool,
     /// While the helper takes ballast, for which the heap may grow a little: up to this size. 0 otherwise.
     pub taking: AtomicU64,
-    /// How large the heap may be.
-    pub target: AtomicU64,
+    /// What the process may use: the threshold, less what its family uses.
+    pub allowance: AtomicU64,
     /// How large it may grow before the next collection.
     pub ceiling: AtomicU64,
     /// Least step between two collections.
     pub guard: AtomicU64,
     /// The ceiling is no lower than this: the last collection came too soon after the one before.
     pub least: AtomicU64,
-    /// Use that is not heap, when it was last known exactly.
+    /// Use that is not heap, as well as it is known.
     pub other: AtomicU64,
     /// Used bytes after the last collection.
     pub live: AtomicU64,
@@ -35,8 +38,10 @@ pub struct Shared {
     pub collections: AtomicU64,
     /// Time spent in them.
     pub collecting: AtomicU64,
-    /// How long the last one took.
-    pub last: AtomicU64,
+    /// How long the shortest of the last few took: one during which the thread had to wait for a processor says nothing.
+    pub took: AtomicU64,
+    recent: [AtomicU64; RECENT],
+    heap: AtomicU64,
     began: AtomicU64,
     allocated: AtomicU64,
     cycle: AtomicU64,
@@ -47,7 +52,7 @@ pub static SHARED: Shared = Shared {
     engaged: AtomicBool::new(false),
     helper_collects: AtomicBool::new(false),
     taking: AtomicU64::new(0),
-    target: AtomicU64::new(u64::MAX),
+    allowance: AtomicU64::new(u64::MAX),
     ceiling: AtomicU64::new(u64::MAX),
     guard: AtomicU64::new(schedule::MIN_GUARD),
     least: AtomicU64::new(0),
@@ -56,7 +61,9 @@ pub static SHARED: Shared = Shared {
     rate: AtomicU64::new(0),
     collections: AtomicU64::new(0),
     collecting: AtomicU64::new(0),
-    last: AtomicU64::new(0),
+    took: AtomicU64::new(0),
+    recent: [const { AtomicU64::new(0) }; RECENT],
+    heap: AtomicU64::new(0),
     began: AtomicU64::new(0),
     allocated: AtomicU64::new(0),
     cycle: AtomicU64::new(0),
@@ -64,6 +71,7 @@ pub static SHARED: Shared = Shared {
 
 /// Puts the hooks in; the program's own are called from them.
 pub fn install(gc: &Libgc) {
+    SHARED.heap.store(gc.read().heap as u64, Ordering::Release);
     // SAFETY: both live as long as the process; they may be called on any thread.
     unsafe {
         (gc.set_on_event)(Some(on_event));
@@ -151,7 +159,7 @@ unsafe extern "C" fn on_event(event: c_int) {
     if let Some(gc) = collector::get() {
         match event {
             EVENT_START => at_start(&gc.read()),
-            EVENT_RECLAIM_END => measure_other(&gc.read()),
+            EVENT_RECLAIM_END => measure_other(&gc.read(), 0),
             EVENT_END => at_end(gc),
             _ => {}
         }
@@ -164,6 +172,12 @@ unsafe extern "C" fn on_event(event: c_int) {
 
 unsafe extern "C" fn on_resize(size: usize) {
     if let Some(gc) = collector::get() {
+        let stats = gc.read();
+        let heap = stats.heap as u64;
+        let before = SHARED.heap.swap(heap, Ordering::AcqRel);
+        // Its tables grow with the heap, and the ceiling has to come down by as much before it is reached.
+        measure_other(&stats, heap.saturating_sub(before));
+        set_ceiling();
         apply(gc);
     }
     if let Some(program) = program_on_resize() {
@@ -179,42 +193,60 @@ fn at_start(stats: &Stats) {
     SHARED
         .cycle
         .store(allocated.saturating_sub(before), Ordering::Relaxed);
-    measure_other(stats);
+    measure_other(stats, 0);
 }
 
-/// Where hardly any free heap is mapped, all that is mapped was touched, and the rest of the process's memory
-/// is the difference; elsewhere the difference is a lower bound.
-pub fn measure_other(stats: &Stats) {
+/// Brings `other` up to date; that many mapped bytes are known to be untouched.
+pub fn measure_other(stats: &Stats, untouched: u64) {
     let errno = errno();
-    if let Some(anonymous) = sense::anonymous() {
-        let mapped = mapped(stats);
-        let other = anonymous.saturating_sub(mapped);
-        if stats.idle() <= (mapped / 64).max(1 << 20) {
-            SHARED.other.store(other, Ordering::Release);
-        } else {
-            SHARED.other.fetch_max(other, Ordering::AcqRel);
-        }
+    if let Some(memory) = sense::memory() {
+        let known = SHARED.other.load(Ordering::Acquire);
+        let heap = mapped(stats).saturating_sub(untouched);
+        let idle = stats.idle().saturating_sub(untouched);
+        let other = schedule::other(known, memory, heap, idle);
+        SHARED.other.store(other, Ordering::Release);
     }
     set_errno(errno);
 }
 
+/// How large the heap may be.
+pub fn target() -> u64 {
+    let other = SHARED.other.load(Ordering::Acquire);
+    match SHARED.allowance.load(Ordering::Acquire) {
+        u64::MAX => u64::MAX,
+        allowance => allowance.saturating_sub(other),
+    }
+}
+
 /// Brings the ceiling up to date with what it follows from.
 pub fn set_ceiling() {
-    let [target, live, guard, least] = [&SHARED.target, &SHARED.live, &SHARED.guard, &SHARED.least]
-        .map(|value| value.load(Ordering::Acquire));
-    let ceiling = schedule::ceiling(target, live, guard).max(least);
+    let [live, guard, least] =
+        [&SHARED.live, &SHARED.guard, &SHARED.least].map(|value| value.load(Ordering::Acquire));
+    let ceiling = schedule::ceiling(target(), live, guard).max(least);
     SHARED.ceiling.store(ceiling, Ordering::Release);
 }
 
-fn at_end(gc: &'static Libgc) {
+/// Counts a collection, and how long it took.
+fn count_collection() {
     let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
-    SHARED.last.store(took, Ordering::Release);
     SHARED.collecting.fetch_add(took, Ordering::AcqRel);
-    SHARED.collections.fetch_add(1, Ordering::AcqRel);
+    let count = SHARED.collections.fetch_add(1, Ordering::AcqRel);
+    SHARED.recent[count as usize % RECENT].store(took.max(1), Ordering::Relaxed);
+    let recent = SHARED
+        .recent
+        .iter()
+        .map(|took| took.load(Ordering::Relaxed));
+    let least = recent.filter(|&took| took > 0).min().unwrap_or(took);
+    SHARED.took.store(least, Ordering::Release);
+}
+
+fn at_end(gc: &'static Libgc) {
+    count_collection();
     let stats = gc.read();
     let used = used(&stats);
     SHARED.live.store(used, Ordering::Release);
-    let guard = schedule::guard(used, SHARED.rate.load(Ordering::Acquire), took);
+    let [rate, took] = [&SHARED.rate, &SHARED.took].map(|value| value.load(Ordering::Acquire));
+    let guard = schedule::guard(used, rate, took);
     SHARED.guard.store(guard, Ordering::Release);
     let hurried = SHARED.cycle.load(Ordering::Relaxed) < guard / 2;
     let stuck = hurried && !SHARED.helper_collects.load(Ordering::Acquire);

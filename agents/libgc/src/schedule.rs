@@ -1,6 +1,8 @@
 //! Every decision of the adapter, as pure functions of what was measured. Sizes in bytes, times in
 //! nanoseconds.
 
+use crate::sense::Memory;
+
 /// Smallest step between two collections.
 pub const MIN_GUARD: u64 = 1 << 20;
 
@@ -40,6 +42,20 @@ pub fn ceiling(target: u64, used_after: u64, guard: u64) -> u64 {
 pub fn divisor(heap: u64, room: u64) -> usize {
     let least = heap.div_ceil(room.max(MIN_INCREMENT));
     usize::try_from(least).unwrap_or(usize::MAX).max(DIVISOR)
+}
+
+/// What of the process's memory is not heap, from what was known of it. `heap` is mapped, `idle` of it free.
+///
+/// The difference to the heap is a lower bound: heap may be untouched, or swapped out. Where hardly any of it is free, all of it
+/// was touched, and with what is in swap the difference is an upper bound too.
+pub fn other(known: u64, memory: Memory, heap: u64, idle: u64) -> u64 {
+    let low = memory.resident.saturating_sub(heap);
+    let high = memory
+        .resident
+        .saturating_add(memory.swapped)
+        .saturating_sub(heap);
+    let full = idle <= (heap / 64).max(1 << 20);
+    known.max(low).min(if full { high } else { u64::MAX })
 }
 
 /// What the process looks like at one moment.
@@ -147,28 +163,6 @@ pub fn nap(rate: u64, woken: bool) -> u64 {
         (false, false) => 100_000_000,
         (false, true) => 500_000_000,
     }
-}
-
-/// Bytes of heap beyond which collecting costs less than 0.1 % of the time: the live data, and what the
-/// program allocates in 1000 times the time of one collection.
-pub fn useful_heap(live: u64, rate: u64, collection_ns: u64) -> u64 {
-    let room = u128::from(rate).saturating_mul(u128::from(collection_ns)) / 1_000_000_000;
-    let room = u64::try_from(room.saturating_mul(1000)).unwrap_or(u64::MAX);
-    live.saturating_add(room)
-}
-
-/// What the process can make use of: its useful heap below the threshold, and no less than it uses plus what it allocates
-/// in ten seconds (an eighth of its use at the most), so that it can grow before its first collection.
-pub fn demand(view: &View, useful: u64, rate: u64) -> u64 {
-    let heap = view.other.saturating_add(useful);
-    let whole = heap.saturating_add(heap / 15);
-    let trend = (view.uses / 8).max(16 << 20).min(rate.saturating_mul(10));
-    let busy = if trend > 0 {
-        view.uses.saturating_add(trend)
-    } else {
-        0
-    };
-    whole.max(busy)
 }
 
 #[cfg(test)]
@@ -283,20 +277,6 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_program_wants_its_live_data_and_a_busy_one_more_than_it_has() {
-        let idle = demand(&view(), 200 * MIB, 0);
-        assert_eq!(idle, 320 * MIB);
-        assert!(demand(&view(), 200 * MIB, 500 * MIB) > view().uses);
-        assert!(
-            demand(
-                &view(),
-                useful_heap(20 * MIB, 500 * MIB, 20_000_000),
-                500 * MIB
-            ) > 2000 * MIB
-        );
-    }
-
-    #[test]
     fn a_heap_of_half_empty_blocks_is_collected_at_the_pace_of_the_guard() {
         let stuck = View {
             used: 600 * MIB,
@@ -332,6 +312,20 @@ mod tests {
     }
 
     #[test]
+    fn heap_that_is_swapped_out_does_not_make_the_rest_look_smaller() {
+        let memory = |resident, swapped| Memory { resident, swapped };
+        let all_in = memory(130 * MIB, 0);
+        assert_eq!(other(0, all_in, 100 * MIB, 0), 30 * MIB);
+        assert_eq!(other(40 * MIB, all_in, 100 * MIB, 0), 30 * MIB);
+        let half_out = memory(60 * MIB, 70 * MIB);
+        assert_eq!(other(30 * MIB, half_out, 100 * MIB, 0), 30 * MIB);
+        assert_eq!(other(40 * MIB, half_out, 100 * MIB, 0), 30 * MIB);
+        let untouched = memory(80 * MIB, 0);
+        assert_eq!(other(30 * MIB, untouched, 100 * MIB, 50 * MIB), 30 * MIB);
+        assert_eq!(other(30 * MIB, all_in, 90 * MIB, 50 * MIB), 40 * MIB);
+    }
+
+    #[test]
     fn absurd_numbers_do_not_overflow() {
         let most = u64::MAX;
         let all = View {
@@ -364,7 +358,6 @@ mod tests {
             let _ = decide(&view, &last);
             let _ = decide(&view, &Released::default());
         }
-        assert_eq!(useful_heap(most, most, most), most);
         assert!(guard(most, most, most) >= MIN_GUARD);
     }
 }

@@ -33,11 +33,43 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     usize::try_from(got).ok()
 }
 
-/// Anonymous resident bytes of this process: `resident - shared` of `/proc/self/statm` (proc(5)).
-pub fn anonymous() -> Option<u64> {
-    let mut buffer = [0u8; 128];
+/// Anonymous memory of this process, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In memory.
+    pub resident: u64,
+    /// In swap.
+    pub swapped: u64,
+}
+
+/// What `/proc/self/status` says; where it is too long or another sandbox's, what `statm` says (proc(5)).
+pub fn memory() -> Option<Memory> {
+    let mut buffer = [0u8; 4096];
+    let got = read_file(c"/proc/self/status", &mut buffer).unwrap_or(0);
+    if let Some(memory) = parse_status(&buffer[..got]) {
+        return Some(memory);
+    }
     let got = read_file(c"/proc/self/statm", &mut buffer)?;
-    parse_statm(&buffer[..got]).map(|pages| pages * page_size())
+    let resident = parse_statm(&buffer[..got])? * page_size();
+    Some(Memory {
+        resident,
+        swapped: 0,
+    })
+}
+
+fn parse_status(text: &[u8]) -> Option<Memory> {
+    let field = |name: &str| {
+        let line = text
+            .split(|&byte| byte == b'\n')
+            .find_map(|line| line.strip_prefix(name.as_bytes()))?;
+        let line = std::str::from_utf8(line).ok()?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    Some(Memory {
+        resident: field("RssAnon:")?,
+        swapped: field("VmSwap:")?,
+    })
 }
 
 fn page_size() -> u64 {
@@ -67,10 +99,32 @@ mod tests {
     }
 
     #[test]
+    fn status_is_read_and_bad_text_is_refused() {
+        let text =
+            b"Name:\tx\nVmRSS:\t 9 kB\nRssAnon:\t     144 kB\nVmSwap:\t  8 kB\nThreads:\t1\n";
+        let expected = Memory {
+            resident: 144 << 10,
+            swapped: 8 << 10,
+        };
+        assert_eq!(parse_status(text), Some(expected));
+        for bad in [
+            &b""[..],
+            b"RssAnon:\t1 kB\n",
+            b"RssAnon:\t1 kB\nVmSwap:\t",
+            b"RssAnon:\tx kB\nVmSwap:\t1 kB\n",
+            b"RssAnon:\t\xff kB\nVmSwap:\t1 kB\n",
+            b"RssAnon:\t18446744073709551615 kB\nVmSwap:\t1 kB\n",
+        ] {
+            assert_eq!(parse_status(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
     fn own_memory_shows_what_was_touched() {
-        let before = anonymous().expect("statm is readable");
+        let resident = || memory().expect("status is readable").resident;
+        let before = resident();
         let block = std::hint::black_box(vec![1u8; 32 << 20]);
-        let after = anonymous().expect("statm is readable");
+        let after = resident();
         assert!(after >= before + (30 << 20), "{before} {after}");
         drop(block);
     }
