@@ -12,15 +12,22 @@ const DIVISOR: usize = 16;
 /// libgc's smallest increment (`MINHINCR`, 16 blocks).
 const MIN_INCREMENT: u64 = 64 << 10;
 
-/// The heap may grow until the process uses this much (paper, section 5.1).
+/// What stays unused below the limit, at the most: what the process holds besides its heap moves by so much, however
+/// large the heap is.
+const MOST_UNUSED: u64 = 24 << 20;
+
+/// How far a release goes below the threshold, at the most: what lies deeper is filled again at once.
+const MOST_RELEASED: u64 = 32 << 20;
+
+/// The heap may grow until the process uses this much: 15/16 of the limit (paper, section 5.1), nearer to a large one.
 pub fn threshold(limit: u64) -> u64 {
-    limit - limit / 16
+    limit - (limit / 16).min(MOST_UNUSED)
 }
 
-/// A release goes down to this use (paper, section 5.1).
+/// A release goes down to this use: 7/8 of the threshold (paper, section 5.1), nearer to a large one.
 pub fn low_water(limit: u64) -> u64 {
     let threshold = threshold(limit);
-    threshold - threshold / 8
+    threshold - (threshold / 8).min(MOST_RELEASED)
 }
 
 /// What a program must be allowed to allocate between two collections: as long as a collection takes
@@ -135,7 +142,11 @@ fn tolerance(ceiling: u64) -> u64 {
 
 /// The helper's next step.
 pub fn decide(view: &View, last: &Released) -> Act {
-    let slack = if view.owed > 0 { 0 } else { view.limit / 64 };
+    let slack = if view.owed > 0 {
+        0
+    } else {
+        (view.limit - threshold(view.limit)) / 4
+    };
     let tolerance = tolerance(view.ceiling);
     if view.uses > threshold(view.limit).saturating_add(slack) && last.allows(view) {
         return Act::Release(low_water(view.limit).saturating_sub(view.other));
@@ -189,9 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn threshold_and_low_water_are_the_papers() {
+    fn of_a_small_limit_threshold_and_low_water_are_the_papers() {
         assert_eq!(threshold(1600), 1500);
         assert_eq!(low_water(1600), 1313);
+    }
+
+    #[test]
+    fn a_large_limit_is_used_to_within_a_few_megabytes() {
+        let limit = 4096 * MIB;
+        assert_eq!(limit - threshold(limit), MOST_UNUSED);
+        assert_eq!(threshold(limit) - low_water(limit), MOST_RELEASED);
     }
 
     #[test]
@@ -202,7 +220,7 @@ mod tests {
     #[test]
     fn over_the_threshold_it_releases_to_low_water() {
         let over = View {
-            uses: 1000 * MIB,
+            uses: 1010 * MIB,
             ..view()
         };
         let goal = low_water(1024 * MIB) - 100 * MIB;
@@ -212,7 +230,7 @@ mod tests {
     #[test]
     fn a_debt_leaves_no_slack() {
         let slight = View {
-            uses: 965 * MIB,
+            uses: 1003 * MIB,
             ..view()
         };
         assert_eq!(decide(&slight, &Released::default()), Act::Rest);
