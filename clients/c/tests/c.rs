@@ -7,9 +7,9 @@ mod fake;
 use fake::{Fake, Script, numbers};
 use plimsoll_wire::page::Numbers;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
@@ -95,11 +95,13 @@ fn follows(shared: bool) {
     let mut child = Running(command.spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
     let mut line = || lines.next().unwrap().unwrap();
-    assert_eq!(line(), format!("read {} 0 0", 100 * MIB));
     assert_eq!(line(), format!("joined {} 0 0", 100 * MIB));
+    assert_eq!(line(), format!("read {} 0 0", 100 * MIB));
     fake.until("it reports", |state| {
         state.released == 456 && state.reports.iter().any(|report| report.live == Some(123))
     });
+    // It is known by its last try to join.
+    let id = fake.state(|state| state.registered.len() as u64);
     fake.state(|state| {
         let asked = &state.registered[0];
         assert_eq!(
@@ -114,7 +116,7 @@ fn follows(shared: bool) {
         );
     });
     fake.publish(
-        1,
+        id,
         Numbers {
             owed: MIB,
             deadline: 5,
@@ -122,7 +124,7 @@ fn follows(shared: bool) {
         },
     );
     assert_eq!(line(), format!("owed {} {MIB} 0", 60 * MIB));
-    fake.publish(1, numbers(70 * MIB));
+    fake.publish(id, numbers(70 * MIB));
     assert_eq!(line(), format!("relief {} 0 0", 70 * MIB));
     fake.kill();
     let lost = line();
@@ -223,13 +225,9 @@ fn the_example_lives_under_a_real_broker() {
         .args(["--budget", "256M"]);
     let _broker = Running(broker.spawn().unwrap());
     let socket = directory.path().join("broker.sock");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !socket.exists() {
-        assert!(Instant::now() < deadline, "the broker makes no socket");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    fake::eventually("the broker serves", || UnixStream::connect(&socket).is_ok());
     let run = Command::new(program)
-        .arg("3")
+        .arg("10")
         .env("PLIMSOLL_SOCKET", &socket)
         .output()
         .unwrap();

@@ -3,17 +3,18 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
+use plimsoll_cli::embed::IDLE_EXIT;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::Instant;
 
 fn sleeper() -> Started {
-    Started(Command::new("sleep").arg("60").spawn().unwrap())
+    Started(Command::new("sleep").arg("600").spawn().unwrap())
 }
 
 #[test]
 fn a_killed_broker_costs_nobody_anything_and_comes_back() {
     let place = Place::new();
-    let mut run = place.start(&["run", "-w", "40", "-n", "survivor", "sleep", "60"]);
+    let mut run = place.start(&["run", "-w", "40", "-n", "survivor", "sleep", "600"]);
     let before = place.attached("survivor");
     place.text(&["set", "survivor", "-w", "55"]);
     let first = place.listing().unwrap().pid;
@@ -30,7 +31,7 @@ fn a_killed_broker_costs_nobody_anything_and_comes_back() {
 #[test]
 fn the_broker_is_nobodys_zombie_and_leaves_by_itself() {
     let place = Place::new();
-    let mut run = place.start(&["run", "-n", "last", "sleep", "60"]);
+    let mut run = place.start(&["run", "-n", "last", "sleep", "600"]);
     place.attached("last");
     let broker = place.listing().unwrap().pid;
     let children = format!("/proc/{0}/task/{0}/children", run.0.id());
@@ -40,9 +41,14 @@ fn the_broker_is_nobodys_zombie_and_leaves_by_itself() {
         1,
         "only the program is our child: {children}"
     );
+    let ended = Instant::now();
     run.signal(libc::SIGTERM);
     run.wait();
-    assert!(alive(broker), "it waits some seconds");
+    let waits = alive(broker);
+    assert!(
+        waits || ended.elapsed() > IDLE_EXIT / 2,
+        "it waits some seconds"
+    );
     wait_for("the broker leaves", || (!alive(broker)).then_some(()));
     wait_for("its socket is gone", || {
         (!place.socket().exists()).then_some(())
@@ -58,7 +64,7 @@ fn the_broker_is_nobodys_zombie_and_leaves_by_itself() {
 fn many_at_once_start_one_broker() {
     let place = Place::new();
     let mut runs: Vec<Started> = (0..8)
-        .map(|i| place.start(&["run", "-n", &format!("p{i}"), "sleep", "60"]))
+        .map(|i| place.start(&["run", "-n", &format!("p{i}"), "sleep", "600"]))
         .collect();
     let all = || {
         place
@@ -166,5 +172,4 @@ fn a_stranger_at_the_socket_is_no_broker_but_costs_nothing() {
         "{}",
         stderr(&output)
     );
-    std::thread::sleep(Duration::from_millis(10));
 }

@@ -23,32 +23,35 @@ budget = "200M"
 weight = 30
 [[program]]
 name = "first"
-command = "sh -c 'sleep 3; exit 3'"
+command = "sh -c 'until [ -e go ]; do sleep 0.1; done; exit 3'"
 weight = 10
 [[program]]
 name = "second"
-command = ["sh", "-c", "echo $GREETING; pwd; echo bad >&2; sleep 60"]
+command = ["sh", "-c", "echo $GREETING; pwd; echo bad >&2; until [ -e $GO ]; do sleep 0.1; done"]
 weight = 40
 start = "200ms"
-stop = "3s"
-env = { GREETING = "hello" }
+env = { GREETING = "hello", GO = "@PLACE@/go" }
 cwd = "/"
 stdout = "second.out"
 stderr = "second.err"
 [[program]]
 name = "third"
-command = "sleep 3"
+command = "sh -c 'until [ -e go ]; do sleep 0.1; done'"
 weight = 20
 start = 0.4
 [[outsider]]
 name = "stranger"
-command = "sh -c 'echo $$ > stranger.pid; exec sleep 60'"
+command = "sh -c 'echo $$ > stranger.pid; exec sleep 600'"
 "#;
 
 #[test]
 fn three_programs_share_a_budget_and_leave_nothing_behind() {
     let place = Place::new();
-    place.write("three.toml", THREE);
+    let here = place.path("").display().to_string();
+    place.write(
+        "three.toml",
+        &THREE.replace("@PLACE@", here.trim_end_matches('/')),
+    );
     let mut run = place.start(&[
         "run",
         "-f",
@@ -61,8 +64,11 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
     let pids = ["first", "second", "third"].map(|name| place.attached(name).pid.unwrap());
     let group = place.principal("three").unwrap();
     assert_eq!((group.kind, group.weight), (Kind::Group, 30));
-    let weights: Vec<u32> = group.children.iter().map(|p| p.weight).collect();
-    assert_eq!(weights, [10, 40, 20]);
+    let weight = |name: &str| {
+        let child = group.children.iter().find(|p| p.name == name);
+        child.unwrap().weight
+    };
+    assert_eq!(["first", "second", "third"].map(weight), [10, 40, 20]);
     assert!(group.children.iter().map(|p| p.limit).sum::<u64>() <= 200 << 20);
     let read = || {
         std::fs::read_to_string(place.path("stranger.pid"))
@@ -83,11 +89,12 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
         }
         None => println!("not checked: no cgroup can be made here, the budget is advisory"),
     }
-    assert_eq!(
-        run.wait().code(),
-        Some(3),
-        "the worst status; what the file stops ended well"
-    );
+    wait_for("some of it is recorded", || {
+        let text = std::fs::read_to_string(place.path("r.jsonl")).unwrap_or_default();
+        (text.matches("\"principals\"").count() > 5).then_some(())
+    });
+    place.write("go", "");
+    assert_eq!(run.wait().code(), Some(3), "the worst status");
     assert!(pids.iter().all(|&pid| !alive(pid)) && !alive(stranger));
     assert!(cgroup.is_none_or(|dir| !dir.exists()));
     assert_eq!(
@@ -104,11 +111,15 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
     check_record(&std::fs::read_to_string(place.path("r.jsonl")).unwrap());
 }
 
-fn check_record(text: &str) {
-    let lines: Vec<serde_json::Value> = text
-        .lines()
+fn lines_of(record: &str) -> Vec<serde_json::Value> {
+    let lines = record.lines();
+    lines
         .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+        .collect()
+}
+
+fn check_record(text: &str) {
+    let lines = lines_of(text);
     let events = |event: &str, program: &str| {
         lines
             .iter()
@@ -131,12 +142,30 @@ fn check_record(text: &str) {
 }
 
 #[test]
+fn what_the_file_stops_ended_well() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "[[program]]\nname='stopped'\ncommand='sleep 600'\nstop='1s'\n\
+         [[program]]\nname='other'\ncommand='sh -c \"exit 3\"'\n",
+    );
+    let output = place.call(&["run", "-f", "p.toml", "--record", "r.jsonl"]);
+    assert_eq!(output.status.code(), Some(3), "the worst status");
+    let record = std::fs::read_to_string(place.path("r.jsonl")).unwrap();
+    let lines = lines_of(&record);
+    let ended = lines
+        .iter()
+        .find(|line| line["event"] == "ended" && line["program"] == "stopped");
+    assert_eq!(ended.unwrap()["status"], 0);
+}
+
+#[test]
 fn an_interrupt_ends_all_programs() {
     let place = Place::new();
     place.write(
         "p.toml",
-        "[[program]]\nname='a'\ncommand='sleep 60'\n[[program]]\nname='b'\ncommand='sleep 60'\n\
-         [[program]]\nname='late'\ncommand='sleep 60'\nstart='30s'\n",
+        "[[program]]\nname='a'\ncommand='sleep 600'\n[[program]]\nname='b'\ncommand='sleep 600'\n\
+         [[program]]\nname='late'\ncommand='sleep 600'\nstart='600s'\n",
     );
     let mut run = place.start(&["run", "-f", "p.toml"]);
     let pids = ["a", "b"].map(|name| place.attached(name).pid.unwrap());
@@ -148,21 +177,20 @@ fn an_interrupt_ends_all_programs() {
 #[test]
 fn a_second_interrupt_kills_what_will_not_end() {
     let place = Place::new();
-    let stubborn = "sh -c \"trap '' TERM; echo up; while :; do sleep 0.05; done\"";
+    let stubborn = "sh -c \"trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done\"";
     place.write(
         "p.toml",
         &format!("[[program]]\nname='stubborn'\ncommand='''{stubborn}'''\nstdout='out'\n"),
     );
     let mut run = place.start(&["run", "-f", "p.toml"]);
     let pid = place.attached("stubborn").pid.unwrap();
-    let up = || {
-        std::fs::read_to_string(place.path("out"))
-            .ok()
-            .filter(|text| text == "up\n")
+    let said = |text: &str| {
+        let out = std::fs::read_to_string(place.path("out")).unwrap_or_default();
+        (out == text).then_some(())
     };
-    wait_for("it is up", up);
+    wait_for("it is up", || said("up\n"));
     run.signal(libc::SIGTERM);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_for("it was asked to end", || said("up\nasked\n"));
     assert!(alive(pid));
     run.signal(libc::SIGTERM);
     assert_eq!(run.wait().code(), Some(137));
@@ -174,8 +202,8 @@ fn a_killed_broker_gets_its_group_and_members_back() {
     let place = Place::new();
     place.write(
         "p.toml",
-        "name='pair'\nbudget='100M'\n[[program]]\nname='a'\nweight=10\ncommand='sleep 60'\n\
-         [[program]]\nname='b'\ncommand='sleep 60'\n",
+        "name='pair'\nbudget='100M'\n[[program]]\nname='a'\nweight=10\ncommand='sleep 600'\n\
+         [[program]]\nname='b'\ncommand='sleep 600'\n",
     );
     let mut run = place.start(&["run", "-f", "p.toml"]);
     let pids = ["a", "b"].map(|name| place.attached(name).pid);

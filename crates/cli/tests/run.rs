@@ -76,7 +76,7 @@ fn what_cannot_be_started_is_said() {
 fn a_passive_program_is_accounted_shown_and_changed() {
     let place = Place::new();
     // 24 MiB in a child of the program.
-    let script = "sh -c 'x=$(yes | head -c 25165824); sleep 60; :'; :";
+    let script = "sh -c 'x=$(yes | head -c 25165824); sleep 600; :'; :";
     let mut args: Vec<&str> = "run -w 40 -p 2 -m 1G -n eater sh -c".split(' ').collect();
     args.push(script);
     let mut run = place.start(&args);
@@ -115,7 +115,7 @@ fn a_passive_program_is_accounted_shown_and_changed() {
 #[test]
 fn names_that_several_have_are_listed() {
     let place = Place::new();
-    let runs = [0, 1].map(|_| place.start(&["run", "-n", "twin", "sleep", "60"]));
+    let runs = [0, 1].map(|_| place.start(&["run", "-n", "twin", "sleep", "600"]));
     let both = || {
         place
             .listing()
@@ -185,7 +185,7 @@ fn stopping_us_stops_the_program_and_going_on_goes_on() {
 #[test]
 fn the_program_lives_on_without_us() {
     let place = Place::new();
-    let mut run = place.start(&["run", "-n", "orphan", "sleep", "60"]);
+    let mut run = place.start(&["run", "-n", "orphan", "sleep", "600"]);
     let pid = place.attached("orphan").pid.unwrap();
     run.signal(libc::SIGKILL);
     assert_eq!(run.wait().signal(), Some(libc::SIGKILL));

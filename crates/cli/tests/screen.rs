@@ -30,7 +30,7 @@ impl Tmux {
         };
         let (exe, socket) = (env!("CARGO_BIN_EXE_plimsoll"), place.socket());
         let line = format!(
-            "env -u NO_COLOR {variables} PLIMSOLL_SOCKET={} {exe} {command}; echo left $?; sleep 30",
+            "env -u NO_COLOR {variables} PLIMSOLL_SOCKET={} {exe} {command}; echo left $?; sleep 600",
             socket.display()
         );
         let size = [width.to_string(), height.to_string()];
@@ -73,7 +73,7 @@ impl Drop for Tmux {
 fn the_screen_follows_keys_and_changes_weights() {
     let place = Place::new();
     let _runs = ["light", "heavy"].map(|name| {
-        let run = place.start(&["run", "-n", name, "-w", "100", "sleep", "60"]);
+        let run = place.start(&["run", "-n", name, "-w", "100", "sleep", "600"]);
         place.attached(name);
         run
     });
@@ -103,7 +103,7 @@ fn the_screen_follows_keys_and_changes_weights() {
 #[test]
 fn colours_are_off_where_they_are_not_wanted() {
     let place = Place::new();
-    let _run = place.start(&["run", "-n", "only", "sleep", "60"]);
+    let _run = place.start(&["run", "-n", "only", "sleep", "600"]);
     place.attached("only");
     for (variables, colourful) in [("NO_COLOR=1", false), ("NO_COLOR=", true)] {
         let Some(tmux) = Tmux::start(&place, 80, 24, variables, "top") else {
@@ -123,7 +123,7 @@ fn colours_are_off_where_they_are_not_wanted() {
 #[test]
 fn a_lost_broker_is_told_and_found_again() {
     let place = Place::new();
-    let _run = place.start(&["run", "-n", "only", "sleep", "60"]);
+    let _run = place.start(&["run", "-n", "only", "sleep", "600"]);
     place.attached("only");
     let Some(tmux) = Tmux::start(&place, 80, 24, "", "top --interval 100") else {
         return;
@@ -154,7 +154,7 @@ fn the_programs_of_a_file_run_behind_the_screen() {
     let file = place.write(
         "p.toml",
         "name='noisy'\n[[program]]\nname='chatter'\n\
-         command='sh -c \"echo across the screen; sleep 60\"'\n",
+         command='sh -c \"echo across the screen; sleep 600\"'\n",
     );
     let command = format!("run --top -f {}", file.display());
     let Some(tmux) = Tmux::start(
@@ -191,7 +191,7 @@ fn control_z_stops_the_program_with_us() {
         place.socket().display()
     );
     tmux.call(&["respawn-pane", "-k", &shell]);
-    tmux.keys(&[&format!("{exe} run -n job sleep 60"), "Enter"]);
+    tmux.keys(&[&format!("{exe} run -n job sleep 600"), "Enter"]);
     let pid = place.attached("job").pid.unwrap();
     tmux.keys(&["C-z"]);
     tmux.shows("Stopped");
@@ -225,7 +225,7 @@ fn with_variable(variable: &str) -> Vec<u32> {
 #[test]
 fn a_closed_terminal_ends_the_screen_and_the_programs() {
     let place = Place::new();
-    let file = place.write("p.toml", "[[program]]\nname='only'\ncommand='sleep 60'\n");
+    let file = place.write("p.toml", "[[program]]\nname='only'\ncommand='sleep 600'\n");
     let mark = format!("PLIMSOLL_TEST={}", file.display());
     let temporary = format!("TMPDIR={} {mark}", file.parent().unwrap().display());
     let command = format!("run --top -f {}", file.display());

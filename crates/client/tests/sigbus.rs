@@ -7,6 +7,7 @@ use plimsoll_client::{Builder, Principal, Socket, Source};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const ENV: &str = "PLIMSOLL_TEST_SIGBUS";
@@ -26,7 +27,9 @@ fn in_own_process(name: &str) -> Option<ExitStatus> {
 }
 
 fn builder(fake: &Fake) -> Builder {
-    Principal::builder("sigbus").socket(Socket::at(fake.socket()))
+    Principal::builder("sigbus")
+        .socket(Socket::at(fake.socket()))
+        .timeout(Duration::from_secs(60))
 }
 
 fn truncate(fake: &Fake) {

@@ -50,8 +50,14 @@ fn places_are_looked_at_in_order() {
     assert_eq!(Socket::at("/a/b.sock").page_of(7), Path::new("/a/pages/7"));
 }
 
-/// A user number of nobody's on this machine, so that `/tmp/plimsoll-UID` is ours to make.
-fn with_directory(uid: u32, test: impl FnOnce(&Path, &dyn Fn() -> Error)) {
+/// A user number of nobody's on this machine, and of no other run of this test.
+fn user(nth: u32) -> u32 {
+    3_000_000_000 + std::process::id() % 100_000_000 * 10 + nth
+}
+
+/// With the directory of such a user: `/tmp/plimsoll-UID` is ours to make.
+fn with_directory(nth: u32, test: impl FnOnce(&Path, &dyn Fn() -> Error)) {
+    let uid = user(nth);
     let directory = PathBuf::from(format!("/tmp/plimsoll-{uid}"));
     let _ = std::fs::remove_dir_all(&directory);
     let _ = std::fs::remove_file(&directory);
@@ -78,14 +84,14 @@ fn with_directory(uid: u32, test: impl FnOnce(&Path, &dyn Fn() -> Error)) {
 
 #[test]
 fn a_directory_in_tmp_has_to_be_the_users_own() {
-    with_directory(4_000_111_001, |directory, open| {
+    with_directory(1, |directory, open| {
         assert!(open().is_absent(), "nothing there is no attack");
         std::fs::create_dir(directory).unwrap();
         let error = open();
         assert!(matches!(error, Error::Untrusted { .. }), "{error}");
         assert!(error.to_string().contains("belongs to user"), "{error}");
     });
-    with_directory(4_000_111_002, |directory, open| {
+    with_directory(2, |directory, open| {
         symlink("/tmp", directory).unwrap();
         assert!(open().to_string().contains("not a directory"));
     });
@@ -94,9 +100,9 @@ fn a_directory_in_tmp_has_to_be_the_users_own() {
         println!("skipped in part: giving a directory away needs root");
         return;
     }
-    with_directory(4_000_111_003, |directory, open| {
+    with_directory(3, |directory, open| {
         std::fs::create_dir(directory).unwrap();
-        std::os::unix::fs::chown(directory, Some(4_000_111_003), None).unwrap();
+        std::os::unix::fs::chown(directory, Some(user(3)), None).unwrap();
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
         assert!(open().to_string().contains("others than its owner"));
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700)).unwrap();

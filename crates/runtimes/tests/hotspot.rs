@@ -45,6 +45,25 @@ fn follows(home: &Path, flag: &str, collector: Collector) {
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
+/// A machine has no heap at the beginning; what is looked at it then must not count it wrongly for ever.
+#[test]
+fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
+    for (_, home) in jdks() {
+        let flags = ["-XX:+UseZGC", "-Xmx300m"];
+        let program = Program::start(&home, &[], &flags, &["60", "100"]);
+        let early = Gauge::new(Process::new(program.child.id()).unwrap(), Collector::Z);
+        let _ = early.uses();
+        let process = program.machine();
+        let uses = || Gauge::new(process, Collector::Z).uses().unwrap_or(0);
+        eventually("it has its heap", || uses() > 80 * MIB);
+        eventually("both see the same", || {
+            early
+                .uses()
+                .is_ok_and(|early| early.abs_diff(uses()) < 20 * MIB)
+        });
+    }
+}
+
 /// One at a time: machines that starve each other of two processors follow nothing.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -118,6 +137,14 @@ fn is_stopped(pid: u32) -> bool {
     })
 }
 
+/// Whether the signal that asks a machine to listen waits for a stopped one.
+fn is_asked(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let pending = status.lines().find_map(|l| l.strip_prefix("ShdPnd:"));
+    let pending = u64::from_str_radix(pending.unwrap().trim(), 16).unwrap();
+    pending & 1 << (Signal::QUIT.as_raw() - 1) != 0
+}
+
 #[test]
 fn a_machine_that_does_not_answer_costs_only_the_timeout() {
     let Some((_, home)) = jdks().pop() else {
@@ -152,10 +179,11 @@ fn a_machine_that_exits_in_the_middle_is_told_as_gone() {
     };
     let mut program = Program::start(&home, &[], &["-Xmx64m"], &["5", "10"]);
     let process = program.machine();
+    let attach = Attach::new(process).unwrap();
     process.signal(Signal::STOP).unwrap();
-    let waiting =
-        std::thread::spawn(move || Attach::new(process).unwrap().jcmd("VM.version", LONG));
-    std::thread::sleep(Duration::from_millis(300));
+    eventually("every thread stops", || is_stopped(process.pid));
+    let waiting = std::thread::spawn(move || attach.jcmd("VM.version", LONG));
+    eventually("it is asked", || is_asked(process.pid));
     process.signal(Signal::KILL).unwrap();
     program.child.wait().unwrap();
     assert!(matches!(

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 
 type Words = [AtomicU64; PAGE_SIZE / 8];
 
@@ -176,7 +177,7 @@ fn foreign_pages_are_named() {
 
 /// Publishes `count` times through `write` while two readers check every set they get.
 fn stress(count: u64, view: PageView<'_>, mut write: impl FnMut(&Step<'_>)) {
-    let done = AtomicBool::new(false);
+    let (done, reading) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut image = PageImage::new(1);
     write(&image.create());
     std::thread::scope(|scope| {
@@ -187,12 +188,14 @@ fn stress(count: u64, view: PageView<'_>, mut write: impl FnMut(&Step<'_>)) {
                 while !done.load(Ordering::Acquire) {
                     if let Some(n) = assert_woven(&view) {
                         assert!(n >= last, "numbers never go back");
+                        if seen == 0 {
+                            reading.fetch_add(1, Ordering::Relaxed);
+                        }
                         seen += u64::from(n != last);
                         last = n;
                     }
                 }
                 assert_eq!(assert_woven(&view), Some(count));
-                assert!(seen > 0, "the readers saw nothing: the test shows nothing");
             });
         }
         for n in 1..=count {
@@ -200,10 +203,15 @@ fn stress(count: u64, view: PageView<'_>, mut write: impl FnMut(&Step<'_>)) {
                 write(&step);
             }
         }
-        // A reader that was not scheduled yet still sees at least the last set.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // What a reader that was not scheduled yet sees is at least the last set.
+        let end = Instant::now() + Duration::from_secs(60);
+        while reading.load(Ordering::Relaxed) < 2 && Instant::now() < end {
+            std::thread::yield_now();
+        }
         done.store(true, Ordering::Release);
     });
+    let reading = reading.into_inner();
+    assert_eq!(reading, 2, "not all readers saw something");
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! A broker of our own, clients, and a neighbour that must never notice what others do.
 
-use plimsoll_wire::page::PageView;
+use plimsoll_wire::page::{PageView, offset};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine; nothing is asserted about time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `what` holds.
 #[track_caller]
@@ -27,6 +27,7 @@ pub(crate) struct Broker {
     child: Child,
     arguments: Vec<String>,
     directory: PathBuf,
+    log: tempfile::NamedTempFile,
     _own: Option<tempfile::TempDir>,
 }
 
@@ -52,17 +53,25 @@ impl Broker {
 
     /// Starts one in that directory and waits until it serves.
     pub(crate) fn start_in(directory: &Path, arguments: Vec<String>) -> Broker {
-        let child = spawn(directory, &arguments);
-        let broker = Broker {
-            child,
-            arguments,
-            directory: directory.into(),
-            _own: None,
-        };
+        let broker = Broker::start_alone_in(directory, arguments);
         until("the broker serves", || {
             UnixStream::connect(broker.socket()).is_ok()
         });
         broker
+    }
+
+    /// Starts one in that directory and leaves it alone.
+    pub(crate) fn start_alone_in(directory: &Path, arguments: Vec<String>) -> Broker {
+        // Not beside the directory: that may be on a file system that the test fills.
+        let log = tempfile::NamedTempFile::new().expect("a log");
+        let child = spawn(directory, &arguments, &log);
+        Broker {
+            child,
+            arguments,
+            directory: directory.into(),
+            log,
+            _own: None,
+        }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -79,7 +88,7 @@ impl Broker {
     }
 
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(log_of(&self.directory)).unwrap_or_default()
+        std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -100,7 +109,7 @@ impl Broker {
     pub(crate) fn crash_and_restart(&mut self) {
         self.signal(libc::SIGKILL);
         self.child.wait().expect("it ended");
-        self.child = spawn(&self.directory, &self.arguments);
+        self.child = spawn(&self.directory, &self.arguments, &self.log);
         until("the broker serves again", || {
             UnixStream::connect(self.socket()).is_ok()
         });
@@ -110,6 +119,12 @@ impl Broker {
     pub(crate) fn leave(&mut self) -> bool {
         self.signal(libc::SIGTERM);
         self.child.wait().expect("it ended").success()
+    }
+
+    /// Whether it left cleanly, once it has left.
+    pub(crate) fn left(&mut self) -> Option<bool> {
+        let status = self.child.try_wait().expect("it can be asked");
+        status.map(|status| status.success())
     }
 }
 
@@ -125,15 +140,10 @@ impl Drop for Broker {
     }
 }
 
-fn log_of(directory: &Path) -> PathBuf {
-    directory.with_extension("log")
-}
-
-fn spawn(directory: &Path, arguments: &[String]) -> Child {
+fn spawn(directory: &Path, arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
     let log = std::fs::OpenOptions::new()
-        .create(true)
         .append(true)
-        .open(log_of(directory))
+        .open(log.path())
         .expect("a log");
     Command::new(env!("CARGO_BIN_EXE_plimsolld"))
         .args(arguments)
@@ -359,8 +369,21 @@ impl Program {
     }
 }
 
-/// A page file as its reader sees it.
+/// A page file as its reader sees it: a set that the broker writes just now is read again.
 pub(crate) fn read_page(path: &Path) -> Option<plimsoll_wire::page::Reading> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let words = words_of(path)?;
+        let reading = PageView::of_words(&words).read();
+        let being_written = words[offset::SEQUENCE / 8].load(Ordering::Relaxed) != 0;
+        if reading.is_some() || !being_written || Instant::now() > end {
+            return reading;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn words_of(path: &Path) -> Option<Box<[AtomicU64; 512]>> {
     let bytes = std::fs::read(path)
         .ok()
         .filter(|bytes| bytes.len() == 4096)?;
@@ -368,6 +391,5 @@ pub(crate) fn read_page(path: &Path) -> Option<plimsoll_wire::page::Reading> {
         .chunks_exact(8)
         .map(|word| AtomicU64::new(u64::from_le_bytes(word.try_into().expect("eight bytes"))))
         .collect();
-    let words: Box<[AtomicU64; 512]> = words.into_boxed_slice().try_into().expect("a page");
-    PageView::of_words(&words).read()
+    Some(words.into_boxed_slice().try_into().expect("a page"))
 }

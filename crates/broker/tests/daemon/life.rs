@@ -186,9 +186,14 @@ fn it_leaves_cleanly_and_when_nobody_needs_it() {
     assert!(!broker.socket().exists() && !program.page.exists() && !program.pressure.exists());
     let own = tempfile::tempdir().expect("a directory");
     let directory = own.path().join("run");
-    let broker = Broker::start_in(&directory, vec!["--idle-exit".into(), "1".into()]);
-    until("it left", || !directory.join("broker.sock").exists());
-    drop(broker);
+    let mut broker = Broker::start_alone_in(&directory, vec!["--idle-exit".into(), "1".into()]);
+    let mut cleanly = None;
+    until("it left", || {
+        cleanly = broker.left();
+        cleanly.is_some()
+    });
+    assert_eq!(cleanly, Some(true));
+    assert!(directory.exists() && !broker.socket().exists());
 }
 
 #[test]

@@ -111,10 +111,10 @@ fn stalls_are_told_apart_by_process() {
         "{stalls:?}"
     );
     assert_eq!(taskstats.process(free.pid()).unwrap().reclaim_count, 0);
-    assert_eq!(
-        taskstats.thread(squeezed.pid()).unwrap().reclaim_count,
-        stalls.reclaim_count
-    );
+    // It has one thread, which goes on meanwhile.
+    let of_thread = taskstats.thread(squeezed.pid()).unwrap().reclaim_count;
+    let later = taskstats.process(squeezed.pid()).unwrap().reclaim_count;
+    assert!((stalls.reclaim_count..=later).contains(&of_thread));
     let pid = squeezed.pid();
     drop(squeezed);
     let gone = taskstats.process(pid);

@@ -2,6 +2,7 @@
 
 use super::machine::Collector;
 use crate::process::Process;
+use std::cell::OnceCell;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -25,18 +26,19 @@ pub struct Footprint {
 #[derive(Debug)]
 pub struct Gauge {
     process: Process,
-    heap_file: Option<PathBuf>,
+    collector: Collector,
+    /// Looked for until it is there: a machine that is just starting has none yet.
+    heap_file: OnceCell<PathBuf>,
 }
 
 impl Gauge {
     /// For this machine.
     pub fn new(process: Process, collector: Collector) -> Gauge {
-        let heap_file = if collector == Collector::Z {
-            heap_file(&process)
-        } else {
-            None
-        };
-        Gauge { process, heap_file }
+        Gauge {
+            process,
+            collector,
+            heap_file: OnceCell::new(),
+        }
     }
 
     /// Bytes.
@@ -46,11 +48,18 @@ impl Gauge {
     pub fn uses(&self) -> io::Result<u64> {
         let status = self.process.status()?;
         let heap = self
-            .heap_file
-            .as_ref()
+            .heap_file()
             .and_then(|file| std::fs::metadata(file).ok());
         let shared = heap.map_or(status.rss_shmem, |h| h.blocks().saturating_mul(512));
         Ok(status.rss_anon.saturating_add(shared))
+    }
+
+    fn heap_file(&self) -> Option<&PathBuf> {
+        if self.collector == Collector::Z && self.heap_file.get().is_none() {
+            let found = heap_file(&self.process)?;
+            return Some(self.heap_file.get_or_init(|| found));
+        }
+        self.heap_file.get()
     }
 }
 

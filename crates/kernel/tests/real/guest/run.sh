@@ -71,7 +71,7 @@ mkfs.ext4 -q -F "$work/disk"
 
 # Without cx16: QEMU 7.2 miscompiles it and the guest dies in the allocator.
 code=0
-timeout 420 qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 900 \
+timeout 1800 qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 900 \
     -nodefaults -display none -no-reboot -kernel "$kernel" -initrd "$work/initrd" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable psi=1" \
     -chardev file,id=con,path="$work/console" -serial chardev:con \
