@@ -14,9 +14,11 @@ for name in messages config page; do
     # New findings go to a directory that is not kept; what is worth keeping is added to corpus/.
     found=$(mktemp -d)
     echo "fuzzing $name for $seconds s"
-    "$out/$name" -max_total_time="$seconds" -max_len=4096 -timeout=5 -rss_limit_mb=1024 -verbosity=0 \
-        -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$name" 2>&1 | grep -E "stat::number_of_exec|ERROR|panicked" || true
-    status=${PIPESTATUS[0]}
+    status=0
+    "$out/$name" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=1024 -verbosity=0 \
+        -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$name" >"$found.log" 2>&1 || status=$?
+    grep -E "stat::number_of_exec|ERROR|panicked" "$found.log" || true
+    rm -f "$found.log"
     if [ "$status" -ne 0 ]; then
         echo "fuzzing $name failed; the input is in $found" >&2
         exit 1

@@ -8,18 +8,43 @@ started=$SECONDS
 kernel=$(find "$PWD/.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null | sort -V | tail -n 1)
 [ -z "$kernel" ] || export PLIMSOLL_GUEST_KERNEL=$kernel
 
+failed=$(mktemp -d)
+trap 'rm -rf "$failed"' EXIT
+
+# step NAME COMMAND...: goes on when it fails, and keeps what it said for the summary.
 step() {
-  local name=$1 begin=$SECONDS
+  local name=$1 begin=$SECONDS said
   shift
+  said=$failed/$name
   printf '\n== %s\n' "$name"
-  "$@"
+  if "$@" 2>&1 | tee "$said"; then rm "$said"; fi
   printf '== %s: %d s\n' "$name" $((SECONDS - begin))
+}
+
+# What matters of a failed step, last of all: names and panics of failed tests, binaries that failed,
+# broken rules; its last words where there is none of these.
+summary() {
+  local name
+  for name in "$failed"/*; do
+    printf '\n== FAILED: %s\n' "${name##*/}"
+    awk '
+      /^ +Running |^ +Doc-tests / { binary = $0; sub(/^ +/, "", binary) }
+      /^---- .* stdout ----$/ { print binary ": " $2; found = 1 }
+      /panicked at / { panic = 2 }
+      panic-- > 0 { print "    " $0 }
+      /^error|didn.t exit successfully|^    `-p |rule `.*broken|^replay: |^fuzzing .* failed/ { print; found = 1 }
+      { last[NR % 20] = $0 }
+      END { if (!found) for (i = NR + 1; i <= NR + 20; i++) if (i % 20 in last) print last[i % 20] }
+    ' "$name"
+  done
 }
 
 features=plimsoll-kernel/testing
 step "build" cargo build --workspace --all-targets --features "$features"
 step "programs of the tests" make -s -C bench/programs
+[ -z "$(ls "$failed")" ] || { summary; exit 1; }
 step "tests" cargo test --workspace --features "$features" --no-fail-fast
 step "a minute of simulation" cargo test -q -p plimsoll-broker --test simulation -- --seconds 60
 step "fuzz targets, briefly" fuzz/run.sh 10
 printf '\n== all of it: %d s\n' $((SECONDS - started))
+[ -z "$(ls "$failed")" ] || { summary; exit 1; }

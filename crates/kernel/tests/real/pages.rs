@@ -6,6 +6,7 @@ use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Sampler};
 use plimsoll_kernel::{clock, smaps};
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_victim_is_paged_out_and_its_neighbour_is_not() {
@@ -183,8 +184,9 @@ fn shared_segments_are_known_by_their_file() {
         std::path::Path::new("/dev/shm").join(format!("plimsoll-test-{}", std::process::id()));
     let name = path.to_str().unwrap();
     let arguments = |rate| ["share", "--path", name, "--bytes", "4M", "--rate", rate];
+    // So slow that it gets round to few of them, however long the other takes.
     let mut fast = start(&arguments("20"), None);
-    let mut slow = start(&arguments("0.5"), None);
+    let mut slow = start(&arguments("0.02"), None);
     let ready =
         |child: &mut plimsoll_kernel::testing::Child| child.until(PATIENCE, |p| p.holding).unwrap();
     ready(&mut fast);
@@ -205,6 +207,10 @@ fn shared_segments_are_known_by_their_file() {
             .find(|s| s.size == 4 * MIB)
             .unwrap()
     };
+    let end = Instant::now() + PATIENCE;
+    while of(&b).referenced == 0 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let (fast, slow) = (of(&a), of(&b));
     assert_eq!(fast.key, slow.key);
     assert!(

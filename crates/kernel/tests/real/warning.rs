@@ -5,38 +5,57 @@ use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::pressure::{MACHINE, Psi, Reaction, Threshold, Watermark};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Taskstats, VmstatReader};
+use plimsoll_kernel::testing::TestCgroup;
 use plimsoll_kernel::{Error, capacity::Domain, clock};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Looks as the watermark says until it is crossed. How late the latest look was, and when it was crossed.
+fn first_warning(group: &TestCgroup) -> (Duration, Instant) {
+    let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
+    let mut watermark = Watermark::new(Reaction::default());
+    let (end, mut late) = (Instant::now() + PATIENCE, Duration::ZERO);
+    let mut due = Instant::now();
+    loop {
+        let reading = domain.read().unwrap();
+        watermark.observe(clock::now_ns(), reading.used);
+        late = late.max(due.elapsed());
+        if watermark.is_crossed(reading.capacity, reading.used) {
+            return (late, Instant::now());
+        }
+        assert!(Instant::now() < end, "never crossed: {reading:?}");
+        let pause = Duration::from_nanos(watermark.next_look_ns(reading.capacity, reading.used));
+        due = Instant::now() + pause;
+        std::thread::sleep(pause);
+    }
+}
 
 #[test]
 fn the_watermark_is_crossed_before_anything_is_swapped_out() {
     let _one = alone();
     let Some(_swap) = swap(256 * MIB) else { return };
-    let Some(group) = group("watermark", Some(256 * MIB)) else {
+    // A look that comes too late sees too much, which is no fault of the watermark: then once more.
+    let too_late = Duration::from_secs_f64(Reaction::default().time_s / 2.0);
+    let tries = (0..20).map(|_| {
+        let group = group("watermark", Some(256 * MIB))?;
+        let hog = start(&["hog", "--bytes", "320M", "--rate", "80M"], Some(&group));
+        let (late, crossed) = first_warning(&group);
+        let events = group.cgroup().events().unwrap();
+        let swapped = group.cgroup().swapped().unwrap();
+        Some((late.max(crossed.elapsed()), events.max, swapped, hog, group))
+    });
+    let Some((late, hits, swapped, mut hog, group)) = tries
+        .take_while(Option::is_some)
+        .flatten()
+        .find(|(late, ..)| *late < too_late)
+    else {
+        println!("skipped: no group, or this machine was late for a look each time");
         return;
     };
-    let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
-    let mut watermark = Watermark::new(Reaction::default());
-    let mut hog = start(&["hog", "--bytes", "320M", "--rate", "80M"], Some(&group));
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let reading = domain.read().unwrap();
-        watermark.observe(clock::now_ns(), reading.used);
-        if watermark.is_crossed(reading.capacity, reading.used) {
-            break;
-        }
-        assert!(Instant::now() < end, "never crossed: {reading:?}");
-        std::thread::sleep(Duration::from_nanos(
-            watermark.next_look_ns(reading.capacity, reading.used),
-        ));
-    }
-    let events = group.cgroup().events().unwrap();
-    assert_eq!(events.max, 0, "the limit was hit before the warning");
+    assert_eq!(hits, 0, "the limit was hit before the warning ({late:?})");
     assert_eq!(
-        group.cgroup().swapped().unwrap(),
-        0,
-        "something was swapped out before the warning"
+        swapped, 0,
+        "something was swapped out before the warning ({late:?})"
     );
     // And it was no idle warning: left alone, the hog does get there.
     hog.until(PATIENCE, |p| p.holding).unwrap();
