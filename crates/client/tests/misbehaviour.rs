@@ -106,13 +106,12 @@ fn bad_brokers_cost_a_timeout_at_the_most() {
             .timeout(Duration::from_millis(100))
             .open()
             .unwrap();
-        let reading = principal.read();
-        assert_eq!(reading.source, Source::Local, "{script:?}");
-        let error = principal.last_error().unwrap();
-        assert!(
-            error.contains("did not answer") || error.contains("closed"),
-            "{script:?}: {error}"
-        );
+        // One that dies may have told its numbers before.
+        eventually(&format!("{script:?}: alone, and it is said why"), || {
+            let error = principal.last_error().unwrap_or_default();
+            let said = error.contains("did not answer") || error.contains("closed");
+            said && principal.read().source == Source::Local
+        });
         // It gets better.
         fake.state(|state| state.script = Script::Good);
         await_event(&principal, is_joined);
