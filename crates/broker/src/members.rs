@@ -111,7 +111,10 @@ impl Member {
             adapter: self.adapter.clone(),
             weight: figures.weight,
             priority: figures.priority,
-            uses: figures.subtree_uses,
+            uses: match self.kind {
+                Kind::Process => figures.numbers.uses,
+                Kind::Group => figures.subtree_uses,
+            },
             limit: figures.numbers.limit,
             available: figures.numbers.available,
             owed: figures.numbers.owed,
@@ -124,6 +127,7 @@ impl Member {
             live: figures.live,
             collections: figures.collections,
             collection_ms: figures.collection_ms,
+            page: Some(self.page.path().display().to_string()),
             children: Vec::new(),
         }
     }

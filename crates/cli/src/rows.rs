@@ -1,6 +1,6 @@
 //! The tree of principals, flattened into rows for tables.
 
-use plimsoll_wire::messages::{Id, Listing, Principal};
+use plimsoll_wire::messages::{Id, Kind, Listing, Principal};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -101,11 +101,17 @@ pub fn find(listing: &Listing, id: Id) -> Option<&Principal> {
 
 /// Sums a number over the top-level principals; their numbers hold their children's.
 pub fn total(listing: &Listing, number: impl Fn(&Principal) -> u64) -> u64 {
-    listing
-        .principals
-        .iter()
-        .map(number)
-        .fold(0, u64::saturating_add)
+    fn sum(principals: &[Principal], number: &impl Fn(&Principal) -> u64) -> u64 {
+        let each = principals.iter().map(|p| {
+            let own = match p.kind {
+                Kind::Process => number(p),
+                Kind::Group => 0,
+            };
+            own.saturating_add(sum(&p.children, number))
+        });
+        each.fold(0, u64::saturating_add)
+    }
+    sum(&listing.principals, &number)
 }
 
 /// A name that is safe to print: control characters (which move cursors and colour screens) and

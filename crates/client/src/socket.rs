@@ -79,7 +79,7 @@ impl Socket {
         &self.path
     }
 
-    /// Where that broker keeps the page of a principal.
+    /// Where a broker that does not tell it keeps the page of a principal.
     pub fn page_of(&self, id: plimsoll_wire::messages::Id) -> PathBuf {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         directory.join("pages").join(id.to_string())

@@ -105,7 +105,7 @@ fn begin(arguments: &Arguments) -> Result<Child, Failure> {
             &argv,
             &Plan {
                 budget,
-                libgc_agent: None,
+                ..Plan::default()
             },
         );
         for note in &prepared.notes {

@@ -7,10 +7,13 @@ use crate::passive::Passive;
 use crate::process::Process;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a program without an adapter is left alone until it is looked at again, at the most.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// A machine that uses so many times what the steered one does is steered instead.
+const OUTGROWN: u64 = 2;
 
 /// Where an adapter reads its limit and leaves its reports.
 ///
@@ -25,6 +28,8 @@ pub trait Link {
     fn report(&mut self, report: &Report);
     /// Tells that this many bytes were given back, so that the broker may look at once.
     fn released(&mut self, bytes: u64);
+    /// Tells which adapter steers the program from now on, [`Adapter::name`]; none when nobody does any more.
+    fn steered_by(&mut self, _adapter: Option<&'static str>) {}
     /// The adapter shall end although its program may still run.
     fn stopped(&self) -> bool;
 }
@@ -75,7 +80,14 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
             return Ended::Stopped;
         }
         let steered = match machine_among(pid) {
-            Some(process) => HotSpot::new(process, pid, options.clone()).steer(link),
+            Some(process) => {
+                let mut watched = Watched::new(link, pid, process.pid);
+                let steered = HotSpot::new(process, pid, options.clone()).steer(&mut watched);
+                if watched.outgrown {
+                    continue;
+                }
+                steered
+            }
             // A program may start its Java virtual machine at any time, so this waits only for a while.
             None => {
                 let span = look;
@@ -89,16 +101,81 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
     }
 }
 
+/// The link of one machine, which stops when another one of the same program has become the larger one: a build
+/// tool's launcher starts a machine that does the work.
+struct Watched<'a> {
+    link: &'a mut dyn Link,
+    root: u32,
+    pid: u32,
+    look_at: Instant,
+    outgrown: bool,
+}
+
+impl<'a> Watched<'a> {
+    fn new(link: &'a mut dyn Link, root: u32, pid: u32) -> Watched<'a> {
+        let look_at = Instant::now() + LOOK;
+        Watched {
+            link,
+            root,
+            pid,
+            look_at,
+            outgrown: false,
+        }
+    }
+
+    fn look(&mut self) {
+        if self.outgrown || Instant::now() < self.look_at {
+            return;
+        }
+        let own = uses(self.pid).unwrap_or(0);
+        let much = own.saturating_mul(OUTGROWN);
+        self.outgrown = family::of(self.root)
+            .into_iter()
+            .filter(|&pid| pid != self.pid && uses(pid).is_some_and(|bytes| bytes > much))
+            .any(|pid| detect::of_process(pid) == Runtime::HotSpot);
+        self.look_at = Instant::now() + LOOK;
+    }
+}
+
+impl Link for Watched<'_> {
+    fn numbers(&mut self) -> Option<Numbers> {
+        self.link.numbers()
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        self.link.wait(timeout);
+        self.look();
+    }
+
+    fn report(&mut self, report: &Report) {
+        self.link.report(report);
+    }
+
+    fn released(&mut self, bytes: u64) {
+        self.link.released(bytes);
+    }
+
+    fn steered_by(&mut self, adapter: Option<&'static str>) {
+        self.link.steered_by(adapter);
+    }
+
+    fn stopped(&self) -> bool {
+        self.outgrown || self.link.stopped()
+    }
+}
+
+/// Bytes; `None` when the process is gone.
+fn uses(pid: u32) -> Option<u64> {
+    let status = Process::new(pid).ok()?.status().ok()?;
+    Some(status.rss_anon + status.rss_shmem)
+}
+
 /// The Java virtual machine that uses the most memory among a process and its descendants.
 fn machine_among(root: u32) -> Option<Process> {
     let machines = family::of(root)
         .into_iter()
         .filter(|&pid| detect::of_process(pid) == Runtime::HotSpot);
-    let sized = machines.filter_map(|pid| {
-        let process = Process::new(pid).ok()?;
-        let status = process.status().ok()?;
-        Some((status.rss_anon + status.rss_shmem, process))
-    });
+    let sized = machines.filter_map(|pid| Some((uses(pid)?, Process::new(pid).ok()?)));
     sized
         .max_by_key(|(uses, _)| *uses)
         .map(|(_, process)| process)

@@ -7,18 +7,29 @@ use plimsoll_wire::page::Numbers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tracing::debug;
 
 /// A principal of a broker as an adapter's link.
 #[derive(Clone, Debug)]
 pub struct ClientLink {
     principal: Arc<Principal>,
     stop: Arc<AtomicBool>,
+    /// The adapter that it was registered with.
+    registered: Option<&'static str>,
 }
 
 impl ClientLink {
-    /// The adapter ends when `stop` is set.
-    pub fn new(principal: Arc<Principal>, stop: Arc<AtomicBool>) -> ClientLink {
-        ClientLink { principal, stop }
+    /// The adapter ends when `stop` is set. `registered` is the adapter that the principal was registered with.
+    pub fn new(
+        principal: Arc<Principal>,
+        stop: Arc<AtomicBool>,
+        registered: Option<&'static str>,
+    ) -> ClientLink {
+        ClientLink {
+            principal,
+            stop,
+            registered,
+        }
     }
 }
 
@@ -38,6 +49,14 @@ impl Link for ClientLink {
 
     fn released(&mut self, bytes: u64) {
         self.principal.released(bytes);
+    }
+
+    /// A broker that does not know the call shows and treats it as before.
+    fn steered_by(&mut self, adapter: Option<&'static str>) {
+        let adapter = adapter.or(self.registered);
+        if let Err(error) = self.principal.adapt(adapter) {
+            debug!("the broker was not told who steers: {error}");
+        }
     }
 
     fn stopped(&self) -> bool {

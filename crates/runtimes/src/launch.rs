@@ -5,11 +5,20 @@ use crate::hotspot::flags;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Read by the `java` launcher of JDK 9 and later.
+const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
+/// Where the machine reads options beside its command line.
+const FROM_ENVIRONMENT: [&str; 3] = ["JAVA_TOOL_OPTIONS", LAUNCHER, "_JAVA_OPTIONS"];
+
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Bytes that the broker has to share out, when it is known: a program alone should be able to use all of it.
     pub budget: Option<u64>,
+    /// Bytes of memory of the machine, or of the tightest limit above.
+    pub memory: Option<u64>,
+    /// The user says that what is started is Java, whatever it looks like: a script, a build tool.
+    pub java: bool,
     /// The adapter library to preload into programs that use libgc.
     pub libgc_agent: Option<PathBuf>,
 }
@@ -38,11 +47,12 @@ pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
     };
     match runtime {
         Runtime::HotSpot => java(&mut prepared, plan),
+        _ if plan.java => java_inside(&mut prepared, plan),
         Runtime::LibGc => libgc(&mut prepared, plan),
         Runtime::Other => prepared.notes.push(
             "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine that it \
-             starts is found and steered as far as it goes without start flags (they may be set by hand in \
-             JDK_JAVA_OPTIONS)"
+             starts is found and steered as far as it goes without start flags (`--adapter hotspot` passes them on \
+             in JDK_JAVA_OPTIONS)"
                 .to_owned(),
         ),
     }
@@ -50,13 +60,19 @@ pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
 }
 
 fn java(prepared: &mut Prepared, plan: &Plan) {
-    let given: Vec<String> = prepared
-        .argv
+    let words = prepared.argv.iter().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    // What the machine reads from its environment was given by the user, too.
+    let given: Vec<String> = FROM_ENVIRONMENT
         .iter()
-        .skip(1)
-        .map(|a| a.to_string_lossy().into_owned())
+        .filter_map(|name| std::env::var(name).ok())
+        .flat_map(|value| flags::words(&value))
+        .chain(words.flat_map(expand))
         .collect();
-    let added = flags::start(&given, &flags::Surroundings::of_self(plan.budget));
+    let added = flags::start(
+        &given,
+        &flags::Surroundings::of_self(plan.budget, plan.memory),
+    );
     if !added.flags.is_empty() {
         prepared
             .notes
@@ -66,6 +82,31 @@ fn java(prepared: &mut Prepared, plan: &Plan) {
     prepared
         .argv
         .splice(1..1, added.flags.into_iter().map(OsString::from));
+}
+
+/// The words of an argument file; what it is no name of stays as it is.
+fn expand(word: String) -> Vec<String> {
+    let file = word.strip_prefix('@');
+    match file.and_then(|file| std::fs::read_to_string(file).ok()) {
+        Some(text) => flags::words(&text),
+        None => vec![word],
+    }
+}
+
+/// For a virtual machine that something else starts. Its launcher puts the variable's words before those of its own
+/// command line, and says so on standard error: that is why it is only done when asked for.
+fn java_inside(prepared: &mut Prepared, plan: &Plan) {
+    let added = flags::for_any(&flags::Surroundings::of_self(plan.budget, plan.memory));
+    let mut value = added.flags.join(" ");
+    if let Some(old) = std::env::var(LAUNCHER).ok().filter(|old| !old.is_empty()) {
+        value.push(' ');
+        value.push_str(&old);
+    }
+    prepared.notes.push(format!("{LAUNCHER}={value}"));
+    prepared.notes.extend(added.notes);
+    prepared
+        .environment
+        .push((OsString::from(LAUNCHER), OsString::from(value)));
 }
 
 fn libgc(prepared: &mut Prepared, plan: &Plan) {

@@ -46,6 +46,7 @@ pub fn fuzz_call(message: &[u8]) {
     };
     let _ = call.parameters::<messages::Register>();
     let _ = call.parameters::<messages::Attach>();
+    let _ = call.parameters::<messages::Adapt>();
     let _ = call.parameters::<messages::Report>();
     let _ = call.parameters::<messages::Which>();
     let _ = call.parameters::<messages::Released>();

@@ -68,6 +68,16 @@ pub struct Attach {
     pub pid: u32,
 }
 
+/// `Adapt`: who steers a principal from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Adapt {
+    /// Which principal.
+    pub id: Id,
+    /// As in [`Register`]; absent when nobody does any more.
+    pub adapter: Option<String>,
+}
+
 /// `Report`: what an adapter knows of its program. Absent fields keep their last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -156,7 +166,7 @@ pub struct Principal {
     pub weight: u32,
     /// -100 to 100.
     pub priority: i32,
-    /// Accounted to it and its children.
+    /// Accounted to it without its children; for a group, to all below it.
     pub uses: u64,
     /// May use now.
     pub limit: u64,
@@ -182,6 +192,8 @@ pub struct Principal {
     pub collections: Option<u64>,
     /// As reported, milliseconds.
     pub collection_ms: Option<u64>,
+    /// Absolute path of its availability page, where the broker tells it.
+    pub page: Option<String>,
     /// Its children.
     pub children: Vec<Principal>,
 }
@@ -208,8 +220,8 @@ pub struct Listing {
     pub principals: Vec<Principal>,
 }
 
-/// Parameters or a reply without a field (`List`, `Reload`; replies to `Attach`, `Report`,
-/// `Released`, `Set`, `Reload`).
+/// Parameters or a reply without a field (`List`, `Reload`; replies to `Attach`, `Adapt`,
+/// `Report`, `Released`, `Set`, `Reload`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nothing {}
 

@@ -1,8 +1,8 @@
 //! The interface file and the code say the same: methods, errors, and every field with its type.
 
 use plimsoll_wire::messages::{
-    Attach, Changed, Kind, Listing, Nothing, Principal, Register, Registered, Released, Report,
-    Set, Watch, Which,
+    Adapt, Attach, Changed, Kind, Listing, Nothing, Principal, Register, Registered, Released,
+    Report, Set, Watch, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -162,6 +162,7 @@ fn principal(children: Vec<Principal>) -> Principal {
         live: Some(1),
         collections: Some(1),
         collection_ms: Some(1),
+        page: Some("/p".into()),
         children,
         ..Principal::default()
     }
@@ -238,6 +239,11 @@ fn parameters_are_the_declared_ones() {
     check(&declared, "Register", &full, &Register::default());
     let attach = Attach { id: 1, pid: 1 };
     check(asks("Attach"), "Attach", &attach, &attach);
+    let adapt = Adapt {
+        id: 1,
+        adapter: Some("self".into()),
+    };
+    check(asks("Adapt"), "Adapt", &adapt, &Adapt::default());
     let report = Report {
         id: 1,
         live: Some(1),
@@ -289,7 +295,7 @@ fn replies_are_the_declared_ones() {
     check(&interface.types["Principal"], "Principal", &full, &bare);
     let numbers = Numbers::default();
     check(&interface.types["Numbers"], "Numbers", &numbers, &numbers);
-    for method in ["Attach", "Report", "Released", "Set", "Reload"] {
+    for method in ["Attach", "Adapt", "Report", "Released", "Set", "Reload"] {
         check(answers(method), method, &Nothing {}, &Nothing {});
     }
 }

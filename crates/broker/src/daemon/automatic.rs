@@ -113,9 +113,8 @@ impl Daemon {
         {
             tracing::warn!(principal = id, %error, "a rule could not be applied");
         }
-        if let (Some(adapter), Some(member)) = (given.adapter, self.members.get_mut(id)) {
-            member.adapter = Some(adapter).filter(|adapter| adapter != "none");
-            let _ = self.core.set_adaptive(id, member.adapter.is_some());
+        if given.adapter.is_some() {
+            self.set_adapter(id, given.adapter);
         }
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn find(name: &str) -> Option<Handler> {
     Some(match method {
         Some(Method::Register) => Handler::Once(Daemon::register),
         Some(Method::Attach) => Handler::Once(Daemon::attach),
+        Some(Method::Adapt) => Handler::Once(Daemon::adapt),
         Some(Method::Report) => Handler::Once(report),
         Some(Method::Subscribe) => Handler::Again(subscribe),
         Some(Method::Released) => Handler::Once(released),

@@ -7,7 +7,7 @@ use crate::server::poll::{Interest, Token};
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Attach, Id, Kind, Nothing};
+use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::path::{Path, PathBuf};
 
@@ -76,6 +76,26 @@ impl Daemon {
         self.state.touch();
         self.tick_soon(caller.now);
         once(&Nothing {})
+    }
+
+    /// Who steers it from now on, unless a rule says who does.
+    pub(super) fn adapt(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
+        let asked: Adapt = call.parameters()?;
+        asked.adapter.as_deref().map_or(Ok(()), checks::name)?;
+        let id = self.permitted(caller, asked.id)?;
+        let process = self.members.get(id).and_then(|member| member.tree.as_ref());
+        let given = process.map(|tree| self.config.given(&sense::facts_of(tree.root())));
+        let adapter = given.and_then(|given| given.adapter).or(asked.adapter);
+        self.set_adapter(id, adapter);
+        self.tick_soon(caller.now);
+        once(&Nothing {})
+    }
+
+    pub(super) fn set_adapter(&mut self, id: Id, adapter: Option<String>) {
+        if let Some(member) = self.members.get_mut(id) {
+            member.adapter = adapter.filter(|adapter| adapter != "none");
+            let _ = self.core.set_adaptive(id, member.adapter.is_some());
+        }
     }
 
     /// Watches a process for its end, follows it, and gives it a cgroup where that is allowed.

@@ -150,6 +150,7 @@ fn children_belong_to_who_started_them() {
         .find(above["id"].as_u64().expect("a number"))
         .expect("listed");
     assert_eq!(shown["children"][0]["id"], below["id"]);
+    assert_eq!(shown["page"], above["page"]);
     let process = rustix::process::Pid::from_raw(inner as i32).expect("a number");
     rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it is ours");
     let _ = shell.wait();

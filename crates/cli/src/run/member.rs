@@ -26,7 +26,7 @@ pub struct Wanted<'a> {
     /// Bytes.
     pub max: Option<u64>,
     /// Who steers it.
-    pub adapter: Option<&'a str>,
+    pub adapter: Option<&'static str>,
 }
 
 /// A principal of ours. It leaves when this is dropped.
@@ -34,6 +34,7 @@ pub struct Wanted<'a> {
 pub struct Member {
     principal: Arc<Principal>,
     place: Place,
+    adapter: Option<&'static str>,
 }
 
 impl Member {
@@ -94,6 +95,7 @@ impl Member {
         Ok(Member {
             principal: Arc::new(principal),
             place: place.clone(),
+            adapter: wanted.adapter,
         })
     }
 
@@ -139,6 +141,7 @@ impl Member {
         ClientLink::new(
             Arc::clone(&self.principal),
             Arc::new(AtomicBool::new(false)),
+            self.adapter,
         )
     }
 

@@ -1,6 +1,6 @@
 //! What the adapters add to a program before it starts, and the thread in which one steers it.
 
-use super::member::Member;
+use super::member::{Member, capacity};
 use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
@@ -52,6 +52,8 @@ pub(crate) fn prepare(
     let budget = budget.or_else(|| told().map(|listing| listing.budget));
     let plan = Plan {
         budget,
+        memory: Some(capacity()).filter(|&bytes| bytes < u64::MAX),
+        java: choice == AdapterChoice::Hotspot,
         libgc_agent: libgc_agent(),
     };
     let prepared = launch::prepare(argv, &plan);

@@ -3,8 +3,8 @@
 use super::{Connection, Stream};
 use crate::Result;
 use plimsoll_wire::messages::{
-    Attach, Changed, Id, Listing, Nothing, Register, Registered, Released, Report, Set, Watch,
-    Which,
+    Adapt, Attach, Changed, Id, Listing, Nothing, Register, Registered, Released, Report, Set,
+    Watch, Which,
 };
 use plimsoll_wire::varlink::{Method, Mode, service};
 use serde::Serialize;
@@ -24,6 +24,15 @@ impl Connection {
     /// As [`Connection::register`].
     pub fn attach(&mut self, id: Id, pid: u32) -> Result<()> {
         self.acknowledged(Method::Attach, &Attach { id, pid })
+    }
+
+    /// Tells who steers a principal from now on; nobody when absent.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn adapt(&mut self, id: Id, adapter: Option<&str>) -> Result<()> {
+        let adapter = adapter.map(str::to_owned);
+        self.acknowledged(Method::Adapt, &Adapt { id, adapter })
     }
 
     /// Tells what an adapter knows.

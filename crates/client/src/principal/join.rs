@@ -34,6 +34,28 @@ pub(super) struct Wish {
     pub(super) timeout: Duration,
 }
 
+impl Wish {
+    /// Takes over who steers it; whether that is another than before.
+    pub(super) fn steered_by(&mut self, adapter: Option<&str>) -> bool {
+        let news = self.register.adapter.as_deref() != adapter;
+        self.register.adapter = adapter.map(str::to_owned);
+        news
+    }
+
+    /// Takes over what was set; absent fields stay.
+    pub(super) fn merge(&mut self, new: &Set) {
+        let set = &mut self.set;
+        set.weight = new.weight.or(set.weight);
+        set.priority = new.priority.or(set.priority);
+        set.max = new.max.or(set.max);
+        set.own_weight = new.own_weight.or(set.own_weight);
+        set.own_priority = new.own_priority.or(set.own_priority);
+        if let Some(parent) = new.parent {
+            self.place = Place::Below(parent);
+        }
+    }
+}
+
 /// What a join gives.
 #[derive(Debug)]
 pub(super) struct Joined {
@@ -54,8 +76,9 @@ pub(super) fn join(wish: &Wish, again: bool) -> Result<Joined> {
     let (id, page, registered) = match &wish.existing {
         Some((id, page)) if !again => (*id, page.clone(), None),
         Some(_) => {
-            let id = find(&mut control, wish)?;
-            (id, control.socket().page_of(id), None)
+            let (id, page) = find(&mut control, wish)?;
+            let page = page.unwrap_or_else(|| control.socket().page_of(id));
+            (id, page, None)
         }
         None => {
             let registered = register(&mut control, wish)?;
@@ -118,13 +141,13 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
 }
 
 /// After a broker came back, the principal that the environment named has another number: it is the
-/// one whose process is ours or above ours.
-fn find(control: &mut Connection, wish: &Wish) -> Result<Id> {
+/// one whose process is ours or above ours. With its page, where the broker tells it.
+fn find(control: &mut Connection, wish: &Wish) -> Result<(Id, Option<PathBuf>)> {
     let listing = control.list()?;
     let mut pid = wish.register.pid.unwrap_or_else(std::process::id);
     for _ in 0..ANCESTORS {
-        if let Some(id) = with_pid(&listing.principals, pid) {
-            return Ok(id);
+        if let Some(found) = with_pid(&listing.principals, pid) {
+            return Ok((found.id, found.page.as_ref().map(PathBuf::from)));
         }
         match parent_of(pid) {
             Some(parent) if parent > 1 => pid = parent,
@@ -138,9 +161,9 @@ fn find(control: &mut Connection, wish: &Wish) -> Result<Id> {
 }
 
 /// The tree is at most as deep as the parser lets it be.
-fn with_pid(principals: &[messages::Principal], pid: u32) -> Option<Id> {
+fn with_pid(principals: &[messages::Principal], pid: u32) -> Option<&messages::Principal> {
     principals.iter().find_map(|principal| {
-        let here = (principal.pid == Some(pid)).then_some(principal.id);
+        let here = (principal.pid == Some(pid)).then_some(principal);
         here.or_else(|| with_pid(&principal.children, pid))
     })
 }

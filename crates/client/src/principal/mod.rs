@@ -91,6 +91,20 @@ impl Principal {
         self.kept(id, |connection, id| connection.attach(id, pid))
     }
 
+    /// Tells who steers it from now on; nobody when absent. When alone, it is kept for the join. Asks
+    /// the broker only when that is news.
+    ///
+    /// # Errors
+    /// The broker's refusal, or `BadName` before it is asked.
+    pub fn adapt(&self, adapter: Option<&str>) -> Result<()> {
+        adapter.map_or(Ok(()), checks::name)?;
+        if !self.shared.wish_adapter(adapter) {
+            return Ok(());
+        }
+        let id = self.shared.id();
+        self.kept(id, |connection, id| connection.adapt(id, adapter))
+    }
+
     /// Changes it; absent fields stay, `id` is filled in. When alone, it is kept for the join.
     ///
     /// # Errors

@@ -199,17 +199,13 @@ impl Shared {
         inner.joined.as_ref().map(|joined| joined.id)
     }
 
+    /// Whether that is another than before.
+    pub(super) fn wish_adapter(&self, adapter: Option<&str>) -> bool {
+        self.lock().wish.steered_by(adapter)
+    }
+
     pub(super) fn wish_set(&self, set: &Set) {
-        let mut inner = self.lock();
-        let wish = &mut inner.wish.set;
-        wish.weight = set.weight.or(wish.weight);
-        wish.priority = set.priority.or(wish.priority);
-        wish.max = set.max.or(wish.max);
-        wish.own_weight = set.own_weight.or(wish.own_weight);
-        wish.own_priority = set.own_priority.or(wish.own_priority);
-        if let Some(parent) = set.parent {
-            inner.wish.place = super::join::Place::Below(parent);
-        }
+        self.lock().wish.merge(set);
     }
 
     pub(super) fn with_control<R>(

@@ -20,16 +20,19 @@ pub struct Surroundings {
     pub budget: Option<u64>,
     /// Processors that the machine will see.
     pub processors: usize,
+    /// Bytes of memory of the machine or the container, as the virtual machine will see it.
+    pub memory: Option<u64>,
     /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
     pub address_space_limited: bool,
 }
 
 impl Surroundings {
     /// Those of this process.
-    pub fn of_self(budget: Option<u64>) -> Surroundings {
+    pub fn of_self(budget: Option<u64>, memory: Option<u64>) -> Surroundings {
         let limit = rustix::process::getrlimit(rustix::process::Resource::As);
         Surroundings {
             budget,
+            memory,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             address_space_limited: limit.current.is_some(),
         }
@@ -65,16 +68,23 @@ pub fn start(arguments: &[String], around: &Surroundings) -> Added {
         "-XX:NewRatio",
         "-XX:SurvivorRatio",
     ]);
-    if !has(&[
-        "-Xms",
-        "-XX:InitialHeapSize",
-        "-XX:MinHeapSize",
-        "-XX:InitialRAMPercentage",
-    ]) {
+    let max_given = sizes(&given, &["-Xmx", "-XX:MaxHeapSize="]);
+    let min_given = sizes(
+        &given,
+        &["-Xms", "-XX:InitialHeapSize=", "-XX:MinHeapSize="],
+    );
+    // A heap that begins larger than it may become does not start.
+    let least = LEAST_HEAP_MIB << 20;
+    if min_given.is_empty()
+        && !has(&["-XX:InitialRAMPercentage"])
+        && max_given.iter().all(|&max| max >= least)
+    {
         flag(format!("-Xms{LEAST_HEAP_MIB}m"));
     }
-    if let Some(mib) = max_heap_mib(collector, around).filter(|_| !heap_given) {
-        flag(format!("-Xmx{mib}m"));
+    let max = max_heap(collector, around)
+        .filter(|&max| !heap_given && min_given.iter().all(|&min| min <= max));
+    if let Some(max) = max {
+        flag(format!("-Xmx{}m", max >> 20));
     }
     for text in by_collector(collector, heap_given, young_given) {
         flag((*text).to_owned());
@@ -83,6 +93,36 @@ pub fn start(arguments: &[String], around: &Surroundings) -> Added {
         "{collector} is expected, by the flags given or by the machine's own choice"
     ));
     added
+}
+
+/// Flags for a machine of which nothing is known: not its version, its collector, nor what its command line says.
+/// Sizes are percentages of the memory, which give way to any size that is given, wherever it stands. What would mean
+/// something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left out.
+pub fn for_any(around: &Surroundings) -> Added {
+    let mut flags = vec!["-XX:+IgnoreUnrecognizedVMOptions".to_owned()];
+    if let Some(memory) = around.memory.filter(|&memory| memory > 0) {
+        let percent = |bytes: u64| (bytes as f64 / memory as f64 * 100.0).min(100.0);
+        let least = percent(LEAST_HEAP_MIB << 20);
+        flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
+        if let Some(max) = max_heap(Collector::Other, around) {
+            flags.push(format!("-XX:MaxRAMPercentage={:.4}", percent(max)));
+        }
+    }
+    let by_collector = [
+        "-XX:-ShrinkHeapInSteps",
+        "-XX:MarkSweepDeadRatio=0",
+        "-XX:+UseAdaptiveSizePolicyWithSystemGC",
+        "-XX:+ExplicitGCInvokesConcurrent",
+        "-XX:ZUncommitDelay=1",
+        "-XX:-ZProactive",
+        "-XX:+UnlockExperimentalVMOptions",
+        "-XX:ShenandoahUncommitDelay=1000",
+    ];
+    flags.extend(by_collector.map(str::to_owned));
+    Added {
+        flags,
+        notes: vec!["for whatever Java virtual machine the program starts".to_owned()],
+    }
 }
 
 fn by_collector(
@@ -122,7 +162,7 @@ fn by_collector(
 
 /// The budget, so that a program alone can use all of it; twice that for Serial, of whose two generations the old
 /// one is mostly reserve. Kept below the end of compressed object pointers unless the budget is far above it.
-fn max_heap_mib(collector: Collector, around: &Surroundings) -> Option<u64> {
+fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
         .filter(|&b| b >= 64 << 20 && !around.address_space_limited)?;
@@ -131,14 +171,44 @@ fn max_heap_mib(collector: Collector, around: &Surroundings) -> Option<u64> {
     } else {
         budget
     };
-    let bytes = if (COMPRESSED..WORTH_IT).contains(&wanted)
-        || (collector == Collector::Serial && budget < WORTH_IT)
-    {
+    let compressed = (COMPRESSED..WORTH_IT).contains(&wanted)
+        || (collector == Collector::Serial && budget < WORTH_IT);
+    Some(if compressed {
         wanted.min(COMPRESSED)
     } else {
         wanted
+    })
+}
+
+/// The words of an option file or variable.
+pub fn words(text: &str) -> Vec<String> {
+    text.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Bytes that options of these names give; 0 where that cannot be read.
+fn sizes(given: &[&str], names: &[&str]) -> Vec<u64> {
+    let value = |option: &&str| {
+        names
+            .iter()
+            .find_map(|name| option.strip_prefix(name))
+            .map(bytes)
     };
-    Some(bytes >> 20)
+    given.iter().filter_map(|option| value(option)).collect()
+}
+
+/// A size as the machine takes it: `300m`.
+fn bytes(text: &str) -> u64 {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return 0,
+    };
+    let number: u64 = digits.parse().unwrap_or(0);
+    number.checked_shl(shift).unwrap_or(0)
 }
 
 /// The options that are the machine's: everything before the class, the jar or the module.
@@ -201,6 +271,7 @@ mod tests {
     fn two() -> Surroundings {
         Surroundings {
             budget: Some(1500 << 20),
+            memory: Some(24 << 30),
             processors: 2,
             address_space_limited: false,
         }
@@ -221,6 +292,41 @@ mod tests {
         );
         let added = flags(&["-Xmn20m", "A"], &two()).join(" ");
         assert!(!added.contains("G1MaxNewSizePercent"), "{added}");
+    }
+
+    #[test]
+    fn sizes_that_contradict_each_other_are_not_made() {
+        // "Initial heap size set to a larger value than the maximum heap size" ends a machine.
+        for (given, not) in [
+            ("-Xmx16m", "-Xms"),
+            ("-XX:MaxHeapSize=8388608", "-Xms"),
+            ("-Xmxodd", "-Xms"),
+            ("-Xms4g", "-Xmx"),
+            ("-XX:InitialHeapSize=2T", "-Xmx"),
+        ] {
+            let added = flags(&[given, "A"], &two()).join(" ");
+            assert!(!added.contains(not), "{given}: {added}");
+        }
+        let added = flags(&["-Xms1g", "A"], &two()).join(" ");
+        assert!(added.contains("-Xmx1500m"), "{added}");
+    }
+
+    #[test]
+    fn a_machine_of_which_nothing_is_known_gets_no_size_that_could_contradict() {
+        let added = for_any(&two()).flags.join(" ");
+        assert!(added.starts_with("-XX:+IgnoreUnrecognizedVMOptions "));
+        assert!(
+            added.contains("-XX:MaxRAMPercentage=6.1035") && !added.contains("-Xm"),
+            "{added}"
+        );
+        for others in ["GCTimeRatio", "NewRatio", "UseG1", "NewSize"] {
+            assert!(!added.contains(others), "{added}");
+        }
+        let unknown = Surroundings {
+            memory: None,
+            ..two()
+        };
+        assert!(!for_any(&unknown).flags.join(" ").contains("Percentage"));
     }
 
     #[test]

@@ -108,8 +108,10 @@ impl Adapter for HotSpot {
         for remark in &levers.remarks {
             info!("process {pid}: {remark}");
         }
-        let mut loop_ = Loop::new(self, attach, machine, levers);
-        loop_.run(link)
+        link.steered_by(Some(self.name()));
+        let ended = Loop::new(self, attach, machine, levers).run(link);
+        link.steered_by(None);
+        ended
     }
 }
 

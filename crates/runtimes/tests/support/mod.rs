@@ -107,7 +107,7 @@ impl Program {
             &argv,
             &Plan {
                 budget: Some(1024 * MIB),
-                libgc_agent: None,
+                ..Plan::default()
             },
         );
         assert_eq!(prepared.runtime, Runtime::HotSpot);

@@ -14,6 +14,8 @@ pub enum Method {
     Register,
     /// Gives a principal its process.
     Attach,
+    /// Tells who steers a principal from now on.
+    Adapt,
     /// Tells what an adapter knows of its program.
     Report,
     /// Answers at each change of a principal's numbers.
@@ -32,9 +34,10 @@ pub enum Method {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 9] = [
+    pub const ALL: [Method; 10] = [
         Method::Register,
         Method::Attach,
+        Method::Adapt,
         Method::Report,
         Method::Subscribe,
         Method::Released,
@@ -49,6 +52,7 @@ impl Method {
         match self {
             Method::Register => "io.plimsoll.Register",
             Method::Attach => "io.plimsoll.Attach",
+            Method::Adapt => "io.plimsoll.Adapt",
             Method::Report => "io.plimsoll.Report",
             Method::Subscribe => "io.plimsoll.Subscribe",
             Method::Released => "io.plimsoll.Released",
