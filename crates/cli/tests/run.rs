@@ -237,3 +237,47 @@ fn the_environment_names_the_broker_the_page_and_the_pressure_socket() {
     assert!(lines[1].parse::<u64>().is_ok(), "{text}");
     assert_eq!(lines[4], "PLIMSOLL");
 }
+
+#[test]
+fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
+    let place = Place::new();
+    let own = env!("CARGO_BIN_EXE_plimsoll");
+    let hold = "x=$(yes | head -c 25165824); sleep 60; :";
+    let script = format!("{own} run -n inner sh -c '{hold}'; :");
+    let mut run = place.start(&["run", "-n", "outer", "sh", "-c", &script]);
+    let inner = place.attached("inner");
+    let nested = || {
+        let outer = place.principal("outer")?;
+        outer
+            .children
+            .iter()
+            .any(|p| p.id == inner.id)
+            .then_some(())
+    };
+    wait_for("it is a child", nested);
+    let counted = || {
+        let inner = place.principal("inner")?;
+        let outer = place.principal("outer")?;
+        (inner.uses > 24 << 20 && outer.uses < 24 << 20).then_some(())
+    };
+    wait_for("each counts its own", counted);
+    // Both come back, whoever is first.
+    let first = place.listing().unwrap().pid;
+    signal_to(first, libc::SIGKILL);
+    let other = || place.listing().filter(|listing| listing.pid != first);
+    wait_for("another broker", other);
+    let inner = || place.principal("inner").filter(|p| p.pid.is_some());
+    let again = || {
+        let outer = place.principal("outer")?;
+        outer
+            .children
+            .iter()
+            .any(|p| p.name == "inner")
+            .then_some(())
+    };
+    let program = wait_for("it is back", inner).pid.unwrap();
+    wait_for("it is a child again", again);
+    run.signal(libc::SIGTERM);
+    run.wait();
+    signal_to(program, libc::SIGTERM);
+}

@@ -2,41 +2,13 @@
 
 mod fake;
 
-use fake::{Fake, Script, directory, eventually, numbers};
+use fake::{
+    Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
+    numbers,
+};
 use plimsoll_client::messages::{Report, Set};
-use plimsoll_client::{Builder, Error, Event, Principal, Socket, Source};
+use plimsoll_client::{Error, Source};
 use std::time::{Duration, Instant};
-
-const MIB: u64 = 1 << 20;
-/// Long enough for a busy machine.
-const SOON: Duration = Duration::from_secs(60);
-
-fn builder(fake: &Fake) -> Builder {
-    // It answers: what takes longer than usual is the machine's doing.
-    Principal::builder("test")
-        .socket(Socket::at(fake.socket()))
-        .timeout(SOON)
-}
-
-/// The next event that `wanted` says yes to, skipping others.
-fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) -> Event {
-    let deadline = Instant::now() + SOON;
-    loop {
-        let event = principal.wait(deadline.saturating_duration_since(Instant::now()));
-        if wanted(&event) {
-            return event;
-        }
-        assert!(Instant::now() < deadline, "the last event was {event:?}");
-    }
-}
-
-fn is_lost(event: &Event) -> bool {
-    matches!(event, Event::BrokerLost(_))
-}
-
-fn is_joined(event: &Event) -> bool {
-    matches!(event, Event::Joined(_))
-}
 
 #[test]
 fn a_broker_that_hangs_is_left_after_a_while_and_blocks_nobody() {

@@ -2,43 +2,15 @@
 
 mod fake;
 
-use fake::{Fake, Script, directory, eventually, numbers};
+use fake::{
+    Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
+    numbers,
+};
 use plimsoll_client::messages::{Report, Set};
 use plimsoll_client::{
     Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
 };
-use std::time::{Duration, Instant};
-
-const MIB: u64 = 1 << 20;
-/// Long enough for a busy machine.
-const SOON: Duration = Duration::from_secs(60);
-
-fn builder(fake: &Fake) -> Builder {
-    // It answers: what takes longer than usual is the machine's doing.
-    Principal::builder("test")
-        .socket(Socket::at(fake.socket()))
-        .timeout(SOON)
-}
-
-/// The next event that `wanted` says yes to, skipping others.
-fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) -> Event {
-    let deadline = Instant::now() + SOON;
-    loop {
-        let event = principal.wait(deadline.saturating_duration_since(Instant::now()));
-        if wanted(&event) {
-            return event;
-        }
-        assert!(Instant::now() < deadline, "the last event was {event:?}");
-    }
-}
-
-fn is_lost(event: &Event) -> bool {
-    matches!(event, Event::BrokerLost(_))
-}
-
-fn is_joined(event: &Event) -> bool {
-    matches!(event, Event::Joined(_))
-}
+use std::time::Duration;
 
 #[test]
 fn registers_reads_and_hears() {
@@ -287,7 +259,38 @@ fn uses_the_principal_that_somebody_else_registered() {
         (Some(9), Some(9)),
         "found again by its process"
     );
+    fake.kill();
+    await_event(&agent, is_lost);
+    let fake = Fake::start_numbered(directory.path(), Script::PagesElsewhere, 20);
+    await_event(&owner, is_joined);
+    await_event(&agent, is_joined);
+    fake.publish_silently(20, numbers(33 * MIB));
+    assert_eq!(
+        (owner.limit(), agent.limit()),
+        (33 * MIB, 33 * MIB),
+        "both read the page, wherever it is"
+    );
     drop(fake);
+}
+
+#[test]
+fn who_steers_it_may_change_and_is_told_to_every_broker() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake).open().unwrap();
+    await_event(&principal, is_joined);
+    for adapter in [Some("hotspot"), Some("hotspot"), None, Some("hotspot")] {
+        principal.adapt(adapter).unwrap();
+    }
+    let told = |id| [Some("hotspot"), None, Some("hotspot")].map(|a| (id, a.map(str::to_owned)));
+    assert_eq!(fake.state(|state| state.adapted.clone()), told(1));
+    assert!(principal.adapt(Some("a\nb")).is_err());
+    fake.kill();
+    await_event(&principal, is_lost);
+    let fake = Fake::start_numbered(directory.path(), Script::Good, 9);
+    await_event(&principal, is_joined);
+    let asked = fake.state(|state| state.registered[0].adapter.clone());
+    assert_eq!(asked.as_deref(), Some("hotspot"));
 }
 
 #[test]

@@ -5,19 +5,36 @@ use crate::process::Process;
 /// The most descendants that are looked at.
 const MAX: usize = 4096;
 
-/// This process and its descendants, nearest first.
+/// In the environment of whatever `plimsoll run` starts: the number of its principal.
+const PRINCIPAL: &[u8] = b"PLIMSOLL_ID=";
+
+/// This process and its descendants, nearest first. What descends from another principal's process (a `plimsoll run`
+/// inside of this program) is that principal's.
 pub fn of(root: u32) -> Vec<u32> {
+    let ours = principal_of(root);
     let mut found = vec![root];
     let mut next = 0;
     while next < found.len() && found.len() < MAX {
         for child in children(found[next]) {
-            if !found.contains(&child) {
+            if !found.contains(&child) && is_of(child, ours.as_deref()) {
                 found.push(child);
             }
         }
         next += 1;
     }
     found
+}
+
+/// One that cleared its environment, or hides it, is still of the family.
+fn is_of(pid: u32, ours: Option<&[u8]>) -> bool {
+    principal_of(pid).is_none_or(|principal| Some(&*principal) == ours)
+}
+
+/// What its environment says; nothing where that cannot be read.
+fn principal_of(pid: u32) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    variables.find_map(|variable| variable.strip_prefix(PRINCIPAL).map(<[u8]>::to_vec))
 }
 
 fn children(pid: u32) -> Vec<u32> {

@@ -9,7 +9,7 @@ use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 
 /// The directory under the broker's own cgroup that holds the principals' cgroups.
-const PARENT: &str = "plimsoll";
+pub const PARENT: &str = "plimsoll";
 /// Leftovers looked at when the broker starts.
 const MAX_LEFTOVERS: usize = 4096;
 /// A process that holds less anonymous memory than this (bytes) when it is moved has nearly all of

@@ -139,14 +139,14 @@ impl Daemon {
             Some(parent) => return Ok((Some(self.permitted(caller, parent)?), None)),
             None => {}
         }
-        let Some(process) = process else {
-            return Ok((None, None));
-        };
+        let found = process.and_then(|process| self.parent_of(process, caller));
+        Ok((found, None))
+    }
+
+    /// The principal that a process descends from, else the automatic group for its cgroup.
+    pub(super) fn parent_of(&mut self, process: &Process, caller: &Caller) -> Option<Id> {
         let above = self.above(process, caller.peer.uid);
-        Ok((
-            above.or_else(|| self.automatic_for(process, caller.now)),
-            None,
-        ))
+        above.or_else(|| self.automatic_for(process, caller.now))
     }
 
     /// Gives a principal its number, page, sockets and cgroup; all of it or nothing.
@@ -213,8 +213,14 @@ impl Daemon {
     /// Gives a rejoined principal its settings back, and its children that came back earlier.
     fn restore(&mut self, id: Id, parent: Option<Id>, kept: Option<Kept>) {
         let Some(kept) = kept else { return };
-        let parent = parent.or_else(|| kept.parent.map(|old| self.state.resolve(old)));
-        let parent = parent.filter(|&parent| self.members.get(parent).is_some());
+        let known = kept.parent.map(|old| self.state.resolve(old));
+        let parent = parent.or(known.filter(|&parent| self.members.get(parent).is_some()));
+        // One that was found by descent is awaited as one that was named is.
+        if let (None, Some(old), Some(member)) = (parent, kept.parent, self.members.get_mut(id))
+            && self.state.awaits(old)
+        {
+            member.awaits = Some(old);
+        }
         if let Err(error) = self.core.restore(id, parent, &kept) {
             tracing::warn!(principal = id, %error, "its settings could not be restored");
         }

@@ -4,6 +4,7 @@ mod automatic;
 mod calls;
 mod end;
 mod join;
+mod leftovers;
 mod listing;
 mod methods;
 mod process;
@@ -107,6 +108,7 @@ impl Daemon {
         let capacity = domain.last().capacity;
         let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
         let cgroups = Cgroups::new(crate::publish::tag_of(&paths.directory));
+        leftovers::sweep(cgroups.own());
         let sampler = Sampler::start(config.working_sets, config.sharing)?;
         lock_memory();
         let now = now_ns();

@@ -2,12 +2,13 @@
 
 use super::Daemon;
 use super::calls::Caller;
+use crate::members::Member;
 use crate::sense::{self, Tree};
 use crate::server::poll::{Interest, Token};
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};
+use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing, Set};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::path::{Path, PathBuf};
 
@@ -70,12 +71,39 @@ impl Daemon {
             return Err(WireError::new(ErrorName::AlreadyRegistered, message));
         }
         let process = self.claim(caller, asked.pid)?;
+        self.place_by_process(id, &process, caller);
         let given = self.config.given(&sense::facts_of(&process));
         self.give_process(id, process);
         self.apply_given(id, given);
         self.state.touch();
         self.tick_soon(caller.now);
         once(&Nothing {})
+    }
+
+    /// Puts a principal that was registered without a process, and under nobody, where one of that
+    /// process stands.
+    fn place_by_process(&mut self, id: Id, process: &Process, caller: &Caller) {
+        let named = |member: &Member| member.awaits.is_some();
+        let placed = self
+            .core
+            .figures(id)
+            .is_none_or(|figures| figures.parent.is_some());
+        if placed || self.members.get(id).is_none_or(named) {
+            return;
+        }
+        let Some(parent) = self.parent_of(process, caller) else {
+            return;
+        };
+        let set = Set {
+            id,
+            parent: Some(parent),
+            ..Set::default()
+        };
+        if let Err(error) = self.core.set(&set) {
+            tracing::debug!(principal = id, parent, %error, "it stays at the top");
+            self.drop_empty_automatic(Some(parent));
+        }
+        self.weigh_automatic();
     }
 
     /// Who steers it from now on, unless a rule says who does.

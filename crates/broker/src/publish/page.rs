@@ -86,7 +86,7 @@ fn is_tmpfs(path: &Path) -> bool {
 }
 
 /// Removes the files whose names are numbers, as pages' are (and half-made ones).
-fn clear(directory: &Path) {
+pub fn clear(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();

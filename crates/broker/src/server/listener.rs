@@ -3,6 +3,7 @@
 use super::connection::Peer;
 use crate::error::Error;
 use crate::options::Paths;
+use crate::publish::tag_of;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -12,6 +13,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const BACKLOG: i32 = 128;
+/// The lock in a broker's directory: the broker's process, and the tag of the directory.
+pub const LOCK: &str = "broker.lock";
 
 /// The listening socket, and the lock that says that it is ours.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ impl Listener {
     /// not ours alone to write, [`Error::Path`] for everything that the file system refuses.
     pub fn open(paths: &Paths, everybody: bool) -> Result<Listener, Error> {
         make_directory(&paths.directory, everybody)?;
-        let lock = take_lock(&paths.directory.join("broker.lock"), &paths.socket)?;
+        let lock = take_lock(&paths.directory, &paths.socket)?;
         if let Some(fd) = inherited()? {
             return Ok(Listener {
                 fd,
@@ -193,7 +196,8 @@ pub fn make_directory(path: &Path, everybody: bool) -> Result<(), Error> {
     })
 }
 
-fn take_lock(path: &Path, socket: &Path) -> Result<OwnedFd, Error> {
+fn take_lock(directory: &Path, socket: &Path) -> Result<OwnedFd, Error> {
+    let path = &directory.join(LOCK);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
         .map_err(|errno| Error::path(path, advice(errno, "the lock cannot be opened"), errno))?;
@@ -202,7 +206,7 @@ fn take_lock(path: &Path, socket: &Path) -> Result<OwnedFd, Error> {
         Err(Errno::AGAIN) => {
             let pid = std::fs::read_to_string(path)
                 .ok()
-                .and_then(|text| text.trim().parse().ok());
+                .and_then(|text| text.lines().next()?.parse().ok());
             return Err(Error::Taken {
                 path: socket.into(),
                 pid,
@@ -210,9 +214,9 @@ fn take_lock(path: &Path, socket: &Path) -> Result<OwnedFd, Error> {
         }
         Err(errno) => return Err(Error::path(path, "the lock cannot be taken", errno)),
     }
-    let pid = format!("{}\n", std::process::id());
+    let words = format!("{}\n{:08x}\n", std::process::id(), tag_of(directory));
     let written =
-        rustix::fs::ftruncate(&fd, 0).and_then(|()| rustix::io::pwrite(&fd, pid.as_bytes(), 0));
+        rustix::fs::ftruncate(&fd, 0).and_then(|()| rustix::io::pwrite(&fd, words.as_bytes(), 0));
     written
         .map_err(|errno| Error::path(path, advice(errno, "the lock cannot be written"), errno))?;
     Ok(fd)

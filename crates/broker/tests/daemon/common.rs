@@ -115,6 +115,11 @@ impl Broker {
         });
     }
 
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) {
+        self.child.wait().expect("it ended");
+    }
+
     /// Ends it as a service manager does; says whether it left cleanly.
     pub(crate) fn leave(&mut self) -> bool {
         self.signal(libc::SIGTERM);

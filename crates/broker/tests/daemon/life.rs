@@ -213,3 +213,66 @@ fn a_broker_that_stood_still_goes_on() {
     let reading = program.read_page().expect("numbers");
     assert!(reading.numbers.limit > 0 && reading.numbers.owed == 0);
 }
+
+#[test]
+fn who_steers_a_program_may_change_unless_a_rule_says_it() {
+    let broker = Broker::start();
+    let mut program = Program::register(&broker, "script", json!({}));
+    let id = program.id;
+    let call = json!({"id": id, "adapter": "hotspot"});
+    program.client.call("Adapt", call.clone()).expect("it may");
+    let shown = program.client.find(id).expect("listed");
+    assert_eq!(shown["adapter"], json!("hotspot"));
+    program
+        .client
+        .call("Adapt", json!({"id": id}))
+        .expect("it may");
+    let shown = program.client.find(id).expect("listed");
+    assert_eq!(shown["adapter"], json!(null));
+    let bad = json!({"id": id, "adapter": "two\nlines"});
+    program.client.refuses("Adapt", bad, "BadName", "printable");
+    program
+        .client
+        .refuses("Adapt", json!({"id": 99999}), "NoSuchPrincipal", "ps");
+    std::fs::write(
+        broker.config(),
+        "[[rule]]\nexecutable = \"*/sleep\"\nadapter = \"none\"\n",
+    )
+    .expect("it can");
+    program.client.call("Reload", json!({})).expect("it may");
+    program.client.call("Adapt", call).expect("it may");
+    let shown = program.client.find(id).expect("listed");
+    assert_eq!(shown["adapter"], json!(null), "the rule comes first");
+    program.assert_unharmed();
+}
+
+#[test]
+fn the_next_broker_sweeps_what_killed_ones_left() {
+    // On a file system with a disk behind it, so that the pages are on /dev/shm.
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let start = |name: &str| Broker::start_in(&place.path().join(name), Vec::new());
+    let living = start("living");
+    let mut neighbour = Program::register(&living, "neighbour", json!({}));
+    let mut killed = start("killed");
+    let mut program = Program::register(&killed, "p", json!({}));
+    let cgroup = |program: &mut Program, broker: &Broker| {
+        let home = plimsoll_kernel::cgroup::locate(program.sleeper.pid() as i32);
+        let home = home.expect("it runs").map(|location| location.dir);
+        let tag = plimsoll_broker::publish::tag_of(broker.directory());
+        home.filter(|home| home.ends_with(format!("plimsoll/{tag:08x}-{}-p", program.id)))
+    };
+    let home = cgroup(&mut program, &killed);
+    let pages = program.page.parent().expect("a directory").to_owned();
+    killed.signal(libc::SIGKILL);
+    killed.wait();
+    // Its program still runs: only the pages are nobody's.
+    drop(start("second"));
+    assert!(home.as_ref().is_none_or(|home| home.exists()));
+    assert!(!pages.starts_with("/dev/shm") || !pages.exists());
+    assert!(neighbour.page.exists());
+    drop(program);
+    drop(start("third"));
+    assert!(home.is_none_or(|home| !home.exists()));
+    assert!(neighbour.page.exists());
+    neighbour.assert_unharmed();
+}

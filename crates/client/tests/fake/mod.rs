@@ -5,8 +5,9 @@
 
 mod serve;
 
+use plimsoll_client::{Builder, Event, Principal, Socket};
 use plimsoll_wire::messages::{
-    Changed, Id, Listing, Nothing, Principal, Register, Registered, Released, Report, Set, Which,
+    self, Adapt, Changed, Id, Listing, Nothing, Register, Registered, Released, Report, Set, Which,
 };
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage};
 use plimsoll_wire::varlink::{
@@ -22,6 +23,37 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+pub const MIB: u64 = 1 << 20;
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// A principal of that broker.
+pub fn builder(fake: &Fake) -> Builder {
+    // It answers: what takes longer than usual is the machine's doing.
+    Principal::builder("test")
+        .socket(Socket::at(fake.socket()))
+        .timeout(SOON)
+}
+
+/// The next event that `wanted` says yes to, skipping others.
+pub fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) -> Event {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let event = principal.wait(deadline.saturating_duration_since(Instant::now()));
+        if wanted(&event) {
+            return event;
+        }
+        assert!(Instant::now() < deadline, "the last event was {event:?}");
+    }
+}
+
+pub fn is_lost(event: &Event) -> bool {
+    matches!(event, Event::BrokerLost(_))
+}
+
+pub fn is_joined(event: &Event) -> bool {
+    matches!(event, Event::Joined(_))
+}
 
 /// How it misbehaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +73,8 @@ pub enum Script {
     Endless,
     /// Refuses to register.
     Refuses,
+    /// Keeps its pages elsewhere than beside its socket, and says where.
+    PagesElsewhere,
     /// Registers, but makes no page.
     NoPage,
     /// Registers, but the page is shorter than a page.
@@ -69,6 +103,7 @@ pub struct State {
     pub released: u64,
     pub sets: Vec<Set>,
     pub attached: Vec<(Id, u32)>,
+    pub adapted: Vec<(Id, Option<String>)>,
     pub gone: Vec<Id>,
     pub first_numbers: Numbers,
     pub frozen: bool,
@@ -132,7 +167,9 @@ impl Fake {
 
     /// As after a restart: numbers of principals begin at `first_id`.
     pub fn start_numbered(directory: &Path, script: Script, first_id: Id) -> Fake {
-        std::fs::create_dir_all(directory.join("pages")).unwrap();
+        for pages in ["pages", "elsewhere"] {
+            std::fs::create_dir_all(directory.join(pages)).unwrap();
+        }
         let socket = directory.join("broker.sock");
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).unwrap();

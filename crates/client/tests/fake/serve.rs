@@ -130,8 +130,13 @@ fn dispatch(
             state.subscribers.push((id, stream.try_clone().unwrap()));
         }
         Method::Attach => {
-            let attach: plimsoll_wire::messages::Attach = call.parameters()?;
+            let attach: messages::Attach = call.parameters()?;
             state.attached.push((attach.id, attach.pid));
+            encode_reply(out, &Nothing {}, false).unwrap();
+        }
+        Method::Adapt => {
+            let adapt: Adapt = call.parameters()?;
+            state.adapted.push((adapt.id, adapt.adapter));
             encode_reply(out, &Nothing {}, false).unwrap();
         }
         Method::Report => {
@@ -149,10 +154,12 @@ fn dispatch(
         Method::List => {
             let principals = state.pages.keys().zip(&state.registered);
             let principals = principals
-                .map(|(&id, r)| Principal {
+                .map(|(&id, r)| messages::Principal {
                     id,
                     pid: r.pid,
-                    ..Principal::default()
+                    page: (state.script == Script::PagesElsewhere)
+                        .then(|| page_of(common, state, id).display().to_string()),
+                    ..messages::Principal::default()
                 })
                 .collect();
             let listing = Listing {
@@ -176,7 +183,7 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
     }
     let id = state.next_id;
     state.next_id += 1;
-    let path = common.directory.join("pages").join(id.to_string());
+    let path = page_of(common, state, id);
     let image = PageImage::new(id);
     let mut page = Page {
         file: None,
@@ -216,6 +223,14 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
     };
     state.registered.push(asked);
     Ok(registered)
+}
+
+fn page_of(common: &Common, state: &State, id: Id) -> PathBuf {
+    let directory = match state.script {
+        Script::PagesElsewhere => "elsewhere",
+        _ => "pages",
+    };
+    common.directory.join(directory).join(id.to_string())
 }
 
 fn changed(id: Id, page: &Page) -> Changed {

@@ -1,0 +1,146 @@
+//! What brokers of other directories left behind when they were killed and none came in their place: page
+//! directories on `/dev/shm`, cgroups without a process. The broker's own directory is cleaned where it is used.
+//!
+//! Both carry the tag of their broker's directory. A living broker holds the lock in its directory, so whose
+//! tag no lock holder has is dead.
+
+use crate::act::PARENT;
+use crate::publish::tag_of;
+use crate::server::listener::LOCK;
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where page directories are that are not beside their socket.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Names looked at in one directory.
+const MOST: usize = 4096;
+
+/// Removes what is provably a dead broker's of this user: pages, and cgroups under `own` that are empty. Nothing,
+/// where it cannot be seen who lives.
+pub(super) fn sweep(own: Option<&Path>) {
+    let stale: Vec<(u32, Leftover)> = pages().chain(own.into_iter().flat_map(cgroups)).collect();
+    if stale.is_empty() {
+        return;
+    }
+    let Some(living) = living() else { return };
+    for (_, leftover) in stale.iter().filter(|(tag, _)| !living.contains(tag)) {
+        if leftover.remove() {
+            tracing::info!(path = %leftover.path().display(), "a killed broker's leftover was removed");
+        }
+    }
+}
+
+enum Leftover {
+    Pages(PathBuf),
+    Cgroup(PathBuf),
+}
+
+impl Leftover {
+    fn path(&self) -> &Path {
+        match self {
+            Leftover::Pages(path) | Leftover::Cgroup(path) => path,
+        }
+    }
+
+    /// The kernel keeps a cgroup that holds a process or another cgroup.
+    fn remove(&self) -> bool {
+        if let Leftover::Pages(path) = self {
+            crate::publish::clear(path);
+        }
+        std::fs::remove_dir(self.path()).is_ok()
+    }
+}
+
+fn pages() -> impl Iterator<Item = (u32, Leftover)> {
+    let uid = rustix::process::geteuid().as_raw();
+    let prefix = format!("plimsoll-{uid}-");
+    names(Path::new(SHARED_MEMORY)).filter_map(move |path| {
+        let tag = tag(path.file_name()?.to_str()?.strip_prefix(&prefix)?)?;
+        let meta = path.symlink_metadata().ok()?;
+        (meta.is_dir() && meta.uid() == uid).then_some((tag, Leftover::Pages(path)))
+    })
+}
+
+/// `TAG-ID-NAME`.
+fn cgroups(own: &Path) -> impl Iterator<Item = (u32, Leftover)> {
+    names(&own.join(PARENT)).filter_map(|path| {
+        let tag = tag(path.file_name()?.to_str()?.split_once('-')?.0)?;
+        path.is_dir().then_some((tag, Leftover::Cgroup(path)))
+    })
+}
+
+fn names(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.take(MOST).map(|entry| entry.path())
+}
+
+fn tag(text: &str) -> Option<u32> {
+    let whole = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u32::from_str_radix(text, 16).ok().filter(|_| whole)
+}
+
+/// The tags of all brokers that live: what stands in the locks that are held.
+fn living() -> Option<HashSet<u32>> {
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let mut tags = HashSet::new();
+    for holder in locks.lines().filter_map(holder) {
+        // One that is gone, or another user's, whose leftovers are not ours to sweep.
+        let descriptors = std::fs::read_dir(format!("/proc/{holder}/fd"));
+        for descriptor in descriptors.into_iter().flatten().flatten() {
+            let path = descriptor.path();
+            let Some(file) = path.read_link().ok().filter(|file| is_lock(file)) else {
+                continue;
+            };
+            // One that has not written its tag yet stands where its lock is.
+            let words = std::fs::read_to_string(&path).unwrap_or_default();
+            let written = words.lines().nth(1).and_then(tag);
+            tags.extend(written.or_else(|| file.parent().map(tag_of)));
+        }
+    }
+    // Ours is among them; where it is not, this is no place to see who lives.
+    (!tags.is_empty()).then_some(tags)
+}
+
+/// The kernel marks one whose directory was removed under it.
+fn is_lock(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_end_matches(" (deleted)") == LOCK
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 3543 00:19:1337 0 EOF`: the process, where it is in our pid namespace.
+fn holder(line: &str) -> Option<u32> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    (words.next()? == "FLOCK").then_some(())?;
+    words.nth(2)?.parse().ok().filter(|&pid| pid > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_holder_of_a_file_lock_only() {
+        assert_eq!(
+            holder("1: FLOCK  ADVISORY  WRITE 3543 00:19:1337 0 EOF"),
+            Some(3543)
+        );
+        for other in [
+            "2: POSIX  ADVISORY  WRITE 3543 00:19:1337 0 EOF",
+            "3: FLOCK  ADVISORY  WRITE 0 00:19:1337 0 EOF",
+            "3: -> FLOCK  ADVISORY  WRITE 7 00:19:1337 0 EOF",
+            "",
+        ] {
+            assert_eq!(holder(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_tag_has_eight_digits() {
+        assert_eq!(tag("0000beef"), Some(0xbeef));
+        assert_eq!(
+            (tag("beef"), tag("0000beex"), tag("+000beef")),
+            (None, None, None)
+        );
+    }
+}
