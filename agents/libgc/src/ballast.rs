@@ -15,8 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// the next smaller ones are tried.
 const LARGEST: u64 = 4 << 20;
 const SMALLEST: u64 = 4 << 10;
-/// What [`take`] may add to the heap at the most: one piece of each size that fits nowhere.
-pub const WASTE: u64 = 2 * LARGEST;
 /// Pieces held at the most.
 const MOST: usize = 1 << 18;
 
@@ -43,7 +41,8 @@ pub fn ever() -> u64 {
 }
 
 /// Takes up to `bytes` of free heap out of the program's reach and discards them. Returns how many were free heap before.
-pub fn take(gc: &Libgc, bytes: u64) -> u64 {
+/// `lend` lets the heap grow by so many bytes, for a piece that may not fit; 0 ends that.
+pub fn take(gc: &Libgc, bytes: u64, lend: impl Fn(u64)) -> u64 {
     let Ok(mut pieces) = PIECES.lock() else {
         return 0;
     };
@@ -58,9 +57,10 @@ pub fn take(gc: &Libgc, bytes: u64) -> u64 {
             continue;
         }
         let before = gc.read().heap;
-        let Some(piece) = allocate(gc, size) else {
-            break;
-        };
+        lend(size + LARGEST);
+        let piece = allocate(gc, size);
+        lend(0);
+        let Some(piece) = piece else { break };
         discard(piece);
         HELD.fetch_add(piece.bytes, Ordering::AcqRel);
         EVER.fetch_add(piece.bytes, Ordering::AcqRel);

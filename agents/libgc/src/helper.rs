@@ -13,7 +13,7 @@ use plimsoll_client::messages::Report;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The helper's stack, bytes. It calls the marker, which keeps its own stack elsewhere.
@@ -22,6 +22,12 @@ const STACK: usize = 1 << 20;
 const REPORT_EVERY: u64 = 1_000_000_000;
 /// Bytes of live data that libgc marks in a second, until it was measured.
 const USUAL_SPEED: u64 = 400 << 20;
+/// Bytes more in swap that a release minds.
+const PAGED: u64 = 1 << 20;
+/// Collections that a free block must have survived before libgc unmaps it in a forced one.
+const UNMAP_AFTER: usize = 2;
+/// The least bytes in swap since the last release.
+static SWAPPED: AtomicU64 = AtomicU64::new(0);
 /// How many looks back the rest of the family is taken to use at least.
 const FAMILY_WINDOW: usize = 8;
 
@@ -149,30 +155,52 @@ fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
 
 /// Takes ballast until the extent is `goal`, as far as there is free heap.
 fn shrink_to(gc: &'static Libgc, goal: u64) {
-    let stats = gc.read();
-    let surplus = hooks::extent(&stats).saturating_sub(goal);
-    if surplus == 0 {
-        return;
+    let surplus = hooks::extent(&gc.read()).saturating_sub(goal);
+    if surplus > 0 {
+        ballast::take(gc, surplus, |bytes| hooks::lend(gc, bytes));
+        hooks::measure_other(&gc.read(), 0);
     }
-    let most = (stats.heap as u64).saturating_add(ballast::WASTE);
-    SHARED.taking.store(most, Ordering::Release);
-    hooks::apply(gc);
-    ballast::take(gc, surplus);
-    SHARED.taking.store(0, Ordering::Release);
-    hooks::apply(gc);
-    hooks::measure_other(&gc.read(), 0);
+}
+
+/// Collects, and gives what is free back to the kernel as far as libgc does: blocks that were free before.
+fn collect(gc: &'static Libgc) {
+    // SAFETY: the thread is registered and active here.
+    unsafe { (gc.collect_and_unmap)() };
 }
 
 /// Discards free heap, then collects and discards again if the extent is still beyond the goal; at last gives back what
 /// the ceiling allows.
 fn reclaim(gc: &'static Libgc, goal: u64) {
-    shrink_to(gc, goal);
     let beyond = |gc: &Libgc| hooks::extent(&gc.read()) > goal.saturating_add(schedule::MIN_GUARD);
-    if beyond(gc) && !gc.disabled() {
-        // SAFETY: the thread is registered and active here.
-        unsafe { (gc.collect_and_unmap)() };
+    if !paged_out() {
         shrink_to(gc, goal);
     }
+    if beyond(gc) && !gc.disabled() {
+        collect(gc);
+        unmap_paged(gc);
+    }
+    shrink_to(gc, goal);
+    SWAPPED.store(swapped(), Ordering::Release);
+}
+
+/// Makes libgc unmap what is free, when much is in swap. libgc writes into each block that it hands out, as ballast or
+/// to the program, and so would read from swap what is only to be thrown away. It unmaps without a look, but only
+/// what was free for two collections.
+fn unmap_paged(gc: &'static Libgc) {
+    for _ in 0..UNMAP_AFTER {
+        if paged_out() {
+            collect(gc);
+        }
+    }
+}
+
+/// Whether more is in swap than there was since the last release: heap, then, and not what the program left there for good.
+fn paged_out() -> bool {
+    swapped() > SWAPPED.load(Ordering::Acquire).saturating_add(PAGED)
+}
+
+fn swapped() -> u64 {
+    sense::memory().unwrap_or_default().swapped
 }
 
 fn grow(gc: &'static Libgc, bytes: u64) {
@@ -324,7 +352,8 @@ impl Helper {
     /// What the process looks like, with target and ceiling brought up to date.
     fn look(&mut self, numbers: Numbers) -> View {
         // In this order, so that what the program allocates meanwhile does not count as something else than heap.
-        let resident = sense::memory().unwrap_or_default().resident;
+        let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
+        SWAPPED.fetch_min(swapped, Ordering::AcqRel);
         let stats = self.gc.read();
         let family = self.family(numbers.uses.saturating_sub(resident));
         let more = resident.saturating_sub(hooks::mapped(&stats));

@@ -128,6 +128,16 @@ pub fn apply(gc: &'static Libgc) {
     }
 }
 
+/// Lets the heap grow by so many bytes beyond the ceiling, for ballast that fits nowhere; 0 ends that. Takes no lock.
+pub fn lend(gc: &'static Libgc, bytes: u64) {
+    let most = match bytes {
+        0 => 0,
+        _ => (gc.read().heap as u64).saturating_add(bytes),
+    };
+    SHARED.taking.store(most, Ordering::Release);
+    apply(gc);
+}
+
 /// Makes the schedule the adapter's or the program's own, as `SHARED.engaged` says. Not from a hook.
 pub fn engage(gc: &'static Libgc) {
     let ours = SHARED.engaged.load(Ordering::Acquire);

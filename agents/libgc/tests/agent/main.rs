@@ -3,3 +3,4 @@
 mod loading;
 mod stage;
 mod steering;
+mod swap;

@@ -279,6 +279,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn uses(&self) -> u64 {
         anonymous(self.child.id()).unwrap_or(0)
     }

@@ -1,0 +1,81 @@
+//! Under memory pressure: a cgroup with a limit, and swap behind it.
+
+use crate::stage::{MB, Page, Running, churn, with};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use std::path::Path;
+use std::time::Duration;
+
+/// Looks without a change after which a program is taken to sleep.
+const STILL: usize = 15;
+
+fn open(program: &Running) -> Process {
+    Process::open(program.pid() as i32).expect("it lives")
+}
+
+fn major_faults(program: &Running) -> u64 {
+    open(program).faults().expect("it lives").major
+}
+
+/// Anonymous bytes, in memory and in swap.
+fn holds(program: &Running) -> (u64, u64) {
+    let memory = open(program).memory().expect("it lives");
+    (memory.anon, memory.swap)
+}
+
+/// The same program, started in a group.
+fn within(group: &TestCgroup, argv: Vec<String>) -> Vec<String> {
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec \"$@\"",
+        group.cgroup().dir().display()
+    );
+    ["sh", "-c", &script, "sh"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(argv)
+        .collect()
+}
+
+fn until_asleep(program: &mut Running) {
+    let mut seen = vec![0];
+    while seen.len() < STILL {
+        std::thread::sleep(Duration::from_millis(100));
+        let uses = program.uses();
+        if seen.last() != Some(&uses) {
+            seen.clear();
+        }
+        seen.push(uses);
+    }
+}
+
+#[test]
+fn garbage_that_is_in_swap_is_thrown_away_unread() {
+    let Some(churn) = churn() else { return };
+    let Ok(group) = TestCgroup::new("libgc-swap", None) else {
+        return println!("skipped: no cgroup of our own here");
+    };
+    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 1 << 30) else {
+        return println!("skipped: no swap of our own here");
+    };
+    let page = Page::new(300 * MB);
+    let argv = with(&churn, &["20", "120", "30", "100"]);
+    let mut program = page.start(&within(&group, argv));
+    program.until("fills its heap", |uses| uses > 150 * MB);
+    until_asleep(&mut program);
+    group
+        .cgroup()
+        .set_limit(Some(140 * MB))
+        .expect("it can be limited");
+    let (before, (_, swapped)) = (major_faults(&program), holds(&program));
+    assert!(swapped > 40 * MB, "the kernel swapped {swapped}");
+    page.set(120 * MB);
+    let mut patience = 600;
+    while holds(&program).0 + holds(&program).1 > 110 * MB {
+        patience -= 1;
+        assert!(patience > 0, "it still holds {:?}", holds(&program));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // Collecting reads what lives, about half of it; what is garbage is not read.
+    let read = (major_faults(&program) - before) * 4096;
+    assert!(read < swapped / 4 * 3, "{read} of {swapped} were read");
+}
