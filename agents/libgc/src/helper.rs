@@ -8,12 +8,12 @@ use crate::interpose::WISHES;
 use crate::link::{Link, Numbers};
 use crate::schedule::{self, Act, Released, View};
 use crate::settings::{self, Mode};
-use crate::{ballast, fork, sense};
+use crate::{ballast, fork, release, sense};
 use plimsoll_client::messages::Report;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The helper's stack, bytes. It calls the marker, which keeps its own stack elsewhere.
@@ -22,12 +22,6 @@ const STACK: usize = 1 << 20;
 const REPORT_EVERY: u64 = 1_000_000_000;
 /// Bytes of live data that libgc marks in a second, until it was measured.
 const USUAL_SPEED: u64 = 400 << 20;
-/// Bytes more in swap that a release minds.
-const PAGED: u64 = 1 << 20;
-/// Collections that a free block must have survived before libgc unmaps it in a forced one.
-const UNMAP_AFTER: usize = 2;
-/// The least bytes in swap since the last release.
-static SWAPPED: AtomicU64 = AtomicU64::new(0);
 /// How many looks back the rest of the family is taken to use at least.
 const FAMILY_WINDOW: usize = 8;
 
@@ -151,56 +145,6 @@ fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
         hooks::finalizers(gc);
     })
     .is_some()
-}
-
-/// Takes ballast until the extent is `goal`, as far as there is free heap.
-fn shrink_to(gc: &'static Libgc, goal: u64) {
-    let surplus = hooks::extent(&gc.read()).saturating_sub(goal);
-    if surplus > 0 {
-        ballast::take(gc, surplus, |bytes| hooks::lend(gc, bytes));
-        hooks::measure_other(&gc.read(), 0);
-    }
-}
-
-/// Collects, and gives what is free back to the kernel as far as libgc does: blocks that were free before.
-fn collect(gc: &'static Libgc) {
-    // SAFETY: the thread is registered and active here.
-    unsafe { (gc.collect_and_unmap)() };
-}
-
-/// Discards free heap, then collects and discards again if the extent is still beyond the goal; at last gives back what
-/// the ceiling allows.
-fn reclaim(gc: &'static Libgc, goal: u64) {
-    let beyond = |gc: &Libgc| hooks::extent(&gc.read()) > goal.saturating_add(schedule::MIN_GUARD);
-    if !paged_out() {
-        shrink_to(gc, goal);
-    }
-    if beyond(gc) && !gc.disabled() {
-        collect(gc);
-        unmap_paged(gc);
-    }
-    shrink_to(gc, goal);
-    SWAPPED.store(swapped(), Ordering::Release);
-}
-
-/// Makes libgc unmap what is free, when much is in swap. libgc writes into each block that it hands out, as ballast or
-/// to the program, and so would read from swap what is only to be thrown away. It unmaps without a look, but only
-/// what was free for two collections.
-fn unmap_paged(gc: &'static Libgc) {
-    for _ in 0..UNMAP_AFTER {
-        if paged_out() {
-            collect(gc);
-        }
-    }
-}
-
-/// Whether more is in swap than there was since the last release: heap, then, and not what the program left there for good.
-fn paged_out() -> bool {
-    swapped() > SWAPPED.load(Ordering::Acquire).saturating_add(PAGED)
-}
-
-fn swapped() -> u64 {
-    sense::memory().unwrap_or_default().swapped
 }
 
 fn grow(gc: &'static Libgc, bytes: u64) {
@@ -353,7 +297,7 @@ impl Helper {
     fn look(&mut self, numbers: Numbers) -> View {
         // In this order, so that what the program allocates meanwhile does not count as something else than heap.
         let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
-        SWAPPED.fetch_min(swapped, Ordering::AcqRel);
+        release::saw_swapped(swapped);
         let stats = self.gc.read();
         let family = self.family(numbers.uses.saturating_sub(resident));
         let more = resident.saturating_sub(hooks::mapped(&stats));
@@ -391,7 +335,7 @@ impl Helper {
     /// Makes the extent no larger than `goal` if it can, and then as large as the ceiling allows.
     fn release(&mut self, goal: u64, numbers: Numbers, view: &View) {
         let began = sense::now();
-        if !inside(self.gc, &mut |gc| reclaim(gc, goal)) {
+        if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
             return;
         }
         let after = self.look(numbers);

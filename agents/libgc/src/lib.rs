@@ -28,7 +28,7 @@
 //!
 //! # Rooms
 //! [`schedule`] decides (pure), [`collector`] calls libgc ([`symbols`] finds it), [`interpose`] is what the program's calls
-//! meet, [`hooks`] runs inside collections, [`helper`] is the thread, [`link`] brings the
+//! meet, [`hooks`] runs inside collections, [`helper`] is the thread, [`release`] gives memory back, [`link`] brings the
 //! numbers and takes the reports, [`fork`] keeps both sides of a fork sane, [`sense`] reads the
 //! process's own memory, [`settings`] reads the environment.
 
@@ -39,6 +39,7 @@ pub mod helper;
 pub mod hooks;
 pub mod interpose;
 pub mod link;
+pub mod release;
 pub mod schedule;
 pub mod sense;
 pub mod settings;
