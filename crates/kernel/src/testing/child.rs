@@ -21,6 +21,8 @@ pub struct Progress {
     pub major_faults: u64,
     /// Its minor faults so far.
     pub minor_faults: u64,
+    /// Processor time of its thread so far, ns.
+    pub processor_ns: u64,
     /// Rounds over its memory so far (touchers).
     pub rounds: u64,
     /// Whether it has reached what it was asked for, and holds.
@@ -35,11 +37,12 @@ impl Progress {
             bytes,
             major_faults,
             minor_faults,
+            processor_ns,
             rounds,
             holding,
         } = self;
         format!(
-            "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\"minor_faults\":{minor_faults},\"rounds\":{rounds},\"holding\":{holding}}}"
+            "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\"minor_faults\":{minor_faults},\"processor_ns\":{processor_ns},\"rounds\":{rounds},\"holding\":{holding}}}"
         )
     }
 
@@ -55,6 +58,7 @@ impl Progress {
             bytes: number("bytes"),
             major_faults: number("major_faults"),
             minor_faults: number("minor_faults"),
+            processor_ns: number("processor_ns"),
             rounds: number("rounds"),
             holding: text("holding") == Some("true"),
         }

@@ -7,6 +7,8 @@
 //!       takes N bytes and touches that part of them over and over
 //! share --path FILE --bytes N [--rate R] [--on MS --off MS]
 //!       maps a file together with others and touches each page R times a second on average, in bursts if asked
+//! share --path FILE --bytes N --unpaced
+//!       the same as fast as it can; a round is as many touches as there are pages
 //! tree  --depth D --width W
 //!       starts W children that each start W more, D levels deep, and waits
 //! ```
@@ -14,7 +16,7 @@
 
 use super::Progress;
 use super::memory::Memory;
-use crate::clock::now_ns;
+use crate::clock::{now_ns, thread_cpu_ns};
 use crate::process::{Process, page_size};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::HashMap;
@@ -61,7 +63,7 @@ struct Options {
 
 impl Options {
     fn parse(arguments: &[String]) -> io::Result<Options> {
-        const FLAGS: [&str; 3] = ["lock", "huge", "read"];
+        const FLAGS: [&str; 4] = ["lock", "huge", "read", "unpaced"];
         const VALUES: [&str; 15] = [
             "bytes",
             "rate",
@@ -178,6 +180,7 @@ impl Reporter {
             bytes,
             major_faults,
             minor_faults,
+            processor_ns: thread_cpu_ns(),
             rounds,
             holding,
         };
@@ -313,6 +316,9 @@ fn share(options: &Options) -> io::Result<()> {
     for at in (0..bytes).step_by(page as usize) {
         memory.touch(at, true);
     }
+    if options.has("unpaced") {
+        return share_unpaced(&mut memory, &mut reporter, bytes);
+    }
     let start = now_ns();
     // Touches fall due one by one at random pages, so that they are spread as a Poisson process is.
     let mut done = 0u64;
@@ -333,6 +339,23 @@ fn share(options: &Options) -> io::Result<()> {
         std::thread::sleep(TICK);
     }
     reporter.tell_now(bytes, done / pages.max(1), false);
+    Ok(())
+}
+
+/// Touches random pages until it is to end; tells between rounds only, so that what it tells is exact.
+fn share_unpaced(memory: &mut Memory, reporter: &mut Reporter, bytes: u64) -> io::Result<()> {
+    let page = page_size();
+    let pages = bytes / page;
+    let mut rounds = 0;
+    while !reporter.ended() {
+        for _ in 0..pages {
+            let at = memory.random() % pages * page;
+            memory.touch(at, true);
+        }
+        rounds += 1;
+        reporter.tell(bytes, rounds, true);
+    }
+    reporter.tell_now(bytes, rounds, false);
     Ok(())
 }
 
