@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
-BENCHES := shares hog split broker-cost libgc-adaptive sharing
+BENCHES := demo shares hog split broker-cost libgc-adaptive sharing hotspot
 PREFIX ?= /usr/local
 
 .PHONY: help build test demo bench lint fmt fuzz simulate docs install clean $(addprefix bench-,$(BENCHES))
@@ -28,8 +28,9 @@ bench: $(addprefix bench-,$(BENCHES)) ## every measurement (hours)
 $(addprefix bench-,$(BENCHES)): bench-%:
 	@tools/setup.sh bench
 	cargo build --release --workspace --features plimsoll-kernel/testing
+	cargo build --release -p plimsoll-runtimes --example follow
 	@$(MAKE) -s -C bench/programs
-	target/release/plimsoll-bench $*
+	target/release/plimsoll-bench $* $(if $(filter demo,$*),--save)
 
 lint: ## formatting, clippy, the house's own rules
 	@tools/setup.sh build

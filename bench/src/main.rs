@@ -17,6 +17,9 @@ struct Arguments {
     /// Only variants whose name contains one of these, separated by commas.
     #[arg(long)]
     only: Option<String>,
+    /// With `demo`: record it in bench/results, as the others do.
+    #[arg(long)]
+    save: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -31,6 +34,8 @@ enum Name {
     Shares,
     /// A hog takes half of the memory.
     Hog,
+    /// How Java follows a limit, by collector.
+    Hotspot,
     /// Walfield's Table 2 for a libgc program.
     LibgcAdaptive,
     /// Accounting of shared memory: how true, how dear.
@@ -49,11 +54,12 @@ fn main() -> ExitCode {
         eprintln!("plimsoll-bench: signals will end it without cleaning up: {e}");
     }
     let done = match arguments.name {
-        Name::Demo => scenarios::demo::run_demo(),
+        Name::Demo => scenarios::demo::run_demo(arguments.save),
         Name::Figures => plimsoll_bench::report::figures::write(),
         Name::BrokerCost => scenarios::broker_cost::measure(&options),
         Name::Shares => scenarios::shares::measure(&options),
         Name::Hog => scenarios::hog::measure(&options),
+        Name::Hotspot => scenarios::hotspot::measure(&options),
         Name::LibgcAdaptive => scenarios::libgc_adaptive::measure(&options),
         Name::Sharing => scenarios::sharing::measure(&options),
         Name::Split => scenarios::split::measure(&options),

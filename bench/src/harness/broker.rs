@@ -64,6 +64,13 @@ impl Broker {
         Connection::open(&self.socket(), Duration::from_secs(5)).map_err(|e| e.to_string())
     }
 
+    /// Stops it for a while (SIGSTOP) or lets it go on.
+    pub fn pause(&self, stopped: bool) {
+        use rustix::process::Signal;
+        let which = if stopped { Signal::STOP } else { Signal::CONT };
+        super::runner::signal(self.child.id(), which);
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -72,6 +79,8 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
+        // One that is stopped does not hear that it should end.
+        self.pause(false);
         super::runner::end(&mut self.child, Duration::from_secs(3));
     }
 }

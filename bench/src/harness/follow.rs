@@ -62,7 +62,7 @@ impl Following<'_> {
                 .as_mut()
                 .map(Watched::look)
                 .unwrap_or_default();
-            seen.work = work::latest(&self.output(&program.name));
+            work::latest(&self.output(&program.name)).tell(&mut seen);
             programs.push(seen);
         }
         let group = self.group.as_ref().map(Group::look).unwrap_or_default();

@@ -8,10 +8,12 @@
 //! - *work*: what a program says it has done, as a number on its output.
 
 pub mod broker;
+pub mod collections;
 pub mod follow;
 pub mod ground;
 pub mod interrupt;
 pub mod mapped;
+pub mod processor;
 pub mod programs;
 pub mod runner;
 pub mod scenario;

@@ -45,7 +45,7 @@ pub fn run(
         run.start_and_stop(now)?;
         run.change(now)?;
         run.sample(now);
-        if scenario.until_done && run.is_done() {
+        if run.is_done() {
             break;
         }
         if now as u64 >= shown {
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
                 continue;
             };
             let mut seen = running.watched.look();
-            seen.work = running.work.done();
+            running.work.said().tell(&mut seen);
             running.note_end();
             seen.alive &= running.ending.is_none();
             programs.push(seen);
@@ -228,9 +228,14 @@ impl<'a> Run<'a> {
     }
 
     fn is_done(&self) -> bool {
+        let (until_done, until_work) = (self.scenario.until_done, self.scenario.until_work);
+        let done = |running: &Running| {
+            let ended = (until_done || until_work.is_some()) && running.ending.is_some();
+            ended || until_work.is_some_and(|work| running.work.said().work >= work)
+        };
         let pairs = self.programs.iter().zip(&self.scenario.programs);
         let mut programs = pairs.filter(|(_, program)| !program.outsider);
-        programs.all(|(running, _)| running.as_ref().is_some_and(|r| r.ending.is_some()))
+        programs.all(|(running, _)| running.as_ref().is_some_and(done))
     }
 
     fn finish(mut self) -> Trace {
@@ -349,7 +354,8 @@ pub fn end(child: &mut Child, patience: Duration) {
     let _ = child.wait();
 }
 
-fn signal(pid: u32, signal: rustix::process::Signal) {
+/// Sends a signal to a process of ours.
+pub fn signal(pid: u32, signal: rustix::process::Signal) {
     if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
         let _ = rustix::process::kill_process(pid, signal);
     }

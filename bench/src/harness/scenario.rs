@@ -43,6 +43,8 @@ pub struct Scenario {
     pub seconds: f64,
     /// It ends when the programs have ended (outsiders aside).
     pub until_done: bool,
+    /// It ends when each program has done so much (outsiders aside).
+    pub until_work: Option<f64>,
     /// Who takes part.
     pub programs: Vec<Program>,
     /// Weight changes.
@@ -123,7 +125,6 @@ mod tests {
         let scenario = Scenario {
             budget: 1000,
             seconds: 60.0,
-            until_done: false,
             programs: vec![
                 program("a", 10, 0.0, None),
                 program("b", 40, 20.0, Some(40.0)),
@@ -133,6 +134,7 @@ mod tests {
                 name: "a".into(),
                 weight: 40,
             }],
+            ..Scenario::default()
         };
         assert_eq!(scenario.ideal("a", 10.0), 1.0);
         assert_eq!(scenario.ideal("a", 25.0), 0.2);

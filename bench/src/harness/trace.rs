@@ -13,6 +13,10 @@ pub struct Seen {
     pub major_faults: u64,
     /// Allocation stalls of the processes that run now, where the kernel counts them.
     pub stalls: u64,
+    /// Collections, and nanoseconds in them, where its runtime counts them.
+    pub collections: u64,
+    /// See above.
+    pub collection_ns: u64,
     /// What it said it has done.
     pub work: f64,
 }

@@ -1,5 +1,6 @@
 //! Looks at the programs and their cgroup from outside, without touching their memory.
 
+use super::collections::Collections;
 use super::trace::Seen;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
@@ -16,6 +17,7 @@ pub struct Watched {
     /// The process that we started is `plimsoll run`: it is not part of the program.
     launcher: bool,
     stalls: Option<Taskstats>,
+    collections: Collections,
     rescans: u32,
     last: Seen,
 }
@@ -31,6 +33,7 @@ impl Watched {
             walk,
             launcher,
             stalls: Taskstats::open().ok(),
+            collections: Collections::default(),
             rescans: 0,
             last: Seen::default(),
         })
@@ -41,6 +44,7 @@ impl Watched {
         // New descendants matter most at the start.
         if self.rescans < 20 || self.rescans.is_multiple_of(10) {
             let _ = self.walk.rescan();
+            self.collections.find(&self.pids());
         }
         self.rescans = self.rescans.wrapping_add(1);
         let root = (!self.launcher).then(|| self.walk.root());
@@ -59,6 +63,7 @@ impl Watched {
                 seen.stalls += stalls.process(process.pid()).map_or(0, |s| s.reclaim_count);
             }
         }
+        (seen.collections, seen.collection_ns) = self.collections.look();
         seen.major_faults = seen.major_faults.max(self.last.major_faults);
         seen.stalls = seen.stalls.max(self.last.stalls);
         self.last = seen;

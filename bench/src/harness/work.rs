@@ -1,5 +1,6 @@
 //! How much a program has done, read off its output.
 
+use super::trace::Seen;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -10,6 +11,41 @@ const KEPT: usize = 200;
 /// Bytes looked at, at the end of a file.
 const TAIL: u64 = 4096;
 
+/// What a program said of itself, the most so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Said {
+    /// Work done.
+    pub work: f64,
+    /// Collections, where it counts them.
+    pub collections: u64,
+    /// Time in them, nanoseconds.
+    pub collection_ns: u64,
+}
+
+impl Said {
+    /// Takes a line in: JSON with `"work"` (and `"collections"`, `"gc_time"` in seconds), or Lucene's `added 4000 docs`.
+    fn hear(&mut self, line: &str) {
+        if !line.starts_with('{') {
+            self.work = self.work.max(documents(line).unwrap_or(0.0));
+            return;
+        }
+        let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+        let number = |key: &str| value.get(key).and_then(serde_json::Value::as_f64);
+        self.work = self.work.max(number("work").unwrap_or(0.0));
+        let collections = number("collections").unwrap_or(0.0) as u64;
+        self.collections = self.collections.max(collections);
+        let nanoseconds = (number("gc_time").unwrap_or(0.0) * 1e9) as u64;
+        self.collection_ns = self.collection_ns.max(nanoseconds);
+    }
+
+    /// Adds it to what was seen from outside.
+    pub fn tell(self, seen: &mut Seen) {
+        seen.work = self.work;
+        seen.collections = seen.collections.max(self.collections);
+        seen.collection_ns = seen.collection_ns.max(self.collection_ns);
+    }
+}
+
 /// The reading end of a program's output.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
@@ -18,7 +54,7 @@ pub struct Work {
 
 #[derive(Debug, Default)]
 struct State {
-    done: f64,
+    said: Said,
     lines: VecDeque<String>,
 }
 
@@ -31,9 +67,7 @@ impl Work {
                 let mut state = state
                     .lock()
                     .unwrap_or_else(std::sync::PoisonError::into_inner);
-                if let Some(done) = done(&line) {
-                    state.done = state.done.max(done);
-                }
+                state.said.hear(&line);
                 if state.lines.len() == KEPT {
                     state.lines.pop_front();
                 }
@@ -42,12 +76,12 @@ impl Work {
         });
     }
 
-    /// What it has done so far.
-    pub fn done(&self) -> f64 {
+    /// What it said so far.
+    pub fn said(&self) -> Said {
         self.state
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .done
+            .said
     }
 
     /// The last lines that it wrote.
@@ -60,32 +94,26 @@ impl Work {
     }
 }
 
-/// The work that the last lines of a growing file speak of; 0 when they do not.
-pub fn latest(path: &Path) -> f64 {
-    let Ok(mut file) = std::fs::File::open(path) else {
-        return 0.0;
-    };
-    let end = file.seek(SeekFrom::End(0)).unwrap_or(0);
-    let mut tail = Vec::new();
-    if file
-        .seek(SeekFrom::Start(end.saturating_sub(TAIL)))
-        .is_err()
-        || file.read_to_end(&mut tail).is_err()
-    {
-        return 0.0;
+/// What the last lines of a growing file say; nothing when they do not.
+pub fn latest(path: &Path) -> Said {
+    let mut said = Said::default();
+    for line in tail(path).unwrap_or_default().lines() {
+        said.hear(line);
     }
-    String::from_utf8_lossy(&tail)
-        .lines()
-        .filter_map(done)
-        .fold(0.0, f64::max)
+    said
 }
 
-/// The work that a line speaks of: `"work": 12` in a JSON line, or Lucene's `added 4000 docs`.
-fn done(line: &str) -> Option<f64> {
-    if line.starts_with('{') {
-        let value: serde_json::Value = serde_json::from_str(line).ok()?;
-        return value.get("work")?.as_f64();
-    }
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let end = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(end.saturating_sub(TAIL)))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    Ok(String::from_utf8_lossy(&tail).into_owned())
+}
+
+/// The count in Lucene's `added 4000 docs`.
+fn documents(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once(" added ")?;
     let (count, _) = rest.trim_start().split_once(" docs")?;
     count.trim().parse().ok()
@@ -97,12 +125,21 @@ mod tests {
 
     #[test]
     fn work_is_read_off_json_and_lucene() {
-        assert_eq!(done(r#"{"work": 12.5, "heap": 3}"#), Some(12.5));
+        let said = |line: &str| {
+            let mut said = Said::default();
+            said.hear(line);
+            said
+        };
+        let guile = said(r#"{"work": 12.5, "collections": 3, "gc_time": 0.25}"#);
         assert_eq!(
-            done("   2.05 sec --> main added      8000 docs"),
-            Some(8000.0)
+            (guile.work, guile.collections, guile.collection_ns),
+            (12.5, 3, 250_000_000)
         );
-        assert_eq!(done("GC(1) Pause"), None);
-        assert_eq!(done("{not json"), None);
+        assert_eq!(
+            said("   2.05 sec --> main added      8000 docs").work,
+            8000.0
+        );
+        assert_eq!(said("GC(1) Pause"), Said::default());
+        assert_eq!(said("{not json"), Said::default());
     }
 }

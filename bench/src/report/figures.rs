@@ -55,7 +55,7 @@ pub fn table(results: &[Results]) -> String {
             .to_owned();
     for result in results {
         for target in &result.targets {
-            let met = if target.met { "yes" } else { "**no**" };
+            let met = target.verdict();
             let (name, commit, runs) = (&result.name, &result.commit, result.repetitions);
             let _ = writeln!(
                 out,

@@ -72,7 +72,7 @@ pub struct Results {
     pub repetitions: usize,
     /// Where.
     pub machine: Machine,
-    /// Abbreviated commit, with `+` where the tree had changes.
+    /// What it was built from: see [`commit`].
     pub commit: String,
     /// Columns of the table.
     pub columns: Vec<Column>,
@@ -89,8 +89,19 @@ pub struct Target {
     pub claim: String,
     /// What was measured.
     pub measured: String,
-    /// Whether that is enough.
-    pub met: bool,
+    /// Whether that is enough; `None` where the measurement cannot tell.
+    pub met: Option<bool>,
+}
+
+impl Target {
+    /// What tables say of it.
+    pub fn verdict(&self) -> &'static str {
+        match self.met {
+            Some(true) => "yes",
+            Some(false) => "**no**",
+            None => "unresolved",
+        }
+    }
 }
 
 impl Results {
@@ -128,47 +139,51 @@ impl Results {
     }
 
     /// Notes what became of a target.
-    pub fn target(&mut self, claim: &str, measured: String, met: bool) {
+    pub fn target(&mut self, claim: &str, measured: String, met: impl Into<Option<bool>>) {
         self.targets.push(Target {
             claim: claim.to_owned(),
             measured,
-            met,
+            met: met.into(),
         });
+    }
+
+    /// The table as text, its headings first.
+    pub fn cells(&self) -> Vec<Vec<String>> {
+        let head = |c: &Column| match c.unit.as_str() {
+            "" => c.name.clone(),
+            unit => format!("{}, {unit}", c.name),
+        };
+        let heads = self.columns.iter().map(head).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(show).collect());
+        std::iter::once(heads).chain(rows).collect()
     }
 
     /// The table as Markdown, its origin below it.
     pub fn markdown(&self) -> String {
         let mut out = format!("{}\n\n", self.title);
-        let heads: Vec<String> = self
-            .columns
-            .iter()
-            .map(|c| {
-                if c.unit.is_empty() {
-                    c.name.clone()
-                } else {
-                    format!("{}, {}", c.name, c.unit)
-                }
-            })
-            .collect();
-        let _ = writeln!(out, "| {} |", heads.join(" | "));
-        let _ = writeln!(out, "|{}", "---|".repeat(heads.len()));
-        for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(show).collect();
-            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        for (index, row) in self.cells().iter().enumerate() {
+            let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            let _ = writeln!(out, "| {} |", row.join(" | "));
+            if index == 0 {
+                let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+            }
         }
         if !self.targets.is_empty() {
             out.push_str("\n| asked for | measured | met |\n|---|---|---|\n");
             for target in &self.targets {
-                let met = if target.met { "yes" } else { "**no**" };
-                let _ = writeln!(out, "| {} | {} | {met} |", target.claim, target.measured);
+                let (claim, measured, met) = (&target.claim, &target.measured, target.verdict());
+                let _ = writeln!(out, "| {claim} | {measured} | {met} |");
             }
         }
         let m = &self.machine;
         let _ = writeln!(
             out,
-            "\n{} Medians of {} repetitions. `make bench-{}` at {}, Linux {}, {} x {}, {:.0} GiB, cgroup {}.",
+            "\n{} {} `make bench-{}` at {}, Linux {}, {} x {}, {:.0} GiB, cgroup {}.",
             self.method,
-            self.repetitions,
+            match self.repetitions {
+                1 => "One run each.".to_owned(),
+                several => format!("Medians of {several} repetitions."),
+            },
             self.name,
             self.commit,
             m.kernel,
@@ -212,7 +227,7 @@ pub fn root() -> PathBuf {
 
 fn show(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => text.replace('|', "\\|"),
+        Cell::Text(text) => text.clone(),
         Cell::Number(value) => number(*value),
     }
 }
@@ -278,33 +293,9 @@ fn controller() -> String {
     }
 }
 
-/// The abbreviated commit of the tree, with `+` where it has changes.
+/// The abbreviated commit that this program was built from, with `-dirty` where the tree had changes; `unknown` outside of git.
 pub fn commit() -> String {
-    let git = |args: &[&str]| {
-        std::process::Command::new("git")
-            .arg("-C")
-            .arg(root())
-            .args(args)
-            .output()
-            .ok()
-            .filter(|out| out.status.success())
-            .map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
-    };
-    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
-        return "unknown".to_owned();
-    };
-    let changes = git(&[
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ":!bench/results",
-    ]);
-    if changes.is_some_and(|changes| !changes.is_empty()) {
-        commit + "+"
-    } else {
-        commit
-    }
+    env!("PLIMSOLL_COMMIT").to_owned()
 }
 
 #[cfg(test)]
@@ -321,6 +312,27 @@ mod tests {
         assert!(table.contains("| who | time, s |"), "{table}");
         assert!(table.contains("| a\\|b | 1.50 |"), "{table}");
         assert!(table.contains("| at most 2 s | 1.5 s | yes |"), "{table}");
+    }
+
+    #[test]
+    fn the_commit_is_that_of_the_build() {
+        let commit = commit();
+        let bare = commit.strip_suffix("-dirty").unwrap_or(&commit);
+        let hex = |text: &str| text.len() >= 7 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        assert!(commit == "unknown" || hex(bare), "{commit:?}");
+    }
+
+    #[test]
+    fn a_verdict_may_be_open() {
+        let target = |met| Target {
+            claim: String::new(),
+            measured: String::new(),
+            met,
+        };
+        assert_eq!(target(None).verdict(), "unresolved");
+        let read: Target =
+            serde_json::from_str(r#"{"claim": "", "measured": "", "met": false}"#).unwrap();
+        assert_eq!(read.verdict(), "**no**");
     }
 
     #[test]

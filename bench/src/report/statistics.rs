@@ -32,6 +32,26 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     quantile_of_sorted(&sorted, q)
 }
 
+/// Where the median of what `values` were drawn from lies with 95 % confidence, whatever their distribution (the sign test
+/// turned round); `None` for fewer than six values, which cannot tell.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The chance that at most `below` of n values fall below the median, by logarithms: 2^-n is no number for large n.
+    let mut logarithm = -(n as f64) * std::f64::consts::LN_2;
+    let mut chance = logarithm.exp();
+    let mut below = 0;
+    while chance <= 0.025 {
+        logarithm += ((n - below) as f64 / (below + 1) as f64).ln();
+        below += 1;
+        chance += logarithm.exp();
+    }
+    // Its last step was one too many.
+    let rank = below.checked_sub(1)?;
+    Some((sorted[rank], sorted[n - 1 - rank]))
+}
+
 fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     if sorted.is_empty() {
         return 0.0;
@@ -50,6 +70,16 @@ mod tests {
         assert_eq!(spread(&[3.0, 1.0, 2.0]).median, 2.0);
         assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
         assert_eq!(spread(&[]), Spread::default());
+    }
+
+    #[test]
+    fn the_median_lies_between_the_ranks_of_the_sign_test() {
+        let values = |n: u32| (1..=n).map(f64::from).collect::<Vec<f64>>();
+        assert_eq!(median_interval(&values(5)), None);
+        assert_eq!(median_interval(&values(6)), Some((1.0, 6.0)));
+        assert_eq!(median_interval(&values(10)), Some((2.0, 9.0)));
+        assert_eq!(median_interval(&values(100)), Some((40.0, 61.0)));
+        assert!(median_interval(&values(5000)).is_some());
     }
 
     #[test]

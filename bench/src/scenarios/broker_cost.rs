@@ -3,6 +3,7 @@
 use super::Options;
 use crate::harness::broker::Broker;
 use crate::harness::mapped::Mapped;
+use crate::harness::processor::processor_ns;
 use crate::harness::runner::{end, end_with_us};
 use crate::report::results::Results;
 use crate::report::statistics::{quantile, spread};
@@ -245,18 +246,6 @@ fn read_ns(page: &Mapped) -> f64 {
     }
     std::hint::black_box(sum);
     (now_ns() - start) as f64 / f64::from(READS)
-}
-
-/// Processor time of all threads of a process, ns.
-fn processor_ns(pid: u32) -> u64 {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return 0;
-    };
-    let time = |entry: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(entry.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    tasks.flatten().filter_map(time).sum()
 }
 
 fn resident_mib(pid: u32) -> f64 {

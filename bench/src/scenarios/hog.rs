@@ -166,8 +166,7 @@ fn scenario(budget: u64, hog_inside: bool, fixed: bool) -> Scenario {
     Scenario {
         budget,
         seconds: SECONDS,
-        until_done: false,
         programs,
-        changes: Vec::new(),
+        ..Scenario::default()
     }
 }

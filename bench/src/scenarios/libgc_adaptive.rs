@@ -185,6 +185,6 @@ fn scenario(schedule: Schedule, with_hog: bool) -> Scenario {
         seconds: LONGEST,
         until_done: true,
         programs,
-        changes: Vec::new(),
+        ..Scenario::default()
     }
 }

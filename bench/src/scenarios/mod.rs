@@ -3,9 +3,11 @@
 pub mod broker_cost;
 pub mod demo;
 pub mod hog;
+pub mod hotspot;
 pub mod libgc_adaptive;
 pub mod shares;
 pub mod sharing;
+mod sharing_cost;
 pub mod split;
 
 use crate::harness::programs::Jvm;

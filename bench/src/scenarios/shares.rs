@@ -8,7 +8,7 @@ use crate::harness::ground::Ground;
 use crate::harness::programs::{guile, lucene};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
-use crate::harness::trace::Trace;
+use crate::harness::trace::{Sample, Trace};
 use crate::report::results::{Results, folder};
 use crate::report::statistics::{quantile, spread};
 
@@ -23,6 +23,10 @@ const SOON: f64 = 2.0;
 struct Outcome {
     /// Largest distance of a program from its ideal share `SOON` after each change, parts of the budget.
     at_two_seconds: Vec<f64>,
+    /// The same of programs above their share while another is below its own.
+    over: Vec<f64>,
+    /// The same of programs below their share.
+    under: Vec<f64>,
     /// Distances of all samples from `SOON` after a change to the next one.
     settled: Vec<f64>,
     /// Seconds until all programs stayed within the tolerance, for each change.
@@ -42,7 +46,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
         "How far programs are from their weighted share of 1500 MB, and how soon they are there.",
         "Three programs of a kind (weights 10, 40, 20) start 12 s apart, then the first changes its weight to 40, then the second \
          leaves. Distance: the largest |uses - ideal| of the programs, in percent of the budget that the broker shares out; resident \
-         memory read from outside ten times a second. Settled: all samples from 2 s after a change to the next change.",
+         memory read from outside ten times a second. Over: how much the one farthest above its ideal share uses too much, while another is below its own; under: how much \
+         the one farthest below lacks; both at 2 s after a change. Settled: all samples from 2 s after a change to the next change.",
         options.repeat,
     )
     .columns(&[
@@ -53,6 +58,10 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("p95", "%"),
         ("time to within 3 %, median", "s"),
         ("worst", "s"),
+        ("over, median", "%"),
+        ("worst", "%"),
+        ("under, median", "%"),
+        ("worst", "%"),
         ("budget in use", "%"),
         ("major faults", ""),
     ]);
@@ -90,6 +99,7 @@ fn note(results: &mut Results, name: &str, outcomes: &[Outcome]) {
         all(|o| &o.settled),
         all(|o| &o.settle),
     );
+    let (over, under) = (all(|o| &o.over), all(|o| &o.under));
     let percent = |value: f64| value * 100.0;
     results.row([
         name.into(),
@@ -99,6 +109,10 @@ fn note(results: &mut Results, name: &str, outcomes: &[Outcome]) {
         percent(quantile(&settled, 0.95)).into(),
         spread(&settle).median.into(),
         spread(&settle).max.into(),
+        percent(spread(&over).median).into(),
+        percent(spread(&over).max).into(),
+        percent(spread(&under).median).into(),
+        percent(spread(&under).max).into(),
         percent(spread(&outcomes.iter().map(|o| o.used).collect::<Vec<_>>()).median).into(),
         outcomes
             .iter()
@@ -126,7 +140,7 @@ fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
         let next = points.get(index + 1).map_or(scenario.seconds, |p| p.0);
         let mut settled_since = None;
         for sample in trace.between(*at, next) {
-            let distance = distance(scenario, sample);
+            let distance = Distances::of(scenario, sample).farthest();
             if distance > TOLERANCE {
                 settled_since = None;
             } else if settled_since.is_none() {
@@ -139,7 +153,10 @@ fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
             }
         }
         if let Some(sample) = trace.at(at + SOON) {
-            outcome.at_two_seconds.push(distance(scenario, sample));
+            let distances = Distances::of(scenario, sample);
+            outcome.at_two_seconds.push(distances.farthest());
+            outcome.over.push(distances.over());
+            outcome.under.push(distances.under);
         }
         outcome
             .settle
@@ -152,23 +169,36 @@ fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
     outcome
 }
 
-/// The largest distance of a running program from its ideal share, as a part of the budget.
-fn distance(scenario: &Scenario, sample: &crate::harness::trace::Sample) -> f64 {
-    let budget = sample.budget.max(1) as f64;
-    let far = |(program, seen): (&Program, &crate::harness::trace::Seen)| {
-        let ideal = scenario.ideal(&program.name, sample.at);
-        if ideal == 0.0 {
-            0.0
-        } else {
-            (seen.uses as f64 / budget - ideal).abs()
+/// How far the running programs are from their ideal shares at most, in parts of the budget.
+#[derive(Clone, Copy, Debug, Default)]
+struct Distances {
+    above: f64,
+    under: f64,
+}
+
+impl Distances {
+    fn of(scenario: &Scenario, sample: &Sample) -> Self {
+        let budget = sample.budget.max(1) as f64;
+        let mut distances = Distances::default();
+        for (program, seen) in scenario.programs.iter().zip(&sample.programs) {
+            let ideal = scenario.ideal(&program.name, sample.at);
+            if ideal > 0.0 {
+                let excess = seen.uses as f64 / budget - ideal;
+                distances.above = distances.above.max(excess);
+                distances.under = distances.under.max(-excess);
+            }
         }
-    };
-    scenario
-        .programs
-        .iter()
-        .zip(&sample.programs)
-        .map(far)
-        .fold(0.0, f64::max)
+        distances
+    }
+
+    fn farthest(self) -> f64 {
+        self.above.max(self.under)
+    }
+
+    /// What is above counts only while somebody is below: all of these programs use what they are given.
+    fn over(self) -> f64 {
+        if self.under > 0.0 { self.above } else { 0.0 }
+    }
 }
 
 fn variants() -> Vec<(String, Scenario)> {
@@ -198,7 +228,6 @@ fn three(command: impl Fn() -> Vec<String>) -> Scenario {
     Scenario {
         budget: BUDGET,
         seconds: 60.0,
-        until_done: false,
         programs: vec![
             program("ten", 10, 0.0, None),
             program("forty", 40, 12.0, Some(48.0)),
@@ -209,6 +238,7 @@ fn three(command: impl Fn() -> Vec<String>) -> Scenario {
             name: "ten".to_owned(),
             weight: 40,
         }],
+        ..Scenario::default()
     }
 }
 
@@ -224,8 +254,39 @@ fn thirty(command: impl Fn() -> Vec<String>) -> Scenario {
     Scenario {
         budget: BUDGET,
         seconds: 60.0,
-        until_done: false,
         programs: (0..30).map(program).collect(),
-        changes: Vec::new(),
+        ..Scenario::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::trace::Seen;
+
+    #[test]
+    fn over_and_under_are_told_apart() {
+        let scenario = three(Vec::new);
+        let at = |uses: [u64; 3]| {
+            let seen = |uses| Seen {
+                uses,
+                ..Seen::default()
+            };
+            let sample = Sample {
+                at: 30.0,
+                programs: uses.map(seen).into(),
+                budget: 7000,
+                ..Sample::default()
+            };
+            Distances::of(&scenario, &sample)
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        // Ideal: 1000, 4000, 2000. The third is on its way up.
+        let growing = at([1000, 4700, 600]);
+        assert!(close(growing.over(), 0.1) && close(growing.under, 0.2));
+        assert!(close(growing.farthest(), 0.2));
+        // Nobody lacks anything.
+        let generous = at([1700, 4000, 2000]);
+        assert!(close(generous.over(), 0.0) && close(generous.farthest(), 0.1));
     }
 }

@@ -7,11 +7,11 @@ use crate::harness::broker::Broker;
 use crate::harness::programs::sibling;
 use crate::harness::runner::{end, end_with_us, find};
 use crate::report::results::Results;
-use crate::report::statistics::spread;
+use plimsoll_client::Connection;
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::messages::Register;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const BLOCK: u64 = 32 << 20;
@@ -43,32 +43,38 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
         "sharing",
         "A block of 32 MiB that three principals map, charged by how often each touches it.",
         "Poisson touches of random pages at the given rates per page and second; the part that each is charged is averaged over 100 looks after \
-         60 s. The rider touches in bursts, half a second in every two, as often as its neighbours on average. Cost: touches done per processor second \
-         with the sampling against without, interleaved pairs.",
+         60 s. The rider touches in bursts, half a second in every two, as often as its neighbours on average. Cost: other programs, one for each processor, \
+         touch as fast as they can in windows of 1 s, with the broker going or stopped in balanced order; percent more time for a touch than in the window beside it, \
+         the median of all pairs and its 95 % interval (sign test).",
         options.repeat,
     )
-    .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged part", ""), ("distance", "")]);
-    let mut worst: f64 = 0.0;
+    .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged part", ""), ("distance", ""), ("cost", "%"), ("95 % interval", "%")]);
+    let mut worst: Option<f64> = None;
     for (name, rates) in MIXES.iter().filter(|(name, _)| options.wants(name)) {
         let parts = parts(folder, &rates.map(|rate| (rate, None)))?;
         let total: f64 = rates.iter().sum();
         for (index, (rate, part)) in rates.iter().zip(parts).enumerate() {
             let truth = rate / total;
-            worst = worst.max((part - truth).abs());
+            let far = (part - truth).abs();
+            worst = Some(worst.map_or(far, |worst| worst.max(far)));
             results.row([
                 (*name).into(),
                 format!("{}", index + 1).into(),
                 truth.into(),
                 part.into(),
-                (part - truth).abs().into(),
+                far.into(),
+                "".into(),
+                "".into(),
             ]);
         }
     }
-    results.target(
-        "estimated shares within 0.02 of the true ones",
-        format!("{worst:.3}"),
-        worst <= 0.02,
-    );
+    if let Some(worst) = worst {
+        results.target(
+            "estimated shares within 0.02 of the true ones",
+            format!("{worst:.3}"),
+            worst <= 0.02,
+        );
+    }
     if options.wants("rider") {
         let parts = parts(
             folder,
@@ -82,6 +88,8 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
                 (1.0 / 3.0).into(),
                 (*part).into(),
                 (part - 1.0 / 3.0).abs().into(),
+                "".into(),
+                "".into(),
             ]);
         }
         results.target(
@@ -91,25 +99,13 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
         );
     }
     if options.wants("cost") {
-        let costs = cost(folder, options.repeat)?;
-        let s = spread(&costs);
-        results.row([
-            "cost".into(),
-            "percent of the programs' work".into(),
-            0.0.into(),
-            s.median.into(),
-            s.max.into(),
-        ]);
-        results.target(
-            "cost to the programs at most 0.23 %",
-            format!("median {:.2} %, {:.2} to {:.2} %", s.median, s.min, s.max),
-            s.median <= 0.23,
-        );
+        super::sharing_cost::measure(folder, options, &mut results)?;
     }
     Ok(results)
 }
 
-struct Sharers {
+/// Programs that map one block.
+pub(super) struct Sharers {
     children: Vec<Child>,
 }
 
@@ -122,24 +118,18 @@ impl Drop for Sharers {
 }
 
 impl Sharers {
-    fn start(folder: &Path, programs: &[(f64, Option<(u32, u32)>)]) -> Result<Self, String> {
+    /// One program for each list of further arguments.
+    pub(super) fn start(folder: &Path, programs: &[Vec<String>]) -> Result<Self, String> {
         let block = Path::new("/dev/shm").join(folder.file_name().unwrap_or_default());
         let mut sharers = Sharers {
             children: Vec::new(),
         };
-        for (rate, burst) in programs {
+        for arguments in programs {
             let mut command = Command::new(sibling("plimsoll-misbehave"));
-            command.arg("share").arg("--path").arg(&block).args([
-                "--bytes",
-                &BLOCK.to_string(),
-                "--rate",
-                &rate.to_string(),
-            ]);
-            if let Some((on, off)) = burst {
-                command.args(["--on", &on.to_string(), "--off", &off.to_string()]);
-            }
+            command.arg("share").arg("--path").arg(&block);
             command
-                .args(["--report", "60000"])
+                .args(["--bytes", &BLOCK.to_string()])
+                .args(arguments)
                 .stdout(Stdio::piped())
                 .stdin(Stdio::null());
             end_with_us(&mut command);
@@ -154,12 +144,18 @@ impl Sharers {
         let _ = std::fs::remove_file(&block);
         Ok(sharers)
     }
+
+    /// What the programs write, once.
+    pub(super) fn outputs(&mut self) -> Vec<ChildStdout> {
+        self.children
+            .iter_mut()
+            .filter_map(|child| child.stdout.take())
+            .collect()
+    }
 }
 
-/// What part of the block each is charged, over time.
-fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f64; 3], String> {
-    let broker = Broker::start(folder, None)?;
-    let sharers = Sharers::start(folder, programs)?;
+/// Makes principals of them, for as long as the connections are kept.
+pub(super) fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connection>, String> {
     let mut owners = Vec::new();
     for (index, child) in sharers.children.iter().enumerate() {
         let mut connection = broker.connect()?;
@@ -171,6 +167,25 @@ fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f6
         connection.register(&register).map_err(|e| e.to_string())?;
         owners.push(connection);
     }
+    Ok(owners)
+}
+
+/// Touches per page and second; milliseconds of a burst and of the silence after it.
+fn paced((rate, burst): &(f64, Option<(u32, u32)>)) -> Vec<String> {
+    let mut arguments = vec!["--rate".to_owned(), rate.to_string()];
+    if let Some((on, off)) = burst {
+        arguments.extend(["--on", &on.to_string(), "--off", &off.to_string()].map(str::to_owned));
+    }
+    // Nobody reads it.
+    arguments.extend(["--report", "60000"].map(str::to_owned));
+    arguments
+}
+
+/// What part of the block each is charged, over time.
+fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f64; 3], String> {
+    let broker = Broker::start(folder, None)?;
+    let sharers = Sharers::start(folder, &programs.each_ref().map(paced))?;
+    let _owners = register(&broker, &sharers)?;
     let mut control = broker.connect()?;
     let start = Instant::now();
     while start.elapsed() < SETTLE {
@@ -197,55 +212,4 @@ fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f6
     eprint!("\r{:60}\r", "");
     let total: f64 = sums.iter().sum();
     Ok(sums.map(|sum| sum / total.max(1.0)))
-}
-
-/// Percent of work lost to the sampling, one value a pair of runs.
-fn cost(folder: &Path, repeat: usize) -> Result<Vec<f64>, String> {
-    let mut losses = Vec::new();
-    for repetition in 1..=repeat {
-        eprint!("\rsharing, cost: {repetition} of {repeat}   ");
-        let with = processor_per_touch(folder, true)?;
-        let without = processor_per_touch(folder, false)?;
-        losses.push((with / without - 1.0) * 100.0);
-    }
-    eprint!("\r{:60}\r", "");
-    Ok(losses)
-}
-
-/// Processor time of the three programs for the touches of 20 s, relative units.
-fn processor_per_touch(folder: &Path, sampled: bool) -> Result<f64, String> {
-    const TIME: Duration = Duration::from_secs(20);
-    let sharers = Sharers::start(folder, &[(40.0, None), (40.0, None), (40.0, None)])?;
-    let broker = if sampled {
-        Some(Broker::start(folder, None)?)
-    } else {
-        None
-    };
-    let mut owners = Vec::new();
-    if let Some(broker) = &broker {
-        for (index, child) in sharers.children.iter().enumerate() {
-            let mut connection = broker.connect()?;
-            let register = Register {
-                name: format!("sharer-{index}"),
-                pid: Some(child.id()),
-                ..Register::default()
-            };
-            connection.register(&register).map_err(|e| e.to_string())?;
-            owners.push(connection);
-        }
-    }
-    std::thread::sleep(Duration::from_secs(3));
-    let time = || -> u64 { sharers.children.iter().map(|c| processor_ns(c.id())).sum() };
-    let before = time();
-    std::thread::sleep(TIME);
-    // The touches are paced by the clock, so the same number falls due in the same time.
-    Ok((time() - before) as f64)
-}
-
-fn processor_ns(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    text.split_whitespace()
-        .next()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0)
 }

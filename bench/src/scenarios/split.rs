@@ -1,6 +1,8 @@
 //! Against the best static split: two programs share a budget, either both busy or in turn.
 //!
-//! The rival is found by search: every split of the heap between the two, in steps, with fixed heaps and no broker.
+//! The rival is found by search, with fixed heaps and no broker: coarse steps in short runs, then finer ones around the best. The
+//! best and the even split (or the second best) are run again beside the broker, so that the comparison is neither with the luckiest run of
+//! the search nor with what only its noise chose.
 
 use super::Options;
 use crate::harness::ground::Ground;
@@ -9,16 +11,57 @@ use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::report::results::{Results, folder};
-use crate::report::statistics::{Spread, spread};
+use crate::report::statistics::spread;
 
 const BUDGET: u64 = 560 << 20;
-const SECONDS: f64 = 75.0;
-/// The part of the heap memory that the first program gets.
-const SPLITS: [f64; 5] = [0.3, 0.4, 0.5, 0.6, 0.7];
+/// Percent of the heap memory that the first program gets.
+const COARSE: [u32; 3] = [30, 50, 70];
+const FINE: u32 = 10;
+/// To which the others are relative; the best one to expect, for the two programs are alike.
+const EVEN: u32 = 50;
+/// Documents of a burst and seconds of the rest after it, as in `burst.alg` and `burst-late.alg`.
+const BURST: f64 = 150_000.0;
+const REST: f64 = 10.0;
 const JVM: Jvm = Jvm {
     version: 17,
     collector: "Serial",
 };
+
+/// How the two programs want memory.
+#[derive(Debug)]
+struct Demand {
+    name: &'static str,
+    claim: &'static str,
+    algorithms: [&'static str; 2],
+    /// Bursts of each program in a run of the search and of the comparison; without any, they work all the time.
+    bursts: Option<[f64; 2]>,
+    /// Seconds of such runs; at the most, with bursts.
+    seconds: [f64; 2],
+}
+
+const DEMANDS: [Demand; 2] = [
+    Demand {
+        name: "steady",
+        claim: "steady: at least the throughput of the best static split",
+        algorithms: ["share", "share"],
+        bursts: None,
+        seconds: [25.0, 45.0],
+    },
+    Demand {
+        name: "in turn",
+        claim: "in turn: more than the best static split",
+        algorithms: ["burst", "burst-late"],
+        bursts: Some([2.0, 3.0]),
+        seconds: [80.0, 120.0],
+    },
+];
+
+/// Which of the two runs of a [`Demand`].
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Search,
+    Comparison,
+}
 
 /// Runs the measurement.
 ///
@@ -29,142 +72,240 @@ pub fn measure(options: &Options) -> Result<(), String> {
     let mut results = Results::new(
         "split",
         "Throughput of two programs together: the broker against the best static split.",
-        "Two Lucene benchmarks on JDK 17 with the Serial collector in 560 MB for 75 s; thousands of documents indexed by both. Steady: \
-         both work all the time. In turn: each works on 150,000 documents, drops them, rests 10 s; the second begins with its rest. Static: \
-         -Xms and -Xmx for both, no broker, the best of five splits.",
+        "Two Lucene benchmarks on JDK 17 with the Serial collector in 560 MB. Steady: both work all the time, for 45 s. In turn: each indexes 150,000 documents, \
+         searches and drops them, rests 10 s, three times; the second begins with its rest. Throughput: documents a second, \
+         rests left out, of each program relative to the same program under the even split, summed: 2 is as good as an even split. Static: -Xms and -Xmx for both, no broker; \
+         30, 50 and 70 % and then 10 % to both sides of the best are tried in runs of 25 s (in turn: two bursts), and the best and the even split (or the second best) are run again beside the broker, interleaved. The \
+         rows of the search are single runs.",
         options.repeat,
     )
     .columns(&[
         ("demand", ""),
         ("variant", ""),
-        ("documents, min", "thousands"),
-        ("median", "thousands"),
-        ("max", "thousands"),
+        ("first", "documents/s"),
+        ("second", "documents/s"),
+        ("throughput, min", ""),
+        ("median", ""),
+        ("max", ""),
         ("major faults", ""),
-        ("killed or failed", ""),
+        ("failed", ""),
     ]);
-    for (demand, algorithms) in [
-        ("steady", ["share", "share"]),
-        ("in turn", ["burst", "burst-late"]),
-    ] {
-        if options.wants(demand) {
-            compare(&ground, options, demand, algorithms, &mut results)?;
-        }
+    for demand in DEMANDS.iter().filter(|d| options.wants(d.name)) {
+        compare(&ground, options, demand, &mut results)?;
     }
     results.save().map_err(|e| e.to_string())
 }
 
-#[derive(Default)]
+/// What the runs of one variant came to.
+#[derive(Clone, Debug, Default)]
 struct Outcomes {
-    documents: Vec<f64>,
+    /// Documents a second of both programs, one entry a run.
+    rates: Vec<[f64; 2]>,
     faults: Vec<f64>,
     failed: usize,
+}
+
+impl Outcomes {
+    fn add(&mut self, trace: &Trace, seconds: f64, bursts: Option<f64>) {
+        self.rates
+            .push([0, 1].map(|i| rate(trace, i, seconds, bursts)));
+        let faults = [0, 1].map(|i| trace.count(i, |p| p.major_faults));
+        self.faults.push((faults[0] + faults[1]) as f64);
+        let last = trace.samples.last();
+        let short = |line: &String| line.contains("OutOfMemoryError");
+        let failed = (0..2).filter(|i| {
+            let died = last.is_none_or(|s| !s.programs[*i].alive);
+            let done = last.map_or(0.0, |s| s.programs[*i].work);
+            let unfinished = bursts.is_some_and(|bursts| done < bursts * BURST);
+            died || unfinished || trace.endings[*i].output.iter().any(short)
+        });
+        self.failed += failed.count();
+    }
+
+    /// The median of one program's rates.
+    fn rate(&self, index: usize) -> f64 {
+        spread(&self.rates.iter().map(|r| r[index]).collect::<Vec<_>>()).median
+    }
+
+    /// The sum of both programs' rates relative to `reference`, one value a run.
+    fn throughputs(&self, reference: [f64; 2]) -> Vec<f64> {
+        let sum = |rates: &[f64; 2]| rates[0] / reference[0] + rates[1] / reference[1];
+        self.rates.iter().map(sum).collect()
+    }
+
+    fn note(&self, demand: &Demand, variant: &str, reference: [f64; 2], results: &mut Results) {
+        let throughput = spread(&self.throughputs(reference));
+        results.row([
+            demand.name.into(),
+            variant.into(),
+            self.rate(0).into(),
+            self.rate(1).into(),
+            throughput.min.into(),
+            throughput.median.into(),
+            throughput.max.into(),
+            spread(&self.faults).median.into(),
+            (self.failed as f64).into(),
+        ]);
+    }
+}
+
+/// Documents a second that a program indexed while it did not rest.
+fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<f64>) -> f64 {
+    let Some(bursts) = bursts else {
+        return trace.work(index, 0.0, seconds) / seconds;
+    };
+    let goal = bursts * BURST;
+    let reached = trace
+        .samples
+        .iter()
+        .find(|s| s.programs[index].work >= goal);
+    // The late one rests before each burst, the other between two.
+    let rests = REST * if index == 0 { bursts - 1.0 } else { bursts };
+    match reached {
+        Some(sample) => goal / (sample.at - rests),
+        None => trace.work(index, 0.0, seconds) / (seconds - rests),
+    }
+}
+
+/// A runner of one demand.
+struct Trial<'a> {
+    ground: &'a Ground,
+    demand: &'a Demand,
+}
+
+impl Trial<'_> {
+    /// Runs once: the broker without `part`, else a static split.
+    fn run(
+        &self,
+        part: Option<u32>,
+        stage: Stage,
+        label: &str,
+        outcomes: &mut Outcomes,
+    ) -> Result<(Scenario, Trace), String> {
+        let conditions = match part {
+            Some(_) => Conditions::Bare,
+            None => Conditions::Broker,
+        };
+        let scenario = scenario(self.demand, part, stage);
+        let label = format!("split, {}, {}, {label}", self.demand.name, name(part));
+        let trace = run(self.ground, &scenario, conditions, &label)?;
+        let bursts = self.demand.bursts.map(|bursts| bursts[stage as usize]);
+        outcomes.add(&trace, scenario.seconds, bursts);
+        Ok((scenario, trace))
+    }
+
+    fn search(&self) -> Result<Vec<(u32, Outcomes)>, String> {
+        let mut tried = Vec::new();
+        for part in COARSE {
+            tried.push((part, self.once(part)?));
+        }
+        let best = ranked(&tried)[0];
+        for part in [best - FINE, best + FINE] {
+            tried.push((part, self.once(part)?));
+        }
+        tried.sort_by_key(|(part, _)| *part);
+        Ok(tried)
+    }
+
+    fn once(&self, part: u32) -> Result<Outcomes, String> {
+        let mut outcomes = Outcomes::default();
+        self.run(Some(part), Stage::Search, "search", &mut outcomes)?;
+        Ok(outcomes)
+    }
+}
+
+/// The rates under the even split, to which others are relative.
+fn reference(outcomes: &Outcomes) -> [f64; 2] {
+    [0, 1].map(|i| outcomes.rate(i).max(1e-9))
+}
+
+/// The outcomes of the even split, which is always among those that were tried.
+fn even(tried: &[(u32, Outcomes)]) -> Outcomes {
+    let even = tried.iter().find(|(part, _)| *part == EVEN);
+    even.map(|(_, outcomes)| outcomes.clone())
+        .unwrap_or_default()
+}
+
+/// Which splits are run beside the broker.
+fn rivals(tried: &[(u32, Outcomes)]) -> [u32; 2] {
+    let ranked = ranked(tried);
+    match ranked[0] {
+        EVEN => [EVEN, ranked[1]],
+        best => [EVEN, best],
+    }
+}
+
+/// The splits, the best one first.
+fn ranked(tried: &[(u32, Outcomes)]) -> Vec<u32> {
+    let reference = reference(&even(tried));
+    let value = |outcomes: &Outcomes| spread(&outcomes.throughputs(reference)).median;
+    let mut order: Vec<_> = tried.iter().map(|(part, o)| (value(o), *part)).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0));
+    order.into_iter().map(|(_, part)| part).collect()
 }
 
 fn compare(
     ground: &Ground,
     options: &Options,
-    demand: &str,
-    algorithms: [&str; 2],
+    demand: &Demand,
     results: &mut Results,
 ) -> Result<(), String> {
-    let mut variants: Vec<(String, Option<f64>)> = vec![("broker".to_owned(), None)];
-    variants.extend(SPLITS.iter().map(|part| {
-        (
-            format!("static {:.0}:{:.0}", part * 100.0, (1.0 - part) * 100.0),
-            Some(*part),
-        )
-    }));
-    let mut outcomes: Vec<Outcomes> = variants.iter().map(|_| Outcomes::default()).collect();
+    let trial = Trial { ground, demand };
+    let tried = trial.search()?;
+    let [even_split, other] = rivals(&tried);
+    let variants = [None, Some(even_split), Some(other)];
+    let mut outcomes = variants.map(|_| Outcomes::default());
     for repetition in 1..=options.repeat {
-        for ((name, part), outcome) in variants.iter().zip(&mut outcomes) {
-            let conditions = if part.is_some() {
-                Conditions::Bare
-            } else {
-                Conditions::Broker
-            };
-            let scenario = scenario(algorithms, *part);
-            let label = format!(
-                "split, {demand}, {name}, {repetition} of {}",
-                options.repeat
-            );
-            let trace = run(ground, &scenario, conditions, &label)?;
+        for (part, outcomes) in variants.iter().zip(&mut outcomes) {
+            let label = format!("{repetition} of {}", options.repeat);
+            let (scenario, trace) = trial.run(*part, Stage::Comparison, &label, outcomes)?;
             if repetition == 1 && part.is_none() {
-                let file = folder().join(format!("split-{}.svg", demand.replace(' ', "-")));
-                super::plot(&format!("Two programs, demand {demand}"), &scenario, &trace)
-                    .save(&file)?;
+                let file = folder().join(format!("split-{}.svg", demand.name.replace(' ', "-")));
+                super::plot(
+                    &format!("Two programs, demand {}", demand.name),
+                    &scenario,
+                    &trace,
+                )
+                .save(&file)?;
             }
-            outcome.add(&trace);
         }
     }
-    for ((name, _), outcome) in variants.iter().zip(&outcomes) {
-        let documents = spread(&outcome.documents);
-        results.row([
-            demand.into(),
-            name.as_str().into(),
-            documents.min.into(),
-            documents.median.into(),
-            documents.max.into(),
-            spread(&outcome.faults).median.into(),
-            (outcome.failed as f64).into(),
-        ]);
+    let reference = reference(&outcomes[1]);
+    for (part, outcomes) in variants.iter().zip(&outcomes) {
+        outcomes.note(demand, &name(*part), reference, results);
     }
-    judge(demand, &variants, &outcomes, results);
+    let searched = self::reference(&even(&tried));
+    for (part, outcomes) in &tried {
+        let variant = format!("search: {}", name(Some(*part)));
+        outcomes.note(demand, &variant, searched, results);
+    }
+    let [ours, first, second] = outcomes.map(|o| spread(&o.throughputs(reference)).median);
+    let (rival, theirs) = if first >= second {
+        (variants[1], first)
+    } else {
+        (variants[2], second)
+    };
+    let ratio = ours / theirs.max(1e-9);
+    results.target(
+        demand.claim,
+        format!("{ratio:.3} of {}", name(rival)),
+        ratio >= 1.0,
+    );
     Ok(())
 }
 
-fn judge(
-    demand: &str,
-    variants: &[(String, Option<f64>)],
-    outcomes: &[Outcomes],
-    results: &mut Results,
-) {
-    let medians: Vec<Spread> = outcomes.iter().map(|o| spread(&o.documents)).collect();
-    let ours = medians[0].median;
-    let best = (1..medians.len())
-        .max_by(|a, b| medians[*a].median.total_cmp(&medians[*b].median))
-        .unwrap_or(0);
-    let ratio = ours / medians[best].median.max(1e-9);
-    let claim = match demand {
-        "steady" => "steady: at least the throughput of the best static split",
-        _ => "in turn: more than the best static split",
-    };
-    results.target(
-        claim,
-        format!("{ratio:.3} of {}", variants[best].0),
-        ratio >= 1.0,
-    );
+fn name(part: Option<u32>) -> String {
+    part.map_or("broker".to_owned(), |part| {
+        format!("static {part}:{}", 100 - part)
+    })
 }
 
-impl Outcomes {
-    fn add(&mut self, trace: &Trace) {
-        let documents: f64 = (0..2).map(|i| trace.work(i, 0.0, SECONDS)).sum();
-        self.documents.push(documents / 1000.0);
-        self.faults.push(
-            (0..2)
-                .map(|i| trace.count(i, |p| p.major_faults))
-                .sum::<u64>() as f64,
-        );
-        let ended_early = trace
-            .samples
-            .last()
-            .map_or(0, |s| s.programs.iter().filter(|p| !p.alive).count());
-        let out_of_memory = |line: &String| line.contains("OutOfMemoryError");
-        self.failed += ended_early.max(
-            trace
-                .endings
-                .iter()
-                .filter(|e| e.output.iter().any(out_of_memory))
-                .count(),
-        );
-    }
-}
-
-fn scenario(algorithms: [&str; 2], part: Option<f64>) -> Scenario {
-    let heaps = (BUDGET - 2 * NATIVE) as f64;
+fn scenario(demand: &Demand, part: Option<u32>, stage: Stage) -> Scenario {
+    let heaps = BUDGET - 2 * NATIVE;
     let program = |index: usize| {
-        let heap = part.map(|part| (heaps * if index == 0 { part } else { 1.0 - part }) as u64);
-        let algorithm = format!("bench/programs/lucene/{}.alg", algorithms[index]);
+        let part = part.map(|part| if index == 0 { part } else { 100 - part });
+        let heap = part.map(|part| heaps * u64::from(part) / 100);
+        let algorithm = format!("bench/programs/lucene/{}.alg", demand.algorithms[index]);
         Program {
             name: ["first", "second"][index].to_owned(),
             weight: 100,
@@ -174,9 +315,64 @@ fn scenario(algorithms: [&str; 2], part: Option<f64>) -> Scenario {
     };
     Scenario {
         budget: BUDGET,
-        seconds: SECONDS,
-        until_done: false,
+        seconds: demand.seconds[stage as usize],
+        until_work: demand.bursts.map(|bursts| bursts[stage as usize] * BURST),
         programs: vec![program(0), program(1)],
-        changes: Vec::new(),
+        ..Scenario::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::trace::{Sample, Seen};
+
+    fn outcomes(rates: [f64; 2]) -> Outcomes {
+        Outcomes {
+            rates: vec![rates],
+            ..Outcomes::default()
+        }
+    }
+
+    #[test]
+    fn each_program_counts_relative_to_itself() {
+        // The first is far faster in documents; what the second loses weighs as much all the same.
+        let tried = [
+            (30, outcomes([9000.0, 108.0])),
+            (50, outcomes([10_000.0, 100.0])),
+            (70, outcomes([10_100.0, 80.0])),
+        ];
+        assert_eq!(ranked(&tried), [50, 30, 70]);
+        assert_eq!(
+            tried[1].1.throughputs(reference(&even(&tried))).as_slice(),
+            [2.0]
+        );
+        assert_eq!(rivals(&tried), [50, 30]);
+        let lucky = [tried[1].clone(), (60, outcomes([10_100.0, 101.0]))];
+        assert_eq!(rivals(&lucky), [50, 60]);
+    }
+
+    #[test]
+    fn rests_do_not_count() {
+        let sample = |at, first, second| Sample {
+            at,
+            programs: [first, second]
+                .map(|work| Seen {
+                    work,
+                    ..Seen::default()
+                })
+                .into(),
+            ..Sample::default()
+        };
+        let trace = Trace {
+            samples: vec![
+                sample(30.0, 2.0 * BURST, BURST),
+                sample(40.0, 2.0 * BURST, 2.0 * BURST),
+            ],
+            endings: Vec::new(),
+        };
+        let rate = |index| rate(&trace, index, 80.0, Some(2.0));
+        assert_eq!(rate(0), 15_000.0);
+        assert_eq!(rate(1), 15_000.0);
     }
 }

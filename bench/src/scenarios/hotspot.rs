@@ -1,0 +1,218 @@
+//! How a Java virtual machine follows a limit that changes: by collector and version, steered without a broker.
+//!
+//! The example `follow` of the room `runtimes` does the steering and tells what it sees; here it is run for each collector and summed up.
+
+use super::{JVMS, Options};
+use crate::harness::interrupt;
+use crate::harness::programs::{Jvm, sibling};
+use crate::harness::runner::{end, end_with_us};
+use crate::report::results::{Cell, Results, root};
+use crate::report::statistics::spread;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Megabytes that the program could have at the most.
+const BUDGET: f64 = 1500.0;
+/// Limits (MiB) and for how many seconds each.
+const STEPS: [(f64, f64); 3] = [(300.0, 4.0), (800.0, 6.0), (300.0, 5.0)];
+/// Parts of the budget: that near counts as there.
+const NEAR: f64 = 0.03;
+/// From here on a step's memory should be its limit, seconds.
+const SETTLED: f64 = 2.0;
+/// Megabytes alive, megabytes allocated a second, threads.
+const CHURN: [&str; 3] = ["100", "300", "2"];
+/// Those that are run without added flags too, as an adopted program runs.
+const BARE: [Jvm; 3] = [JVMS[0], JVMS[1], JVMS[2]];
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    /// Seconds until it was near the limit for the first time; infinite when it never was.
+    reached: f64,
+    /// Median of its memory once it should be there, MiB.
+    median: f64,
+}
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
+    let classes = std::env::temp_dir().join(format!("plimsoll-bench-java-{}", std::process::id()));
+    std::fs::create_dir_all(&classes)
+        .map_err(|e| format!("cannot make {}: {e}", classes.display()))?;
+    let measured = compile(&classes).and_then(|()| all(&classes, options));
+    let _ = std::fs::remove_dir_all(&classes);
+    measured?.save().map_err(|e| e.to_string())
+}
+
+fn all(classes: &Path, options: &Options) -> Result<Results, String> {
+    let mut results = Results::new(
+        "hotspot",
+        "A Java program steered to 300 MiB for 4 s, 800 MiB for 6 s and 300 MiB for 5 s, by collector.",
+        "100 MiB alive, 300 MB/s allocated by two threads, budget 1500 MiB. In: the time until its memory was within 3 % of the budget (45 MiB) of the limit for the first time, \
+         `not` where it never was in half of the runs; then the median of its memory from 2 s after the change on.",
+        options.repeat,
+    )
+    .columns(&[
+        ("collector", ""),
+        ("300: in", "s"),
+        ("then", "MiB"),
+        ("300 to 800: in", "s"),
+        ("then", "MiB"),
+        ("800 to 300: in", "s"),
+        ("then", "MiB"),
+    ]);
+    let variants = variants();
+    let mut found: Vec<Vec<[Step; 3]>> = vec![Vec::new(); variants.len()];
+    for repetition in 1..=options.repeat {
+        for ((name, jvm, bare), found) in variants.iter().zip(&mut found) {
+            if options.wants(name) {
+                eprint!(
+                    "\rhotspot, {name}, {repetition} of {}      ",
+                    options.repeat
+                );
+                found.push(once(classes, *jvm, *bare)?);
+            }
+        }
+    }
+    eprint!("\r{:60}\r", "");
+    for ((name, ..), found) in variants.iter().zip(&found).filter(|(_, f)| !f.is_empty()) {
+        results.rows.push(row(name, found));
+    }
+    Ok(results)
+}
+
+fn variants() -> Vec<(String, Jvm, bool)> {
+    let flagged = JVMS.iter().map(|jvm| (jvm.name(), *jvm, false));
+    let bare = BARE.iter();
+    let bare = bare.map(|jvm| (format!("{}, no start flags", jvm.name()), *jvm, true));
+    flagged.chain(bare).collect()
+}
+
+fn row(name: &str, runs: &[[Step; 3]]) -> Vec<Cell> {
+    let mut cells = vec![Cell::from(name)];
+    for step in 0..STEPS.len() {
+        let median = |of: fn(&Step) -> f64| {
+            spread(&runs.iter().map(|run| of(&run[step])).collect::<Vec<_>>()).median
+        };
+        let reached = median(|s| s.reached);
+        cells.push(if reached.is_finite() {
+            reached.into()
+        } else {
+            "not".into()
+        });
+        cells.push(median(|s| s.median).round().into());
+    }
+    cells
+}
+
+/// Compiles the program that is steered.
+fn compile(classes: &Path) -> Result<(), String> {
+    let java = PathBuf::from(JVMS[0].java());
+    let java = java
+        .canonicalize()
+        .map_err(|e| format!("{}: {e} (tools/setup.sh bench)", java.display()))?;
+    let source = root().join("crates/runtimes/tests/java/Churn.java");
+    let mut command = Command::new(java.with_file_name("javac"));
+    command.arg("-d").arg(classes).arg(source);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}")),
+        Err(e) => Err(format!("cannot run {command:?}: {e}")),
+    }
+}
+
+fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3], String> {
+    interrupt::check()?;
+    let mut command = Command::new(sibling("examples/follow"));
+    command.args(bare.then_some("--bare"));
+    command.args(["--budget", &BUDGET.to_string()]);
+    command.args(STEPS.map(|(limit, seconds)| format!("{limit}@{seconds}")));
+    command.args([
+        "--",
+        &jvm.java(),
+        &format!("-XX:+Use{}GC", jvm.collector),
+        "-cp",
+    ]);
+    command
+        .arg(classes)
+        .arg("Churn")
+        .args(CHURN)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    end_with_us(&mut command);
+    let mut child = command.spawn().map_err(|e| {
+        format!("cannot start {command:?}: {e} (cargo build --release -p plimsoll-runtimes --example follow)")
+    })?;
+    let output = child.stdout.take().ok_or("no output of `follow`")?;
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    let seen: Vec<[f64; 3]> = lines.filter_map(|line| numbers(&line)).collect();
+    end(&mut child, Duration::from_secs(5));
+    steps(&seen).ok_or_else(|| format!("{} ended before its time", jvm.name()))
+}
+
+/// Seconds, limit and uses (MiB) of a line; its other values are not needed here.
+fn numbers(line: &str) -> Option<[f64; 3]> {
+    let mut values = line.split(',').map(str::parse);
+    let mut next = || values.next()?.ok();
+    Some([next()?, next()?, next()?])
+}
+
+/// Cuts what was seen where the limit changes; `None` when a step is missing or short.
+fn steps(seen: &[[f64; 3]]) -> Option<[Step; 3]> {
+    let pieces: Vec<&[[f64; 3]]> = seen.chunk_by(|a, b| a[1] == b[1]).collect();
+    let pieces: [_; 3] = pieces.try_into().ok()?;
+    let begin = |piece: &[[f64; 3]]| piece[0][0];
+    let whole = |(piece, (_, seconds)): (&&[[f64; 3]], (f64, f64))| {
+        piece[piece.len() - 1][0] - begin(piece) >= seconds - 1.0
+    };
+    if !pieces.iter().zip(STEPS).all(whole) {
+        return None;
+    }
+    Some(pieces.map(|piece| {
+        let after = |line: &[f64; 3]| line[0] - begin(piece);
+        let near = |line: &&[f64; 3]| (line[2] - line[1]).abs() <= BUDGET * NEAR;
+        let late = piece.iter().filter(|line| after(line) >= SETTLED);
+        Step {
+            reached: piece.iter().find(near).map_or(f64::INFINITY, after),
+            median: spread(&late.map(|line| line[2]).collect::<Vec<_>>()).median,
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_cut_where_the_limit_changes() {
+        let mut seen = Vec::new();
+        let mut time = 0.0;
+        for (limit, seconds) in STEPS {
+            for tenth in 0..(seconds * 10.0) as u32 {
+                let uses = if tenth < 10 { 550.0 } else { limit - 10.0 };
+                seen.push([time, limit, uses]);
+                time += 0.1;
+            }
+        }
+        let found = steps(&seen).expect("three steps");
+        assert_eq!(found.map(|s| s.median), [290.0, 790.0, 290.0]);
+        assert!(found.iter().all(|s| (s.reached - 1.0).abs() < 0.01));
+        // A program that ended early is no measurement.
+        assert_eq!(steps(&seen[..seen.len() - 20]), None);
+    }
+
+    #[test]
+    fn more_than_half_of_the_runs_must_arrive() {
+        let step = |reached| Step {
+            reached,
+            median: 300.0,
+        };
+        let runs = [1.0, f64::INFINITY, f64::INFINITY].map(|r| [step(r); 3]);
+        assert!(matches!(&row("x", &runs)[1], Cell::Text(text) if text == "not"));
+    }
+}

@@ -1,0 +1,287 @@
+//! What measuring shared memory costs the programs: the same programs in alternating windows, the broker going or stopped.
+//!
+//! Separate runs differ by more than the cost (where memory lies, what else runs), so that windows are compared with their neighbours only.
+
+use super::Options;
+use super::sharing::{Sharers, register};
+use crate::harness::broker::Broker;
+use crate::harness::interrupt;
+use crate::harness::processor::processor_ns;
+use crate::report::results::Results;
+use crate::report::statistics::{median_interval, quantile};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::testing::Progress;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::ChildStdout;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Some epochs of the broker long (docs/src/sharing.md: half a second each under such load).
+const WINDOW: Duration = Duration::from_secs(1);
+/// Windows with the broker going (true) or stopped: in each block both come as early and as late as the other.
+const ORDER: [bool; 8] = [true, false, false, true, false, true, true, false];
+/// Of eight windows each, a repetition.
+const BLOCKS: usize = 16;
+/// The broker finds out who shares what, and its epochs find their length.
+const SETTLE: Duration = Duration::from_secs(15);
+/// Between two lines of a program, milliseconds; in between its counters are interpolated.
+const REPORT: &str = "10";
+/// Percent; Walfield's figure.
+const ASKED: f64 = 0.23;
+
+/// One window, of all programs together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    with_broker: bool,
+    /// Rounds over the block.
+    rounds: f64,
+    seconds: f64,
+    processor_seconds: f64,
+    minor_faults: f64,
+    /// Of the broker.
+    broker_seconds: f64,
+}
+
+/// Adds the rows and the target to the results of `sharing`.
+pub(super) fn measure(
+    folder: &Path,
+    options: &Options,
+    results: &mut Results,
+) -> Result<(), String> {
+    let mut windows = Vec::new();
+    for repetition in 1..=options.repeat {
+        let label = format!("sharing, cost, {repetition} of {}", options.repeat);
+        windows.extend(run(folder, &label)?);
+    }
+    report(&windows, results);
+    Ok(())
+}
+
+fn report(windows: &[Window], results: &mut Results) {
+    let processor = differences(windows, |w| w.processor_seconds / w.rounds);
+    let wall = differences(windows, |w| w.seconds / w.rounds);
+    let who = format!("{} pairs of windows", processor.len());
+    let mut row = |case: &str, who: &str, cost: f64, interval: String| {
+        let none = || "".into();
+        let (case, who) = (case.into(), who.into());
+        results.row([
+            case,
+            who,
+            none(),
+            none(),
+            none(),
+            cost.into(),
+            interval.into(),
+        ]);
+    };
+    for (case, values) in [
+        ("cost: processor time of a touch", &processor),
+        ("cost: time of a touch", &wall),
+    ] {
+        row(case, &who, quantile(values, 0.5), interval(values));
+    }
+    let mean = |with_broker: bool, of: fn(&Window) -> f64| {
+        let of: Vec<f64> = windows
+            .iter()
+            .filter(|w| w.with_broker == with_broker)
+            .map(|w| of(w) / w.seconds)
+            .collect();
+        of.iter().sum::<f64>() / of.len().max(1) as f64
+    };
+    let broker = mean(true, |w| w.broker_seconds) * 100.0;
+    row("the broker, of one core", "", broker, String::new());
+    let faults = [true, false].map(|with| mean(with, |w| w.minor_faults));
+    let measured = match median_interval(&processor) {
+        Some((low, high)) => format!(
+            "median {:.3} %, 95 %: {low:.3} to {high:.3} %; by the clock {:.2} % ({}); minor faults a second {:.1}, without {:.1}",
+            quantile(&processor, 0.5),
+            quantile(&wall, 0.5),
+            interval(&wall),
+            faults[0],
+            faults[1]
+        ),
+        None => "too few windows".to_owned(),
+    };
+    results.target(
+        "cost to the programs at most 0.23 %",
+        measured,
+        verdict(median_interval(&processor)),
+    );
+}
+
+fn interval(values: &[f64]) -> String {
+    median_interval(values).map_or("?".to_owned(), |(low, high)| {
+        format!("{low:.2} to {high:.2}")
+    })
+}
+
+/// Met or missed only when the whole interval is on one side.
+fn verdict(interval: Option<(f64, f64)>) -> Option<bool> {
+    let (low, high) = interval?;
+    match (high <= ASKED, low > ASKED) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
+/// Percent that `of` is higher with the broker going, one value for each two windows after one another.
+fn differences(windows: &[Window], of: fn(&Window) -> f64) -> Vec<f64> {
+    let percent = |pair: &[Window]| {
+        let with = pair.iter().find(|w| w.with_broker)?;
+        let without = pair.iter().find(|w| !w.with_broker)?;
+        let percent = (of(with) / of(without) - 1.0) * 100.0;
+        percent.is_finite().then_some(percent)
+    };
+    windows.chunks_exact(2).filter_map(percent).collect()
+}
+
+/// One sharer for each processor, two at least and three at the most, as fast as they can.
+fn run(folder: &Path, label: &str) -> Result<Vec<Window>, String> {
+    let count = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 3));
+    let broker = Broker::start(folder, None)?;
+    let arguments: Vec<Vec<String>> = (0..count)
+        .map(|_| ["--unpaced", "--report", REPORT].map(str::to_owned).into())
+        .collect();
+    let mut sharers = Sharers::start(folder, &arguments)?;
+    let readers: Vec<_> = sharers.outputs().into_iter().map(read).collect();
+    let _owners = register(&broker, &sharers)?;
+    wait(SETTLE, label)?;
+    let mut bounds = vec![(now_ns(), processor_ns(broker.pid()))];
+    for block in 0..BLOCKS {
+        for with_broker in ORDER {
+            broker.pause(!with_broker);
+            let done = block * ORDER.len();
+            wait(
+                WINDOW,
+                &format!("{label}: windows {done} of {}", BLOCKS * ORDER.len()),
+            )?;
+            bounds.push((now_ns(), processor_ns(broker.pid())));
+        }
+    }
+    eprint!("\r{:60}\r", "");
+    broker.pause(false);
+    // They tell a last time and close their output, which ends the readers.
+    drop(sharers);
+    let mut told = Vec::new();
+    for reader in readers {
+        told.push(
+            reader
+                .join()
+                .map_err(|_| "a reader of a program's output failed")?,
+        );
+    }
+    let order = ORDER.iter().cycle();
+    Ok(bounds
+        .windows(2)
+        .zip(order)
+        .map(|(pair, with)| window(&told, pair[0], pair[1], *with))
+        .collect())
+}
+
+fn wait(time: Duration, label: &str) -> Result<(), String> {
+    eprint!("\r{label}   ");
+    interrupt::check()?;
+    std::thread::sleep(time);
+    Ok(())
+}
+
+/// All lines of a program, until it ends.
+fn read(output: ChildStdout) -> JoinHandle<Vec<Progress>> {
+    std::thread::spawn(move || {
+        BufReader::new(output)
+            .lines()
+            .map_while(Result::ok)
+            .map(|line| Progress::parse(&line))
+            .collect()
+    })
+}
+
+/// What the programs did from one bound (time, processor time of the broker; ns) to the next.
+fn window(told: &[Vec<Progress>], from: (u64, u64), to: (u64, u64), with_broker: bool) -> Window {
+    let sum = |counter: fn(&Progress) -> u64| -> f64 {
+        let grown = |lines: &Vec<Progress>| at(lines, to.0, counter) - at(lines, from.0, counter);
+        told.iter().map(grown).sum()
+    };
+    Window {
+        with_broker,
+        rounds: sum(|p| p.rounds),
+        seconds: (to.0 - from.0) as f64 / 1e9,
+        processor_seconds: sum(|p| p.processor_ns) / 1e9,
+        minor_faults: sum(|p| p.minor_faults),
+        broker_seconds: to.1.saturating_sub(from.1) as f64 / 1e9,
+    }
+}
+
+/// A counter at a time, between the lines around it.
+fn at(lines: &[Progress], time: u64, counter: fn(&Progress) -> u64) -> f64 {
+    let next = lines.partition_point(|line| line.time_ns < time);
+    let (Some(before), Some(after)) = (
+        next.checked_sub(1).and_then(|i| lines.get(i)),
+        lines.get(next),
+    ) else {
+        return f64::NAN;
+    };
+    let part = (time - before.time_ns) as f64 / (after.time_ns - before.time_ns).max(1) as f64;
+    let (low, high) = (counter(before) as f64, counter(after) as f64);
+    low + (high - low) * part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window_of(with_broker: bool, processor_seconds: f64) -> Window {
+        Window {
+            with_broker,
+            rounds: 100.0,
+            seconds: 1.0,
+            processor_seconds,
+            ..Window::default()
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_windows_come_equally_early() {
+        let places = |with: bool| -> usize {
+            let of = ORDER.iter().enumerate().filter(|(_, w)| **w == with);
+            of.map(|(place, _)| place).sum()
+        };
+        assert_eq!(places(true), places(false));
+        assert!(ORDER.chunks(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn a_pair_is_compared_whichever_comes_first() {
+        let windows = [
+            window_of(true, 1.01),
+            window_of(false, 1.0),
+            window_of(false, 1.0),
+            window_of(true, 1.01),
+        ];
+        let found = differences(&windows, |w| w.processor_seconds / w.rounds);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|d| (d - 1.0).abs() < 1e-9), "{found:?}");
+    }
+
+    #[test]
+    fn counters_are_interpolated_and_unknown_outside() {
+        let line = |time_ns, rounds| Progress {
+            time_ns,
+            rounds,
+            ..Progress::default()
+        };
+        let lines = [line(10, 100), line(20, 200)];
+        assert_eq!(at(&lines, 15, |p| p.rounds), 150.0);
+        assert!(at(&lines, 5, |p| p.rounds).is_nan() && at(&lines, 25, |p| p.rounds).is_nan());
+    }
+
+    #[test]
+    fn an_interval_on_both_sides_decides_nothing() {
+        assert_eq!(verdict(Some((-0.1, 0.2))), Some(true));
+        assert_eq!(verdict(Some((0.3, 0.4))), Some(false));
+        assert_eq!(verdict(Some((0.1, 0.4))), None);
+        assert_eq!(verdict(None), None);
+    }
+}
