@@ -75,8 +75,9 @@ fn what_cannot_be_started_is_said() {
 #[test]
 fn a_passive_program_is_accounted_shown_and_changed() {
     let place = Place::new();
-    // 24 MiB in a child of the program.
-    let script = "sh -c 'x=$(yes | head -c 25165824); sleep 600; :'; :";
+    // 24 MiB in a child of the program, which ends with it.
+    let script =
+        "sh -c 'x=$(yes | head -c 25165824); while kill -0 $PPID; do sleep 0.2; done' 2>&-; :";
     let mut args: Vec<&str> = "run -w 40 -p 2 -m 1G -n eater sh -c".split(' ').collect();
     args.push(script);
     let mut run = place.start(&args);

@@ -195,6 +195,7 @@ fn it_leaves_cleanly_and_when_nobody_needs_it() {
     });
     assert_eq!(cleanly, Some(true));
     assert!(directory.exists() && !broker.socket().exists());
+    assert!(broker.log().contains("nobody is left"));
 }
 
 #[test]
