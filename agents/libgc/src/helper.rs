@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// The helper's stack, bytes. It calls the marker, which keeps its own stack elsewhere.
 const STACK: usize = 1 << 20;
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds between two reports.
 const REPORT_EVERY: u64 = 1_000_000_000;
 /// Bytes of live data that libgc marks in a second, until it was measured.
@@ -170,6 +172,9 @@ struct Helper {
     steers: bool,
     family: [u64; FAMILY_WINDOW],
     looks: usize,
+    started: u64,
+    /// Collections in the first second. What lived then says nothing of what lives now.
+    early: u64,
     last_look: u64,
     last_allocated: u64,
     released: Released,
@@ -180,13 +185,16 @@ struct Helper {
 impl Helper {
     fn new(gc: &'static Libgc, reports: bool) -> Helper {
         let mode = current_mode();
+        let now = sense::now();
         Helper {
             gc,
             link: Link::open(mode, reports),
             steers: *mode != Mode::Default,
             family: [0; FAMILY_WINDOW],
             looks: 0,
-            last_look: sense::now(),
+            started: now,
+            early: 0,
+            last_look: now,
             last_allocated: hooks::allocated(&gc.read()),
             released: Released::default(),
             reported: 0,
@@ -228,9 +236,15 @@ impl Helper {
             return;
         }
         self.reported = view.now;
+        // What a program allocates while it starts says nothing of what it will: until then it may want everything.
+        let known = self.measured_for(view.now) >= SECOND;
         let collections = SHARED.collections.load(Ordering::Acquire);
+        if !known {
+            self.early = collections;
+        }
+        let collected = collections > self.early;
         let rate = SHARED.rate.load(Ordering::Acquire);
-        let live = if collections > 0 {
+        let live = if collected {
             SHARED.live.load(Ordering::Acquire)
         } else {
             view.used
@@ -238,15 +252,15 @@ impl Helper {
         let last = SHARED.took.load(Ordering::Acquire).max(1);
         let measured =
             u64::try_from(u128::from(live) * 1_000_000_000 / u128::from(last)).unwrap_or(u64::MAX);
-        let speed = if collections > 0 {
+        let speed = if collected {
             measured.max(1)
         } else {
             USUAL_SPEED
         };
         self.link.report(&Report {
-            live: Some(live),
-            allocation_rate: Some(rate),
-            collection_speed: Some(speed),
+            live: known.then_some(live),
+            allocation_rate: known.then_some(rate),
+            collection_speed: known.then_some(speed),
             floor: Some(view.other.saturating_add(live).saturating_add(view.guard)),
             reaction_ms: Some(self.reaction / 1_000_000),
             collections: Some(collections),
@@ -270,9 +284,13 @@ impl Helper {
         !self.gc.disabled()
     }
 
-    /// Allocated bytes per second, smoothed over about a second.
+    /// For how long the rate has been measured, nanoseconds.
+    fn measured_for(&self, now: u64) -> u64 {
+        now.saturating_sub(self.started)
+    }
+
+    /// Allocated bytes per second, smoothed over about a second; over what has passed, in the first.
     fn measure_rate(&mut self) {
-        const SECOND: u64 = 1_000_000_000;
         let now = sense::now();
         let passed = now.saturating_sub(self.last_look);
         if passed < SECOND / 50 {
@@ -282,10 +300,11 @@ impl Helper {
         let bytes = u128::from(allocated.saturating_sub(self.last_allocated));
         let fresh =
             u64::try_from(bytes * u128::from(SECOND) / u128::from(passed)).unwrap_or(u64::MAX);
-        let weight = passed.min(SECOND);
+        let window = self.measured_for(now).clamp(1, SECOND);
+        let weight =
+            (u128::from(passed) * u128::from(SECOND) / u128::from(window)).min(u128::from(SECOND));
         let old = SHARED.rate.load(Ordering::Relaxed);
-        let mixed = (u128::from(old) * u128::from(SECOND - weight)
-            + u128::from(fresh) * u128::from(weight))
+        let mixed = (u128::from(old) * (u128::from(SECOND) - weight) + u128::from(fresh) * weight)
             / u128::from(SECOND);
         SHARED
             .rate

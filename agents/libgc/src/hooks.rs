@@ -38,8 +38,10 @@ pub struct Shared {
     pub collections: AtomicU64,
     /// Time spent in them.
     pub collecting: AtomicU64,
-    /// How long the shortest of the last few took: one during which the thread had to wait for a processor says nothing.
+    /// How long a collection of what lives now takes, at the pace of the fastest of the last few: one during which the thread had to
+    /// wait for a processor says nothing.
     pub took: AtomicU64,
+    /// Nanoseconds per MiB that lived.
     recent: [AtomicU64; RECENT],
     heap: AtomicU64,
     began: AtomicU64,
@@ -236,24 +238,28 @@ pub fn set_ceiling() {
     SHARED.ceiling.store(ceiling, Ordering::Release);
 }
 
-/// Counts a collection, and how long it took.
-fn count_collection() {
+/// Counts a collection after which so many bytes live, and how long it took.
+fn count_collection(live: u64) {
+    const MIB: u128 = 1 << 20;
     let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
     SHARED.collecting.fetch_add(took, Ordering::AcqRel);
     let count = SHARED.collections.fetch_add(1, Ordering::AcqRel);
-    SHARED.recent[count as usize % RECENT].store(took.max(1), Ordering::Relaxed);
+    let live = u128::from(live.max(1));
+    let pace = u64::try_from(u128::from(took) * MIB / live).unwrap_or(u64::MAX);
+    SHARED.recent[count as usize % RECENT].store(pace.max(1), Ordering::Relaxed);
     let recent = SHARED
         .recent
         .iter()
-        .map(|took| took.load(Ordering::Relaxed));
-    let least = recent.filter(|&took| took > 0).min().unwrap_or(took);
-    SHARED.took.store(least, Ordering::Release);
+        .map(|pace| pace.load(Ordering::Relaxed));
+    let least = recent.filter(|&pace| pace > 0).min().unwrap_or(pace);
+    let took = u64::try_from(u128::from(least) * live / MIB).unwrap_or(u64::MAX);
+    SHARED.took.store(took.max(1), Ordering::Release);
 }
 
 fn at_end(gc: &'static Libgc) {
-    count_collection();
     let stats = gc.read();
     let used = used(&stats);
+    count_collection(used);
     SHARED.live.store(used, Ordering::Release);
     let [rate, took] = [&SHARED.rate, &SHARED.took].map(|value| value.load(Ordering::Acquire));
     let guard = schedule::guard(used, rate, took);

@@ -12,6 +12,7 @@ pub mod collections;
 pub mod follow;
 pub mod ground;
 pub mod interrupt;
+pub mod java;
 pub mod mapped;
 pub mod processor;
 pub mod programs;

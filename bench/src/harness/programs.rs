@@ -3,7 +3,7 @@
 use super::scenario::Program;
 use crate::report::results::root;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which Java virtual machine and collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,19 @@ pub fn lucene(jvm: Jvm, heap: Option<u64>, algorithm: &str) -> Vec<String> {
     command
 }
 
+/// The Ellis-Kovac-Boehm benchmark in our writing, for ever, with so many trees of 4 MB that live; `classes` holds it compiled.
+pub fn gcbench_java(jvm: Jvm, classes: &Path, live: u32) -> Vec<String> {
+    let mut command = jvm.command(None);
+    command.extend([
+        "-cp".to_owned(),
+        classes.display().to_string(),
+        "GcBench".to_owned(),
+        u32::MAX.to_string(),
+        live.to_string(),
+    ]);
+    command
+}
+
 /// Guile with a live set and steady garbage.
 pub fn guile(live_mib: u64) -> Vec<String> {
     let script = source("bench/programs/churn.scm");
@@ -68,7 +81,7 @@ pub fn fixed_libgc(bytes: u64) -> BTreeMap<String, String> {
     ])
 }
 
-/// Our writing of the Ellis-Kovac-Boehm benchmark, linked with libgc (`make -C bench/programs`).
+/// The same benchmark in C, linked with libgc (`make -C bench/programs`).
 pub fn gcbench(iterations: u32) -> Vec<String> {
     let program = source("bench/out/programs/gcbench");
     vec![program, "--iterations".to_owned(), iterations.to_string()]

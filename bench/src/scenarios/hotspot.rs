@@ -4,12 +4,13 @@
 
 use super::{JVMS, Options};
 use crate::harness::interrupt;
+use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, sibling};
 use crate::harness::runner::{end, end_with_us};
-use crate::report::results::{Cell, Results, root};
+use crate::report::results::{Cell, Results};
 use crate::report::statistics::spread;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -40,12 +41,10 @@ struct Step {
 /// # Errors
 /// A sentence on what could not be set up or started.
 pub fn measure(options: &Options) -> Result<(), String> {
-    let classes = std::env::temp_dir().join(format!("plimsoll-bench-java-{}", std::process::id()));
-    std::fs::create_dir_all(&classes)
-        .map_err(|e| format!("cannot make {}: {e}", classes.display()))?;
-    let measured = compile(&classes).and_then(|()| all(&classes, options));
-    let _ = std::fs::remove_dir_all(&classes);
-    measured?.save().map_err(|e| e.to_string())
+    let classes = Classes::of("crates/runtimes/tests/java/Churn.java")?;
+    all(classes.folder(), options)?
+        .save()
+        .map_err(|e| e.to_string())
 }
 
 fn all(classes: &Path, options: &Options) -> Result<Results, String> {
@@ -107,22 +106,6 @@ fn row(name: &str, runs: &[[Step; 3]]) -> Vec<Cell> {
         cells.push(median(|s| s.median).round().into());
     }
     cells
-}
-
-/// Compiles the program that is steered.
-fn compile(classes: &Path) -> Result<(), String> {
-    let java = PathBuf::from(JVMS[0].java());
-    let java = java
-        .canonicalize()
-        .map_err(|e| format!("{}: {e} (tools/setup.sh bench)", java.display()))?;
-    let source = root().join("crates/runtimes/tests/java/Churn.java");
-    let mut command = Command::new(java.with_file_name("javac"));
-    command.arg("-d").arg(classes).arg(source);
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}")),
-        Err(e) => Err(format!("cannot run {command:?}: {e}")),
-    }
 }
 
 fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3], String> {

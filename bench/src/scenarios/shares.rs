@@ -5,18 +5,34 @@
 
 use super::{JVMS, Options};
 use crate::harness::ground::Ground;
-use crate::harness::programs::{guile, lucene};
+use crate::harness::java::Classes;
+use crate::harness::programs::{Jvm, gcbench, gcbench_java, guile, lucene};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
 use crate::harness::trace::{Sample, Trace};
 use crate::report::results::{Results, folder};
 use crate::report::statistics::{quantile, spread};
+use std::path::Path;
 
 const BUDGET: u64 = 1500 << 20;
 /// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
 const TOLERANCE: f64 = 0.03;
 /// Allowed time to get there, seconds.
 const SOON: f64 = 2.0;
+/// Trees of 4 MB that live in a Java program.
+const LIVE: u32 = 24;
+/// Time between two changes, seconds.
+const PHASE: f64 = 10.0;
+
+/// Programs of one kind under the same changes.
+struct Variant {
+    name: String,
+    /// Whether the target is for them: they can fill what they are given in time, and are steered well enough to be asked.
+    asked: bool,
+    /// Seconds that they are given after a change.
+    soon: f64,
+    scenario: Scenario,
+}
 
 /// What one run came to.
 #[derive(Debug, Default)]
@@ -44,15 +60,17 @@ pub fn measure(options: &Options) -> Result<(), String> {
     let mut results = Results::new(
         "shares",
         "How far programs are from their weighted share of 1500 MB, and how soon they are there.",
-        "Three programs of a kind (weights 10, 40, 20) start 12 s apart, then the first changes its weight to 40, then the second \
+        "Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its weight to 40, then the second \
          leaves. Distance: the largest |uses - ideal| of the programs, in percent of the budget that the broker shares out; resident \
          memory read from outside ten times a second. Over: how much the one farthest above its ideal share uses too much, while another is below its own; under: how much \
-         the one farthest below lacks; both at 2 s after a change. Settled: all samples from 2 s after a change to the next change.",
+         the one farthest below lacks; both in time after a change: 2 s, for ZGC and Shenandoah 1 s more than \
+         they need to return memory (bench-hotspot). Settled: all samples from then to the next change. The programs are the paper's benchmark, GCBench in our writing, which fills what it is given at 1 to 3 GB/s: \
+         in C on libgc, in Java with 100 MB live; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which allocate more slowly than they would have to.",
         options.repeat,
     )
     .columns(&[
         ("programs", ""),
-        ("distance 2 s after a change, median", "%"),
+        ("distance in time after a change, median", "%"),
         ("worst", "%"),
         ("settled distance, median", "%"),
         ("p95", "%"),
@@ -65,28 +83,36 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("budget in use", "%"),
         ("major faults", ""),
     ]);
-    for (name, scenario) in variants().iter().filter(|(name, _)| options.wants(name)) {
-        let mut outcomes = Vec::new();
-        for repetition in 1..=options.repeat {
+    let classes = Classes::of("bench/programs/GcBench.java")?;
+    let mut variants = variants(classes.folder());
+    variants.retain(|variant| options.wants(&variant.name));
+    let mut outcomes: Vec<Vec<Outcome>> = variants.iter().map(|_| Vec::new()).collect();
+    for repetition in 1..=options.repeat {
+        for (variant, outcomes) in variants.iter().zip(&mut outcomes) {
+            let (name, scenario) = (&variant.name, &variant.scenario);
             let label = format!("shares, {name}, {repetition} of {}", options.repeat);
             let trace = run(&ground, scenario, Conditions::Broker, &label)?;
             if repetition == 1 {
-                let file = format!("shares-{}.svg", name.to_lowercase().replace(' ', "-"));
-                super::plot(
-                    &format!("Three programs, weights 10, 40, 20: {name}"),
-                    scenario,
-                    &trace,
-                )
-                .save(&folder().join(file))?;
+                draw(variant, &trace)?;
             }
-            outcomes.push(judge(scenario, &trace));
+            outcomes.push(judge(variant, &trace));
         }
-        note(&mut results, name, &outcomes);
+    }
+    for (variant, outcomes) in variants.iter().zip(&outcomes) {
+        note(&mut results, variant, outcomes);
     }
     results.save().map_err(|e| e.to_string())
 }
 
-fn note(results: &mut Results, name: &str, outcomes: &[Outcome]) {
+fn draw(variant: &Variant, trace: &Trace) -> Result<(), String> {
+    let name = &variant.name;
+    let file = name.to_lowercase().replace([' ', ','], "-");
+    let title = format!("Weighted shares: {name}");
+    super::plot(&title, &variant.scenario, trace).save(&folder().join(format!("shares-{file}.svg")))
+}
+
+fn note(results: &mut Results, variant: &Variant, outcomes: &[Outcome]) {
+    let name = variant.name.as_str();
     let all = |pick: fn(&Outcome) -> &Vec<f64>| {
         outcomes
             .iter()
@@ -121,8 +147,14 @@ fn note(results: &mut Results, name: &str, outcomes: &[Outcome]) {
             .unwrap_or(0)
             .into(),
     ]);
+    if !variant.asked {
+        return;
+    }
     results.target(
-        &format!("{name}: within 3 % of the budget within 2 s of every change"),
+        &format!(
+            "{name}: within 3 % of the budget {} s after every change",
+            variant.soon
+        ),
         format!(
             "median {:.1} %, worst {:.1} %",
             percent(spread(&soon).median),
@@ -132,7 +164,8 @@ fn note(results: &mut Results, name: &str, outcomes: &[Outcome]) {
     );
 }
 
-fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
+fn judge(variant: &Variant, trace: &Trace) -> Outcome {
+    let Variant { scenario, soon, .. } = variant;
     let mut outcome = Outcome::default();
     let points = scenario.turning_points();
     let mut used = Vec::new();
@@ -146,13 +179,13 @@ fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
             } else if settled_since.is_none() {
                 settled_since = Some(sample.at);
             }
-            if sample.at >= at + SOON {
+            if sample.at >= at + soon {
                 outcome.settled.push(distance);
                 let sum: u64 = sample.programs.iter().map(|p| p.uses).sum();
                 used.push(sum as f64 / sample.budget.max(1) as f64);
             }
         }
-        if let Some(sample) = trace.at(at + SOON) {
+        if let Some(sample) = trace.at(at + soon) {
             let distances = Distances::of(scenario, sample);
             outcome.at_two_seconds.push(distances.farthest());
             outcome.over.push(distances.over());
@@ -201,19 +234,50 @@ impl Distances {
     }
 }
 
-fn variants() -> Vec<(String, Scenario)> {
-    let mut variants: Vec<(String, Scenario)> = JVMS
+/// The paper's benchmark, which fills what it is given at 1 to 3 GB/s; and programs that need longer for that.
+fn variants(classes: &Path) -> Vec<Variant> {
+    let plain = |name: String, scenario| Variant {
+        name,
+        asked: false,
+        soon: SOON,
+        scenario,
+    };
+    let asked = |name: &str, scenario| Variant {
+        asked: true,
+        ..plain(name.to_owned(), scenario)
+    };
+    let mut variants: Vec<Variant> = JVMS
         .iter()
-        .map(|jvm| {
-            (
-                jvm.name(),
-                three(|| lucene(*jvm, None, "bench/programs/lucene/share.alg")),
-            )
+        .map(|jvm| Variant {
+            asked: jvm.collector != "Parallel",
+            soon: SOON.max(uncommits_in(*jvm) + 1.0),
+            ..plain(jvm.name(), three(|| gcbench_java(*jvm, classes, LIVE)))
         })
         .collect();
-    variants.push(("libgc".to_owned(), three(|| guile(40))));
-    variants.push(("thirty libgc".to_owned(), thirty(|| guile(4))));
+    let libgc = || gcbench(u32::MAX);
+    variants.push(asked("libgc", three(libgc)));
+    variants.push(asked("thirty libgc", thirty(libgc)));
+    let little = || gcbench_java(JVMS[0], classes, 1);
+    variants.push(plain(
+        format!("{}, 10 MB live", JVMS[0].name()),
+        three(little),
+    ));
+    for jvm in [JVMS[0], JVMS[3]] {
+        let lucene = || lucene(jvm, None, "bench/programs/lucene/share.alg");
+        variants.push(plain(format!("{}, Lucene", jvm.name()), three(lucene)));
+    }
+    variants.push(plain("Guile".to_owned(), three(|| guile(40))));
     variants
+}
+
+/// Seconds until memory came back after the limit fell, as `bench-hotspot` measured; 0 where that is at once.
+fn uncommits_in(jvm: Jvm) -> f64 {
+    match (jvm.collector, jvm.version) {
+        ("Z", 17) => 2.6,
+        ("Z", _) => 4.9,
+        ("Shenandoah", 25) => 1.2,
+        _ => 0.0,
+    }
 }
 
 fn three(command: impl Fn() -> Vec<String>) -> Scenario {
@@ -227,14 +291,14 @@ fn three(command: impl Fn() -> Vec<String>) -> Scenario {
     };
     Scenario {
         budget: BUDGET,
-        seconds: 60.0,
+        seconds: 5.0 * PHASE,
         programs: vec![
             program("ten", 10, 0.0, None),
-            program("forty", 40, 12.0, Some(48.0)),
-            program("twenty", 20, 24.0, None),
+            program("forty", 40, PHASE, Some(4.0 * PHASE)),
+            program("twenty", 20, 2.0 * PHASE, None),
         ],
         changes: vec![Change {
-            at: 36.0,
+            at: 3.0 * PHASE,
             name: "ten".to_owned(),
             weight: 40,
         }],
@@ -246,14 +310,14 @@ fn thirty(command: impl Fn() -> Vec<String>) -> Scenario {
     let program = |index: usize| Program {
         name: format!("p{index:02}"),
         weight: [10, 40, 20][index % 3],
-        start: if index < 20 { 0.0 } else { 20.0 },
-        stop: (index % 10 == 9).then_some(40.0),
+        start: if index < 20 { 0.0 } else { PHASE },
+        stop: (index % 10 == 9).then_some(2.0 * PHASE),
         command: command(),
         ..Program::default()
     };
     Scenario {
         budget: BUDGET,
-        seconds: 60.0,
+        seconds: 3.0 * PHASE,
         programs: (0..30).map(program).collect(),
         ..Scenario::default()
     }
@@ -273,7 +337,7 @@ mod tests {
                 ..Seen::default()
             };
             let sample = Sample {
-                at: 30.0,
+                at: 2.5 * PHASE,
                 programs: uses.map(seen).into(),
                 budget: 7000,
                 ..Sample::default()

@@ -14,6 +14,8 @@ const TAU: Nanos = 200 * MILLISECOND;
 const FORGET: Nanos = 1_000 * MILLISECOND;
 /// After a domain was short for so long, taking no more than what it lacks was not enough.
 const PATCHWORK: Nanos = 1_000 * MILLISECOND;
+/// Ticks in a row in which growth is not judged because memory is being freed.
+const UNJUDGED: u32 = 4;
 /// The watermark's floor, unless 4 % of the capacity is less: collectors overshoot by some percent.
 const RESERVE_FLOOR: u64 = 64 * MIB;
 
@@ -22,6 +24,9 @@ pub(super) struct Domain {
     pub(super) sensed: SensedDomain,
     flow: Flow,
     outsiders: u64,
+    /// The outsiders' bytes by which their growth was judged last, and for how many ticks it has not been.
+    judged: u64,
+    unjudged: u32,
     /// High-water mark of the growth, bytes per second.
     rate: u64,
     watermark: u64,
@@ -57,11 +62,19 @@ impl Domain {
         Domain { sensed, ..self }
     }
 
-    /// Takes over what was sensed of the domain; `members` is what is accounted to principals in it.
-    pub(super) fn account(&mut self, members: u64, dt: Nanos, reaction: Nanos, bounds: Bounds) {
+    /// Takes over what was sensed of the domain; `members` is what is accounted to principals in it, of whom somebody is `freeing`.
+    pub(super) fn account(
+        &mut self,
+        members: u64,
+        freeing: bool,
+        dt: Nanos,
+        reaction: Nanos,
+        bounds: Bounds,
+    ) {
         let capacity = self.sensed.capacity;
         self.outsiders = self.sensed.used.saturating_sub(members);
-        self.flow.feed(self.outsiders, dt, TAU);
+        let level = self.judge(freeing);
+        self.flow.feed(level, dt, TAU);
         let rate = self.flow.rate(TAU).max(0) as u64;
         self.rate = rate.max(forget(self.rate, dt));
         self.watermark = self
@@ -77,6 +90,19 @@ impl Domain {
         self.budget = capacity
             .saturating_sub(self.withheld)
             .min(bounds.max_budget);
+    }
+
+    /// The outsiders' bytes as far as their growth is concerned. The kernel takes up to 40 MB off a process before it gives them
+    /// back, and in between they look like somebody else's that came with a leap.
+    fn judge(&mut self, freeing: bool) -> u64 {
+        let leaps = self.outsiders > self.judged;
+        if freeing && leaps && self.unjudged < UNJUDGED {
+            self.unjudged += 1;
+        } else {
+            self.judged = self.outsiders;
+            self.unjudged = 0;
+        }
+        self.judged
     }
 
     /// Growth x reaction time, at least the floor, at most a tenth of the capacity
@@ -107,6 +133,7 @@ impl Domain {
     /// Bytes that became or ceased to be a member's: outsiders' level moves, their growth does not.
     pub(super) fn shift(&mut self, by: i64) {
         self.flow.shift(by);
+        self.judged = self.judged.saturating_add_signed(by);
     }
 
     /// Bytes in use by nobody, the reserve included.

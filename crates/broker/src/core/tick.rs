@@ -9,6 +9,9 @@ use plimsoll_policy::shares::Principal;
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
 
+/// Bytes by which a principal's use must fall from one tick to the next to count as giving memory back.
+const FREED: u64 = 4 << 20;
+
 impl Core {
     /// One pass over all principals. `now` is the clock of the pages. Principals that `sensed`
     /// leaves out keep their last figures; unknown numbers in it are passed over. The actions are to
@@ -29,8 +32,8 @@ impl Core {
         self.tree.arrange();
         self.actions.clear();
         self.pacer.begin(moment.now);
-        self.sense(domain, sensed, passed);
-        self.account(passed);
+        let freeing = self.sense(domain, sensed, passed);
+        self.account(freeing, passed);
         self.wish();
         self.decide();
         self.settle(&moment);
@@ -40,8 +43,10 @@ impl Core {
         &self.actions
     }
 
-    fn sense(&mut self, domain: &SensedDomain, sensed: &[SensedPrincipal], passed: Nanos) {
+    /// Takes over what was sensed; whether somebody is giving memory back just now.
+    fn sense(&mut self, domain: &SensedDomain, sensed: &[SensedPrincipal], passed: Nanos) -> bool {
         self.root.sensed = *domain;
+        let mut freeing = false;
         for one in sensed {
             let Some(slot) = self.tree.slot(one.id) else {
                 continue;
@@ -54,6 +59,7 @@ impl Core {
             };
             let joins = !node.seen;
             node.seen = true;
+            freeing |= node.uses > uses.saturating_add(FREED);
             node.uses = uses;
             node.swapped = one.swapped;
             node.working_set = one.working_set;
@@ -65,10 +71,11 @@ impl Core {
                 commands::shift_domains(&mut self.tree, &mut self.root, slot, -flow::signed(uses));
             }
         }
+        freeing
     }
 
     /// Sums up, and works out each domain's budget and so what bounds each subtree.
-    fn account(&mut self, passed: Nanos) {
+    fn account(&mut self, freeing: bool, passed: Nanos) {
         let reaction = self.slowest();
         let mut members = 0u64;
         self.clear_accounts();
@@ -79,7 +86,7 @@ impl Core {
             let uses = node.account.subtree_uses;
             node.account.bound = node.max;
             if let Some(domain) = &mut node.domain {
-                domain.account(uses, passed, reaction, Bounds::NONE);
+                domain.account(uses, freeing, passed, reaction, Bounds::NONE);
                 node.account.bound = node.max.min(domain.budget);
                 self.pacer.note_domain(domain);
             }
@@ -95,7 +102,8 @@ impl Core {
             max_budget: self.config.max_budget,
             min_reserve: self.config.min_reserve,
         };
-        self.root.account(members, passed, reaction, bounds);
+        self.root
+            .account(members, freeing, passed, reaction, bounds);
         self.pacer.note_domain(&self.root);
     }
 

@@ -160,16 +160,16 @@ fn by_collector(
     }
 }
 
-/// The budget, so that a program alone can use all of it; twice that for Serial, of whose two generations the old
-/// one is mostly reserve. Kept below the end of compressed object pointers unless the budget is far above it.
+/// So much that a program alone can use the budget. G1 keeps a little free. Of Serial's two generations the old one is mostly reserve,
+/// and a fifth of the young one. Kept below the end of compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
         .filter(|&b| b >= 64 << 20 && !around.address_space_limited)?;
-    let wanted = if collector == Collector::Serial {
-        budget.saturating_mul(2)
-    } else {
-        budget
+    let wanted = match collector {
+        Collector::Serial => budget.saturating_add(budget / 10 * 12),
+        Collector::G1 => budget.saturating_add(budget / 16),
+        _ => budget,
     };
     let compressed = (COMPRESSED..WORTH_IT).contains(&wanted)
         || (collector == Collector::Serial && budget < WORTH_IT);
@@ -193,7 +193,7 @@ fn sizes(given: &[&str], names: &[&str]) -> Vec<u64> {
             .find_map(|name| option.strip_prefix(name))
             .map(bytes)
     };
-    given.iter().filter_map(|option| value(option)).collect()
+    given.iter().filter_map(value).collect()
 }
 
 /// A size as the machine takes it: `300m`.
@@ -279,8 +279,8 @@ mod tests {
 
     #[test]
     fn a_program_alone_can_use_the_budget() {
-        assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1500m".to_owned()));
-        assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3000m".to_owned()));
+        assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1593m".to_owned()));
+        assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3300m".to_owned()));
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
             assert!(!added.contains(not), "{given}: {added}");
         }
         let added = flags(&["-Xms1g", "A"], &two()).join(" ");
-        assert!(added.contains("-Xmx1500m"), "{added}");
+        assert!(added.contains("-Xmx1593m"), "{added}");
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         )
         .join(" ");
         assert!(
-            added.contains("-Xmx1500m") && !added.contains("NewRatio"),
+            added.contains("-Xmx1593m") && !added.contains("NewRatio"),
             "{added}"
         );
     }
@@ -362,7 +362,7 @@ mod tests {
             ..two()
         };
         assert!(flags(&["A"], &big(40)).contains(&format!("-Xmx{}m", 31 << 10)));
-        assert!(flags(&["A"], &big(64)).contains(&format!("-Xmx{}m", 64 << 10)));
+        assert!(flags(&["A"], &big(64)).contains(&format!("-Xmx{}m", 68 << 10)));
         assert!(
             flags(&["-XX:+UseSerialGC", "A"], &big(20)).contains(&format!("-Xmx{}m", 31 << 10))
         );

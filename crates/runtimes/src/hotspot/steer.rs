@@ -4,7 +4,7 @@ use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::hsperfdata::{PerfError, PerfFile};
-use super::levers::{Levers, Sizing};
+use super::levers::{Levers, Sizing, Trigger};
 use super::machine::Machine;
 use super::snapshot::Snapshot;
 use crate::adapter::{Adapter, Ended, Link, Options};
@@ -27,6 +27,8 @@ const FOOTPRINT: Duration = Duration::from_secs(2);
 const FOOTPRINT_PART: u32 = 300;
 /// Between two reports.
 const REPORT: Duration = Duration::from_secs(1);
+/// What a machine does while it starts says nothing of what it will: its collector is not reported for so long.
+const STARTING: Duration = Duration::from_secs(2);
 /// Commands that fail one after the other until the machine is left alone.
 const FAILURES: u32 = 3;
 /// How long a machine that does not answer is left alone.
@@ -224,7 +226,8 @@ impl<'a> Loop<'a> {
             if seen.owed > 0 || before.uses > before.limit {
                 link.released(before.uses.saturating_sub(seen.uses));
             }
-            if !actions.contains(&Action::Collect) {
+            let collects = [Action::Collect, Action::CollectWhole];
+            if !actions.iter().any(|action| collects.contains(action)) {
                 break;
             }
         }
@@ -304,7 +307,8 @@ impl<'a> Loop<'a> {
                 Action::Set(name, value) => {
                     self.ask("setflag", &[name, &value.to_string()], COMMAND)
                 }
-                Action::Collect => self.collect(seen),
+                Action::Collect => self.collect(self.control.trigger(), seen),
+                Action::CollectWhole => self.collect(Trigger::Histogram, seen),
                 Action::TrimNative => self.ask("jcmd", &["System.trim_native_heap"], COMMAND),
                 Action::Measure => {
                     self.measure();
@@ -318,17 +322,18 @@ impl<'a> Loop<'a> {
         true
     }
 
-    fn collect(&mut self, seen: &Seen) -> bool {
+    fn collect(&mut self, trigger: Trigger, seen: &Seen) -> bool {
         let (start, before) = (Instant::now(), self.adapter.process.processor_ns());
-        let command = self.control.trigger().command();
-        let done = self.ask("jcmd", &[command], COLLECTION);
+        let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
         let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // On a busy machine the time includes that of others.
         let after = self.adapter.process.processor_ns();
         let worked = before
             .zip(after)
             .map_or(took, |(b, a)| a.saturating_sub(b).max(10_000_000));
-        self.control.collected(took.min(worked), seen.heap.old.used);
+        let whole = trigger == Trigger::Histogram;
+        self.control
+            .collected(took.min(worked), seen.heap.old.used, whole);
         done
     }
 
@@ -368,10 +373,11 @@ impl<'a> Loop<'a> {
         }
         let facts = self.control.facts(seen);
         let known = |value: u64| (value > 0).then_some(value);
+        let settled = self.started.elapsed() >= STARTING && facts.allocation_rate.is_some();
         let report = Report {
-            live: known(facts.live),
-            allocation_rate: Some(facts.allocation_rate),
-            collection_speed: known(facts.collection_speed),
+            live: known(facts.live).filter(|_| settled),
+            allocation_rate: facts.allocation_rate.filter(|_| settled),
+            collection_speed: known(facts.collection_speed).filter(|_| settled),
             demand: Some(facts.demand.saturating_add(self.others)),
             floor: Some(facts.floor.saturating_add(self.others)),
             reaction_ms: known(facts.reaction_ms),

@@ -49,7 +49,8 @@ impl Allowance {
         } else {
             self.cost * 0.7 + took * 0.3
         };
-        self.saved -= took;
+        // A time of many urgent ones is not paid for during the next hour.
+        self.saved = (self.saved - took).max(-SPAN * self.share / 2.0);
     }
 
     /// Enough was saved for that many collections; or can be borrowed, for a limit that has just changed.

@@ -46,6 +46,8 @@ pub enum Action {
     Set(&'static str, u64),
     /// Asks for a collection and waits for its end.
     Collect,
+    /// Asks for one of the whole heap that stops the program, where the usual one does not.
+    CollectWhole,
     /// Has malloc return what it does not need.
     TrimNative,
     /// Measures the native part anew.
@@ -113,9 +115,9 @@ impl Control {
     }
 
     /// A collection that was asked for took this long.
-    pub fn collected(&mut self, took_ns: u64, live: u64) {
+    pub fn collected(&mut self, took_ns: u64, live: u64, whole: bool) {
         // A collection beside the program takes a part of the processors, one that stops it takes all.
-        self.allowance.spend(if self.levers.concurrent {
+        self.allowance.spend(if self.levers.concurrent && !whole {
             took_ns / 2
         } else {
             took_ns

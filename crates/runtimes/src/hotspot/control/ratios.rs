@@ -8,10 +8,13 @@ use crate::hotspot::levers::{Levers, Sizing};
 /// A resizing is repeated at the most this often when it missed.
 const TRIES: u32 = 2;
 /// How long after a resizing uses is trusted to have settled, nanoseconds.
-const SETTLING: u64 = 1_500_000_000;
+const SETTLING: u64 = 700_000_000;
 
 /// Between two steps of the bias downward, nanoseconds.
 const CALM: u64 = 300_000_000;
+
+/// Live bytes that are collected within about a fifth of a second.
+const SMALL: u64 = 256 << 20;
 
 /// A resizing that was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,8 @@ struct Resizing {
     tries: u32,
     tight: bool,
     urgent: bool,
+    /// By a collection that stops the program, although the usual one does not.
+    whole: bool,
     uses: u64,
     size: u64,
     basis: u64,
@@ -33,8 +38,9 @@ pub(super) struct Ratios {
     concurrent: bool,
     resizing: Option<Resizing>,
     bias: i64,
-    /// The used bytes at the time the ratios are applied, by those after the last collection.
-    basis_factor: f64,
+    /// What is in use beside the old generation when a concurrent cycle applies the ratios: the program allocated it while
+    /// the cycle marked. Bytes, learned.
+    drift: u64,
     resized_ns: u64,
     resized_young: u64,
     trimmed_ns: u64,
@@ -43,6 +49,15 @@ pub(super) struct Ratios {
     futile: u32,
     quiet_until: u64,
     free_hold: bool,
+}
+
+/// How a resizing is done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    tries: u32,
+    tight: bool,
+    urgent: bool,
+    whole: bool,
 }
 
 /// What the size should be, and what the ratios can make it.
@@ -59,7 +74,7 @@ impl Ratios {
             concurrent,
             resizing: None,
             bias: 0,
-            basis_factor: 1.1,
+            drift: 0,
             resized_ns: 0,
             resized_young: 0,
             trimmed_ns: 0,
@@ -72,9 +87,9 @@ impl Ratios {
 
     pub(super) fn describe(&self) -> String {
         format!(
-            "bias {} MiB, basis x{:.2}",
+            "bias {} MiB, drift {} MiB",
             self.bias >> 20,
-            self.basis_factor
+            self.drift >> 20
         )
     }
 
@@ -106,7 +121,8 @@ impl Ratios {
         if levers.sizing == Sizing::OldOnly && !urgent {
             return actions;
         }
-        let aim = self.aim(seen, levers, watch);
+        let whole = self.unsure(seen, watch) && live_is_small(seen, watch);
+        let aim = self.aim(whole, seen, levers, watch);
         let now = size(seen, levers);
         let step = slack(seen.limit);
         if urgent {
@@ -118,15 +134,17 @@ impl Ratios {
         let grow = aim.reachable > now.saturating_add(step);
         let shrink = now > aim.size.max(aim.reachable).saturating_add(step);
         let wanted = (grow || shrink) && seen.now_ns >= self.quiet_until;
-        if wanted
-            && allowance.may(
-                if shrink { levers.shrink_collections } else { 1 },
-                watch.changed_lately(seen),
-            )
-        {
-            actions.extend(self.resize(aim, 0, false, false, seen, levers));
+        // Room for a quarter more is worth its one collection: it saves others.
+        let much = aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen);
+        let collections = if shrink { levers.shrink_collections } else { 1 };
+        if wanted && (much || allowance.may(collections, watch.changed_lately(seen))) {
+            let way = Way {
+                whole,
+                ..Way::default()
+            };
+            actions.extend(self.resize(aim, way, seen, levers));
         } else if !grow && !shrink {
-            self.settle(seen, watch);
+            self.settle(aim, seen, watch);
         }
         actions
     }
@@ -148,10 +166,22 @@ impl Ratios {
         let now = size(seen, levers);
         let stale = stale(seen, levers, watch);
         if stale > seen.limit / 7 {
-            return self.resize(aim, 0, true, true, seen, levers);
+            let way = Way {
+                tight: true,
+                urgent: true,
+                ..Way::default()
+            };
+            return self.resize(aim, way, seen, levers);
         }
+        let whole = self.unsure(seen, watch);
+        let aim = self.aim(whole, seen, levers, watch);
+        let way = Way {
+            urgent: true,
+            whole,
+            ..Way::default()
+        };
         if aim.reachable.saturating_add(now / 64) < now || levers.sizing == Sizing::OldOnly {
-            return self.resize(aim, 0, false, true, seen, levers);
+            return self.resize(aim, way, seen, levers);
         }
         let calm = seen
             .now_ns
@@ -168,12 +198,13 @@ impl Ratios {
         }
         let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
         let least = -i64::try_from(room(seen) / 3).unwrap_or(0);
-        self.bias = self.bias.min(0).saturating_sub(excess).max(least);
+        self.bias = self.bias.saturating_sub(excess).max(least);
         actions
     }
 
-    /// Under the limit for long, although it allocates: not all that is committed is resident.
-    fn settle(&mut self, seen: &Seen, watch: &Watch) {
+    /// Under the limit for long, although it allocates, by more than the steps of the ratios explain: not all that is committed
+    /// is resident.
+    fn settle(&mut self, aim: Aim, seen: &Seen, watch: &Watch) {
         let calm = seen
             .now_ns
             .saturating_sub(self.resized_ns.max(watch.limit_changed_ns))
@@ -186,7 +217,8 @@ impl Ratios {
         let gap = seen
             .limit
             .saturating_sub(tolerance(seen.limit))
-            .saturating_sub(watch.peak());
+            .saturating_sub(watch.peak())
+            .saturating_sub(aim.size.saturating_sub(aim.reachable));
         if gap > seen.limit / 50 {
             let most = i64::try_from(room(seen)).unwrap_or(i64::MAX);
             self.bias = self
@@ -198,7 +230,8 @@ impl Ratios {
         }
     }
 
-    fn aim(&self, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
+    /// `whole`: by a collection that stops the program.
+    fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
         let room = room(seen).saturating_add_signed(self.bias);
         let live = watch.live_estimate(seen).max(1);
         let least = live.saturating_mul(levers.least_percent) / 100;
@@ -207,19 +240,24 @@ impl Ratios {
                 let max = seen.heap.young.max.max(1);
                 let resident = live.max(watch.old_peak.min(seen.heap.old.capacity));
                 let part = seen.heap.young.first_max.max(1) as f64 / max as f64 + 0.03;
-                let young = (room.saturating_sub(resident) as f64 / part.clamp(0.3, 1.0)) as u64;
+                let rest = room.saturating_sub(resident);
+                // Survivor spaces are mostly untouched, but where eden was before they hold its pages.
+                let young = match rest < watch.young_touched {
+                    true => rest,
+                    false => (rest as f64 / part.clamp(0.3, 1.0)) as u64,
+                };
                 let young = young.min(max);
                 let old = young.saturating_mul(new_ratio).max(least);
-                let (percent, reachable) = choose(live, old);
+                let (percent, reachable) = choose(live, old, max.saturating_mul(new_ratio));
                 Aim {
                     size: old / new_ratio,
-                    reachable: (reachable / new_ratio).min(max),
+                    reachable: reachable / new_ratio,
                     percent,
                 }
             }
             Sizing::OldOnly => {
                 let size = room.saturating_sub(seen.heap.young.capacity).max(least);
-                let (percent, reachable) = choose(live, size);
+                let (percent, reachable) = choose(live, size, u64::MAX);
                 Aim {
                     size,
                     reachable,
@@ -228,36 +266,35 @@ impl Ratios {
             }
             _ => {
                 let max = seen.heap.old.max.max(1);
-                let basis = self.basis(seen, watch);
+                let basis = match self.concurrent && !whole {
+                    true => self.basis(seen),
+                    false => live,
+                };
                 let size = room.max(least).min(max);
-                let (percent, reachable) = choose(basis, size);
+                let (percent, reachable) = choose(basis, size, max);
                 Aim {
                     size,
-                    reachable: reachable.min(max),
+                    reachable,
                     percent,
                 }
             }
         }
     }
 
-    fn basis(&self, seen: &Seen, watch: &Watch) -> u64 {
-        if self.concurrent {
-            (seen.heap.old.used as f64 * self.basis_factor) as u64
-        } else {
-            watch.live_estimate(seen)
-        }
-        .max(1)
+    /// What is in use when a concurrent cycle applies the ratios; the program cannot have allocated more than there is.
+    fn basis(&self, seen: &Seen) -> u64 {
+        let used = seen.heap.old.used;
+        let rest = seen.heap.committed().saturating_sub(used);
+        used.saturating_add(self.drift.min(rest)).max(1)
     }
 
-    fn resize(
-        &mut self,
-        aim: Aim,
-        tries: u32,
-        tight: bool,
-        urgent: bool,
-        seen: &Seen,
-        levers: &Levers,
-    ) -> Vec<Action> {
+    fn resize(&mut self, aim: Aim, way: Way, seen: &Seen, levers: &Levers) -> Vec<Action> {
+        let Way {
+            tries,
+            tight,
+            urgent,
+            whole,
+        } = way;
         let percent = if tight { 5 } else { aim.percent };
         let shrinks = tight || aim.reachable < size(seen, levers);
         let wanted = if tight { 0 } else { aim.size };
@@ -269,6 +306,7 @@ impl Ratios {
             tries,
             tight,
             urgent,
+            whole,
             uses,
             size,
             basis,
@@ -285,7 +323,11 @@ impl Ratios {
         } else {
             1
         };
-        actions.extend((0..collections).map(|_| Action::Collect));
+        let collect = match whole {
+            true => Action::CollectWhole,
+            false => Action::Collect,
+        };
+        actions.extend((0..collections).map(|_| collect));
         actions
     }
 
@@ -317,12 +359,11 @@ impl Ratios {
             // No collection came of it; the ratios wait for the machine's own.
             return self.hold();
         }
-        if self.concurrent && !done.tight && levers.sizing == Sizing::HeapRatios {
-            let basis = now as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
-            let factor = (basis / done.basis as f64).clamp(0.8, 4.0);
-            self.basis_factor = (self.basis_factor + factor) / 2.0;
+        if self.concurrent && !done.tight && !done.whole && levers.sizing == Sizing::HeapRatios {
+            self.learn_drift(done, now, seen.heap.old.max);
         }
-        let aim = self.aim(seen, levers, watch);
+        let whole = self.unsure(seen, watch) && (done.urgent || live_is_small(seen, watch));
+        let aim = self.aim(whole, seen, levers, watch);
         let miss = now.abs_diff(aim.reachable) > slack(seen.limit);
         let over = now > done.wanted;
         if done.tight
@@ -331,10 +372,38 @@ impl Ratios {
                 && done.tries < TRIES
                 && (allowance.may(1, watch.changed_lately(seen)) || (done.urgent && over)))
         {
-            return self.resize(aim, done.tries + 1, false, done.urgent, seen, levers);
+            let way = Way {
+                tries: done.tries + 1,
+                urgent: done.urgent,
+                whole,
+                tight: false,
+            };
+            return self.resize(aim, way, seen, levers);
         }
         self.hold()
     }
+
+    /// The size that the ratios made tells what they were applied to; at the most when it could not be larger.
+    fn learn_drift(&mut self, done: Resizing, now: u64, max: u64) {
+        let basis = now as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
+        let drift = (basis as u64).saturating_sub(done.basis);
+        self.drift = match self.drift {
+            known if now >= max => known.max(drift),
+            0 => drift,
+            known => known.midpoint(drift),
+        };
+    }
+
+    /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile: nobody can say how much that will be. A
+    /// collection that stops the program finds what lives.
+    fn unsure(&self, seen: &Seen, watch: &Watch) -> bool {
+        self.concurrent && self.drift > watch.live_estimate(seen) / 2
+    }
+}
+
+/// So little lives that a collection that stops the program is over at once.
+fn live_is_small(seen: &Seen, watch: &Watch) -> bool {
+    watch.live_estimate(seen) <= SMALL
 }
 
 /// What the lever sets, as it is now.
@@ -358,16 +427,18 @@ fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
 }
 
 /// The free ratio that makes `basis` used bytes the heap of this size, and the size that it makes: the ratio is
-/// a whole percentage, so the size comes in steps. Takes the step below, unless the one above is much nearer and
-/// hardly too large.
-fn choose(basis: u64, wanted: u64) -> (u64, u64) {
+/// a whole percentage, so the size comes in steps. Takes the step below, unless the one above is nearer and no
+/// further above than what is wanted is below the limit. The heap never becomes larger than `max`.
+fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64) {
     let wanted = wanted.max(basis).max(1);
     let below = 100_u64
         .saturating_sub((basis as f64 * 100.0 / wanted as f64).ceil() as u64)
         .min(98);
-    let made = |percent: u64| (basis as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64;
+    let made =
+        |percent: u64| ((basis as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64).min(max);
     let (low, high) = (made(below), made(below + 1));
-    if wanted.saturating_sub(low) > wanted / 33 && high < wanted.saturating_add(wanted / 66) {
+    let near = high.saturating_sub(wanted);
+    if near < wanted.saturating_sub(low) && near <= wanted / 40 {
         (below + 1, high)
     } else {
         (below, low)

@@ -29,6 +29,8 @@ struct Model {
     max: u64,
     seen: Seen,
     forced: u64,
+    /// Allocated while a concurrent cycle marks, the last time; it varies.
+    drift: u64,
     /// It ignores what it is asked for.
     deaf: bool,
 }
@@ -66,6 +68,7 @@ impl Model {
             max: 70,
             seen,
             forced: 0,
+            drift: 0,
             deaf: false,
         }
     }
@@ -89,12 +92,16 @@ impl Model {
                 self.max = v;
             }
             Action::Set("SoftMaxHeapSize", v) if !self.deaf => self.seen.heap.old.capacity = v,
-            Action::Collect => self.collect(),
+            Action::Collect => {
+                self.drift = self.drift / 2 * 3 % (500 * MIB);
+                self.collect(self.live + self.drift);
+            }
+            Action::CollectWhole => self.collect(self.live),
             _ => {}
         }
     }
 
-    fn collect(&mut self) {
+    fn collect(&mut self, in_use: u64) {
         self.forced += 1;
         if self.deaf {
             return;
@@ -105,9 +112,9 @@ impl Model {
         };
         let heap = &mut self.seen.heap;
         heap.old.used = self.live;
-        let least = self.live * 100 / (100 - self.min.min(99));
+        let least = in_use * 100 / (100 - self.min.min(99));
         let most = if self.max < 100 {
-            self.live * 100 / (100 - self.max)
+            in_use * 100 / (100 - self.max)
         } else {
             u64::MAX
         };
@@ -130,11 +137,12 @@ impl Model {
             for _ in 0..8 {
                 self.seen.uses = self.uses();
                 let actions = control.tick(&self.seen);
-                let collects = actions.contains(&Action::Collect);
+                let collects =
+                    actions.contains(&Action::Collect) || actions.contains(&Action::CollectWhole);
                 for action in actions {
                     self.act(action);
-                    if action == Action::Collect {
-                        control.collected(50_000_000, self.live);
+                    if matches!(action, Action::Collect | Action::CollectWhole) {
+                        control.collected(50_000_000, self.live, false);
                     }
                 }
                 if !collects {
@@ -179,6 +187,22 @@ fn follows(sizing: Sizing) {
 #[test]
 fn ratios_of_the_heap_follow_the_limit() {
     follows(Sizing::HeapRatios);
+}
+
+#[test]
+fn a_program_that_allocates_fast_while_a_cycle_marks_is_collected_whole() {
+    let levers = levers(Sizing::HeapRatios, true);
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 100 * MIB);
+    model.drift = 300 * MIB;
+    for limit in [1000, 400, 800, 300] {
+        model.run(&mut control, limit * MIB, 10);
+        let uses = model.uses() / MIB;
+        assert!(
+            uses <= limit + limit / 50 && uses + limit / 8 >= limit,
+            "{uses} MiB at a limit of {limit} MiB"
+        );
+    }
 }
 
 #[test]

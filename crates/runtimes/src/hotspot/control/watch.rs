@@ -3,16 +3,16 @@
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
-/// How long the highest use is remembered, nanoseconds.
-const WINDOW: u64 = 1_500_000_000;
+/// How long the highest use is remembered at the least, nanoseconds; and until the young generation was filled in that time.
+const WINDOW: u64 = 500_000_000;
 
 /// What is known of a machine. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Live after the last full collection or concurrent cycle.
     pub live: u64,
-    /// Allocated per second.
-    pub allocation_rate: u64,
+    /// Allocated per second; absent until it was measured a few times.
+    pub allocation_rate: Option<u64>,
     /// Live bytes processed per second of a collection; 0 until one was seen.
     pub collection_speed: u64,
     /// The most that it can use: its maximum heap and its native part.
@@ -26,6 +26,9 @@ pub struct Facts {
 /// How long the lowest used heap is remembered, nanoseconds.
 const LEAST_WINDOW: u64 = 4_000_000_000;
 
+/// Measurements until an allocation rate is worth telling.
+const ENOUGH: u32 = 3;
+
 /// Watches the counters.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
@@ -35,7 +38,11 @@ pub(super) struct Watch {
     collections: [u64; 3],
     /// The highest use of old-generation memory since it was last compacted to its least.
     pub(super) old_peak: u64,
+    /// Bytes from the start of the young generation on that were in use since they were committed.
+    pub(super) young_touched: u64,
+    young_capacity: u64,
     rate: f64,
+    samples: u32,
     speed: f64,
     epoch_ns: u64,
     over_since: Option<u64>,
@@ -50,6 +57,7 @@ pub(super) struct Watch {
     /// Young collections so far.
     pub(super) young: u64,
     peaks: [(u64, u64); 2],
+    peaks_young: u64,
     leasts: [(u64, u64); 2],
 }
 
@@ -75,7 +83,8 @@ impl Watch {
             self.learn_least(seen);
         }
         self.old_peak = self.old_peak.max(seen.heap.old.used);
-        self.learn_rate(seen, counts);
+        self.learn_touched(seen, counts);
+        self.learn_rate(seen, counts, whole);
         self.collections = counts;
         self.pauses = seen.heap.collections();
         self.young = counts[0];
@@ -98,11 +107,27 @@ impl Watch {
         self.live = self.leasts[0].1.min(before);
     }
 
-    fn learn_rate(&mut self, seen: &Seen, counts: [u64; 3]) {
+    /// Eden is filled from its start, and a young generation that shrinks gives its end back.
+    fn learn_touched(&mut self, seen: &Seen, counts: [u64; 3]) {
+        let young = &seen.heap.young;
+        let filled = counts[0] > self.collections[0] && young.capacity == self.young_capacity;
+        let eden = if filled { young.first_capacity } else { 0 };
+        self.young_touched = self.young_touched.min(young.capacity).max(eden);
+        self.young_capacity = young.capacity;
+    }
+
+    /// What was allocated is told from one collection to the next. Other collections than young ones come in between and
+    /// hide a part: then it is measured anew from here.
+    fn learn_rate(&mut self, seen: &Seen, counts: [u64; 3], whole: bool) {
+        if whole {
+            self.epoch_ns = seen.now_ns;
+            return;
+        }
         let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;
         let young = counts[0].saturating_sub(self.collections[0]);
         if young > 0 && seconds > 0.0 {
             let rate = seen.heap.allocated_last as f64 * young as f64 / seconds;
+            self.samples = self.samples.saturating_add(1);
             self.rate = if self.rate == 0.0 {
                 rate
             } else {
@@ -118,6 +143,7 @@ impl Watch {
                 .max(seen.heap.old.capacity / 2) as f64
                 / seconds;
             self.rate = self.rate.min(bound);
+            self.samples = self.samples.max(ENOUGH);
         }
     }
 
@@ -144,7 +170,8 @@ impl Watch {
 
     /// The highest use of the last one to two windows.
     fn learn_peak(&mut self, seen: &Seen) {
-        if seen.now_ns.saturating_sub(self.peaks[0].0) > WINDOW {
+        if seen.now_ns.saturating_sub(self.peaks[0].0) > WINDOW && self.young > self.peaks_young {
+            self.peaks_young = self.young;
             self.peaks[1] = self.peaks[0];
             self.peaks[0] = (seen.now_ns, 0);
         }
@@ -199,7 +226,7 @@ impl Watch {
         };
         Facts {
             live: self.live,
-            allocation_rate: self.rate as u64,
+            allocation_rate: (self.samples >= ENOUGH).then_some(self.rate as u64),
             collection_speed: self.speed as u64,
             demand: max.saturating_add(seen.native),
             floor: least.saturating_add(young).saturating_add(seen.native),

@@ -1,0 +1,98 @@
+/**
+ * Binary trees for a collector, as gcbench.c: large trees and a large array that live to the end, and in each iteration trees of growing depth, built
+ * from the root down and from the leaves up, each dropped when it is built. Arguments: iterations, and how many large trees live (1; each is about
+ * 4 MB). Prints one JSON object per line: progress about every second ("work" counts iterations), "done" at the end, with a checksum that does not
+ * depend on the collector.
+ */
+public final class GcBench {
+    private static final int LIVE_DEPTH = 16;
+    private static final int LEAST_DEPTH = 4;
+    private static final int MOST_DEPTH = 16;
+    private static final long SECOND = 1_000_000_000L;
+
+    private static final class Node {
+        Node left;
+        Node right;
+        int depth;
+        int mark;
+    }
+
+    private GcBench() {}
+
+    public static void main(String[] arguments) {
+        long iterations = arguments.length > 0 ? Long.parseLong(arguments[0]) : 400;
+        Node[] live = new Node[arguments.length > 1 ? Integer.parseInt(arguments[1]) : 1];
+        for (int i = 0; i < live.length; i++) {
+            live[i] = new Node();
+            growDown(live[i], LIVE_DEPTH);
+        }
+        double[] array = new double[500_000];
+        for (int i = 0; i < array.length; i++) {
+            array[i] = 1.0 / (i + 1);
+        }
+        long start = System.nanoTime();
+        long shown = start;
+        long checksum = 0;
+        for (long i = 1; i <= iterations; i++) {
+            checksum += iterate();
+            long now = System.nanoTime();
+            if (now - shown >= SECOND) {
+                shown = now;
+                line("progress", i, now - start, checksum);
+            }
+        }
+        for (Node tree : live) {
+            checksum += count(tree);
+        }
+        checksum += (array[999] == 1.0 / 1000.0 ? 1 : 0);
+        line("done", iterations, System.nanoTime() - start, checksum);
+    }
+
+    /** As many trees of each depth as make about the same number of nodes per depth. */
+    private static long iterate() {
+        long nodes = 0;
+        for (int depth = LEAST_DEPTH; depth <= MOST_DEPTH; depth += 2) {
+            for (int i = 0; i < 1 << (MOST_DEPTH - depth); i++) {
+                Node tree;
+                if (i % 2 == 0) {
+                    tree = new Node();
+                    growDown(tree, depth);
+                } else {
+                    tree = growUp(depth);
+                }
+                if (i == 0) {
+                    nodes += count(tree);
+                }
+            }
+        }
+        return nodes;
+    }
+
+    private static void growDown(Node node, int depth) {
+        node.depth = depth;
+        if (depth > 0) {
+            node.left = new Node();
+            node.right = new Node();
+            growDown(node.left, depth - 1);
+            growDown(node.right, depth - 1);
+        }
+    }
+
+    private static Node growUp(int depth) {
+        Node left = depth > 0 ? growUp(depth - 1) : null;
+        Node right = depth > 0 ? growUp(depth - 1) : null;
+        Node node = new Node();
+        node.left = left;
+        node.right = right;
+        node.depth = depth;
+        return node;
+    }
+
+    private static long count(Node node) {
+        return node == null ? 0 : 1 + count(node.left) + count(node.right);
+    }
+
+    private static void line(String event, long work, long nanoseconds, long checksum) {
+        System.out.printf("{\"event\":\"%s\",\"time\":%.3f,\"work\":%d,\"checksum\":%d}%n", event, nanoseconds / 1e9, work, checksum);
+    }
+}
