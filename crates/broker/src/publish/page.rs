@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 /// A page is looked at this often, whether it is still whole, ns.
-const CHECK_NS: u64 = 3_000_000_000;
+const CHECK_NS: u64 = 5_000_000_000;
 /// `f_type` of tmpfs (statfs(2)).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 

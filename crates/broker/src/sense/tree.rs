@@ -7,10 +7,10 @@ use plimsoll_kernel::{Error, Result};
 const MAX_PROCESSES: usize = 512;
 /// An unchanged process is read whole again after so long (ns): its kinds of memory may have
 /// changed under the same sum.
-const WHOLE_READ_NS: u64 = 10_000_000_000;
+const WHOLE_READ_NS: u64 = 20_000_000_000;
 /// A tree that did not change for a while is read again after an eighth of that while, at most this
 /// (ns): idle principals cost next to nothing.
-const LONGEST_REST_NS: u64 = 2_000_000_000;
+const LONGEST_REST_NS: u64 = 4_000_000_000;
 /// Descendants are looked for at this interval (ns) while they change, backing off to the longest.
 const SHORTEST_RESCAN_NS: u64 = 500_000_000;
 const LONGEST_RESCAN_NS: u64 = 16_000_000_000;
