@@ -92,8 +92,8 @@ impl Domain {
             .min(bounds.max_budget);
     }
 
-    /// The outsiders' bytes as far as their growth is concerned. The kernel takes up to 40 MB off a process before it gives them
-    /// back, and in between they look like somebody else's that came with a leap.
+    /// The outsiders' bytes as far as their growth is concerned. The kernel takes up to 10,000 pages off a process before it gives
+    /// them back (`include/asm-generic/tlb.h`), and in between they look like somebody else's that came with a leap.
     fn judge(&mut self, freeing: bool) -> u64 {
         let leaps = self.outsiders > self.judged;
         if freeing && leaps && self.unjudged < UNJUDGED {

@@ -16,16 +16,22 @@ const CALM: u64 = 300_000_000;
 /// Live bytes that are collected within about a fifth of a second.
 const SMALL: u64 = 256 << 20;
 
-/// A resizing that was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Resizing {
-    wanted: u64,
-    percent: u64,
+/// How a resizing is done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
     tries: u32,
     tight: bool,
     urgent: bool,
     /// By a collection that stops the program, although the usual one does not.
     whole: bool,
+}
+
+/// A resizing that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Resizing {
+    way: Way,
+    wanted: u64,
+    percent: u64,
     uses: u64,
     size: u64,
     basis: u64,
@@ -49,15 +55,6 @@ pub(super) struct Ratios {
     futile: u32,
     quiet_until: u64,
     free_hold: bool,
-}
-
-/// How a resizing is done.
-#[derive(Clone, Copy, Debug, Default)]
-struct Way {
-    tries: u32,
-    tight: bool,
-    urgent: bool,
-    whole: bool,
 }
 
 /// What the size should be, and what the ratios can make it.
@@ -121,13 +118,13 @@ impl Ratios {
         if levers.sizing == Sizing::OldOnly && !urgent {
             return actions;
         }
-        let whole = self.unsure(seen, watch) && live_is_small(seen, watch);
+        let whole = self.must_stop(urgent, seen, watch);
         let aim = self.aim(whole, seen, levers, watch);
         let now = size(seen, levers);
         let step = slack(seen.limit);
         if urgent {
             if allowance.must(seen.now_ns) {
-                actions.extend(self.lower(aim, seen, levers, watch));
+                actions.extend(self.lower(aim, whole, seen, levers, watch));
             }
             return actions;
         }
@@ -162,7 +159,14 @@ impl Ratios {
     }
 
     /// Over the limit: a smaller heap, and where that is not it, less native memory and a lower aim.
-    fn lower(&mut self, aim: Aim, seen: &Seen, levers: &Levers, watch: &Watch) -> Vec<Action> {
+    fn lower(
+        &mut self,
+        aim: Aim,
+        whole: bool,
+        seen: &Seen,
+        levers: &Levers,
+        watch: &Watch,
+    ) -> Vec<Action> {
         let now = size(seen, levers);
         let stale = stale(seen, levers, watch);
         if stale > seen.limit / 7 {
@@ -173,8 +177,6 @@ impl Ratios {
             };
             return self.resize(aim, way, seen, levers);
         }
-        let whole = self.unsure(seen, watch);
-        let aim = self.aim(whole, seen, levers, watch);
         let way = Way {
             urgent: true,
             whole,
@@ -289,24 +291,15 @@ impl Ratios {
     }
 
     fn resize(&mut self, aim: Aim, way: Way, seen: &Seen, levers: &Levers) -> Vec<Action> {
-        let Way {
-            tries,
-            tight,
-            urgent,
-            whole,
-        } = way;
-        let percent = if tight { 5 } else { aim.percent };
-        let shrinks = tight || aim.reachable < size(seen, levers);
-        let wanted = if tight { 0 } else { aim.size };
+        let percent = if way.tight { 5 } else { aim.percent };
+        let shrinks = way.tight || aim.reachable < size(seen, levers);
+        let wanted = if way.tight { 0 } else { aim.size };
         let (pauses, basis) = (seen.heap.collections(), seen.heap.old.used.max(1));
         let (uses, size) = (seen.uses, size(seen, levers));
         self.resizing = Some(Resizing {
+            way,
             wanted,
             percent,
-            tries,
-            tight,
-            urgent,
-            whole,
             uses,
             size,
             basis,
@@ -323,7 +316,7 @@ impl Ratios {
         } else {
             1
         };
-        let collect = match whole {
+        let collect = match way.whole {
             true => Action::CollectWhole,
             false => Action::Collect,
         };
@@ -343,7 +336,8 @@ impl Ratios {
         let now = size(seen, levers);
         self.resized_ns = seen.now_ns;
         self.resized_young = watch.young;
-        if done.urgent {
+        let way = done.way;
+        if way.urgent {
             let less = seen.uses.saturating_add(done.uses / 100) < done.uses;
             let helped =
                 less || seen.uses <= seen.limit || now.saturating_add(done.size / 50) < done.size;
@@ -359,22 +353,22 @@ impl Ratios {
             // No collection came of it; the ratios wait for the machine's own.
             return self.hold();
         }
-        if self.concurrent && !done.tight && !done.whole && levers.sizing == Sizing::HeapRatios {
+        if self.concurrent && !way.tight && !way.whole && levers.sizing == Sizing::HeapRatios {
             self.learn_drift(done, now, seen.heap.old.max);
         }
-        let whole = self.unsure(seen, watch) && (done.urgent || live_is_small(seen, watch));
+        let whole = self.must_stop(way.urgent, seen, watch);
         let aim = self.aim(whole, seen, levers, watch);
         let miss = now.abs_diff(aim.reachable) > slack(seen.limit);
         let over = now > done.wanted;
-        if done.tight
+        if way.tight
             || (miss
                 && levers.sizing != Sizing::OldOnly
-                && done.tries < TRIES
-                && (allowance.may(1, watch.changed_lately(seen)) || (done.urgent && over)))
+                && way.tries < TRIES
+                && (allowance.may(1, watch.changed_lately(seen)) || (way.urgent && over)))
         {
             let way = Way {
-                tries: done.tries + 1,
-                urgent: done.urgent,
+                tries: way.tries + 1,
+                urgent: way.urgent,
                 whole,
                 tight: false,
             };
@@ -395,15 +389,11 @@ impl Ratios {
     }
 
     /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile: nobody can say how much that will be. A
-    /// collection that stops the program finds what lives.
-    fn unsure(&self, seen: &Seen, watch: &Watch) -> bool {
-        self.concurrent && self.drift > watch.live_estimate(seen) / 2
+    /// collection that stops the program finds what lives; where much does, only what is urgent is worth that.
+    fn must_stop(&self, urgent: bool, seen: &Seen, watch: &Watch) -> bool {
+        let live = watch.live_estimate(seen);
+        self.concurrent && self.drift > live / 2 && (urgent || live <= SMALL)
     }
-}
-
-/// So little lives that a collection that stops the program is over at once.
-fn live_is_small(seen: &Seen, watch: &Watch) -> bool {
-    watch.live_estimate(seen) <= SMALL
 }
 
 /// What the lever sets, as it is now.
