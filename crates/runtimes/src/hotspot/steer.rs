@@ -244,12 +244,15 @@ impl<'a> Loop<'a> {
         let numbers = link.numbers().filter(|n| n.limit > 0);
         let heap = self.heap()?;
         let uses = self.gauge.uses().ok()?;
-        let limit = numbers.map_or(0, |n| aim(n.limit).saturating_sub(self.others).max(1));
+        let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
+        let limit = numbers.map_or(0, |n| own(n.limit));
+        let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Some(Seen {
             now_ns,
             limit,
+            available,
             owed,
             uses,
             native: self.native,

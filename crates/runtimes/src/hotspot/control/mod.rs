@@ -11,6 +11,7 @@
 //! One [`Control::tick`] looks at one moment and says what to do. Free ratios act only while a resizing is under
 //! way: between two of them they are 0 and 100, so that collections of the machine's own leave its size alone.
 
+mod aim;
 mod allowance;
 mod ratios;
 mod soft_max;
@@ -29,6 +30,8 @@ pub struct Seen {
     pub now_ns: u64,
     /// What the process may use now.
     pub limit: u64,
+    /// What it could have if it asked; 0 when not known.
+    pub available: u64,
     /// What it must give back, 0 when nothing.
     pub owed: u64,
     /// What the process uses.
@@ -127,7 +130,12 @@ impl Control {
 
     /// What is known of the machine, for the broker.
     pub fn facts(&self, seen: &Seen) -> Facts {
-        self.watch.facts(seen, &self.levers)
+        let mut facts = self.watch.facts(seen, &self.levers);
+        if let Sizing::HeapRatios | Sizing::OldRatios { .. } = self.levers.sizing {
+            let attainable = self.ratios.attainable(seen, &self.levers, &self.watch);
+            facts.demand = facts.demand.min(attainable.unwrap_or(u64::MAX));
+        }
+        facts
     }
 
     /// One line about the state, for `-v`.

@@ -1,5 +1,6 @@
 //! G1, Serial and Parallel: the size is set by free ratios in a collection that is asked for.
 
+use super::aim::{Aim, size, stale};
 use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, room, slack, tolerance};
@@ -55,14 +56,6 @@ pub(super) struct Ratios {
     futile: u32,
     quiet_until: u64,
     free_hold: bool,
-}
-
-/// What the size should be, and what the ratios can make it.
-#[derive(Clone, Copy, Debug)]
-struct Aim {
-    size: u64,
-    reachable: u64,
-    percent: u64,
 }
 
 impl Ratios {
@@ -220,7 +213,7 @@ impl Ratios {
             .limit
             .saturating_sub(tolerance(seen.limit))
             .saturating_sub(watch.peak())
-            .saturating_sub(aim.size.saturating_sub(aim.reachable));
+            .saturating_sub(aim.unused());
         if gap > seen.limit / 50 {
             let most = i64::try_from(room(seen)).unwrap_or(i64::MAX);
             self.bias = self
@@ -232,55 +225,32 @@ impl Ratios {
         }
     }
 
-    /// `whole`: by a collection that stops the program.
+    /// What to make of a limit. `whole`: by a collection that stops the program.
     fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
         let room = room(seen).saturating_add_signed(self.bias);
-        let live = watch.live_estimate(seen).max(1);
-        let least = live.saturating_mul(levers.least_percent) / 100;
-        match levers.sizing {
-            Sizing::OldRatios { new_ratio } => {
-                let max = seen.heap.young.max.max(1);
-                let resident = live.max(watch.old_peak.min(seen.heap.old.capacity));
-                let part = seen.heap.young.first_max.max(1) as f64 / max as f64 + 0.03;
-                let rest = room.saturating_sub(resident);
-                // Survivor spaces are mostly untouched, but where eden was before they hold its pages.
-                let young = match rest < watch.young_touched {
-                    true => rest,
-                    false => (rest as f64 / part.clamp(0.3, 1.0)) as u64,
-                };
-                let young = young.min(max);
-                let old = young.saturating_mul(new_ratio).max(least);
-                let (percent, reachable) = choose(live, old, max.saturating_mul(new_ratio));
-                Aim {
-                    size: old / new_ratio,
-                    reachable: reachable / new_ratio,
-                    percent,
-                }
-            }
-            Sizing::OldOnly => {
-                let size = room.saturating_sub(seen.heap.young.capacity).max(least);
-                let (percent, reachable) = choose(live, size, u64::MAX);
-                Aim {
-                    size,
-                    reachable,
-                    percent,
-                }
-            }
-            _ => {
-                let max = seen.heap.old.max.max(1);
-                let basis = match self.concurrent && !whole {
-                    true => self.basis(seen),
-                    false => live,
-                };
-                let size = room.max(least).min(max);
-                let (percent, reachable) = choose(basis, size, max);
-                Aim {
-                    size,
-                    reachable,
-                    percent,
-                }
-            }
+        let basis = match self.concurrent && !whole {
+            true => self.basis(seen),
+            false => watch.live_estimate(seen).max(1),
+        };
+        Aim::of(room, basis, seen, levers, watch)
+    }
+
+    /// The most that it can make use of while it could have `seen.available`, where the steps of the ratios leave much of that
+    /// unused: somebody else can have the rest. With little that lives the sizes are far apart (10 MiB: 500 MiB, 1000 MiB).
+    pub(super) fn attainable(&self, seen: &Seen, levers: &Levers, watch: &Watch) -> Option<u64> {
+        let could = Seen {
+            limit: seen.available,
+            ..*seen
+        };
+        let whole = self.must_stop(false, seen, watch);
+        let aim = self.aim(whole, &could, levers, watch);
+        let unused = aim.unused();
+        if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
+            return None;
         }
+        // Some more, so that a little less at the basis does not cost the step.
+        let used = seen.available - unused.min(seen.available);
+        Some(used.saturating_add(used / 16).min(seen.available))
     }
 
     /// What is in use when a concurrent cycle applies the ratios; the program cannot have allocated more than there is.
@@ -393,44 +363,5 @@ impl Ratios {
     fn must_stop(&self, urgent: bool, seen: &Seen, watch: &Watch) -> bool {
         let live = watch.live_estimate(seen);
         self.concurrent && self.drift > live / 2 && (urgent || live <= SMALL)
-    }
-}
-
-/// What the lever sets, as it is now.
-fn size(seen: &Seen, levers: &Levers) -> u64 {
-    match levers.sizing {
-        Sizing::OldRatios { .. } => seen.heap.young.capacity,
-        Sizing::OldOnly => seen.heap.old.capacity,
-        _ => seen.heap.committed(),
-    }
-}
-
-/// Old-generation memory that is resident although nothing lives there, bytes.
-fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
-    match levers.sizing {
-        Sizing::OldRatios { .. } => watch
-            .old_peak
-            .min(seen.heap.old.capacity)
-            .saturating_sub(watch.live),
-        _ => 0,
-    }
-}
-
-/// The free ratio that makes `basis` used bytes the heap of this size, and the size that it makes: the ratio is
-/// a whole percentage, so the size comes in steps. Takes the step below, unless the one above is nearer and no
-/// further above than what is wanted is below the limit. The heap never becomes larger than `max`.
-fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64) {
-    let wanted = wanted.max(basis).max(1);
-    let below = 100_u64
-        .saturating_sub((basis as f64 * 100.0 / wanted as f64).ceil() as u64)
-        .min(98);
-    let made =
-        |percent: u64| ((basis as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64).min(max);
-    let (low, high) = (made(below), made(below + 1));
-    let near = high.saturating_sub(wanted);
-    if near < wanted.saturating_sub(low) && near <= wanted / 40 {
-        (below + 1, high)
-    } else {
-        (below, low)
     }
 }

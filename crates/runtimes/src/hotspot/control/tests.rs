@@ -133,6 +133,7 @@ impl Model {
         for _ in 0..seconds * 10 {
             self.seen.now_ns += 100_000_000;
             self.seen.limit = limit;
+            self.seen.available = self.seen.available.max(limit);
             self.seen.heap.work[0].invocations += 1;
             for _ in 0..8 {
                 self.seen.uses = self.uses();
@@ -227,6 +228,49 @@ fn a_soft_maximum_follows_the_limit() {
 }
 
 #[test]
+fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
+    for sizing in [Sizing::HeapRatios, Sizing::OldRatios { new_ratio: 1 }] {
+        let levers = levers(sizing, false);
+        let mut control = Control::new(levers.clone(), 0.05);
+        let mut model = Model::new(levers, 10 * MIB);
+        model.run(&mut control, 820 * MIB, 10);
+        let (uses, demand) = (model.uses(), control.facts(&model.seen).demand);
+        assert!(uses < 700 * MIB, "{sizing:?}: the size is out of reach");
+        assert!(demand >= uses && demand < 700 * MIB, "{sizing:?}: {demand}");
+        model.run(&mut control, demand, 20);
+        assert_eq!(model.uses(), uses, "{sizing:?}: it keeps what it has");
+        assert_eq!(control.facts(&model.seen).demand, demand);
+        // Who can have twice as much can have the next step.
+        model.seen.available = 1200 * MIB;
+        model.run(&mut control, demand, 1);
+        assert!(control.facts(&model.seen).demand > 850 * MIB);
+    }
+}
+
+#[test]
+fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
+    let levers = levers(Sizing::SoftMax, true);
+    let mut watch = Watch::default();
+    let mut seen = Model::new(levers.clone(), 100 * MIB).seen;
+    (seen.limit, seen.uses) = (500 * MIB, 600 * MIB);
+    for look in 1..200 {
+        seen.now_ns += 100_000_000;
+        // A cycle of three pauses every half second.
+        if look % 5 == 0 {
+            seen.heap.work[2].invocations += 3;
+            seen.heap.allocated_last = 50 * MIB + look;
+        }
+        if look > 10 {
+            seen.uses = 400 * MIB;
+        }
+        watch.look(&seen, &levers);
+    }
+    let rate = watch.facts(&seen, &levers).allocation_rate.unwrap();
+    assert!(rate.abs_diff(100 * MIB) < 5 * MIB, "{rate}");
+    assert_eq!(watch.peak(), 400 * MIB);
+}
+
+#[test]
 fn a_limit_below_the_floor_does_not_make_it_collect_for_ever() {
     let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
     let mut control = Control::new(levers.clone(), 0.05);
@@ -309,6 +353,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     (numbers, heap).prop_map(|((now_ns, limit, owed, uses, native), heap)| Seen {
         now_ns,
         limit,
+        available: limit.saturating_add(owed),
         owed,
         uses,
         native,

@@ -5,6 +5,8 @@ use crate::hotspot::levers::{Levers, Sizing};
 
 /// How long the highest use is remembered at the least, nanoseconds; and until the young generation was filled in that time.
 const WINDOW: u64 = 500_000_000;
+/// How long without generations: cycles are further apart.
+const LONG_WINDOW: u64 = 1_500_000_000;
 
 /// What is known of a machine. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub struct Facts {
     pub allocation_rate: Option<u64>,
     /// Live bytes processed per second of a collection; 0 until one was seen.
     pub collection_speed: u64,
-    /// The most that it can use: its maximum heap and its native part.
+    /// The most that it can use: its maximum heap and its native part, or what the steps of its sizes let it have of what it could.
     pub demand: u64,
     /// The least that it can be asked to use.
     pub floor: u64,
@@ -33,7 +35,7 @@ const ENOUGH: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     started: bool,
-    whole_seen: bool,
+    pub(super) whole_seen: bool,
     pub(super) live: u64,
     collections: [u64; 3],
     /// The highest use of old-generation memory since it was last compacted to its least.
@@ -41,6 +43,7 @@ pub(super) struct Watch {
     /// Bytes from the start of the young generation on that were in use since they were committed.
     pub(super) young_touched: u64,
     young_capacity: u64,
+    allocated_last: u64,
     rate: f64,
     samples: u32,
     speed: f64,
@@ -84,12 +87,20 @@ impl Watch {
         }
         self.old_peak = self.old_peak.max(seen.heap.old.used);
         self.learn_touched(seen, counts);
-        self.learn_rate(seen, counts, whole);
+        let young = counts[0].saturating_sub(self.collections[0]);
+        if generational {
+            self.learn_rate(seen, young, whole);
+        } else {
+            // The counts are of pauses, several to a cycle.
+            let cycles = u64::from(seen.heap.allocated_last != self.allocated_last);
+            self.learn_rate(seen, cycles, false);
+        }
+        self.allocated_last = seen.heap.allocated_last;
         self.collections = counts;
         self.pauses = seen.heap.collections();
         self.young = counts[0];
         self.learn_reaction(seen);
-        self.learn_peak(seen);
+        self.learn_peak(seen, generational);
     }
 
     /// Without generations the used bytes hold garbage, so the lowest of the last seconds is taken.
@@ -116,17 +127,16 @@ impl Watch {
         self.young_capacity = young.capacity;
     }
 
-    /// What was allocated is told from one collection to the next. Other collections than young ones come in between and
-    /// hide a part: then it is measured anew from here.
-    fn learn_rate(&mut self, seen: &Seen, counts: [u64; 3], whole: bool) {
+    /// What was allocated is told from one collection to the next: young ones, or cycles where there are no generations.
+    /// Other collections come in between and hide a part: then it is measured anew from here.
+    fn learn_rate(&mut self, seen: &Seen, collections: u64, whole: bool) {
         if whole {
             self.epoch_ns = seen.now_ns;
             return;
         }
         let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;
-        let young = counts[0].saturating_sub(self.collections[0]);
-        if young > 0 && seconds > 0.0 {
-            let rate = seen.heap.allocated_last as f64 * young as f64 / seconds;
+        if collections > 0 && seconds > 0.0 {
+            let rate = seen.heap.allocated_last as f64 * collections as f64 / seconds;
             self.samples = self.samples.saturating_add(1);
             self.rate = if self.rate == 0.0 {
                 rate
@@ -169,8 +179,13 @@ impl Watch {
     }
 
     /// The highest use of the last one to two windows.
-    fn learn_peak(&mut self, seen: &Seen) {
-        if seen.now_ns.saturating_sub(self.peaks[0].0) > WINDOW && self.young > self.peaks_young {
+    fn learn_peak(&mut self, seen: &Seen, generational: bool) {
+        let age = seen.now_ns.saturating_sub(self.peaks[0].0);
+        let over = match generational {
+            true => age > WINDOW && self.young > self.peaks_young,
+            false => age > LONG_WINDOW,
+        };
+        if over {
             self.peaks_young = self.young;
             self.peaks[1] = self.peaks[0];
             self.peaks[0] = (seen.now_ns, 0);

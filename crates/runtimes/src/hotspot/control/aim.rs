@@ -1,0 +1,117 @@
+//! The size that free ratios should make, and the one that they can.
+
+use super::Seen;
+use super::watch::Watch;
+use crate::hotspot::levers::{Levers, Sizing};
+
+/// What the size should be, and what the ratios can make it: a whole percentage, so that sizes come in steps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aim {
+    pub(super) size: u64,
+    pub(super) reachable: u64,
+    pub(super) percent: u64,
+    /// Which part of a size is resident, at the most 1.
+    pub(super) resident: f64,
+}
+
+impl Aim {
+    /// For a resident heap of `room` bytes, where a collection finds `basis` bytes in use.
+    pub(super) fn of(room: u64, basis: u64, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
+        let live = watch.live_estimate(seen).max(1);
+        let least = live.saturating_mul(levers.least_percent) / 100;
+        match levers.sizing {
+            Sizing::OldRatios { new_ratio } => {
+                let max = seen.heap.young.max.max(1);
+                let (young, resident) = young_for(room, live, seen, watch);
+                let young = young.min(max);
+                let old = young.saturating_mul(new_ratio).max(least);
+                let (percent, reachable) = choose(live, old, max.saturating_mul(new_ratio));
+                Aim {
+                    size: old / new_ratio,
+                    reachable: reachable / new_ratio,
+                    percent,
+                    resident,
+                }
+            }
+            Sizing::OldOnly => {
+                let size = room.saturating_sub(seen.heap.young.capacity).max(least);
+                let (percent, reachable) = choose(live, size, u64::MAX);
+                Aim {
+                    size,
+                    reachable,
+                    percent,
+                    resident: 1.0,
+                }
+            }
+            _ => {
+                let max = seen.heap.old.max.max(1);
+                let size = room.max(least).min(max);
+                let (percent, reachable) = choose(basis, size, max);
+                Aim {
+                    size,
+                    reachable,
+                    percent,
+                    resident: 1.0,
+                }
+            }
+        }
+    }
+
+    /// Bytes that the size in reach leaves unused.
+    pub(super) fn unused(&self) -> u64 {
+        (self.size.saturating_sub(self.reachable) as f64 * self.resident) as u64
+    }
+}
+
+/// The young generation that fills what the old one leaves of the room, and which part of it is resident.
+fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
+    let young = &seen.heap.young;
+    let resident = live.max(watch.old_peak.min(seen.heap.old.capacity));
+    let rest = room.saturating_sub(resident);
+    // Survivor spaces are mostly untouched, but where eden was before they hold its pages.
+    if rest < watch.young_touched {
+        return (rest, 1.0);
+    }
+    let part = young.first_max.max(1) as f64 / young.max.max(1) as f64 + 0.03;
+    let part = part.clamp(0.3, 1.0);
+    ((rest as f64 / part) as u64, part)
+}
+
+/// What the lever sets, as it is now.
+pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
+    match levers.sizing {
+        Sizing::OldRatios { .. } => seen.heap.young.capacity,
+        Sizing::OldOnly => seen.heap.old.capacity,
+        _ => seen.heap.committed(),
+    }
+}
+
+/// Old-generation memory that is resident although nothing lives there, bytes.
+pub(super) fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
+    match levers.sizing {
+        Sizing::OldRatios { .. } => watch
+            .old_peak
+            .min(seen.heap.old.capacity)
+            .saturating_sub(watch.live),
+        _ => 0,
+    }
+}
+
+/// The free ratio that makes `basis` used bytes the heap of this size, and the size that it makes. Takes the step below,
+/// unless the one above is nearer and no further above than what is wanted is below the limit. The heap never becomes larger
+/// than `max`.
+fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64) {
+    let wanted = wanted.max(basis).max(1);
+    let below = 100_u64
+        .saturating_sub((basis as f64 * 100.0 / wanted as f64).ceil() as u64)
+        .min(98);
+    let made =
+        |percent: u64| ((basis as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64).min(max);
+    let (low, high) = (made(below), made(below + 1));
+    let near = high.saturating_sub(wanted);
+    if near < wanted.saturating_sub(low) && near <= wanted / 40 {
+        (below + 1, high)
+    } else {
+        (below, low)
+    }
+}
