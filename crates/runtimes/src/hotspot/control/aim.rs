@@ -10,6 +10,8 @@ pub(super) struct Aim {
     pub(super) size: u64,
     pub(super) reachable: u64,
     pub(super) percent: u64,
+    /// The next size above it is so far away.
+    pub(super) step: u64,
     /// Which part of a size is resident, at the most 1.
     pub(super) resident: f64,
 }
@@ -25,32 +27,35 @@ impl Aim {
                 let (young, resident) = young_for(room, live, seen, watch);
                 let young = young.min(max);
                 let old = young.saturating_mul(new_ratio).max(least);
-                let (percent, reachable) = choose(live, old, max.saturating_mul(new_ratio));
+                let (percent, reachable, next) = choose(live, old, max.saturating_mul(new_ratio));
                 Aim {
                     size: old / new_ratio,
                     reachable: reachable / new_ratio,
                     percent,
+                    step: next.saturating_sub(reachable) / new_ratio,
                     resident,
                 }
             }
             Sizing::OldOnly => {
                 let size = room.saturating_sub(seen.heap.young.capacity).max(least);
-                let (percent, reachable) = choose(live, size, u64::MAX);
+                let (percent, reachable, next) = choose(live, size, u64::MAX);
                 Aim {
                     size,
                     reachable,
                     percent,
+                    step: next.saturating_sub(reachable),
                     resident: 1.0,
                 }
             }
             _ => {
                 let max = seen.heap.old.max.max(1);
                 let size = room.max(least).min(max);
-                let (percent, reachable) = choose(basis, size, max);
+                let (percent, reachable, next) = choose(basis, size, max);
                 Aim {
                     size,
                     reachable,
                     percent,
+                    step: next.saturating_sub(reachable),
                     resident: 1.0,
                 }
             }
@@ -97,10 +102,10 @@ pub(super) fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
     }
 }
 
-/// The free ratio that makes `basis` used bytes the heap of this size, and the size that it makes. Takes the step below,
+/// The free ratio that makes `basis` used bytes the heap of this size, the size that it makes and the one above. Takes the step below,
 /// unless the one above is nearer and no further above than what is wanted is below the limit. The heap never becomes larger
 /// than `max`.
-fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64) {
+fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64, u64) {
     let wanted = wanted.max(basis).max(1);
     let below = 100_u64
         .saturating_sub((basis as f64 * 100.0 / wanted as f64).ceil() as u64)
@@ -110,8 +115,8 @@ fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64) {
     let (low, high) = (made(below), made(below + 1));
     let near = high.saturating_sub(wanted);
     if near < wanted.saturating_sub(low) && near <= wanted / 40 {
-        (below + 1, high)
+        (below + 1, high, made(below + 2))
     } else {
-        (below, low)
+        (below, low, high)
     }
 }

@@ -121,7 +121,8 @@ impl Ratios {
             }
             return actions;
         }
-        let grow = aim.reachable > now.saturating_add(step);
+        // Where sizes are far apart, a little more or less at the basis is not worth a collection.
+        let grow = aim.reachable > now.saturating_add(step.max(aim.step / 4));
         let shrink = now > aim.size.max(aim.reachable).saturating_add(step);
         let wanted = (grow || shrink) && seen.now_ns >= self.quiet_until;
         // Room for a quarter more is worth its one collection: it saves others.
@@ -248,8 +249,8 @@ impl Ratios {
         if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
             return None;
         }
-        // Some more, so that a little less at the basis does not cost the step.
-        let used = seen.available - unused.min(seen.available);
+        // What it holds it keeps. Some more, so that a little less at the basis does not cost the step.
+        let used = (seen.available - unused.min(seen.available)).max(seen.uses);
         Some(used.saturating_add(used / 16).min(seen.available))
     }
 
