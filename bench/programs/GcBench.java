@@ -1,7 +1,9 @@
+import java.util.concurrent.locks.LockSupport;
+
 /**
  * Binary trees for a collector, as gcbench.c: large trees and a large array that live to the end, and in each iteration trees of growing depth, built
- * from the root down and from the leaves up, each dropped when it is built. Arguments: iterations, and how many large trees live (1; each is about
- * 4 MB). Prints one JSON object per line: progress about every second ("work" counts iterations), "done" at the end, with a checksum that does not
+ * from the root down and from the leaves up, each dropped when it is built. Arguments: iterations, how many large trees live (1; each is about
+ * 4 MB), and how many megabytes per second it allocates at the most (0: as many as it can). Prints one JSON object per line: progress about every second ("work" counts iterations), "done" at the end, with a checksum that does not
  * depend on the collector.
  */
 public final class GcBench {
@@ -9,6 +11,7 @@ public final class GcBench {
     private static final int LEAST_DEPTH = 4;
     private static final int MOST_DEPTH = 16;
     private static final long SECOND = 1_000_000_000L;
+    private static final long NODE_BYTES = 32;
 
     private static final class Node {
         Node left;
@@ -17,10 +20,15 @@ public final class GcBench {
         int mark;
     }
 
+    /** Bytes per second at the most, and since when how many there were. */
+    private static long pace;
+    private static long paced = System.nanoTime();
+
     private GcBench() {}
 
     public static void main(String[] arguments) {
         long iterations = arguments.length > 0 ? Long.parseLong(arguments[0]) : 400;
+        pace = arguments.length > 2 ? Long.parseLong(arguments[2]) * 1_000_000L : 0;
         Node[] live = new Node[arguments.length > 1 ? Integer.parseInt(arguments[1]) : 1];
         for (int i = 0; i < live.length; i++) {
             live[i] = new Node();
@@ -64,8 +72,18 @@ public final class GcBench {
                     nodes += count(tree);
                 }
             }
+            rest(NODE_BYTES << (MOST_DEPTH + 1));
         }
         return nodes;
+    }
+
+    /** Waits until so many bytes more are due; what was missed is not made up for. */
+    private static void rest(long bytes) {
+        if (pace == 0) {
+            return;
+        }
+        paced = Math.max(paced + bytes * SECOND / pace, System.nanoTime() - SECOND / 10);
+        LockSupport.parkNanos(paced - System.nanoTime());
     }
 
     private static void growDown(Node node, int depth) {

@@ -47,8 +47,9 @@ pub fn lucene(jvm: Jvm, heap: Option<u64>, algorithm: &str) -> Vec<String> {
     command
 }
 
-/// The Ellis-Kovac-Boehm benchmark in our writing, for ever, with so many trees of 4 MB that live; `classes` holds it compiled.
-pub fn gcbench_java(jvm: Jvm, classes: &Path, live: u32) -> Vec<String> {
+/// The Ellis-Kovac-Boehm benchmark in our writing, for ever, with so many trees of 4 MB that live and so many megabytes
+/// per second at the most (0: as many as it can); `classes` holds it compiled.
+pub fn gcbench_java(jvm: Jvm, classes: &Path, live: u32, pace: u32) -> Vec<String> {
     let mut command = jvm.command(None);
     command.extend([
         "-cp".to_owned(),
@@ -56,6 +57,7 @@ pub fn gcbench_java(jvm: Jvm, classes: &Path, live: u32) -> Vec<String> {
         "GcBench".to_owned(),
         u32::MAX.to_string(),
         live.to_string(),
+        pace.to_string(),
     ]);
     command
 }

@@ -6,6 +6,10 @@ use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::process::Walk;
 use plimsoll_kernel::stalls::Taskstats;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 /// Most descendants that are followed.
 const MOST: usize = 64;
@@ -18,6 +22,7 @@ pub struct Watched {
     launcher: bool,
     stalls: Option<Taskstats>,
     collections: Collections,
+    heaps: Heaps,
     rescans: u32,
     last: Seen,
 }
@@ -34,6 +39,7 @@ impl Watched {
             launcher,
             stalls: Taskstats::open().ok(),
             collections: Collections::default(),
+            heaps: Heaps::default(),
             rescans: 0,
             last: Seen::default(),
         })
@@ -56,7 +62,8 @@ impl Watched {
             let Ok(memory) = process.memory() else {
                 continue;
             };
-            seen.uses += memory.anon + memory.shmem;
+            let shmem = self.heaps.bytes(process.pid(), memory.shmem);
+            seen.uses += memory.anon + shmem;
             seen.swapped += memory.swap;
             seen.major_faults += process.faults().map_or(0, |f| f.major);
             if let Some(stalls) = &mut self.stalls {
@@ -77,6 +84,36 @@ impl Watched {
             .chain(self.walk.members().iter().map(Process::pid))
             .collect()
     }
+}
+
+/// ZGC without generations maps its heap three times; a page counts in each mapping of it. What its memory file holds is
+/// true (and a little more: swapped pages count in it).
+#[derive(Debug, Default)]
+struct Heaps(HashMap<i32, PathBuf>);
+
+impl Heaps {
+    /// Resident shared memory of a process that shows so much, bytes.
+    fn bytes(&mut self, pid: i32, shown: u64) -> u64 {
+        if shown < 8 << 20 {
+            return shown;
+        }
+        if let Entry::Vacant(entry) = self.0.entry(pid)
+            && let Some(path) = heap_file(pid)
+        {
+            entry.insert(path);
+        }
+        let file = self.0.get(&pid).and_then(|path| path.metadata().ok());
+        file.map_or(shown, |file| shown.min(file.blocks() * 512))
+    }
+}
+
+/// The descriptor of a Java heap's memory file.
+fn heap_file(pid: i32) -> Option<PathBuf> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let mut paths = files.flatten().map(|file| file.path());
+    paths.find(|path| {
+        std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("memfd:java_heap"))
+    })
 }
 
 /// Counters of the cgroup and of the machine's swap, relative to when the watch began.

@@ -3,13 +3,16 @@
 use crate::act::Home;
 use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
-use crate::sense::{Figures, RootDomain, Tree};
+use crate::sense::{Figures, Portion, RootDomain, Tree};
 use crate::server::poll::Slot;
 use crate::state::Identity;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use plimsoll_wire::page::Level;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+
+/// Shared memory (bytes) from which on it is asked how often its process maps it.
+const MUCH_SHARED: u64 = 8 << 20;
 
 /// One principal.
 #[derive(Debug)]
@@ -46,8 +49,10 @@ pub struct Member {
     pub subscribers: Vec<Slot>,
     /// As read last.
     pub figures: Figures,
-    /// Its part of memory that it shares with other principals, where that was measured, bytes.
-    pub shared: Option<u64>,
+    /// What it pays of the shared memory that it maps, where that was measured.
+    pub shared: Option<Portion>,
+    /// Shared memory that the sampling thread was told of last, bytes.
+    pub shmem_told: u64,
     /// Touched recently, as sampled last, bytes.
     pub working_set: Option<u64>,
 }
@@ -80,21 +85,24 @@ impl Member {
     }
 
     /// Bytes accounted to it (own, without child principals) and in swap. The cgroup counts pages
-    /// that its processes share by fork once; the tree counts them in each, so the lesser is true. Idle
+    /// that its processes share by fork, or that one maps several times, once; the tree counts them in each, so the lesser is
+    /// true. Idle
     /// principals are read now and then only, unless `all` is asked for.
     pub fn read(&mut self, now: u64, all: bool) -> (u64, u64) {
         let Some(tree) = &mut self.tree else {
             return (0, 0);
         };
         self.figures = tree.read(now, all);
-        let shmem = self.shared.map_or(self.figures.shmem, |shared| {
-            shared.min(self.figures.shmem_sum)
+        let shmem = self.shared.map_or(self.figures.shmem, |portion| {
+            portion.now(self.figures.shmem_sum)
         });
+        let alone = self.shared.is_none_or(|portion| portion.alone);
+        let mapped_often = alone && self.figures.shmem >= MUCH_SHARED;
         let by_tree = self.figures.anon.saturating_add(shmem);
         let charged = self
             .home
             .as_ref()
-            .filter(|home| home.complete && self.figures.processes > 1);
+            .filter(|home| home.complete && (self.figures.processes > 1 || mapped_often));
         match charged.map(Home::read) {
             Some(Ok((bytes, swapped))) => (by_tree.min(bytes), swapped.max(self.figures.swap)),
             _ => (by_tree, self.figures.swap),

@@ -85,7 +85,12 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
                 pids.iter()
                     .all(|&pid| cgroup_of(pid).as_deref() == Some(dir))
             );
-            assert_eq!(Cgroup::at(dir).unwrap().limit().unwrap(), Some(200 << 20));
+            // A quarter more where there is no swap.
+            let limit = Cgroup::at(dir).unwrap().limit().unwrap();
+            assert!(
+                limit == Some(200 << 20) || limit == Some(250 << 20),
+                "{limit:?}"
+            );
         }
         None => println!("not checked: no cgroup can be made here, the budget is advisory"),
     }

@@ -235,6 +235,8 @@ pub struct Segment {
     pub size: u64,
     /// Resident through this process's page tables.
     pub rss: u64,
+    /// Proportional part of what is resident: a page that is mapped n times, here or elsewhere, counts an nth each time.
+    pub pss: u64,
     /// With this process's reference bit set.
     pub referenced: u64,
 }
@@ -265,6 +267,7 @@ pub fn segments_of(areas: &[smaps::Area], max: usize) -> Vec<Segment> {
             Some(last) if last.key == area.file => {
                 last.size = last.size.saturating_add(size);
                 last.rss = last.rss.saturating_add(area.rss);
+                last.pss = last.pss.saturating_add(area.pss);
                 last.referenced = last.referenced.saturating_add(area.referenced);
             }
             _ => segments.push(Segment {
@@ -272,6 +275,7 @@ pub fn segments_of(areas: &[smaps::Area], max: usize) -> Vec<Segment> {
                 name: area.name.clone(),
                 size,
                 rss: area.rss,
+                pss: area.pss,
                 referenced: area.referenced,
             }),
         }

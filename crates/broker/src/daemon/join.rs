@@ -197,6 +197,7 @@ impl Daemon {
             subscribers: Vec::new(),
             figures: sense::Figures::default(),
             shared: None,
+            shmem_told: 0,
             working_set: None,
         };
         self.members.insert(member);

@@ -16,5 +16,5 @@ mod tree;
 
 pub use place::{facts_of, limiting_group};
 pub use root::RootDomain;
-pub use sampler::{Sampled, Sampler, Subject};
+pub use sampler::{Portion, Sampled, Sampler, Subject};
 pub use tree::{Figures, Tree, open};

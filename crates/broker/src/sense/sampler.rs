@@ -9,13 +9,16 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The daemon and the thread exchange what they know at this interval, ns.
 const EXCHANGE_NS: u64 = 2_000_000_000;
-/// The thread looks what is due at this interval.
+/// While shared memory grows or shrinks, and at once when something new was found out of it: this interval, ns.
+const HURRIED_NS: u64 = 500_000_000;
+/// The thread looks what is due at this interval, or when it is woken.
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
 const SHARE: f64 = 0.01;
@@ -33,6 +36,8 @@ pub struct Subject {
     pub id: Id,
     /// Its processes: number and start time.
     pub processes: Vec<(i32, u64)>,
+    /// Resident shared memory of them all, bytes.
+    pub shmem: u64,
 }
 
 /// What was found of a principal, bytes.
@@ -41,7 +46,33 @@ pub struct Sampled {
     /// Touched recently.
     pub working_set: Option<u64>,
     /// Shared memory that it pays for.
-    pub shared: Option<u64>,
+    pub shared: Option<Portion>,
+}
+
+/// What a principal pays of the shared memory that its processes map, bytes. It stays true for a while when that
+/// grows or shrinks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Portion {
+    /// It pays so much,
+    pub pays: u64,
+    /// while its processes showed so much together: a page counts in each mapping of it.
+    pub of: u64,
+    /// No other principal maps any of it.
+    pub alone: bool,
+}
+
+impl Portion {
+    /// What it pays when its processes show `sum` together.
+    #[must_use]
+    pub fn now(self, sum: u64) -> u64 {
+        let part = u128::from(self.pays) * u128::from(sum) / u128::from(self.of.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX).min(sum)
+    }
+}
+
+/// Whether shared memory changed so much that it is to be looked at anew, bytes.
+pub(super) fn changed(before: u64, now: u64) -> bool {
+    before.abs_diff(now) > (before / 8).max(WORTHWHILE)
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +80,7 @@ struct Exchange {
     subjects: Vec<Subject>,
     found: HashMap<Id, Sampled>,
     fresh: bool,
+    hurry: bool,
     stop: bool,
 }
 
@@ -57,6 +89,8 @@ pub(super) struct Place {
     exchange: Mutex<Exchange>,
     wake: Condvar,
     next: Mutex<u64>,
+    /// Something was found that the daemon should not wait for.
+    news: AtomicBool,
 }
 
 impl Place {
@@ -71,6 +105,17 @@ impl Place {
             .wake
             .wait_timeout_while(guard, time, |exchange| !exchange.stop)
             .unwrap_or_else(PoisonError::into_inner);
+        !guard.stop
+    }
+
+    /// Sleeps until there is something to do; `false` when the thread is to end.
+    fn rest(&self, time: Duration) -> bool {
+        let guard = self.lock();
+        let (mut guard, _) = self
+            .wake
+            .wait_timeout_while(guard, time, |exchange| !exchange.stop && !exchange.hurry)
+            .unwrap_or_else(PoisonError::into_inner);
+        guard.hurry = false;
         !guard.stop
     }
 }
@@ -107,21 +152,29 @@ impl Sampler {
         }))
     }
 
-    /// Tells the thread who there is, and takes over what it found; every other second, and only
-    /// when the thread does not hold the lock.
+    /// Tells the thread who there is, and takes over what it found; every other second, sooner while shared
+    /// memory moves, and only when the thread does not hold the lock.
     pub fn exchange(&self, members: &mut Members, now: u64) {
         let mut next = self
             .place
             .next
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if now < *next {
+        let hurry = members
+            .iter()
+            .any(|member| changed(member.shmem_told, member.figures.shmem_sum));
+        let wait = match hurry || self.place.news.load(Ordering::Relaxed) {
+            true => EXCHANGE_NS - HURRIED_NS,
+            false => 0,
+        };
+        if now < next.saturating_sub(wait) {
             return;
         }
         let Ok(mut exchange) = self.place.exchange.try_lock() else {
             return;
         };
         *next = now.saturating_add(EXCHANGE_NS);
+        self.place.news.store(false, Ordering::Relaxed);
         for member in members.iter_mut() {
             if let Some(found) = exchange.found.get(&member.id) {
                 member.working_set = found.working_set.or(member.working_set);
@@ -129,7 +182,8 @@ impl Sampler {
             }
         }
         exchange.subjects.clear();
-        for member in members.iter() {
+        for member in members.iter_mut() {
+            member.shmem_told = member.figures.shmem_sum;
             let Some(tree) = member
                 .tree
                 .as_ref()
@@ -144,9 +198,15 @@ impl Sampler {
             exchange.subjects.push(Subject {
                 id: member.id,
                 processes,
+                shmem: member.figures.shmem_sum,
             });
         }
         exchange.fresh = true;
+        exchange.hurry = hurry;
+        drop(exchange);
+        if hurry {
+            self.place.wake.notify_all();
+        }
     }
 }
 
@@ -193,7 +253,7 @@ impl Thread {
     }
 
     fn run(mut self) {
-        while self.place.sleep(ROUND) {
+        while self.place.rest(ROUND) {
             self.refresh();
             if self.working_sets {
                 self.sample();
@@ -268,7 +328,16 @@ impl Thread {
             .iter()
             .map(|subject| (subject.id, self.sampled(subject)))
             .collect();
-        self.place.lock().found = found;
+        let mut exchange = self.place.lock();
+        let news = found.iter().any(|(id, new)| {
+            exchange
+                .found
+                .get(id)
+                .is_none_or(|old| old.shared != new.shared)
+        });
+        exchange.found = found;
+        drop(exchange);
+        self.place.news.store(news, Ordering::Relaxed);
     }
 
     fn sampled(&self, subject: &Subject) -> Sampled {

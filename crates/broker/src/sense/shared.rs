@@ -4,8 +4,10 @@
 //! bits are read per segment (linux-vm: accessed bits are per process). `policy::ownership` makes
 //! portions of it. A principal is charged its portion of each segment at all times: the time average
 //! of a charge that rotates, without the jumps.
+//!
+//! A segment that one principal maps it pays alone, each page once: ZGC without generations maps its heap three times.
 
-use super::sampler::{Place, Probe, Probes, Subject};
+use super::sampler::{Place, Portion, Probe, Probes, Subject, changed};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
 use plimsoll_kernel::smaps::FileKey;
@@ -18,27 +20,58 @@ use std::time::Duration;
 const MAX_SEGMENTS: usize = 64;
 /// A process with less shared memory than this (bytes) is not looked into.
 const WORTHWHILE: u64 = 1 << 20;
-/// Who maps what is found out at this interval (ns), and twice as late each time nothing changed.
+/// What a principal maps is found out at this interval (ns), and twice as late each time nothing changed.
 const SHORTEST_SCAN_NS: u64 = 10_000_000_000;
 const LONGEST_SCAN_NS: u64 = 640_000_000_000;
+/// When it grew or shrank much, at once; but scanning one principal takes no more than a 25th of one processor.
+const SCAN_REST: u64 = 25;
 /// An epoch is followed by a pause of at least this many times its processor time.
 const REST: u64 = 500;
 /// tmpfs and shared anonymous memory have devices without a major number.
 const NO_DEVICE: u32 = 0;
 
-/// One segment and its resident bytes per principal (the most that one of its processes maps).
-type Mappers = BTreeMap<Id, u64>;
+/// What a principal holds of one segment, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// The most that one of its processes shows.
+    most: u64,
+    /// Proportional parts of its processes together.
+    proportional: u64,
+}
+
+/// One segment, by principal.
+#[derive(Debug, Default)]
+struct Mapped {
+    size: u64,
+    mappers: BTreeMap<Id, Held>,
+}
+
+impl Mapped {
+    fn resident(&self) -> u64 {
+        let most = self.mappers.values().map(|held| held.most).max();
+        most.unwrap_or(0).min(self.size)
+    }
+}
+
+/// When a principal was looked at, and is to be again, ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scan {
+    /// Its processes showed so many bytes of shared memory together.
+    of: u64,
+    not_before: u64,
+    at: u64,
+    interval: u64,
+}
 
 /// The books of shared memory.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     ownership: Ownership,
-    segments: BTreeMap<FileKey3, (u64, Mappers)>,
+    segments: BTreeMap<FileKey3, Mapped>,
     numbers: HashMap<FileKey3, u64>,
     next_number: u64,
     pays: HashMap<Id, u64>,
-    scan_at: u64,
-    interval: u64,
+    scans: HashMap<Id, Scan>,
     epoch_at: u64,
 }
 
@@ -57,24 +90,31 @@ impl SharedMemory {
             numbers: HashMap::new(),
             next_number: 1,
             pays: HashMap::new(),
-            scan_at: 0,
-            interval: SHORTEST_SCAN_NS,
+            scans: HashMap::new(),
             epoch_at: 0,
         }
     }
 
-    /// Shared memory that a principal pays for, bytes; `None` when it has none.
-    pub(super) fn pays(&self, id: Id) -> Option<u64> {
-        self.pays.get(&id).copied()
+    /// Shared memory that a principal pays for; `None` when it has none.
+    pub(super) fn pays(&self, id: Id) -> Option<Portion> {
+        let pays = *self.pays.get(&id)?;
+        let of = self.scans.get(&id)?.of;
+        let mut shared = self.segments.values().filter(|s| s.mappers.len() > 1);
+        let alone = !shared.any(|s| s.mappers.contains_key(&id));
+        Some(Portion { pays, of, alone })
     }
 
     /// Does what is due. `false` when the thread is to end.
     pub(super) fn step(&mut self, place: &Place, subjects: &[Subject], probes: &Probes) -> bool {
-        let now = now_ns();
-        if now >= self.scan_at {
-            self.scan(subjects, probes, now);
+        self.forget(subjects);
+        for subject in subjects {
+            if self.is_due(subject) {
+                self.scan(subject, probes);
+            }
         }
-        let any_shared = self.segments.values().any(|(_, mappers)| mappers.len() > 1);
+        self.settle();
+        let now = now_ns();
+        let any_shared = self.segments.values().any(|s| s.mappers.len() > 1);
         if any_shared && now >= self.epoch_at && !self.epoch(place, subjects, probes) {
             return false;
         }
@@ -82,31 +122,81 @@ impl SharedMemory {
         true
     }
 
-    /// Finds out who maps what.
-    fn scan(&mut self, subjects: &[Subject], probes: &Probes, now: u64) {
-        let before: HashSet<FileKey3> = self.segments.keys().copied().collect();
-        let mut found: BTreeMap<FileKey3, (u64, Mappers)> = BTreeMap::new();
-        for (id, probe) in processes(subjects, probes) {
-            for segment in segments_of(probe) {
-                let (size, mappers) = found.entry(key_of(segment.key)).or_default();
-                *size = segment.size.max(*size);
-                let held = mappers.entry(id).or_default();
-                *held = segment.rss.max(*held);
-            }
-        }
-        let same = found.len() == before.len() && found.keys().all(|key| before.contains(key));
-        self.interval = if same {
-            (self.interval * 2).min(LONGEST_SCAN_NS)
-        } else {
-            SHORTEST_SCAN_NS
+    fn is_due(&self, subject: &Subject) -> bool {
+        let Some(scan) = self.scans.get(&subject.id) else {
+            return true;
         };
-        self.scan_at = now.saturating_add(self.interval);
-        for key in before.iter().filter(|key| !found.contains_key(*key)) {
-            if let Some(number) = self.numbers.remove(key) {
-                self.ownership.remove_segment(number);
+        let now = now_ns();
+        now >= scan.at || (now >= scan.not_before && changed(scan.of, subject.shmem))
+    }
+
+    /// Who left maps nothing.
+    fn forget(&mut self, subjects: &[Subject]) {
+        let known: HashSet<Id> = subjects.iter().map(|subject| subject.id).collect();
+        self.scans.retain(|id, _| known.contains(id));
+        for mapped in self.segments.values_mut() {
+            mapped.mappers.retain(|id, _| known.contains(id));
+        }
+        self.drop_unmapped();
+    }
+
+    fn drop_unmapped(&mut self) {
+        let (numbers, ownership) = (&mut self.numbers, &mut self.ownership);
+        self.segments.retain(|key, mapped| {
+            let kept = !mapped.mappers.is_empty();
+            if !kept && let Some(number) = numbers.remove(key) {
+                ownership.remove_segment(number);
+            }
+            kept
+        });
+    }
+
+    /// Finds out what one principal maps.
+    fn scan(&mut self, subject: &Subject, probes: &Probes) {
+        let (id, cpu) = (subject.id, thread_cpu_ns());
+        let mut found: BTreeMap<FileKey3, (u64, Held)> = BTreeMap::new();
+        let mut of = 0u64;
+        for probe in probes_of(subject, probes) {
+            let shmem = probe.process.memory().map_or(0, |memory| memory.shmem);
+            of = of.saturating_add(shmem);
+            for segment in segments_of(probe) {
+                let (size, held) = found.entry(key_of(segment.key)).or_default();
+                *size = segment.size.max(*size);
+                held.most = segment.rss.max(held.most);
+                held.proportional = held.proportional.saturating_add(segment.pss);
             }
         }
-        self.segments = found;
+        let mut before = 0;
+        for (key, mapped) in &mut self.segments {
+            let had = mapped.mappers.remove(&id).is_some();
+            before += usize::from(had && found.contains_key(key));
+        }
+        let same = before == found.len();
+        for (key, (size, held)) in found {
+            let mapped = self.segments.entry(key).or_default();
+            mapped.size = match mapped.mappers.is_empty() {
+                true => size,
+                false => mapped.size.max(size),
+            };
+            mapped.mappers.insert(id, held);
+        }
+        self.drop_unmapped();
+        let now = now_ns();
+        let cost = thread_cpu_ns().saturating_sub(cpu);
+        let last = self.scans.get(&id).map_or(0, |scan| scan.interval);
+        let interval = match same {
+            true => (last * 2).clamp(SHORTEST_SCAN_NS, LONGEST_SCAN_NS),
+            false => SHORTEST_SCAN_NS,
+        };
+        self.scans.insert(
+            id,
+            Scan {
+                of,
+                not_before: now.saturating_add(cost.saturating_mul(SCAN_REST)),
+                at: now.saturating_add(interval),
+                interval,
+            },
+        );
     }
 
     /// One epoch over the processes that map shared segments. Postponed while a working set is being
@@ -115,8 +205,8 @@ impl SharedMemory {
         let mappers: HashSet<Id> = self
             .segments
             .values()
-            .filter(|(_, mappers)| mappers.len() > 1)
-            .flat_map(|(_, mappers)| mappers.keys().copied())
+            .filter(|mapped| mapped.mappers.len() > 1)
+            .flat_map(|mapped| mapped.mappers.keys().copied())
             .collect();
         let involved: Vec<(Id, &Probe)> = processes(subjects, probes)
             .filter(|(id, _)| mappers.contains(id))
@@ -156,14 +246,10 @@ impl SharedMemory {
             }
         }
         for (key, samples) in samples {
-            let Some((size, mappers)) = self
-                .segments
-                .get(&key)
-                .filter(|(_, mappers)| mappers.len() > 1)
-            else {
+            let Some(mapped) = self.segments.get(&key).filter(|m| m.mappers.len() > 1) else {
                 continue;
             };
-            let resident = mappers.values().copied().max().unwrap_or(0).min(*size);
+            let resident = mapped.resident();
             let next = self.next_number;
             let number = *self.numbers.entry(key).or_insert(next);
             self.next_number = self.next_number.max(number + 1);
@@ -176,20 +262,20 @@ impl SharedMemory {
     /// part until its accesses were measured).
     fn settle(&mut self) {
         self.pays.clear();
-        for (key, (_, mappers)) in &self.segments {
-            let resident = mappers.values().copied().max().unwrap_or(0);
+        for (key, mapped) in &self.segments {
+            let (resident, mappers) = (mapped.resident(), &mapped.mappers);
             let portions = self
                 .numbers
                 .get(key)
                 .map_or(&[][..], |&number| self.ownership.portions(number));
-            for (&id, &held) in mappers {
+            for (&id, held) in mappers {
                 let portion = portions
                     .iter()
                     .find(|portion| portion.principal == id)
                     .map(|portion| portion.fraction);
                 let even = 1.0 / mappers.len() as f64;
                 let part = match mappers.len() {
-                    1 => held,
+                    1 => held.proportional,
                     _ => (resident as f64 * portion.unwrap_or(even)) as u64,
                 };
                 let pays = self.pays.entry(id).or_default();
@@ -203,12 +289,14 @@ fn processes<'a>(
     subjects: &'a [Subject],
     probes: &'a Probes,
 ) -> impl Iterator<Item = (Id, &'a Probe)> {
-    subjects.iter().flat_map(move |subject| {
-        subject
-            .processes
-            .iter()
-            .filter_map(move |key| Some((subject.id, probes.get(key)?)))
-    })
+    subjects
+        .iter()
+        .flat_map(move |subject| probes_of(subject, probes).map(move |probe| (subject.id, probe)))
+}
+
+fn probes_of<'a>(subject: &'a Subject, probes: &'a Probes) -> impl Iterator<Item = &'a Probe> {
+    let keys = subject.processes.iter();
+    keys.filter_map(move |key| probes.get(key))
 }
 
 fn segments_of(probe: &Probe) -> Vec<Segment> {

@@ -3,6 +3,7 @@
 
 use crate::error::CliError;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
+use plimsoll_kernel::meminfo::MeminfoReader;
 use std::path::{Path, PathBuf};
 
 /// Names of our cgroups begin so.
@@ -35,7 +36,10 @@ impl Budget {
             cgroup: Some(cgroup),
         };
         if let Some(cgroup) = &budget.cgroup {
-            cgroup.set_limit(Some(bytes)).map_err(refuse)?;
+            let swap = MeminfoReader::open()
+                .and_then(|reader| reader.read())
+                .map_or(0, |memory| memory.swap_free);
+            cgroup.set_limit(Some(bound(bytes, swap))).map_err(refuse)?;
         }
         Ok(budget)
     }
@@ -52,6 +56,15 @@ impl Drop for Budget {
             // Where processes are left that we may not move, it is swept by the next run.
             let _ = cgroup.remove();
         }
+    }
+}
+
+/// What the kernel holds the group to. Without swap it could only kill, and not who is at fault but who is largest: then
+/// what outruns the broker for a moment has a quarter to do so.
+fn bound(budget: u64, swap_free: u64) -> u64 {
+    match swap_free < budget / 4 {
+        true => budget.saturating_add(budget / 4),
+        false => budget,
     }
 }
 
@@ -108,9 +121,20 @@ mod tests {
             }
         };
         let dir = budget.dir().to_owned();
-        assert_eq!(Cgroup::at(&dir).unwrap().limit().unwrap(), Some(64 << 20));
+        let limit = Cgroup::at(&dir).unwrap().limit().unwrap();
+        assert!(
+            limit == Some(64 << 20) || limit == Some(80 << 20),
+            "{limit:?}"
+        );
         drop(budget);
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn without_swap_the_kernel_is_kept_from_killing() {
+        assert_eq!(bound(800, 1000), 800);
+        assert_eq!(bound(800, 199), 1000);
+        assert_eq!(bound(u64::MAX, 0), u64::MAX);
     }
 
     #[test]

@@ -86,6 +86,11 @@ pub fn start(arguments: &[String], around: &Surroundings) -> Added {
     if let Some(max) = max {
         flag(format!("-Xmx{}m", max >> 20));
     }
+    if let Some(max) = max.filter(|_| collector.has_soft_max()) {
+        // Until the broker's word comes.
+        let soft = (max / 9 * 8).saturating_sub(NATIVE).max(least);
+        flag(format!("-XX:SoftMaxHeapSize={}m", soft >> 20));
+    }
     for text in by_collector(collector, heap_given, young_given) {
         flag((*text).to_owned());
     }
@@ -160,8 +165,11 @@ fn by_collector(
     }
 }
 
+/// Native memory of a machine and of its collector, about, bytes.
+const NATIVE: u64 = 96 << 20;
+
 /// So much that a program alone can use the budget. G1 keeps a little free. Of Serial's two generations the old one is mostly reserve,
-/// and a fifth of the young one. Kept below the end of compressed object pointers unless the budget is far above it.
+/// and a fifth of the young one. ZGC and Shenandoah keep a part free, and fill all of it when a program outruns them. Kept below the end of compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
@@ -169,6 +177,7 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let wanted = match collector {
         Collector::Serial => budget.saturating_add(budget / 10 * 12),
         Collector::G1 => budget.saturating_add(budget / 16),
+        _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
         _ => budget,
     };
     let compressed = (COMPRESSED..WORTH_IT).contains(&wanted)
@@ -281,6 +290,9 @@ mod tests {
     fn a_program_alone_can_use_the_budget() {
         assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1593m".to_owned()));
         assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3300m".to_owned()));
+        let z = flags(&["-XX:+UseZGC", "A"], &two());
+        assert!(z.contains(&"-Xmx1687m".to_owned()), "{z:?}");
+        assert!(z.contains(&"-XX:SoftMaxHeapSize=1404m".to_owned()), "{z:?}");
     }
 
     #[test]

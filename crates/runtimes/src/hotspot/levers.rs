@@ -144,7 +144,7 @@ impl Levers {
     }
 
     fn z(flags: &Flags) -> Levers {
-        let mut levers = Levers::row(Sizing::SoftMax, 150);
+        let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
         levers.delay = Duration::from_secs(flags.number("ZUncommitDelay").unwrap_or(300));
         if !flags.on("ZUncommit") {
@@ -160,7 +160,7 @@ impl Levers {
     }
 
     fn shenandoah(flags: &Flags) -> Levers {
-        let mut levers = Levers::row(Sizing::SoftMax, 200);
+        let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
         levers.delay =
             Duration::from_millis(flags.number("ShenandoahUncommitDelay").unwrap_or(300_000));

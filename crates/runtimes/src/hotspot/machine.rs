@@ -24,6 +24,16 @@ pub enum Collector {
     Other,
 }
 
+impl Collector {
+    /// Whether it heeds `SoftMaxHeapSize`.
+    pub fn has_soft_max(self) -> bool {
+        matches!(
+            self,
+            Collector::Z | Collector::Shenandoah | Collector::GenShenandoah
+        )
+    }
+}
+
 impl std::fmt::Display for Collector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

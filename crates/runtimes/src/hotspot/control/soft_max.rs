@@ -5,7 +5,8 @@ use super::watch::Watch;
 use super::{Action, Seen, room, tolerance};
 use crate::hotspot::levers::Levers;
 
-/// How long after a change uses is trusted to have settled, nanoseconds, beside the uncommit delay.
+/// How long after a change uses is trusted to have settled, nanoseconds: upward, and downward beside the uncommit delay.
+const GROWING: u64 = 700_000_000;
 const SETTLING: u64 = 1_700_000_000;
 
 /// The state.
@@ -17,7 +18,7 @@ pub(super) struct SoftMax {
     changed_ns: u64,
     pauses: u64,
     pauses_since: u64,
-    settled_pauses: u64,
+    settled_cycles: u64,
 }
 
 impl SoftMax {
@@ -50,6 +51,7 @@ impl SoftMax {
         if wanted > 0 && wanted.abs_diff(self.set) > (self.set / 200).max(2 << 20) {
             self.set = wanted;
             self.changed_ns = seen.now_ns;
+            self.settled_cycles = watch.cycles;
             actions.push(Action::Set("SoftMaxHeapSize", wanted));
         }
         let over = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
@@ -64,23 +66,29 @@ impl SoftMax {
         actions
     }
 
+    /// Corrects the bias by what the highest use came to: upward after a cycle at the new size, downward when there was time
+    /// to give back.
     fn settle(&mut self, seen: &Seen, levers: &Levers, watch: &Watch) {
         let delay = u64::try_from(levers.delay.as_nanos())
             .unwrap_or(u64::MAX)
             .min(10_000_000_000);
         let since = self.changed_ns.max(watch.limit_changed_ns);
-        if seen.now_ns.saturating_sub(since) < SETTLING + delay {
-            return;
-        }
+        let passed = seen.now_ns.saturating_sub(since);
         let (peak, room) = (watch.peak(), room(seen).max(1) as f64);
-        let aim = seen.limit.saturating_sub(tolerance(seen.limit));
-        if peak > seen.limit.saturating_add(tolerance(seen.limit)) {
+        let (aim, near) = (
+            seen.limit.saturating_sub(tolerance(seen.limit) / 2),
+            tolerance(seen.limit),
+        );
+        if passed >= SETTLING + delay && peak > seen.limit.saturating_add(near) {
             self.bias = (self.bias - (peak - seen.limit) as f64 / room).max(-0.33);
             self.changed_ns = seen.now_ns;
-        } else if aim.saturating_sub(peak) > seen.limit / 50 && watch.pauses > self.settled_pauses {
+        } else if passed >= GROWING
+            && aim.saturating_sub(peak) > near
+            && watch.cycles > self.settled_cycles.saturating_add(1)
+        {
             self.bias = (self.bias + 0.7 * (aim - peak) as f64 / room).min(0.33);
             self.changed_ns = seen.now_ns;
-            self.settled_pauses = watch.pauses;
+            self.settled_cycles = watch.cycles;
         }
     }
 }

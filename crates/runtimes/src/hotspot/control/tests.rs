@@ -135,6 +135,7 @@ impl Model {
             self.seen.limit = limit;
             self.seen.available = self.seen.available.max(limit);
             self.seen.heap.work[0].invocations += 1;
+            self.seen.heap.allocated_last += 1;
             for _ in 0..8 {
                 self.seen.uses = self.uses();
                 let actions = control.tick(&self.seen);

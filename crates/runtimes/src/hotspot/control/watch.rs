@@ -44,6 +44,8 @@ pub(super) struct Watch {
     pub(super) young_touched: u64,
     young_capacity: u64,
     allocated_last: u64,
+    /// Cycles that were seen of a collector without generations.
+    pub(super) cycles: u64,
     rate: f64,
     samples: u32,
     speed: f64,
@@ -93,6 +95,7 @@ impl Watch {
         } else {
             // The counts are of pauses, several to a cycle.
             let cycles = u64::from(seen.heap.allocated_last != self.allocated_last);
+            self.cycles = self.cycles.saturating_add(cycles);
             self.learn_rate(seen, cycles, false);
         }
         self.allocated_last = seen.heap.allocated_last;
