@@ -17,6 +17,9 @@ const HOLD: Nanos = 1_000 * MILLISECOND;
 /// Who let a deadline pass more often than this is bound at once.
 const LENIENCE: u8 = 3;
 const MOST_STRIKES: u8 = 6;
+/// A bound that nobody had any good of for so long is lifted, whatever its owner did before: who cannot become smaller
+/// pages under it.
+const USELESS: Nanos = 2_000 * MILLISECOND;
 /// After so long without a debt, earlier overruns are forgotten.
 const FORGIVEN: Nanos = 60_000 * MILLISECOND;
 /// How often a rung is tried in one debt.
@@ -75,6 +78,8 @@ pub(super) struct Ladder {
     /// The last bound (or lift) of which no end was heard.
     sent: Option<Sent>,
     paid_at: Option<Nanos>,
+    /// Since when nobody needs what the bound holds back.
+    useless_since: Option<Nanos>,
     /// Deadlines that it let pass while bytes were needed, as far as they are not forgiven.
     strikes: u8,
 }
@@ -98,6 +103,10 @@ impl Ladder {
     }
 
     fn act(&mut self, standing: &Standing) -> Option<Step> {
+        self.useless_since = match standing.need {
+            0 => self.useless_since.or(Some(standing.now)),
+            _ => None,
+        };
         match standing.debt {
             None => self.relieve(standing),
             Some(debt) => {
@@ -156,7 +165,11 @@ impl Ladder {
             return None;
         };
         // While bytes are needed it stays: it binds nobody who keeps to its limit.
-        if standing.need == 0 && paid_for >= HOLD << self.strikes.saturating_sub(1) {
+        let held = paid_for >= HOLD << self.strikes.saturating_sub(1);
+        let useless = self
+            .useless_since
+            .is_some_and(|since| paid_for.min(standing.now.saturating_sub(since)) >= USELESS);
+        if standing.need == 0 && (held || useless) {
             self.bound = None;
             self.rung = Rung::None;
             return Some(Step::Bound(u64::MAX));

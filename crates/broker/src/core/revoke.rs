@@ -1,5 +1,6 @@
 //! The revoke phase: what is needed where, and from whom it is taken.
 
+use super::debt::tolerance;
 use super::ladder::{Standing, Step};
 use super::pace::Mood;
 use super::settle::Moment;
@@ -10,6 +11,8 @@ use plimsoll_wire::messages::Kind;
 /// How long somebody waits for what it is entitled to before it is taken for it; the debtors'
 /// deadlines come on top.
 const PATIENCE: Nanos = 500_000_000;
+/// The same for a small part of it: that is worth less to who waits than paging costs who owes, and often comes by itself.
+const LONG_PATIENCE: Nanos = 10_000_000_000;
 
 /// Victims that Algorithm 1 names in one tick; the next tick is not far while somebody owes.
 const VICTIMS: usize = 4;
@@ -148,9 +151,14 @@ fn spare(principal: &mut Principal) {
 impl super::node::Node {
     /// What it lacks of its entitlement, once it has waited for long enough.
     fn overdue_gap(&self, now: Nanos) -> u64 {
+        let gap = self.gap();
+        let patience = match gap > 2 * tolerance(self.limit) {
+            true => PATIENCE,
+            false => LONG_PATIENCE,
+        };
         let patient = self
             .waits
-            .is_none_or(|since| now.saturating_sub(since) < PATIENCE);
-        if patient { 0 } else { self.gap() }
+            .is_none_or(|since| now.saturating_sub(since) < patience);
+        if patient { 0 } else { gap }
     }
 }
