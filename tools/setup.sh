@@ -45,6 +45,7 @@ rust() {
   for url in https://sh.rustup.rs https://static.rust-lang.org/rustup/rustup-init.sh; do
     curl --proto '=https' --tlsv1.2 -sSf "$url" -o "$script" && break
   done
+  [ -s "$script" ] || { say "the Rust installer could not be fetched: see the errors above, or install cargo 1.90 or later"; exit 1; }
   sh "$script" -y --profile minimal --no-modify-path
 }
 

@@ -6,6 +6,7 @@ use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::process::Walk;
 use plimsoll_kernel::stalls::Taskstats;
+use plimsoll_runtimes::hotspot::footprint::heap_file;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::os::unix::fs::MetadataExt;
@@ -98,7 +99,7 @@ impl Heaps {
             return shown;
         }
         if let Entry::Vacant(entry) = self.0.entry(pid)
-            && let Some(path) = heap_file(pid)
+            && let Some(path) = java(pid).and_then(|java| heap_file(&java))
         {
             entry.insert(path);
         }
@@ -107,13 +108,8 @@ impl Heaps {
     }
 }
 
-/// The descriptor of a Java heap's memory file.
-fn heap_file(pid: i32) -> Option<PathBuf> {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let mut paths = files.flatten().map(|file| file.path());
-    paths.find(|path| {
-        std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("memfd:java_heap"))
-    })
+fn java(pid: i32) -> Option<plimsoll_runtimes::process::Process> {
+    plimsoll_runtimes::process::Process::new(u32::try_from(pid).ok()?).ok()
 }
 
 /// Counters of the cgroup and of the machine's swap, relative to when the watch began.

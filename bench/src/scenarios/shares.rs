@@ -21,8 +21,8 @@ const TOLERANCE: f64 = 0.03;
 const SOON: f64 = 2.0;
 /// Trees of 4 MB that live in a Java program, and megabytes per second that it allocates (0: all it can).
 const LIVE: (u32, u32) = (24, 0);
-/// The same for collectors that run beside the program: three programs that allocate all they can leave no processor for
-/// them, and they need half as much again as lives, with the smallest share at 200 MB.
+/// The same for collectors that run beside the program: three programs that allocate all they can leave them no processor,
+/// and in the smallest share, 200 MB, they need room for what is allocated during a cycle.
 const LIVE_BESIDE: (u32, u32) = (6, 800);
 /// Time between two changes, seconds.
 const PHASE: f64 = 10.0;

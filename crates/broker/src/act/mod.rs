@@ -4,7 +4,7 @@
 //! # Glossary
 //! - *page out*: cold pages of a principal's processes go to swap (`process_madvise`).
 //! - *take*: its cgroup is made to give bytes up now (`memory.reclaim`, a limit dip).
-//! - *bound*: its cgroup gets a limit until it owes nothing.
+//! - *bound*: its cgroup is held to a limit that cannot kill until it owes nothing.
 //! - *cgroup*: here always one that this broker made; others are never written to.
 
 mod cgroups;

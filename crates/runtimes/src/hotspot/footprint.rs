@@ -63,8 +63,8 @@ impl Gauge {
     }
 }
 
-/// The descriptor of ZGC's memory file.
-fn heap_file(process: &Process) -> Option<PathBuf> {
+/// The descriptor of ZGC's memory file; `None` where there is none, or it cannot be seen.
+pub fn heap_file(process: &Process) -> Option<PathBuf> {
     let files = std::fs::read_dir(process.path("fd")).ok()?;
     let ours = |path: &PathBuf| {
         std::fs::read_link(path).is_ok_and(|target| {

@@ -21,44 +21,36 @@ impl Aim {
     pub(super) fn of(room: u64, basis: u64, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
         let live = watch.live_estimate(seen).max(1);
         let least = live.saturating_mul(levers.least_percent) / 100;
-        match levers.sizing {
+        // The ratios are applied to `basis`; the lever's size is what they make over `part`.
+        let (basis, wanted, max, part, resident) = match levers.sizing {
             Sizing::OldRatios { new_ratio } => {
                 let max = seen.heap.young.max.max(1);
                 let (young, resident) = young_for(room, live, seen, watch);
-                let young = young.min(max);
-                let old = young.saturating_mul(new_ratio).max(least);
-                let (percent, reachable, next) = choose(live, old, max.saturating_mul(new_ratio));
-                Aim {
-                    size: old / new_ratio,
-                    reachable: reachable / new_ratio,
-                    percent,
-                    step: next.saturating_sub(reachable) / new_ratio,
+                let old = young.min(max).saturating_mul(new_ratio).max(least);
+                (
+                    live,
+                    old,
+                    max.saturating_mul(new_ratio),
+                    new_ratio,
                     resident,
-                }
+                )
             }
             Sizing::OldOnly => {
                 let size = room.saturating_sub(seen.heap.young.capacity).max(least);
-                let (percent, reachable, next) = choose(live, size, u64::MAX);
-                Aim {
-                    size,
-                    reachable,
-                    percent,
-                    step: next.saturating_sub(reachable),
-                    resident: 1.0,
-                }
+                (live, size, u64::MAX, 1, 1.0)
             }
             _ => {
                 let max = seen.heap.old.max.max(1);
-                let size = room.max(least).min(max);
-                let (percent, reachable, next) = choose(basis, size, max);
-                Aim {
-                    size,
-                    reachable,
-                    percent,
-                    step: next.saturating_sub(reachable),
-                    resident: 1.0,
-                }
+                (basis, room.max(least).min(max), max, 1, 1.0)
             }
+        };
+        let (percent, reachable, next) = choose(basis, wanted, max);
+        Aim {
+            size: wanted / part,
+            reachable: reachable / part,
+            percent,
+            step: next.saturating_sub(reachable) / part,
+            resident,
         }
     }
 
