@@ -3,6 +3,8 @@
 //! nothing, and nobody is killed.
 
 use crate::common::{Broker, PATIENCE, until};
+use plimsoll_broker::act::{Job, Order};
+use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, programs};
 use serde_json::json;
@@ -110,4 +112,42 @@ fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
             .unwrap_or(0),
         0
     );
+}
+
+#[test]
+fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() {
+    let Ok(group) = TestCgroup::new("broker-bound", None) else {
+        return println!("skipped: no cgroup of our own here");
+    };
+    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+        return println!("skipped: no swap of our own here");
+    };
+    let mut busy: Vec<Child> = (0..4)
+        .map(|_| start("touch --bytes 32M --part 1.0 --every 1", &group))
+        .collect();
+    let bound = |bytes: u64| {
+        let job = Job {
+            id: 1,
+            order: Order::Bound(bytes),
+            processes: Vec::new(),
+            cgroup: Some(group.cgroup().dir().into()),
+        };
+        job.run()
+    };
+    for _ in 0..20 {
+        let outcome = bound(48 * MIB);
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        if group.cgroup().version() == Version::V1 {
+            let limit = group.cgroup().limit().expect("readable");
+            assert_eq!(limit, None, "a limit stayed");
+        }
+    }
+    assert!(bound(u64::MAX).error.is_none());
+    assert_eq!(group.cgroup().events().expect("readable").oom_kill, 0);
+    for child in &mut busy {
+        let before = child.next(PATIENCE).expect("it lives").expect("it tells");
+        child
+            .until(PATIENCE, |progress| progress.rounds > before.rounds)
+            .expect("it goes on");
+    }
 }
