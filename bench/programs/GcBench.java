@@ -3,7 +3,8 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Binary trees for a collector, as gcbench.c: large trees and a large array that live to the end, and in each iteration trees of growing depth, built
  * from the root down and from the leaves up, each dropped when it is built. Arguments: iterations, how many large trees live (1; each is about
- * 4 MB), and how many megabytes per second it allocates at the most (0: as many as it can). Prints one JSON object per line: progress about every second ("work" counts iterations), "done" at the end, with a checksum that does not
+ * 4 MB), how many megabytes per second it allocates at the most (0: as many as it can), and how many bytes its buffers have (0: it builds trees;
+ * otherwise it fills and drops buffers instead, as a server does, which leaves time to a collector that runs beside it). Prints one JSON object per line: progress about every second ("work" counts iterations), "done" at the end, with a checksum that does not
  * depend on the collector.
  */
 public final class GcBench {
@@ -23,12 +24,15 @@ public final class GcBench {
     /** Bytes per second at the most, and since when how many there were. */
     private static long pace;
     private static long paced = System.nanoTime();
+    private static int bufferBytes;
+    private static byte[] buffer;
 
     private GcBench() {}
 
     public static void main(String[] arguments) {
         long iterations = arguments.length > 0 ? Long.parseLong(arguments[0]) : 400;
         pace = arguments.length > 2 ? Long.parseLong(arguments[2]) * 1_000_000L : 0;
+        bufferBytes = arguments.length > 3 ? Integer.parseInt(arguments[3]) : 0;
         Node[] live = new Node[arguments.length > 1 ? Integer.parseInt(arguments[1]) : 1];
         for (int i = 0; i < live.length; i++) {
             live[i] = new Node();
@@ -42,7 +46,7 @@ public final class GcBench {
         long shown = start;
         long checksum = 0;
         for (long i = 1; i <= iterations; i++) {
-            checksum += iterate();
+            checksum += bufferBytes > 0 ? fill() : iterate();
             long now = System.nanoTime();
             if (now - shown >= SECOND) {
                 shown = now;
@@ -71,6 +75,20 @@ public final class GcBench {
                 if (i == 0) {
                     nodes += count(tree);
                 }
+            }
+            rest(NODE_BYTES << (MOST_DEPTH + 1));
+        }
+        return nodes;
+    }
+
+    /** As many bytes of buffers as an iteration's trees have. */
+    private static long fill() {
+        long nodes = 0;
+        for (int depth = LEAST_DEPTH; depth <= MOST_DEPTH; depth += 2) {
+            for (long done = 0; done < NODE_BYTES << (MOST_DEPTH + 1); done += bufferBytes) {
+                buffer = new byte[bufferBytes];
+                buffer[bufferBytes - 1] = 1;
+                nodes += buffer[bufferBytes - 1];
             }
             rest(NODE_BYTES << (MOST_DEPTH + 1));
         }

@@ -47,18 +47,26 @@ pub fn lucene(jvm: Jvm, heap: Option<u64>, algorithm: &str) -> Vec<String> {
     command
 }
 
-/// The Ellis-Kovac-Boehm benchmark in our writing, for ever, with so many trees of 4 MB that live and so many megabytes
-/// per second at the most (0: as many as it can); `classes` holds it compiled.
-pub fn gcbench_java(jvm: Jvm, classes: &Path, live: u32, pace: u32) -> Vec<String> {
+/// What the benchmark in Java does.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Trees of 4 MB that live.
+    pub live: u32,
+    /// Megabytes per second that it allocates at the most; 0: all it can.
+    pub pace: u32,
+    /// Bytes of each buffer that it fills and drops; 0: it builds trees.
+    pub buffer: u32,
+}
+
+/// The Ellis-Kovac-Boehm benchmark in our writing, for ever; `classes` holds it compiled.
+pub fn gcbench_java(jvm: Jvm, classes: &Path, work: Work) -> Vec<String> {
     let mut command = jvm.command(None);
     command.extend([
         "-cp".to_owned(),
         classes.display().to_string(),
         "GcBench".to_owned(),
-        u32::MAX.to_string(),
-        live.to_string(),
-        pace.to_string(),
     ]);
+    command.extend([u32::MAX, work.live, work.pace, work.buffer].map(|n| n.to_string()));
     command
 }
 

@@ -6,7 +6,7 @@
 use super::{JVMS, Options};
 use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
-use crate::harness::programs::{Jvm, gcbench, gcbench_java, guile, lucene};
+use crate::harness::programs::{Jvm, Work, gcbench, gcbench_java, guile, lucene};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
 use crate::harness::trace::{Sample, Trace};
@@ -19,11 +19,19 @@ const BUDGET: u64 = 1500 << 20;
 const TOLERANCE: f64 = 0.03;
 /// Allowed time to get there, seconds.
 const SOON: f64 = 2.0;
-/// Trees of 4 MB that live in a Java program, and megabytes per second that it allocates (0: all it can).
-const LIVE: (u32, u32) = (24, 0);
-/// The same for collectors that run beside the program: three programs that allocate all they can leave them no processor,
-/// and in the smallest share, 200 MB, they need room for what is allocated during a cycle.
-const LIVE_BESIDE: (u32, u32) = (6, 800);
+/// Java programs build trees as fast as they can.
+const LIVE: Work = Work {
+    live: 24,
+    pace: 0,
+    buffer: 0,
+};
+/// For collectors that run beside the program: buffers, at a pace at which a fixed heap of the smallest share, 200 MB, keeps up.
+/// Three programs that build all the trees they can leave two processors no time for collections.
+const LIVE_BESIDE: Work = Work {
+    live: 6,
+    pace: 400,
+    buffer: 4096,
+};
 /// Time between two changes, seconds.
 const PHASE: f64 = 10.0;
 
@@ -68,8 +76,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
          memory read from outside ten times a second. Over: how much the one farthest above its ideal share uses too much, while another is below its own; under: how much \
          the one farthest below lacks; both in time after a change: 2 s, for ZGC and Shenandoah 1 s more than \
          they need to return memory (bench-hotspot). Settled: all samples from then to the next change. The programs are the paper's benchmark, GCBench in our writing, which fills what it is given at 1 to 3 GB/s: \
-         in C on libgc, in Java with 100 MB live; for ZGC and Shenandoah with 25 MB live and 800 MB/s at the most, because three programs that allocate all they can leave two processors no time for \
-         collectors that run beside them; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which allocate more slowly than they would have to.",
+         in C on libgc, in Java with 100 MB live; for ZGC and Shenandoah with 25 MB live and buffers of 4 KiB instead of trees, 400 MB/s at the most: three programs that build all the trees they can leave two processors no time for \
+         collectors that run beside them, and with a fixed heap of their share they stall at every cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which allocate more slowly than they would have to.",
         options.repeat,
     )
     .columns(&[
@@ -261,7 +269,7 @@ fn variants(classes: &Path) -> Vec<Variant> {
     let libgc = || gcbench(u32::MAX);
     variants.push(asked("libgc", three(libgc)));
     variants.push(asked("thirty libgc", thirty(libgc)));
-    let little = || gcbench_java(JVMS[0], classes, 1, 0);
+    let little = || gcbench_java(JVMS[0], classes, Work { live: 1, ..LIVE });
     variants.push(plain(
         format!("{}, 10 MB live", JVMS[0].name()),
         three(little),
@@ -275,11 +283,11 @@ fn variants(classes: &Path) -> Vec<Variant> {
 }
 
 fn java(jvm: Jvm, classes: &Path) -> Vec<String> {
-    let (live, pace) = match jvm.collector {
+    let work = match jvm.collector {
         "Z" | "Shenandoah" => LIVE_BESIDE,
         _ => LIVE,
     };
-    gcbench_java(jvm, classes, live, pace)
+    gcbench_java(jvm, classes, work)
 }
 
 /// Seconds until memory came back after the limit fell, as `bench-hotspot` measured; 0 where that is at once.

@@ -121,7 +121,8 @@ pub fn for_any(around: &Surroundings) -> Added {
         "-XX:ZUncommitDelay=1",
         "-XX:-ZProactive",
         "-XX:+UnlockExperimentalVMOptions",
-        "-XX:ShenandoahUncommitDelay=1000",
+        "-XX:ShenandoahUncommitDelay=10000",
+        "-XX:ShenandoahLearningSteps=0",
     ];
     flags.extend(by_collector.map(str::to_owned));
     Added {
@@ -159,7 +160,8 @@ fn by_collector(
         Collector::Z => &["-XX:ZUncommitDelay=1", "-XX:-ZProactive"],
         Collector::Shenandoah | Collector::GenShenandoah => &[
             "-XX:+UnlockExperimentalVMOptions",
-            "-XX:ShenandoahUncommitDelay=1000",
+            "-XX:ShenandoahUncommitDelay=10000",
+            "-XX:ShenandoahLearningSteps=0",
         ],
         Collector::Other => &[],
     }
@@ -177,6 +179,7 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let wanted = match collector {
         Collector::Serial => budget.saturating_add(budget / 10 * 12),
         Collector::G1 => budget.saturating_add(budget / 16),
+        Collector::Shenandoah => budget.saturating_add(budget / 4),
         _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
         _ => budget,
     };

@@ -9,6 +9,15 @@ use crate::hotspot::levers::Levers;
 const GROWING: u64 = 700_000_000;
 const SETTLING: u64 = 1_700_000_000;
 
+/// What Shenandoah keeps free of its soft maximum when it begins a cycle: a tenth, and a twentieth to evacuate to.
+const KEPT_FREE: f64 = 0.15;
+/// A machine without a pause for so long does not collect by itself, nanoseconds.
+const IDLE: u64 = 3_000_000_000;
+/// Between two nudges, nanoseconds.
+const NUDGE: u64 = 200_000_000;
+/// Soft maxima are multiples of this, bytes.
+const GRAIN: u64 = 2 << 20;
+
 /// The state.
 #[derive(Debug, Default)]
 pub(super) struct SoftMax {
@@ -16,9 +25,14 @@ pub(super) struct SoftMax {
     /// By which part of the room the soft maximum is above it: what the machine keeps free is not resident.
     bias: f64,
     changed_ns: u64,
+    /// The last change was downward.
+    fell: bool,
+    /// The highest use since the last change had time to show, bytes.
+    highest: u64,
     pauses: u64,
     pauses_since: u64,
     settled_cycles: u64,
+    nudged_ns: u64,
 }
 
 impl SoftMax {
@@ -41,21 +55,38 @@ impl SoftMax {
         if watch.pauses != self.pauses {
             (self.pauses, self.pauses_since) = (watch.pauses, seen.now_ns);
         }
+        if watch.limit_changed_ns == seen.now_ns {
+            if watch.limit_fell {
+                // What was kept free of the larger heap says nothing of the smaller one.
+                self.bias = self.bias.min(0.0);
+            } else if self.set == 0 && levers.returns_on_change {
+                self.bias = KEPT_FREE;
+            }
+            self.changed(seen);
+        }
         self.settle(seen, levers, watch);
         let max = seen.heap.old.max.max(seen.heap.young.max);
         let least = watch.live.saturating_mul(levers.least_percent) / 100;
         let wanted = ((room(seen) as f64 * (1.0 + self.bias)) as u64)
             .max(least)
             .min(max)
-            & !((2 << 20) - 1);
-        if wanted > 0 && wanted.abs_diff(self.set) > (self.set / 200).max(2 << 20) {
+            & !(GRAIN - 1);
+        if wanted > 0 && wanted.abs_diff(self.set) > (self.set / 200).max(GRAIN) {
+            self.fell = wanted < self.set;
             self.set = wanted;
-            self.changed_ns = seen.now_ns;
+            self.changed(seen);
             self.settled_cycles = watch.cycles;
+            self.nudged_ns = seen.now_ns;
             actions.push(Action::Set("SoftMaxHeapSize", wanted));
+        } else if levers.returns_on_change
+            && (seen.uses > seen.limit
+                || seen.heap.committed() > wanted.saturating_add(tolerance(seen.limit)))
+        {
+            // What is committed counts too: it may be in swap.
+            actions.extend(self.nudge(wanted, seen));
         }
         let over = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
-        let idle = seen.now_ns.saturating_sub(self.pauses_since) > 1_000_000_000;
+        let idle = seen.now_ns.saturating_sub(self.pauses_since) > IDLE;
         if over && idle && allowance.must(seen.now_ns) {
             // Nothing collects, so nothing is found free.
             actions.push(Action::Collect);
@@ -66,29 +97,56 @@ impl SoftMax {
         actions
     }
 
+    /// A change of the soft maximum makes Shenandoah return what is free at that moment: what a cycle frees after it needs
+    /// another change, however small.
+    fn nudge(&mut self, wanted: u64, seen: &Seen) -> Option<Action> {
+        if seen.now_ns.saturating_sub(self.nudged_ns) < NUDGE || wanted <= GRAIN {
+            return None;
+        }
+        self.nudged_ns = seen.now_ns;
+        self.set = match self.set == wanted {
+            true => wanted - GRAIN,
+            false => wanted,
+        };
+        Some(Action::Set("SoftMaxHeapSize", self.set))
+    }
+
     /// Corrects the bias by what the highest use came to: upward after a cycle at the new size, downward when there was time
     /// to give back.
     fn settle(&mut self, seen: &Seen, levers: &Levers, watch: &Watch) {
         let delay = u64::try_from(levers.delay.as_nanos())
             .unwrap_or(u64::MAX)
             .min(10_000_000_000);
-        let since = self.changed_ns.max(watch.limit_changed_ns);
-        let passed = seen.now_ns.saturating_sub(since);
-        let (peak, room) = (watch.peak(), room(seen).max(1) as f64);
+        let settling = match levers.returns_on_change {
+            true => GROWING,
+            false => SETTLING + delay,
+        };
+        let passed = seen.now_ns.saturating_sub(self.changed_ns);
+        let shows = if self.fell { settling } else { GROWING } - GROWING / 2;
+        if passed >= shows {
+            self.highest = self.highest.max(seen.uses);
+        }
+        // ZGC is still filling what it was given when its first cycle ends.
+        let cycles = if levers.returns_on_change { 1 } else { 2 };
+        let (peak, room) = (self.highest, room(seen).max(1) as f64);
         let (aim, near) = (
             seen.limit.saturating_sub(tolerance(seen.limit) / 2),
             tolerance(seen.limit),
         );
-        if passed >= SETTLING + delay && peak > seen.limit.saturating_add(near) {
-            self.bias = (self.bias - (peak - seen.limit) as f64 / room).max(-0.33);
-            self.changed_ns = seen.now_ns;
+        if passed >= settling && peak > seen.limit.saturating_add(near) {
+            self.bias = (self.bias - (peak - seen.limit) as f64 / room).max(-0.5);
+            self.changed(seen);
         } else if passed >= GROWING
             && aim.saturating_sub(peak) > near
-            && watch.cycles > self.settled_cycles.saturating_add(1)
+            && watch.cycles >= self.settled_cycles.saturating_add(cycles)
         {
             self.bias = (self.bias + 0.7 * (aim - peak) as f64 / room).min(0.33);
-            self.changed_ns = seen.now_ns;
+            self.changed(seen);
             self.settled_cycles = watch.cycles;
         }
+    }
+
+    fn changed(&mut self, seen: &Seen) {
+        (self.changed_ns, self.highest) = (seen.now_ns, 0);
     }
 }

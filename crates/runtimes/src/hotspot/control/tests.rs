@@ -16,6 +16,7 @@ fn levers(sizing: Sizing, concurrent: bool) -> Levers {
         shrink_collections: 1,
         least_percent: 120,
         delay: Duration::ZERO,
+        returns_on_change: false,
         remarks: Vec::new(),
     }
 }
