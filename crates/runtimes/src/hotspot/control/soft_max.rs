@@ -9,6 +9,8 @@ use crate::hotspot::levers::Levers;
 const GROWING: u64 = 700_000_000;
 const SETTLING: u64 = 1_700_000_000;
 
+/// Between two collections that are asked for because much is owed, nanoseconds.
+const AGAIN: u64 = 1_000_000_000;
 /// What Shenandoah keeps free of its soft maximum when it begins a cycle: a tenth, and a twentieth to evacuate to.
 const KEPT_FREE: f64 = 0.15;
 /// A machine without a pause for so long does not collect by itself, nanoseconds.
@@ -33,6 +35,7 @@ pub(super) struct SoftMax {
     pauses_since: u64,
     settled_cycles: u64,
     nudged_ns: u64,
+    collected_ns: u64,
 }
 
 impl SoftMax {
@@ -86,15 +89,23 @@ impl SoftMax {
             actions.extend(self.nudge(wanted, seen));
         }
         let over = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
-        let idle = seen.now_ns.saturating_sub(self.pauses_since) > IDLE;
-        if over && idle && allowance.must(seen.now_ns) {
-            // Nothing collects, so nothing is found free.
+        if over && self.must_collect(seen, levers) && allowance.must(seen.now_ns) {
+            self.collected_ns = seen.now_ns;
             actions.push(Action::Collect);
             allowance.judged(false, seen.now_ns);
         } else if !over {
             allowance.judged(true, seen.now_ns);
         }
         actions
+    }
+
+    /// Where nothing collects, nothing is found free. And a collection that was asked for makes Shenandoah return all that is
+    /// free at its end, before the next cycle begins: worth it where much is owed.
+    fn must_collect(&self, seen: &Seen, levers: &Levers) -> bool {
+        let idle = seen.now_ns.saturating_sub(self.pauses_since) > IDLE;
+        let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
+        let again = seen.now_ns.saturating_sub(self.collected_ns) > AGAIN;
+        idle || (levers.returns_on_change && seen.owed > 0 && much && again)
     }
 
     /// A change of the soft maximum makes Shenandoah return what is free at that moment: what a cycle frees after it needs
@@ -122,22 +133,22 @@ impl SoftMax {
             false => SETTLING + delay,
         };
         let passed = seen.now_ns.saturating_sub(self.changed_ns);
-        let shows = if self.fell { settling } else { GROWING } - GROWING / 2;
-        if passed >= shows {
+        let shown = if self.fell { settling } else { GROWING };
+        if passed >= shown - GROWING / 2 {
             self.highest = self.highest.max(seen.uses);
         }
         // ZGC is still filling what it was given when its first cycle ends.
         let cycles = if levers.returns_on_change { 1 } else { 2 };
         let (peak, room) = (self.highest, room(seen).max(1) as f64);
         let (aim, near) = (
-            seen.limit.saturating_sub(tolerance(seen.limit) / 2),
+            seen.limit.saturating_sub(tolerance(seen.limit) / 4),
             tolerance(seen.limit),
         );
         if passed >= settling && peak > seen.limit.saturating_add(near) {
             self.bias = (self.bias - (peak - seen.limit) as f64 / room).max(-0.5);
             self.changed(seen);
-        } else if passed >= GROWING
-            && aim.saturating_sub(peak) > near
+        } else if passed >= shown
+            && aim.saturating_sub(peak) > near / 2
             && watch.cycles >= self.settled_cycles.saturating_add(cycles)
         {
             self.bias = (self.bias + 0.7 * (aim - peak) as f64 / room).min(0.33);

@@ -230,6 +230,31 @@ fn a_soft_maximum_follows_the_limit() {
 }
 
 #[test]
+fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
+    let mut levers = levers(Sizing::SoftMax, true);
+    levers.returns_on_change = true;
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 50 * MIB);
+    model.run(&mut control, 900 * MIB, 5);
+    // What it holds does not go by itself, neither from memory nor from swap.
+    model.deaf = true;
+    for resident in [900 * MIB, 390 * MIB] {
+        let mut set = Vec::new();
+        for _ in 0..20 {
+            model.seen.now_ns += 100_000_000;
+            (model.seen.limit, model.seen.uses) = (400 * MIB, resident);
+            for action in control.tick(&model.seen) {
+                if let Action::Set("SoftMaxHeapSize", bytes) = action {
+                    set.push(bytes);
+                }
+            }
+        }
+        assert!(set.len() >= 5, "{set:?}");
+        assert!(set.windows(2).all(|pair| pair[0] != pair[1]), "{set:?}");
+    }
+}
+
+#[test]
 fn what_is_in_reach_is_told_at_once_when_it_is_more_and_late_when_it_is_less() {
     const SECOND: u64 = 1_000_000_000;
     let mut reach = aim::Reach::default();
