@@ -165,30 +165,21 @@ fn note(results: &mut Results, variant: &Variant, outcomes: &[Outcome]) {
     if !variant.asked {
         return;
     }
-    results.target(
-        &format!(
-            "{name}: within 3 % of the budget {} s after every change",
-            variant.soon
-        ),
-        format!(
-            "median {:.1} %, worst {:.1} %",
-            percent(spread(&soon).median),
-            percent(spread(&soon).max)
-        ),
-        spread(&soon).max <= TOLERANCE,
+    let soon_after = format!("{} s after every change", variant.soon);
+    let mut target = |what: String, distances: &[f64]| {
+        let spread = spread(distances);
+        let (median, worst) = (percent(spread.median), percent(spread.max));
+        let measured = format!("median {median:.1} %, worst {worst:.1} %");
+        results.target(&what, measured, spread.max <= TOLERANCE);
+    };
+    target(
+        format!("{name}: within 3 % of the budget {soon_after}"),
+        &soon,
     );
     if variant.beside {
-        results.target(
-            &format!(
-                "{name}: at most 3 % above its share, {} s after every change, while another lacks",
-                variant.soon
-            ),
-            format!(
-                "median {:.1} %, worst {:.1} %",
-                percent(spread(&over).median),
-                percent(spread(&over).max)
-            ),
-            spread(&over).max <= TOLERANCE,
+        target(
+            format!("{name}: at most 3 % above its share, {soon_after}, while another lacks"),
+            &over,
         );
     }
 }

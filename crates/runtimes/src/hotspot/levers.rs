@@ -6,7 +6,7 @@
 //! | Serial | free ratios, of the old generation; the young one follows it | a full collection; four with `ShrinkHeapInSteps` | at once |
 //! | Parallel | free ratios, of the old generation, as far as they go | full collections | partly |
 //! | ZGC | `SoftMaxHeapSize` | its own cycles | after `ZUncommitDelay` |
-//! | Shenandoah | `SoftMaxHeapSize`, at least twice the live bytes | its own cycles | when `SoftMaxHeapSize` changes, else after `ShenandoahUncommitDelay` |
+//! | Shenandoah | `SoftMaxHeapSize`, at least 1.25 times the live bytes | its own cycles | when `SoftMaxHeapSize` changes, else after `ShenandoahUncommitDelay` |
 //!
 //! A version that is not known gets the row of its collector as far as its flags are manageable.
 
