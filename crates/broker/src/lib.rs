@@ -31,6 +31,7 @@ pub mod daemon;
 pub mod error;
 pub mod members;
 pub mod options;
+mod own_name;
 pub mod publish;
 pub mod sense;
 pub mod server;

@@ -1,12 +1,11 @@
 //! What brokers of other directories left behind when they were killed and none came in their place: page
 //! directories on `/dev/shm`, cgroups without a process. The broker's own directory is cleaned where it is used.
 //!
-//! Both carry the tag of their broker's directory. A living broker holds the lock in its directory, so whose
-//! tag no lock holder has is dead.
+//! Both carry the tag of their broker. A living broker holds the lock in its directory, so whose tag no lock
+//! holder has is dead.
 
 use crate::act::PARENT;
-use crate::publish::tag_of;
-use crate::server::listener::LOCK;
+use crate::server::listener::{LOCK, tag_of};
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -95,7 +94,8 @@ fn living() -> Option<HashSet<u32>> {
             // One that has not written its tag yet stands where its lock is.
             let words = std::fs::read_to_string(&path).unwrap_or_default();
             let written = words.lines().nth(1).and_then(tag);
-            tags.extend(written.or_else(|| file.parent().map(tag_of)));
+            let computed = || Some(tag_of(file.parent()?, path.metadata().ok()?.ino()));
+            tags.extend(written.or_else(computed));
         }
     }
     // Ours is among them; where it is not, this is no place to see who lives.

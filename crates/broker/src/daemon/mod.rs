@@ -95,7 +95,7 @@ impl Daemon {
         let signals = Signals::new()?;
         let poll = Poll::new()?;
         let listener = Listener::open(&paths, options.system)?;
-        let pages = PageDirectory::open(&paths.pages, options.system)?;
+        let pages = PageDirectory::open(&paths.pages, listener.tag(), options.system)?;
         make_directory(&paths.pressure, options.system)?;
         let domain = RootDomain::open(options.domain.as_deref())?;
         let worker = Worker::start()?;
@@ -107,7 +107,7 @@ impl Daemon {
             .map_err(watch)?;
         let capacity = domain.last().capacity;
         let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
-        let cgroups = Cgroups::new(crate::publish::tag_of(&paths.directory));
+        let cgroups = Cgroups::new(listener.tag());
         leftovers::sweep(cgroups.own());
         let sampler = Sampler::start(config.working_sets, config.sharing)?;
         lock_memory();
@@ -154,7 +154,7 @@ impl Daemon {
                 self.handle(event, now);
             }
             self.serve_paused(now);
-            self.due(now_ns());
+            self.due(now_ns())?;
         }
         Ok(())
     }
@@ -199,7 +199,11 @@ impl Daemon {
     }
 
     /// Does what time asks for.
-    fn due(&mut self, now: u64) {
+    ///
+    /// # Errors
+    /// [`Error::Unsafe`] when the directory is not ours any more: our programs must not stay with a broker that nobody else
+    /// finds, while another gives the same memory away.
+    fn due(&mut self, now: u64) -> Result<(), Error> {
         if now >= self.glance_at && now < self.tick_at {
             self.glance(now);
         }
@@ -210,12 +214,19 @@ impl Daemon {
         if now >= self.sweep_at {
             self.sweep_at = now.saturating_add(SWEEP_NS);
             self.sweep(now);
+            if !self.listener.is_ours() {
+                return Err(Error::Unsafe {
+                    path: self.paths.directory.clone(),
+                    what: "was removed or replaced while the broker served it; it leaves, its programs join the next one".into(),
+                });
+            }
         }
         if self.state.is_due(now) {
             self.write_state(now);
         }
         self.manager.alive(now);
         self.leave_when_idle(now);
+        Ok(())
     }
 
     fn leave_when_idle(&mut self, now: u64) {
@@ -289,10 +300,11 @@ impl Daemon {
     /// Leaves cleanly: cgroups, pages and sockets go with their owners.
     fn stop(mut self) {
         self.manager.stopping();
-        let nobody = self.members.is_empty();
-        self.write_state(now_ns());
-        if nobody {
-            self.state.remove();
+        if self.listener.is_ours() {
+            self.write_state(now_ns());
+            if self.members.is_empty() {
+                self.state.remove();
+            }
         }
         tracing::info!("left");
     }

@@ -4,5 +4,5 @@
 mod page;
 mod pressure;
 
-pub use page::{PageDirectory, PageFile, clear, tag_of};
+pub use page::{PageDirectory, PageFile, clear};
 pub use pressure::PressureSocket;

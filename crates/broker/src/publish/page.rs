@@ -2,6 +2,7 @@
 //! not bring the broker down with SIGBUS.
 
 use crate::error::Error;
+use crate::own_name::OwnName;
 use crate::server::listener::{advice, make_directory};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, Step};
@@ -26,14 +27,14 @@ pub struct PageDirectory {
 
 impl PageDirectory {
     /// Chooses and makes it, and removes pages that a broker before us left: their readers see
-    /// that the heartbeat is old, and join again.
+    /// that the heartbeat is old, and join again. `tag` tells our directory from other brokers'.
     ///
     /// # Errors
     /// [`Error::Path`], [`Error::Unsafe`] when neither place can be used.
-    pub fn open(beside: &Path, everybody: bool) -> Result<PageDirectory, Error> {
+    pub fn open(beside: &Path, tag: u32, everybody: bool) -> Result<PageDirectory, Error> {
         let parent = beside.parent().unwrap_or(beside);
         let uid = rustix::process::geteuid().as_raw();
-        let elsewhere = PathBuf::from(format!("/dev/shm/plimsoll-{uid}-{:08x}", tag_of(parent)));
+        let elsewhere = PathBuf::from(format!("/dev/shm/plimsoll-{uid}-{tag:08x}"));
         let use_elsewhere = !is_tmpfs(parent) && is_tmpfs(Path::new("/dev/shm"));
         if use_elsewhere && make_directory(&elsewhere, everybody).is_ok() {
             clear(&elsewhere);
@@ -65,20 +66,11 @@ impl PageDirectory {
 
 impl Drop for PageDirectory {
     fn drop(&mut self) {
-        clear(&self.path);
         if self.own {
+            clear(&self.path);
             let _ = std::fs::remove_dir(&self.path);
         }
     }
-}
-
-/// A number that tells brokers' directories apart (FNV-1a over the path).
-#[must_use]
-pub fn tag_of(path: &Path) -> u32 {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    bytes.iter().fold(0x811c_9dc5, |hash, &byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
 }
 
 fn is_tmpfs(path: &Path) -> bool {
@@ -103,7 +95,7 @@ pub fn clear(directory: &Path) {
 /// The page of one principal.
 #[derive(Debug)]
 pub struct PageFile {
-    path: PathBuf,
+    name: OwnName,
     fd: OwnedFd,
     image: PageImage,
     last: Numbers,
@@ -121,7 +113,7 @@ impl PageFile {
         let image = PageImage::new(id);
         let fd = make_file(path, &image)?;
         Ok(PageFile {
-            path: path.into(),
+            name: OwnName::new(path),
             fd,
             image,
             last: Numbers::default(),
@@ -138,7 +130,7 @@ impl PageFile {
     pub fn publish(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
         self.written = now;
         if *numbers == self.last && self.image.generation() > 0 {
-            return write(&self.fd, &self.path, self.image.heartbeat(now));
+            return write(&self.fd, self.name.path(), self.image.heartbeat(now));
         }
         self.publish_all(numbers, now)
     }
@@ -146,7 +138,7 @@ impl PageFile {
     fn publish_all(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
         self.last = *numbers;
         for step in self.image.publish(numbers, now) {
-            write(&self.fd, &self.path, step)?;
+            write(&self.fd, self.name.path(), step)?;
             fence(Ordering::SeqCst);
         }
         Ok(())
@@ -166,7 +158,7 @@ impl PageFile {
             return Ok(());
         }
         self.written = now;
-        write(&self.fd, &self.path, self.image.heartbeat(now))
+        write(&self.fd, self.name.path(), self.image.heartbeat(now))
     }
 
     fn mend(&mut self, now: u64) -> Result<(), Error> {
@@ -176,8 +168,10 @@ impl PageFile {
         if status.as_ref().is_ok_and(whole) {
             return Ok(());
         }
-        tracing::warn!(path = %self.path.display(), "the page was truncated, removed or replaced by somebody; it is made again");
-        self.fd = make_file(&self.path, &self.image)?;
+        let path = self.name.path().to_path_buf();
+        tracing::warn!(path = %path.display(), "the page was truncated, removed or replaced by somebody; it is made again");
+        self.fd = make_file(&path, &self.image)?;
+        self.name = OwnName::new(&path);
         let last = self.last;
         self.publish_all(&last, now)
     }
@@ -191,13 +185,7 @@ impl PageFile {
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for PageFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        self.name.path()
     }
 }
 

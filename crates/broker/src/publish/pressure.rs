@@ -3,13 +3,14 @@
 //! each when the level rises; it never reads, never blocks, and forgets who does not drain.
 
 use crate::error::Error;
+use crate::own_name::OwnName;
 use crate::server::connection::Peer;
 use crate::server::listener::{accept, bind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Connections to one pressure socket at most; a program needs one, its children one each.
 const MAX_LISTENERS: usize = 32;
@@ -17,7 +18,7 @@ const MAX_LISTENERS: usize = 32;
 /// The pressure socket of one principal.
 #[derive(Debug)]
 pub struct PressureSocket {
-    path: PathBuf,
+    name: OwnName,
     fd: OwnedFd,
     listeners: Vec<OwnedFd>,
 }
@@ -31,7 +32,7 @@ impl PressureSocket {
         let _ = std::fs::remove_file(path);
         let fd = bind(path, if everybody { 0o666 } else { 0o600 })?;
         Ok(PressureSocket {
-            path: path.into(),
+            name: OwnName::new(path),
             fd,
             listeners: Vec::new(),
         })
@@ -75,18 +76,12 @@ impl PressureSocket {
     /// Where programs connect.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.name.path()
     }
 }
 
 impl AsFd for PressureSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-impl Drop for PressureSocket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -3,27 +3,36 @@
 use super::connection::Peer;
 use crate::error::Error;
 use crate::options::Paths;
-use crate::publish::tag_of;
+use crate::own_name::OwnName;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const BACKLOG: i32 = 128;
-/// The lock in a broker's directory: the broker's process, and the tag of the directory.
+/// The lock in a broker's directory: the broker's process, and its tag.
 pub const LOCK: &str = "broker.lock";
 
 /// The listening socket, and the lock that says that it is ours.
 #[derive(Debug)]
 pub struct Listener {
-    fd: OwnedFd,
     /// Removed when we leave; `None` when the service manager holds it.
-    path: Option<PathBuf>,
-    /// Held as long as the broker lives; the kernel lets go of it however we end.
-    _lock: OwnedFd,
+    _name: Option<OwnName>,
+    fd: OwnedFd,
+    lock: Lock,
+}
+
+/// What says that a directory is ours. Held as long as the broker lives; the kernel lets go of it however we end.
+#[derive(Debug)]
+struct Lock {
+    /// Stays when we leave: another broker may wait for this very file.
+    name: ManuallyDrop<OwnName>,
+    _fd: OwnedFd,
+    tag: u32,
 }
 
 impl Listener {
@@ -38,17 +47,17 @@ impl Listener {
         let lock = take_lock(&paths.directory, &paths.socket)?;
         if let Some(fd) = inherited()? {
             return Ok(Listener {
+                _name: None,
                 fd,
-                path: None,
-                _lock: lock,
+                lock,
             });
         }
         remove_stale(&paths.socket)?;
         let fd = bind(&paths.socket, if everybody { 0o666 } else { 0o600 })?;
         Ok(Listener {
+            _name: Some(OwnName::new(&paths.socket)),
             fd,
-            path: Some(paths.socket.clone()),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -59,14 +68,28 @@ impl Listener {
     pub fn accept(&self) -> rustix::io::Result<Option<(OwnedFd, Peer)>> {
         accept(&self.fd)
     }
+
+    /// The directory is still ours: nobody removed it, or put another in its place.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.lock.name.is_ours()
+    }
+
+    /// A number that tells this broker's leftovers from those of brokers with other directories.
+    #[must_use]
+    pub fn tag(&self) -> u32 {
+        self.lock.tag
+    }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = std::fs::remove_file(path);
-        }
-    }
+/// FNV-1a over the directory and the number of the lock in it: the same after a crash, another when the directory was made anew.
+#[must_use]
+pub fn tag_of(directory: &Path, lock: u64) -> u32 {
+    let path = directory.as_os_str().as_encoded_bytes();
+    let bytes = path.iter().copied().chain(lock.to_le_bytes());
+    bytes.fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 impl AsFd for Listener {
@@ -196,7 +219,7 @@ pub fn make_directory(path: &Path, everybody: bool) -> Result<(), Error> {
     })
 }
 
-fn take_lock(directory: &Path, socket: &Path) -> Result<OwnedFd, Error> {
+fn take_lock(directory: &Path, socket: &Path) -> Result<Lock, Error> {
     let path = &directory.join(LOCK);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
@@ -214,12 +237,19 @@ fn take_lock(directory: &Path, socket: &Path) -> Result<OwnedFd, Error> {
         }
         Err(errno) => return Err(Error::path(path, "the lock cannot be taken", errno)),
     }
-    let words = format!("{}\n{:08x}\n", std::process::id(), tag_of(directory));
+    let status = rustix::fs::fstat(&fd)
+        .map_err(|errno| Error::path(path, "the lock cannot be looked at", errno))?;
+    let tag = tag_of(directory, status.st_ino);
+    let words = format!("{}\n{tag:08x}\n", std::process::id());
     let written =
         rustix::fs::ftruncate(&fd, 0).and_then(|()| rustix::io::pwrite(&fd, words.as_bytes(), 0));
     written
         .map_err(|errno| Error::path(path, advice(errno, "the lock cannot be written"), errno))?;
-    Ok(fd)
+    Ok(Lock {
+        name: ManuallyDrop::new(OwnName::new(path)),
+        _fd: fd,
+        tag,
+    })
 }
 
 /// Removes a socket that nobody listens on. We hold the lock, so a broker that answers there is

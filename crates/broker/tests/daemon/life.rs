@@ -248,6 +248,31 @@ fn who_steers_a_program_may_change_unless_a_rule_says_it() {
 }
 
 #[test]
+fn a_broker_whose_directory_is_replaced_leaves_and_takes_nothing_of_its_successor() {
+    // With and without a disk behind it: pages on /dev/shm, and pages beside the socket.
+    for place in [env!("CARGO_TARGET_TMPDIR"), "/dev/shm"] {
+        let place = tempfile::tempdir_in(place).expect("a directory");
+        let directory = place.path().join("run");
+        let mut first = Broker::start_in(&directory, Vec::new());
+        let program = Program::register(&first, "p", json!({}));
+        // Held still, so that its successor is there before it can notice.
+        first.signal(libc::SIGSTOP);
+        std::fs::remove_dir_all(&directory).expect("it can");
+        let second = Broker::start_in(&directory, Vec::new());
+        let mut other = Program::register(&second, "other", json!({}));
+        first.signal(libc::SIGCONT);
+        first.wait();
+        assert!(first.log().contains("removed or replaced"));
+        assert!(second.socket().exists() && second.directory().join("state.json").exists());
+        assert!(other.page.exists() && other.pressure.exists());
+        let again = Program::rejoin(&second, "p", json!({}), program.sleeper);
+        assert!(again.read_page().is_some());
+        other.assert_unharmed();
+        assert!(!second.log().contains("by somebody"), "{}", second.log());
+    }
+}
+
+#[test]
 fn the_next_broker_sweeps_what_killed_ones_left() {
     // On a file system with a disk behind it, so that the pages are on /dev/shm.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
@@ -259,8 +284,10 @@ fn the_next_broker_sweeps_what_killed_ones_left() {
     let cgroup = |program: &mut Program, broker: &Broker| {
         let home = plimsoll_kernel::cgroup::locate(program.sleeper.pid() as i32);
         let home = home.expect("it runs").map(|location| location.dir);
-        let tag = plimsoll_broker::publish::tag_of(broker.directory());
-        home.filter(|home| home.ends_with(format!("plimsoll/{tag:08x}-{}-p", program.id)))
+        let lock = std::fs::read_to_string(broker.directory().join("broker.lock"));
+        let lock = lock.expect("a broker's lock");
+        let tag = lock.lines().nth(1).expect("its tag");
+        home.filter(|home| home.ends_with(format!("plimsoll/{tag}-{}-p", program.id)))
     };
     let home = cgroup(&mut program, &killed);
     let pages = program.page.parent().expect("a directory").to_owned();

@@ -60,37 +60,6 @@ impl Aim {
     }
 }
 
-/// For so long what is in reach must have been less before less is reported, nanoseconds.
-const LESS: u64 = 10_000_000_000;
-
-/// What is reported to be in reach. Live bytes differ from one collection to the next, and with them the steps: it rises at
-/// once and falls late, unless what there is to reach has changed by an eighth.
-#[derive(Debug, Default)]
-pub(super) struct Reach {
-    of: u64,
-    told: u64,
-    /// Since when it has been less, and the most of that time.
-    less: Option<(u64, u64)>,
-}
-
-impl Reach {
-    /// `in_reach` of `available` bytes, just computed; returns what to report.
-    pub(super) fn steady(&mut self, in_reach: u64, available: u64, now_ns: u64) -> u64 {
-        if in_reach >= self.told || available.abs_diff(self.of) > self.of / 8 {
-            (self.of, self.told, self.less) = (available, in_reach, None);
-            return in_reach;
-        }
-        let (since, most) = self.less.unwrap_or((now_ns, 0));
-        let most = most.max(in_reach);
-        if now_ns.saturating_sub(since) >= LESS {
-            (self.of, self.told, self.less) = (available, most, None);
-        } else {
-            self.less = Some((since, most));
-        }
-        self.told.min(available)
-    }
-}
-
 /// The young generation that fills what the old one leaves of the room, and which part of it is resident.
 fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
     let young = &seen.heap.young;

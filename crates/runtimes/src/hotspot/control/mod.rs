@@ -129,11 +129,11 @@ impl Control {
     }
 
     /// What is known of the machine, for the broker.
-    pub fn facts(&mut self, seen: &Seen) -> Facts {
+    pub fn facts(&self, seen: &Seen) -> Facts {
         let mut facts = self.watch.facts(seen, &self.levers);
         if let Sizing::HeapRatios | Sizing::OldRatios { .. } = self.levers.sizing {
             let attainable = self.ratios.attainable(seen, &self.levers, &self.watch);
-            facts.demand = facts.demand.min(attainable);
+            facts.demand = facts.demand.min(attainable.unwrap_or(u64::MAX));
         }
         facts
     }

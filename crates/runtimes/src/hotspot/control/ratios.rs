@@ -1,6 +1,6 @@
 //! G1, Serial and Parallel: the size is set by free ratios in a collection that is asked for.
 
-use super::aim::{Aim, Reach, size, stale};
+use super::aim::{Aim, size, stale};
 use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, room, slack, tolerance};
@@ -56,7 +56,6 @@ pub(super) struct Ratios {
     futile: u32,
     quiet_until: u64,
     free_hold: bool,
-    reach: Reach,
 }
 
 impl Ratios {
@@ -73,7 +72,6 @@ impl Ratios {
             futile: 0,
             quiet_until: 0,
             free_hold: false,
-            reach: Reach::default(),
         }
     }
 
@@ -240,27 +238,20 @@ impl Ratios {
 
     /// The most that it can make use of while it could have `seen.available`, where the steps of the ratios leave much of that
     /// unused: somebody else can have the rest. With little that lives the sizes are far apart (10 MiB: 500 MiB, 1000 MiB).
-    pub(super) fn attainable(&mut self, seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
-        if seen.available == 0 || !watch.whole_seen {
-            return u64::MAX;
-        }
+    pub(super) fn attainable(&self, seen: &Seen, levers: &Levers, watch: &Watch) -> Option<u64> {
         let could = Seen {
             limit: seen.available,
             ..*seen
         };
         let whole = self.must_stop(false, seen, watch);
-        let unused = self.aim(whole, &could, levers, watch).unused();
-        // What it holds it keeps. Some more, so that a little less at the basis does not cost the step.
-        let used = seen.available.saturating_sub(unused).max(seen.uses);
-        let used = used.saturating_add(used / 16).min(seen.available);
-        let much = unused > seen.available / 8;
-        let in_reach = if much { used } else { seen.available };
-        let told = self.reach.steady(in_reach, seen.available, seen.now_ns);
-        if told < seen.available {
-            told
-        } else {
-            u64::MAX
+        let aim = self.aim(whole, &could, levers, watch);
+        let unused = aim.unused();
+        if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
+            return None;
         }
+        // What it holds it keeps. Some more, so that a little less at the basis does not cost the step.
+        let used = (seen.available - unused.min(seen.available)).max(seen.uses);
+        Some(used.saturating_add(used / 16).min(seen.available))
     }
 
     /// What is in use when a concurrent cycle applies the ratios; the program cannot have allocated more than there is.

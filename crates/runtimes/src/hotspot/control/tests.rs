@@ -255,25 +255,6 @@ fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
 }
 
 #[test]
-fn what_is_in_reach_is_told_at_once_when_it_is_more_and_late_when_it_is_less() {
-    const SECOND: u64 = 1_000_000_000;
-    let mut reach = aim::Reach::default();
-    assert_eq!(reach.steady(500, 800, 0), 500);
-    assert_eq!(reach.steady(600, 800, SECOND), 600);
-    for second in 2..12 {
-        let less = if second == 5 { 550 } else { 400 };
-        assert_eq!(reach.steady(less, 800, second * SECOND), 600);
-    }
-    let late = reach.steady(400, 800, 12 * SECOND);
-    assert_eq!(late, 550, "the most of these ten seconds");
-    assert_eq!(
-        reach.steady(300, 540, 13 * SECOND),
-        300,
-        "much less to reach"
-    );
-}
-
-#[test]
 fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
     for sizing in [Sizing::HeapRatios, Sizing::OldRatios { new_ratio: 1 }] {
         let levers = levers(sizing, false);
