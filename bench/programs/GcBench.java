@@ -4,8 +4,10 @@ import java.util.concurrent.locks.LockSupport;
  * Binary trees for a collector, as gcbench.c: large trees and a large array that live to the end, and in each iteration trees of growing depth, built
  * from the root down and from the leaves up, each dropped when it is built. Arguments: iterations, how many large trees live (1; each is about
  * 4 MB), how many megabytes per second it allocates at the most (0: as many as it can), and how many bytes its buffers have (0: it builds trees;
- * otherwise it fills and drops buffers instead, as a server does, which leaves time to a collector that runs beside it). Prints one JSON object per line: progress about every second ("work" counts iterations), "done" at the end, with a checksum that does not
- * depend on the collector.
+ * otherwise it fills and drops buffers instead, as a server does, which leaves time to a collector that runs beside it). Two more make it work in
+ * bursts: how many iterations one has (0: it works all the time), and how many seconds it rests after each, without its large trees; below 0 it rests
+ * first. Prints one JSON object per line: progress about every second and after each burst ("work" counts iterations), "done" at the end, with a
+ * checksum that does not depend on the collector.
  */
 public final class GcBench {
     private static final int LIVE_DEPTH = 16;
@@ -33,11 +35,13 @@ public final class GcBench {
         long iterations = arguments.length > 0 ? Long.parseLong(arguments[0]) : 400;
         pace = arguments.length > 2 ? Long.parseLong(arguments[2]) * 1_000_000L : 0;
         bufferBytes = arguments.length > 3 ? Integer.parseInt(arguments[3]) : 0;
-        Node[] live = new Node[arguments.length > 1 ? Integer.parseInt(arguments[1]) : 1];
-        for (int i = 0; i < live.length; i++) {
-            live[i] = new Node();
-            growDown(live[i], LIVE_DEPTH);
+        long burst = arguments.length > 4 ? Long.parseLong(arguments[4]) : 0;
+        long restSeconds = arguments.length > 5 ? Long.parseLong(arguments[5]) : 0;
+        if (restSeconds < 0) {
+            sleep(-restSeconds);
         }
+        int trees = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 1;
+        Node[] live = plant(trees);
         double[] array = new double[500_000];
         for (int i = 0; i < array.length; i++) {
             array[i] = 1.0 / (i + 1);
@@ -48,9 +52,15 @@ public final class GcBench {
         for (long i = 1; i <= iterations; i++) {
             checksum += bufferBytes > 0 ? fill() : iterate();
             long now = System.nanoTime();
-            if (now - shown >= SECOND) {
+            boolean pause = burst > 0 && i % burst == 0;
+            if (pause || now - shown >= SECOND) {
                 shown = now;
                 line("progress", i, now - start, checksum);
+            }
+            if (pause) {
+                live = null;
+                sleep(Math.abs(restSeconds));
+                live = plant(trees);
             }
         }
         for (Node tree : live) {
@@ -58,6 +68,22 @@ public final class GcBench {
         }
         checksum += (array[999] == 1.0 / 1000.0 ? 1 : 0);
         line("done", iterations, System.nanoTime() - start, checksum);
+    }
+
+    private static Node[] plant(int trees) {
+        Node[] planted = new Node[trees];
+        for (int i = 0; i < trees; i++) {
+            planted[i] = new Node();
+            growDown(planted[i], LIVE_DEPTH);
+        }
+        return planted;
+    }
+
+    private static void sleep(long seconds) {
+        long end = System.nanoTime() + seconds * SECOND;
+        while (System.nanoTime() < end) {
+            LockSupport.parkNanos(end - System.nanoTime());
+        }
     }
 
     /** As many trees of each depth as make about the same number of nodes per depth. */

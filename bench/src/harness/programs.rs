@@ -56,17 +56,22 @@ pub struct Work {
     pub pace: u32,
     /// Bytes of each buffer that it fills and drops; 0: it builds trees.
     pub buffer: u32,
+    /// Iterations of a burst and seconds of the rest after it, below 0 before it too; without one it works all the time.
+    pub burst: Option<(u32, i32)>,
 }
 
 /// The Ellis-Kovac-Boehm benchmark in our writing, for ever; `classes` holds it compiled.
-pub fn gcbench_java(jvm: Jvm, classes: &Path, work: Work) -> Vec<String> {
-    let mut command = jvm.command(None);
+pub fn gcbench_java(jvm: Jvm, heap: Option<u64>, classes: &Path, work: Work) -> Vec<String> {
+    let mut command = jvm.command(heap);
     command.extend([
         "-cp".to_owned(),
         classes.display().to_string(),
         "GcBench".to_owned(),
     ]);
     command.extend([u32::MAX, work.live, work.pace, work.buffer].map(|n| n.to_string()));
+    if let Some((iterations, rest)) = work.burst {
+        command.extend([iterations.to_string(), rest.to_string()]);
+    }
     command
 }
 

@@ -24,6 +24,7 @@ const LIVE: Work = Work {
     live: 24,
     pace: 0,
     buffer: 0,
+    burst: None,
 };
 /// For collectors that run beside the program: buffers, at a pace at which a fixed heap of the smallest share, 200 MB, keeps up.
 /// Three programs that build all the trees they can leave two processors no time for collections.
@@ -31,6 +32,7 @@ const LIVE_BESIDE: Work = Work {
     live: 6,
     pace: 400,
     buffer: 4096,
+    burst: None,
 };
 /// Time between two changes, seconds.
 const PHASE: f64 = 10.0;
@@ -279,7 +281,7 @@ fn variants(classes: &Path) -> Vec<Variant> {
     let libgc = || gcbench(u32::MAX);
     variants.push(asked("libgc", three(libgc)));
     variants.push(asked("thirty libgc", thirty(libgc)));
-    let little = || gcbench_java(JVMS[0], classes, Work { live: 1, ..LIVE });
+    let little = || gcbench_java(JVMS[0], None, classes, Work { live: 1, ..LIVE });
     variants.push(plain(
         format!("{}, 10 MB live", JVMS[0].name()),
         three(little),
@@ -297,7 +299,7 @@ fn java(jvm: Jvm, classes: &Path) -> Vec<String> {
         "Z" | "Shenandoah" => LIVE_BESIDE,
         _ => LIVE,
     };
-    gcbench_java(jvm, classes, work)
+    gcbench_java(jvm, None, classes, work)
 }
 
 /// Seconds until memory came back after the limit fell, as `bench-hotspot` measured; 0 where that is at once.

@@ -6,12 +6,14 @@
 
 use super::Options;
 use crate::harness::ground::Ground;
-use crate::harness::programs::{Jvm, NATIVE, lucene};
+use crate::harness::java::Classes;
+use crate::harness::programs::{Jvm, NATIVE, Work, gcbench_java, lucene};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::report::results::{Results, folder};
 use crate::report::statistics::spread;
+use std::path::Path;
 
 const BUDGET: u64 = 560 << 20;
 /// Percent of the heap memory that the first program gets.
@@ -19,9 +21,11 @@ const COARSE: [u32; 3] = [30, 50, 70];
 const FINE: u32 = 10;
 /// To which the others are relative; the best one to expect, for the two programs are alike.
 const EVEN: u32 = 50;
-/// Documents of a burst and seconds of the rest after it, as in `burst.alg` and `burst-late.alg`.
-const BURST: f64 = 150_000.0;
-const REST: f64 = 10.0;
+/// Iterations of a burst and seconds of the rest after it.
+const BURST: u32 = 600;
+const REST: u32 = 10;
+/// Trees of 4 MB that live during a burst: more than half of what an even split gives.
+const TREES: u32 = 30;
 const JVM: Jvm = Jvm {
     version: 17,
     collector: "Serial",
@@ -32,9 +36,8 @@ const JVM: Jvm = Jvm {
 struct Demand {
     name: &'static str,
     claim: &'static str,
-    algorithms: [&'static str; 2],
     /// Bursts of each program in a run of the search and of the comparison; without any, they work all the time.
-    bursts: Option<[f64; 2]>,
+    bursts: Option<[u32; 2]>,
     /// Seconds of such runs; at the most, with bursts.
     seconds: [f64; 2],
 }
@@ -43,15 +46,13 @@ const DEMANDS: [Demand; 2] = [
     Demand {
         name: "steady",
         claim: "steady: at least the throughput of the best static split",
-        algorithms: ["share", "share"],
         bursts: None,
         seconds: [25.0, 45.0],
     },
     Demand {
         name: "in turn",
         claim: "in turn: more than the best static split",
-        algorithms: ["burst", "burst-late"],
-        bursts: Some([2.0, 3.0]),
+        bursts: Some([2, 3]),
         seconds: [80.0, 120.0],
     },
 ];
@@ -69,11 +70,12 @@ enum Stage {
 /// A sentence on what could not be set up or started.
 pub fn measure(options: &Options) -> Result<(), String> {
     let ground = Ground::new("split")?;
+    let classes = Classes::of("bench/programs/GcBench.java")?;
     let mut results = Results::new(
         "split",
         "Throughput of two programs together: the broker against the best static split.",
-        "Two Lucene benchmarks on JDK 17 with the Serial collector in 560 MB. Steady: both work all the time, for 45 s. In turn: each indexes 150,000 documents, \
-         searches and drops them, rests 10 s, three times; the second begins with its rest. Throughput: documents a second, \
+        "Two programs on JDK 17 with the Serial collector in 560 MB. Steady: Lucene's benchmark, both work all the time, for 45 s; work is documents. In turn: the trees of GcBench, \
+         600 iterations with 126 MB alive, which are dropped for a rest of 10 s, three times; the second begins with its rest; work is iterations. Throughput: work a second, \
          rests left out, of each program relative to the same program under the even split, summed: 2 is as good as an even split. Static: -Xms and -Xmx for both, no broker; \
          30, 50 and 70 % and then 10 % to both sides of the best are tried in runs of 25 s (in turn: two bursts), and the best and the even split (or the second best) are run again beside the broker, interleaved. The \
          rows of the search are single runs.",
@@ -82,8 +84,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
     .columns(&[
         ("demand", ""),
         ("variant", ""),
-        ("first", "documents/s"),
-        ("second", "documents/s"),
+        ("first", "work/s"),
+        ("second", "work/s"),
         ("throughput, min", ""),
         ("median", ""),
         ("max", ""),
@@ -91,7 +93,7 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("failed", ""),
     ]);
     for demand in DEMANDS.iter().filter(|d| options.wants(d.name)) {
-        compare(&ground, options, demand, &mut results)?;
+        compare(&ground, options, demand, classes.folder(), &mut results)?;
     }
     results.save().map_err(|e| e.to_string())
 }
@@ -99,14 +101,14 @@ pub fn measure(options: &Options) -> Result<(), String> {
 /// What the runs of one variant came to.
 #[derive(Clone, Debug, Default)]
 struct Outcomes {
-    /// Documents a second of both programs, one entry a run.
+    /// Work a second of both programs, one entry a run.
     rates: Vec<[f64; 2]>,
     faults: Vec<f64>,
     failed: usize,
 }
 
 impl Outcomes {
-    fn add(&mut self, trace: &Trace, seconds: f64, bursts: Option<f64>) {
+    fn add(&mut self, trace: &Trace, seconds: f64, bursts: Option<u32>) {
         self.rates
             .push([0, 1].map(|i| rate(trace, i, seconds, bursts)));
         let faults = [0, 1].map(|i| trace.count(i, |p| p.major_faults));
@@ -116,7 +118,7 @@ impl Outcomes {
         let failed = (0..2).filter(|i| {
             let died = last.is_none_or(|s| !s.programs[*i].alive);
             let done = last.map_or(0.0, |s| s.programs[*i].work);
-            let unfinished = bursts.is_some_and(|bursts| done < bursts * BURST);
+            let unfinished = bursts.is_some_and(|bursts| done < goal(bursts));
             died || unfinished || trace.endings[*i].output.iter().any(short)
         });
         self.failed += failed.count();
@@ -149,18 +151,23 @@ impl Outcomes {
     }
 }
 
-/// Documents a second that a program indexed while it did not rest.
-fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<f64>) -> f64 {
+/// What so many bursts come to.
+fn goal(bursts: u32) -> f64 {
+    f64::from(bursts * BURST)
+}
+
+/// What a program did in a second while it did not rest.
+fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<u32>) -> f64 {
     let Some(bursts) = bursts else {
         return trace.work(index, 0.0, seconds) / seconds;
     };
-    let goal = bursts * BURST;
+    let goal = goal(bursts);
     let reached = trace
         .samples
         .iter()
         .find(|s| s.programs[index].work >= goal);
     // The late one rests before each burst, the other between two.
-    let rests = REST * if index == 0 { bursts - 1.0 } else { bursts };
+    let rests = f64::from(REST * if index == 0 { bursts - 1 } else { bursts });
     match reached {
         Some(sample) => goal / (sample.at - rests),
         None => trace.work(index, 0.0, seconds) / (seconds - rests),
@@ -171,6 +178,8 @@ fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<f64>) -> f64 {
 struct Trial<'a> {
     ground: &'a Ground,
     demand: &'a Demand,
+    /// Our Java programs, compiled.
+    classes: &'a Path,
 }
 
 impl Trial<'_> {
@@ -186,7 +195,7 @@ impl Trial<'_> {
             Some(_) => Conditions::Bare,
             None => Conditions::Broker,
         };
-        let scenario = scenario(self.demand, part, stage);
+        let scenario = scenario(self.demand, self.classes, part, stage);
         let label = format!("split, {}, {}, {label}", self.demand.name, name(part));
         let trace = run(self.ground, &scenario, conditions, &label)?;
         let bursts = self.demand.bursts.map(|bursts| bursts[stage as usize]);
@@ -248,9 +257,14 @@ fn compare(
     ground: &Ground,
     options: &Options,
     demand: &Demand,
+    classes: &Path,
     results: &mut Results,
 ) -> Result<(), String> {
-    let trial = Trial { ground, demand };
+    let trial = Trial {
+        ground,
+        demand,
+        classes,
+    };
     let tried = trial.search()?;
     let [even_split, other] = rivals(&tried);
     let variants = [None, Some(even_split), Some(other)];
@@ -300,23 +314,35 @@ fn name(part: Option<u32>) -> String {
     })
 }
 
-fn scenario(demand: &Demand, part: Option<u32>, stage: Stage) -> Scenario {
+fn scenario(demand: &Demand, classes: &Path, part: Option<u32>, stage: Stage) -> Scenario {
     let heaps = BUDGET - 2 * NATIVE;
     let program = |index: usize| {
         let part = part.map(|part| if index == 0 { part } else { 100 - part });
         let heap = part.map(|part| heaps * u64::from(part) / 100);
-        let algorithm = format!("bench/programs/lucene/{}.alg", demand.algorithms[index]);
+        let command = match demand.bursts {
+            None => lucene(JVM, heap, "bench/programs/lucene/share.alg"),
+            Some(_) => {
+                let rest = REST as i32 * if index == 0 { 1 } else { -1 };
+                let work = Work {
+                    live: TREES,
+                    pace: 0,
+                    buffer: 0,
+                    burst: Some((BURST, rest)),
+                };
+                gcbench_java(JVM, heap, classes, work)
+            }
+        };
         Program {
             name: ["first", "second"][index].to_owned(),
             weight: 100,
-            command: lucene(JVM, heap, &algorithm),
+            command,
             ..Program::default()
         }
     };
     Scenario {
         budget: BUDGET,
         seconds: demand.seconds[stage as usize],
-        until_work: demand.bursts.map(|bursts| bursts[stage as usize] * BURST),
+        until_work: demand.bursts.map(|bursts| goal(bursts[stage as usize])),
         programs: vec![program(0), program(1)],
         ..Scenario::default()
     }
@@ -366,13 +392,13 @@ mod tests {
         };
         let trace = Trace {
             samples: vec![
-                sample(30.0, 2.0 * BURST, BURST),
-                sample(40.0, 2.0 * BURST, 2.0 * BURST),
+                sample(30.0, goal(2), goal(1)),
+                sample(40.0, goal(2), goal(2)),
             ],
             endings: Vec::new(),
         };
-        let rate = |index| rate(&trace, index, 80.0, Some(2.0));
-        assert_eq!(rate(0), 15_000.0);
-        assert_eq!(rate(1), 15_000.0);
+        let rate = |index| rate(&trace, index, 80.0, Some(2));
+        assert_eq!(rate(0), 60.0);
+        assert_eq!(rate(1), 60.0);
     }
 }

@@ -4,6 +4,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -109,18 +110,25 @@ impl Process {
             .ok()
     }
 
-    /// Processor time of all its threads so far, nanoseconds, in steps of a clock tick.
+    /// Processor time of all its threads so far, nanoseconds (clock_getcpuclockid(3)).
     pub fn processor_ns(&self) -> Option<u64> {
-        let stat = std::fs::read(self.path("stat")).ok()?;
-        let end = stat.iter().rposition(|&b| b == b')')?;
-        let mut fields = std::str::from_utf8(stat.get(end + 1..)?)
-            .ok()?
-            .split_ascii_whitespace();
-        let user: u64 = fields.nth(11)?.parse().ok()?;
-        let system: u64 = fields.next()?.parse().ok()?;
+        let pid = i32::try_from(self.pid).ok()?;
+        let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::uninit());
+        // SAFETY: both are written to within their size; the time is read only when the kernel has filled it.
+        let time = unsafe {
+            if libc::clock_getcpuclockid(pid, &mut clock) != 0
+                || libc::clock_gettime(clock, time.as_mut_ptr()) != 0
+            {
+                return None;
+            }
+            time.assume_init()
+        };
+        let (seconds, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
         Some(
-            user.saturating_add(system)
-                .saturating_mul(1_000_000_000 / rustix::param::clock_ticks_per_second()),
+            seconds
+                .ok()?
+                .saturating_mul(1_000_000_000)
+                .saturating_add(rest.ok()?),
         )
     }
 

@@ -2,7 +2,8 @@
 //!
 //! - Passive: what it uses, some headroom, and what it is about to grow by.
 //! - Adaptive: what its adapter says at the most; where its collector is known, no more than what
-//!   keeps collecting below a thousandth of its time. An idle program therefore wants little.
+//!   keeps collecting below a thousandth of its time. An idle program therefore wants little. One that grows fast wants what it
+//!   is about to have: it has woken, and its adapter has not told yet.
 //!
 //! While everybody's wish fits, nobody is asked to give up what it has.
 
@@ -22,13 +23,27 @@ pub(super) const HORIZON: Nanos = 1_000_000_000;
 pub(super) fn wanted(node: &Node) -> u64 {
     match node.kind {
         Kind::Group => 0,
-        Kind::Process if node.adaptive => adaptive(&node.reported, &node.collector),
+        Kind::Process if node.adaptive => {
+            let told = adaptive(&node.reported, &node.collector);
+            told.max(waking(node.uses, node.trend(HORIZON)))
+        }
         Kind::Process => passive(node.uses, node.trend(HORIZON)),
     }
 }
 
 fn passive(uses: u64, trend: i64) -> u64 {
     with_headroom(uses).saturating_add(trend.max(0) as u64)
+}
+
+/// Growth by less than this part of it is no waking.
+const WAKING: u64 = 4;
+
+fn waking(uses: u64, trend: i64) -> u64 {
+    let growth = trend.max(0) as u64;
+    match growth > uses / WAKING {
+        true => uses.saturating_add(growth),
+        false => 0,
+    }
 }
 
 fn adaptive(reported: &Reported, collector: &Collector) -> u64 {

@@ -131,8 +131,11 @@ struct Loop<'a> {
     measure_pause: Duration,
     reported: Option<(Instant, Report)>,
     failures: u32,
+    /// Processor time that went by while the machine did what it was asked to, nanoseconds.
+    asked_ns: u64,
     alone_until: Option<Instant>,
     warned: bool,
+    rests: bool,
     last: Option<Seen>,
     started: Instant,
 }
@@ -164,8 +167,10 @@ impl<'a> Loop<'a> {
             measure_pause: FOOTPRINT,
             reported: None,
             failures: 0,
+            asked_ns: 0,
             alone_until: None,
             warned: false,
+            rests: false,
             last: None,
             started: Instant::now(),
         }
@@ -249,6 +254,7 @@ impl<'a> Loop<'a> {
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let worked = self.adapter.process.processor_ns();
         Some(Seen {
             now_ns,
             limit,
@@ -256,6 +262,7 @@ impl<'a> Loop<'a> {
             owed,
             uses,
             native: self.native,
+            processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_ns),
             heap,
         })
     }
@@ -326,14 +333,11 @@ impl<'a> Loop<'a> {
     }
 
     fn collect(&mut self, trigger: Trigger, seen: &Seen) -> bool {
-        let (start, before) = (Instant::now(), self.adapter.process.processor_ns());
+        let (start, before) = (Instant::now(), self.asked_ns);
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
         let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // On a busy machine the time includes that of others.
-        let after = self.adapter.process.processor_ns();
-        let worked = before
-            .zip(after)
-            .map_or(took, |(b, a)| a.saturating_sub(b).max(10_000_000));
+        let worked = (self.asked_ns - before).max(10_000_000);
         let whole = trigger == Trigger::Histogram;
         self.control
             .collected(took.min(worked), seen.heap.old.used, whole);
@@ -341,7 +345,11 @@ impl<'a> Loop<'a> {
     }
 
     fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> bool {
-        match self.attach.command(name, arguments, timeout) {
+        let before = self.adapter.process.processor_ns();
+        let answer = self.attach.command(name, arguments, timeout);
+        let after = self.adapter.process.processor_ns();
+        self.asked_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
+        match answer {
             Ok(reply) => {
                 if reply.code != 0 {
                     debug!("{name} {arguments:?} was refused: {}", reply.text.trim());
@@ -367,11 +375,10 @@ impl<'a> Loop<'a> {
     }
 
     fn report(&mut self, link: &mut dyn Link, seen: &Seen) {
-        if self
-            .reported
-            .as_ref()
-            .is_some_and(|(at, _)| at.elapsed() < REPORT)
-        {
+        let rests = self.control.rests();
+        let turned = std::mem::replace(&mut self.rests, rests) != rests;
+        let lately = |(at, _): &(Instant, Report)| at.elapsed() < REPORT;
+        if !turned && self.reported.as_ref().is_some_and(lately) {
             return;
         }
         let facts = self.control.facts(seen);

@@ -50,6 +50,38 @@ fn a_newcomer_waits_for_memory_that_is_really_free() {
 }
 
 #[test]
+fn a_program_that_wakes_gets_its_share_before_its_adapter_tells() {
+    let mut bench = Bench::new(1000 * MIB);
+    let sleeper = bench.add(&new("sleeper"), 50 * MIB);
+    let idle = Report {
+        id: sleeper,
+        live: Some(5 * MIB),
+        allocation_rate: Some(0),
+        collection_speed: Some(1 << 30),
+        ..Report::default()
+    };
+    bench.core.report(&idle).expect("registered");
+    let other = bench.add(&new("other"), 100 * MIB);
+    for uses in [300, 500, 700, 880, 880, 880] {
+        bench.tick(100 * MS);
+        bench.uses(other, uses * MIB);
+    }
+    assert!(
+        bench.numbers(other).limit > 850 * MIB,
+        "it has what the sleeper does not want"
+    );
+    for uses in [80, 110] {
+        bench.uses(sleeper, uses * MIB);
+        bench.tick(100 * MS);
+    }
+    assert!(
+        bench.numbers(other).owed > 50 * MIB,
+        "{:?}",
+        bench.numbers(other)
+    );
+}
+
+#[test]
 fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
     let mut bench = Bench::new(1000 * MIB);
     let idle = bench.add(&new("idle"), 600 * MIB);

@@ -16,6 +16,7 @@ mod allowance;
 mod ratios;
 mod soft_max;
 mod watch;
+mod work;
 
 use super::levers::{Levers, Sizing, Trigger};
 use super::snapshot::Snapshot;
@@ -38,6 +39,8 @@ pub struct Seen {
     pub uses: u64,
     /// Its native part, as measured last.
     pub native: u64,
+    /// Its processor time so far, without what it was asked for, nanoseconds; 0 when it cannot be read.
+    pub processor_ns: u64,
     /// Its heap.
     pub heap: Snapshot,
 }
@@ -75,6 +78,9 @@ pub struct Control {
     allowance: Allowance,
     ratios: ratios::Ratios,
     soft_max: soft_max::SoftMax,
+    /// It rests, and was collected for it if that was worth it; young collections until then.
+    looked: bool,
+    looked_at: u64,
 }
 
 impl Control {
@@ -85,6 +91,8 @@ impl Control {
             allowance: Allowance::new(share),
             ratios: ratios::Ratios::new(levers.concurrent),
             soft_max: soft_max::SoftMax::default(),
+            looked: false,
+            looked_at: 0,
             levers,
         }
     }
@@ -99,6 +107,9 @@ impl Control {
         if seen.limit == 0 || seen.heap.committed() == 0 {
             return Vec::new();
         }
+        if self.must_look() {
+            return vec![Action::Collect];
+        }
         match self.levers.sizing {
             Sizing::HeapRatios | Sizing::OldRatios { .. } | Sizing::OldOnly => {
                 self.ratios
@@ -110,6 +121,23 @@ impl Control {
             }
             Sizing::Fixed => Vec::new(),
         }
+    }
+
+    /// When a program begins to rest, one collection finds out what it has dropped: without it nobody could know that the program
+    /// needs less. It costs the program nothing that it does, and comes once in a rest, after young collections only.
+    fn must_look(&mut self) -> bool {
+        let rests = self.watch.rests();
+        let looked = std::mem::replace(&mut self.looked, rests);
+        if !rests || looked || self.watch.young == self.looked_at || !self.allowance.may(1, false) {
+            return false;
+        }
+        self.looked_at = self.watch.young;
+        true
+    }
+
+    /// The program has not worked for a second.
+    pub fn rests(&self) -> bool {
+        self.watch.rests()
     }
 
     /// How to ask for a collection.

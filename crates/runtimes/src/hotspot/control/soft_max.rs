@@ -9,7 +9,8 @@ use crate::hotspot::levers::Levers;
 const GROWING: u64 = 700_000_000;
 const SETTLING: u64 = 1_700_000_000;
 
-/// Between two collections that are asked for because much is owed, nanoseconds.
+/// Much too much is in use for so long before a collection is asked for, and again for each further one, nanoseconds.
+const PATIENCE: u64 = 500_000_000;
 const AGAIN: u64 = 1_000_000_000;
 /// What Shenandoah keeps free of its soft maximum when it begins a cycle: a tenth, and a twentieth to evacuate to.
 const KEPT_FREE: f64 = 0.15;
@@ -35,6 +36,8 @@ pub(super) struct SoftMax {
     pauses_since: u64,
     settled_cycles: u64,
     nudged_ns: u64,
+    /// Since when more than an eighth too much is in use.
+    much_since: Option<u64>,
     collected_ns: u64,
 }
 
@@ -89,6 +92,8 @@ impl SoftMax {
             actions.extend(self.nudge(wanted, seen));
         }
         let over = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
+        let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
+        self.much_since = much.then(|| self.much_since.unwrap_or(seen.now_ns));
         if over && self.must_collect(seen, levers) && allowance.must(seen.now_ns) {
             self.collected_ns = seen.now_ns;
             actions.push(Action::Collect);
@@ -100,12 +105,13 @@ impl SoftMax {
     }
 
     /// Where nothing collects, nothing is found free. And a collection that was asked for makes Shenandoah return all that is
-    /// free at its end, before the next cycle begins: worth it where much is owed.
+    /// free at its end, before the next cycle begins: JDK 25 returns nothing during a cycle, and with little room one follows the
+    /// other.
     fn must_collect(&self, seen: &Seen, levers: &Levers) -> bool {
-        let idle = seen.now_ns.saturating_sub(self.pauses_since) > IDLE;
-        let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
-        let again = seen.now_ns.saturating_sub(self.collected_ns) > AGAIN;
-        idle || (levers.returns_on_change && seen.owed > 0 && much && again)
+        let since = |then: u64| seen.now_ns.saturating_sub(then);
+        let idle = since(self.pauses_since) > IDLE;
+        let stays = self.much_since.is_some_and(|then| since(then) > PATIENCE);
+        idle || (levers.returns_on_change && stays && since(self.collected_ns) > AGAIN)
     }
 
     /// A change of the soft maximum makes Shenandoah return what is free at that moment: what a cycle frees after it needs

@@ -255,6 +255,35 @@ fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
 }
 
 #[test]
+fn shenandoah_is_asked_to_collect_when_much_too_much_stays() {
+    for (uses, times) in [(900, 1..=3), (420, 0..=0)] {
+        let mut levers = levers(Sizing::SoftMax, true);
+        levers.returns_on_change = true;
+        let mut control = Control::new(levers.clone(), 0.05);
+        let mut model = Model::new(levers, 50 * MIB);
+        model.run(&mut control, 900 * MIB, 5);
+        model.deaf = true;
+        let mut asked = Vec::new();
+        for tenth in 0..25 {
+            model.seen.now_ns += 100_000_000;
+            (model.seen.limit, model.seen.uses) = (400 * MIB, uses * MIB);
+            if control.tick(&model.seen).contains(&Action::Collect) {
+                asked.push(tenth);
+            }
+        }
+        assert!(times.contains(&asked.len()), "{uses}: {asked:?}");
+        assert!(
+            asked.iter().all(|&tenth| tenth > 5),
+            "nudges first: {asked:?}"
+        );
+        assert!(
+            asked.windows(2).all(|pair| pair[1] - pair[0] > 10),
+            "{asked:?}"
+        );
+    }
+}
+
+#[test]
 fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
     for sizing in [Sizing::HeapRatios, Sizing::OldRatios { new_ratio: 1 }] {
         let levers = levers(sizing, false);
@@ -295,6 +324,62 @@ fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
     let rate = watch.facts(&seen, &levers).allocation_rate.unwrap();
     assert!(rate.abs_diff(100 * MIB) < 5 * MIB, "{rate}");
     assert_eq!(watch.peak(), 400 * MIB);
+}
+
+#[test]
+fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
+    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let mut watch = Watch::default();
+    let mut seen = Model::new(levers.clone(), 10 * MIB).seen;
+    (seen.uses, seen.processor_ns) = (200 * MIB, 1);
+    let mut tenths = |watch: &mut Watch, tenths: u64, part: u64| {
+        for _ in 0..tenths {
+            seen.now_ns += 100_000_000;
+            seen.processor_ns += part * 1_000_000;
+            if part > 10 {
+                seen.heap.work[0].invocations += 1;
+                seen.heap.allocated_last = 50 * MIB;
+            }
+            watch.look(&seen, &levers);
+        }
+        let facts = watch.facts(&seen, &levers);
+        (facts.allocation_rate.unwrap(), facts.demand)
+    };
+    let (rate, demand) = tenths(&mut watch, 30, 100);
+    assert!(rate.abs_diff(500 * MIB) < 50 * MIB && demand > 1000 * MIB);
+    // A short rest is none.
+    assert_eq!(tenths(&mut watch, 5, 0).1, demand);
+    assert_eq!(tenths(&mut watch, 13, 1), (0, 225 * MIB));
+    let (rate, all) = tenths(&mut watch, 6, 100);
+    assert!(rate > 400 * MIB && all == demand);
+}
+
+#[test]
+fn a_program_that_begins_to_rest_is_collected_once() {
+    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 100 * MIB);
+    model.seen.processor_ns = 1;
+    let mut asked = Vec::new();
+    for rest in 0..3 {
+        for tenth in 0..100 {
+            model.seen.now_ns += 100_000_000;
+            // Works for five seconds, in the last round without a collection of its own.
+            if tenth < 50 {
+                model.seen.processor_ns += 100_000_000;
+                model.seen.heap.work[0].invocations += u64::from(rest < 2);
+            }
+            (model.seen.limit, model.seen.uses) = (400 * MIB, model.uses());
+            for action in control.tick(&model.seen) {
+                if action == Action::Collect && tenth > 55 {
+                    asked.push((rest, tenth));
+                }
+                model.act(action);
+            }
+        }
+    }
+    let rests: Vec<i32> = asked.iter().map(|(rest, _)| *rest).collect();
+    assert_eq!(rests, [0, 1], "{asked:?}");
 }
 
 #[test]
@@ -384,6 +469,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         owed,
         uses,
         native,
+        processor_ns: 0,
         heap,
     })
 }

@@ -1,5 +1,6 @@
 //! What is learned about a machine from its counters over time.
 
+use super::work::Work;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
@@ -28,6 +29,9 @@ pub struct Facts {
 /// How long the lowest used heap is remembered, nanoseconds.
 const LEAST_WINDOW: u64 = 4_000_000_000;
 
+/// A program that rests can make use of no more than an eighth beyond what it uses, at least so many bytes.
+const HEADROOM: u64 = 16 << 20;
+
 /// Measurements until an allocation rate is worth telling.
 const ENOUGH: u32 = 3;
 
@@ -47,6 +51,7 @@ pub(super) struct Watch {
     /// Cycles that were seen of a collector without generations.
     pub(super) cycles: u64,
     rate: f64,
+    work: Work,
     samples: u32,
     speed: f64,
     epoch_ns: u64,
@@ -88,6 +93,7 @@ impl Watch {
             self.learn_least(seen);
         }
         self.old_peak = self.old_peak.max(seen.heap.old.used);
+        self.work.look(seen);
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
         if generational {
@@ -139,7 +145,9 @@ impl Watch {
         }
         let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;
         if collections > 0 && seconds > 0.0 {
-            let rate = seen.heap.allocated_last as f64 * collections as f64 / seconds;
+            let allocated = seen.heap.allocated_last as f64 * collections as f64;
+            self.work.allocated(allocated, seen);
+            let rate = allocated / seconds;
             self.samples = self.samples.saturating_add(1);
             self.rate = if self.rate == 0.0 {
                 rate
@@ -209,6 +217,11 @@ impl Watch {
         }
     }
 
+    /// The program has not worked for a second.
+    pub(super) fn rests(&self) -> bool {
+        self.work.rests()
+    }
+
     /// Uses still rises: what was committed is being filled.
     pub(super) fn rising(&self) -> bool {
         self.peaks[0].1 > self.peaks[1].1.saturating_add(self.peaks[1].1 / 66)
@@ -242,11 +255,20 @@ impl Watch {
             }
             _ => seen.heap.old.max,
         };
+        let most = max.saturating_add(seen.native);
+        let demand = match self.rests() {
+            true => seen
+                .uses
+                .saturating_add((seen.uses / 8).max(HEADROOM))
+                .min(most),
+            false => most,
+        };
+        let rate = self.rate.min(self.work.bound());
         Facts {
             live: self.live,
-            allocation_rate: (self.samples >= ENOUGH).then_some(self.rate as u64),
+            allocation_rate: (self.samples >= ENOUGH).then_some(rate as u64),
             collection_speed: self.speed as u64,
-            demand: max.saturating_add(seen.native),
+            demand,
             floor: least.saturating_add(young).saturating_add(seen.native),
             reaction_ms: self.reaction_ms,
         }

@@ -1,0 +1,81 @@
+//! Whether a program works: told from its processor time, long before a collection that does not come would tell.
+
+use super::Seen;
+
+/// Processor time is measured over so long, nanoseconds.
+const WINDOW: u64 = 400_000_000;
+/// A virtual machine that rests uses up to this part of a processor.
+const RESTING: f64 = 0.02;
+/// More than this part is noticed before a window is over.
+const AWAKE: f64 = 0.2;
+/// Against noise: who works a little less than before allocates as before.
+const SLACK: f64 = 2.0;
+
+/// How much a program works.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// When the running window began, and the processor time then.
+    since: Option<(u64, u64)>,
+    /// Parts of a processor, of the last three windows; a short rest is none.
+    parts: [Option<f64>; 3],
+    /// Bytes allocated per second of processor time.
+    per_processor: f64,
+    /// The processor time when what was allocated was counted last.
+    counted_at: u64,
+}
+
+impl Work {
+    pub(super) fn look(&mut self, seen: &Seen) {
+        let Some((began, processor)) = self.since.filter(|_| seen.processor_ns > 0) else {
+            (self.since, self.counted_at) =
+                (Some((seen.now_ns, seen.processor_ns)), seen.processor_ns);
+            return;
+        };
+        let passed = seen.now_ns.saturating_sub(began);
+        let worked = seen.processor_ns.saturating_sub(processor);
+        let part = worked as f64 / passed.max(1) as f64;
+        if passed >= WINDOW {
+            self.parts.rotate_right(1);
+            self.parts[0] = Some(part);
+            self.since = Some((seen.now_ns, seen.processor_ns));
+        } else if passed >= WINDOW / 4 && part > AWAKE {
+            self.parts[0] = Some(part);
+        }
+    }
+
+    /// So many bytes were allocated since this was said last.
+    pub(super) fn allocated(&mut self, bytes: f64, seen: &Seen) {
+        let seconds = seen.processor_ns.saturating_sub(self.counted_at) as f64 / 1e9;
+        self.counted_at = seen.processor_ns;
+        if seconds > 0.0 {
+            let new = bytes / seconds;
+            self.per_processor = match self.per_processor {
+                0.0 => new,
+                old => old * 0.6 + new * 0.4,
+            };
+        }
+    }
+
+    /// Parts of a processor beyond what a resting machine uses; `None` until it was measured for long enough.
+    fn part(&self) -> Option<f64> {
+        let most = self
+            .parts
+            .iter()
+            .try_fold(0.0, |most: f64, part| Some(most.max((*part)?)))?;
+        Some((most - RESTING).max(0.0))
+    }
+
+    /// It has not worked for a second.
+    pub(super) fn rests(&self) -> bool {
+        self.part() == Some(0.0)
+    }
+
+    /// Bytes per second that it allocates at the most, working as much as it does now.
+    pub(super) fn bound(&self) -> f64 {
+        match self.part() {
+            Some(0.0) => 0.0,
+            Some(part) if self.per_processor > 0.0 => part * self.per_processor * SLACK,
+            _ => f64::INFINITY,
+        }
+    }
+}
