@@ -132,6 +132,12 @@ impl Process {
         )
     }
 
+    /// Its major faults so far: pages that it had to wait for the disk for.
+    pub fn major_faults(&self) -> Option<u64> {
+        let stat = std::fs::read(self.path("stat")).ok()?;
+        stat_field(&stat, 12)
+    }
+
     fn start_time(&self) -> io::Result<u64> {
         let stat = std::fs::read(self.path("stat"))?;
         parse_stat(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat"))
@@ -148,14 +154,21 @@ impl Process {
 /// Start time out of `/proc/PID/stat`; `None` for a zombie or a malformed line. The name may hold anything, so
 /// the fields are counted from the last parenthesis.
 fn parse_stat(stat: &[u8]) -> Option<u64> {
+    match stat_fields(stat)?.next()? {
+        "Z" | "X" | "x" => None,
+        _ => stat_field(stat, 22),
+    }
+}
+
+/// What follows the name, from the third field on (proc_pid_stat(5)).
+fn stat_fields(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
     let end = stat.iter().rposition(|&b| b == b')')?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X" | "x") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    Some(rest.split_ascii_whitespace())
+}
+
+fn stat_field(stat: &[u8], number: usize) -> Option<u64> {
+    stat_fields(stat)?.nth(number - 3)?.parse().ok()
 }
 
 fn parse_status(text: &str) -> Status {

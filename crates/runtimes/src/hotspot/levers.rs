@@ -67,6 +67,9 @@ pub struct Levers {
     pub delay: Duration,
     /// Whatever the delay, a change of the size returns what is free at that moment.
     pub returns_on_change: bool,
+    /// What the collector sets apart of the maximum heap to evacuate to, bytes: not resident, but it counts as used where the
+    /// soft maximum is compared.
+    pub set_apart: u64,
     /// What a person may want to know, each one sentence.
     pub remarks: Vec<&'static str>,
 }
@@ -119,6 +122,7 @@ impl Levers {
             least_percent,
             delay: Duration::ZERO,
             returns_on_change: false,
+            set_apart: 0,
             remarks: Vec::new(),
         }
     }
@@ -171,6 +175,9 @@ impl Levers {
         let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
         levers.returns_on_change = flags.on("ShenandoahUncommit");
+        let percent = flags.number("ShenandoahEvacReserve").unwrap_or(0);
+        let max = flags.number("MaxHeapSize").unwrap_or(0);
+        levers.set_apart = max / 100 * percent.min(100);
         if !levers.returns_on_change {
             levers
                 .remarks

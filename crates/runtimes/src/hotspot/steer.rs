@@ -254,7 +254,8 @@ impl<'a> Loop<'a> {
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let worked = self.adapter.process.processor_ns();
+        let process = &self.adapter.process;
+        let worked = process.processor_ns();
         Some(Seen {
             now_ns,
             limit,
@@ -263,6 +264,7 @@ impl<'a> Loop<'a> {
             uses,
             native: self.native,
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_ns),
+            major_faults: process.major_faults().unwrap_or(0),
             heap,
         })
     }

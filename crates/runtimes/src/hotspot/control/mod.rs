@@ -41,6 +41,8 @@ pub struct Seen {
     pub native: u64,
     /// Its processor time so far, without what it was asked for, nanoseconds; 0 when it cannot be read.
     pub processor_ns: u64,
+    /// Its major faults so far.
+    pub major_faults: u64,
     /// Its heap.
     pub heap: Snapshot,
 }

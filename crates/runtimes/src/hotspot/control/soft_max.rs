@@ -12,8 +12,8 @@ const SETTLING: u64 = 1_700_000_000;
 /// Much too much is in use for so long before a collection is asked for, and again for each further one, nanoseconds.
 const PATIENCE: u64 = 500_000_000;
 const AGAIN: u64 = 1_000_000_000;
-/// What Shenandoah keeps free of its soft maximum when it begins a cycle: a tenth, and a twentieth to evacuate to.
-const KEPT_FREE: f64 = 0.15;
+/// What Shenandoah keeps free of its soft maximum when it begins a cycle.
+const KEPT_FREE: f64 = 0.1;
 /// A machine without a pause for so long does not collect by itself, nanoseconds.
 const IDLE: u64 = 3_000_000_000;
 /// Between two nudges, nanoseconds.
@@ -36,6 +36,8 @@ pub(super) struct SoftMax {
     pauses_since: u64,
     settled_cycles: u64,
     nudged_ns: u64,
+    /// It was lowered for a moment.
+    lowered: bool,
     /// Since when more than an eighth too much is in use.
     much_since: Option<u64>,
     collected_ns: u64,
@@ -65,19 +67,20 @@ impl SoftMax {
             if watch.limit_fell {
                 // What was kept free of the larger heap says nothing of the smaller one.
                 self.bias = self.bias.min(0.0);
-            } else if self.set == 0 && levers.returns_on_change {
-                self.bias = KEPT_FREE;
+            } else if levers.returns_on_change {
+                self.bias = self.bias.max(KEPT_FREE);
             }
             self.changed(seen);
         }
         self.settle(seen, levers, watch);
         let max = seen.heap.old.max.max(seen.heap.young.max);
         let least = watch.live.saturating_mul(levers.least_percent) / 100;
-        let wanted = ((room(seen) as f64 * (1.0 + self.bias)) as u64)
-            .max(least)
-            .min(max)
-            & !(GRAIN - 1);
-        if wanted > 0 && wanted.abs_diff(self.set) > (self.set / 200).max(GRAIN) {
+        let size = ((room(seen) as f64 * (1.0 + self.bias)) as u64).max(least);
+        let wanted = size.saturating_add(levers.set_apart).min(max) & !(GRAIN - 1);
+        if std::mem::take(&mut self.lowered) {
+            self.set = wanted;
+            actions.push(Action::Set("SoftMaxHeapSize", wanted));
+        } else if wanted > 0 && wanted.abs_diff(self.set) > (self.set / 200).max(GRAIN) {
             self.fell = wanted < self.set;
             self.set = wanted;
             self.changed(seen);
@@ -86,10 +89,10 @@ impl SoftMax {
             actions.push(Action::Set("SoftMaxHeapSize", wanted));
         } else if levers.returns_on_change
             && (seen.uses > seen.limit
-                || seen.heap.committed() > wanted.saturating_add(tolerance(seen.limit)))
+                || seen.heap.committed() > size.saturating_add(tolerance(seen.limit)))
         {
             // What is committed counts too: it may be in swap.
-            actions.extend(self.nudge(wanted, seen));
+            actions.extend(self.nudge(size.min(wanted) & !(GRAIN - 1), seen));
         }
         let over = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
         let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
@@ -114,17 +117,15 @@ impl SoftMax {
         idle || (levers.returns_on_change && stays && since(self.collected_ns) > AGAIN)
     }
 
-    /// A change of the soft maximum makes Shenandoah return what is free at that moment: what a cycle frees after it needs
-    /// another change, however small.
-    fn nudge(&mut self, wanted: u64, seen: &Seen) -> Option<Action> {
-        if seen.now_ns.saturating_sub(self.nudged_ns) < NUDGE || wanted <= GRAIN {
+    /// A change of the soft maximum makes Shenandoah return what is free at that moment, down to the new one: what a cycle frees
+    /// after it needs another change. So it is lowered for a moment, until the next look, to the size itself or a little less.
+    fn nudge(&mut self, size: u64, seen: &Seen) -> Option<Action> {
+        if seen.now_ns.saturating_sub(self.nudged_ns) < NUDGE || size <= GRAIN {
             return None;
         }
         self.nudged_ns = seen.now_ns;
-        self.set = match self.set == wanted {
-            true => wanted - GRAIN,
-            false => wanted,
-        };
+        self.lowered = true;
+        self.set = size - GRAIN;
         Some(Action::Set("SoftMaxHeapSize", self.set))
     }
 

@@ -17,6 +17,7 @@ fn levers(sizing: Sizing, concurrent: bool) -> Levers {
         least_percent: 120,
         delay: Duration::ZERO,
         returns_on_change: false,
+        set_apart: 0,
         remarks: Vec::new(),
     }
 }
@@ -336,6 +337,7 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
         for _ in 0..tenths {
             seen.now_ns += 100_000_000;
             seen.processor_ns += part * 1_000_000;
+            seen.major_faults += u64::from(part == 2) * 100;
             if part > 10 {
                 seen.heap.work[0].invocations += 1;
                 seen.heap.allocated_last = 50 * MIB;
@@ -350,6 +352,9 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
     // A short rest is none.
     assert_eq!(tenths(&mut watch, 5, 0).1, demand);
     assert_eq!(tenths(&mut watch, 13, 1), (0, 225 * MIB));
+    // One that waits for the disk does not rest.
+    assert_eq!(tenths(&mut watch, 5, 2).1, demand);
+    assert_eq!(tenths(&mut watch, 13, 1).1, 225 * MIB);
     let (rate, all) = tenths(&mut watch, 6, 100);
     assert!(rate > 400 * MIB && all == demand);
 }
@@ -470,6 +475,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         uses,
         native,
         processor_ns: 0,
+        major_faults: 0,
         heap,
     })
 }

@@ -8,14 +8,16 @@ const WINDOW: u64 = 400_000_000;
 const RESTING: f64 = 0.02;
 /// More than this part is noticed before a window is over.
 const AWAKE: f64 = 0.2;
+/// Major faults in a window that mean nothing: being looked at costs some.
+const FEW: u64 = 8;
 /// Against noise: who works a little less than before allocates as before.
 const SLACK: f64 = 2.0;
 
 /// How much a program works.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// When the running window began, and the processor time then.
-    since: Option<(u64, u64)>,
+    /// The moment at which the running window began.
+    since: Option<Mark>,
     /// Parts of a processor, of the last three windows; a short rest is none.
     parts: [Option<f64>; 3],
     /// Bytes allocated per second of processor time.
@@ -24,20 +26,30 @@ pub(super) struct Work {
     counted_at: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    now_ns: u64,
+    processor_ns: u64,
+    major_faults: u64,
+}
+
 impl Work {
     pub(super) fn look(&mut self, seen: &Seen) {
-        let Some((began, processor)) = self.since.filter(|_| seen.processor_ns > 0) else {
-            (self.since, self.counted_at) =
-                (Some((seen.now_ns, seen.processor_ns)), seen.processor_ns);
+        let mark = Mark {
+            now_ns: seen.now_ns,
+            processor_ns: seen.processor_ns,
+            major_faults: seen.major_faults,
+        };
+        let Some(began) = self.since.filter(|_| seen.processor_ns > 0) else {
+            (self.since, self.counted_at) = (Some(mark), seen.processor_ns);
             return;
         };
-        let passed = seen.now_ns.saturating_sub(began);
-        let worked = seen.processor_ns.saturating_sub(processor);
-        let part = worked as f64 / passed.max(1) as f64;
+        let passed = seen.now_ns.saturating_sub(began.now_ns);
+        let part = began.part_until(&mark);
         if passed >= WINDOW {
             self.parts.rotate_right(1);
             self.parts[0] = Some(part);
-            self.since = Some((seen.now_ns, seen.processor_ns));
+            self.since = Some(mark);
         } else if passed >= WINDOW / 4 && part > AWAKE {
             self.parts[0] = Some(part);
         }
@@ -58,10 +70,8 @@ impl Work {
 
     /// Parts of a processor beyond what a resting machine uses; `None` until it was measured for long enough.
     fn part(&self) -> Option<f64> {
-        let most = self
-            .parts
-            .iter()
-            .try_fold(0.0, |most: f64, part| Some(most.max((*part)?)))?;
+        let most = |most: f64, part: &Option<f64>| Some(most.max((*part)?));
+        let most = self.parts.iter().try_fold(0.0, most)?;
         Some((most - RESTING).max(0.0))
     }
 
@@ -76,6 +86,18 @@ impl Work {
             Some(0.0) => 0.0,
             Some(part) if self.per_processor > 0.0 => part * self.per_processor * SLACK,
             _ => f64::INFINITY,
+        }
+    }
+}
+
+impl Mark {
+    /// The part of a processor that it used. One that waits for the disk counts as using a whole one: who lacks memory does not
+    /// rest.
+    fn part_until(&self, later: &Mark) -> f64 {
+        let passed = later.now_ns.saturating_sub(self.now_ns).max(1);
+        match later.major_faults.saturating_sub(self.major_faults) {
+            0..=FEW => later.processor_ns.saturating_sub(self.processor_ns) as f64 / passed as f64,
+            _ => 1.0,
         }
     }
 }
