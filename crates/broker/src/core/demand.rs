@@ -16,6 +16,8 @@ const MIB: u64 = 1 << 20;
 const HEADROOM_LEAST: u64 = 16 * MIB;
 /// Thousandths of its time in collections below which more memory is of no use.
 const COLLECTING: u32 = 1;
+/// Growth within [`HORIZON`] by less than this part is no waking: a quarter.
+const WAKING: u64 = 4;
 /// How far ahead growth is taken into account.
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
@@ -34,9 +36,6 @@ pub(super) fn wanted(node: &Node) -> u64 {
 fn passive(uses: u64, trend: i64) -> u64 {
     with_headroom(uses).saturating_add(trend.max(0) as u64)
 }
-
-/// Growth by less than this part of it is no waking.
-const WAKING: u64 = 4;
 
 fn waking(uses: u64, trend: i64) -> u64 {
     let growth = trend.max(0) as u64;

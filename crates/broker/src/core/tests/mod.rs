@@ -5,7 +5,7 @@ mod debts;
 mod shares;
 
 use super::*;
-use plimsoll_wire::messages::Kind;
+use plimsoll_wire::messages::{Kind, Report};
 use plimsoll_wire::page::Numbers;
 
 const MIB: u64 = 1 << 20;
@@ -62,6 +62,18 @@ impl Bench {
             .iter_mut()
             .filter(|one| one.0 == id)
             .for_each(|one| one.1 = bytes);
+    }
+
+    /// Its adapter says that so much lives, and that it allocates nothing.
+    fn reports_idle(&mut self, id: Id, live: u64) {
+        let report = Report {
+            id,
+            live: Some(live),
+            allocation_rate: Some(0),
+            collection_speed: Some(1 << 30),
+            ..Report::default()
+        };
+        self.core.report(&report).expect("is registered");
     }
 
     fn tick(&mut self, after: Nanos) -> Vec<Action> {

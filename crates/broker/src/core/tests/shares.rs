@@ -53,14 +53,7 @@ fn a_newcomer_waits_for_memory_that_is_really_free() {
 fn a_program_that_wakes_gets_its_share_before_its_adapter_tells() {
     let mut bench = Bench::new(1000 * MIB);
     let sleeper = bench.add(&new("sleeper"), 50 * MIB);
-    let idle = Report {
-        id: sleeper,
-        live: Some(5 * MIB),
-        allocation_rate: Some(0),
-        collection_speed: Some(1 << 30),
-        ..Report::default()
-    };
-    bench.core.report(&idle).expect("registered");
+    bench.reports_idle(sleeper, 5 * MIB);
     let other = bench.add(&new("other"), 100 * MIB);
     for uses in [300, 500, 700, 880, 880, 880] {
         bench.tick(100 * MS);
@@ -85,14 +78,7 @@ fn a_program_that_wakes_gets_its_share_before_its_adapter_tells() {
 fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
     let mut bench = Bench::new(1000 * MIB);
     let idle = bench.add(&new("idle"), 600 * MIB);
-    let report = Report {
-        id: idle,
-        live: Some(50 * MIB),
-        allocation_rate: Some(0),
-        collection_speed: Some(1 << 30),
-        ..Report::default()
-    };
-    bench.core.report(&report).expect("is registered");
+    bench.reports_idle(idle, 50 * MIB);
     bench.ticks(20, 50 * MS);
     assert_eq!(bench.numbers(idle).owed, 0);
     let busy = bench.add(&new("busy"), 0);

@@ -11,12 +11,12 @@
 //! One [`Control::tick`] looks at one moment and says what to do. Free ratios act only while a resizing is under
 //! way: between two of them they are 0 and 100, so that collections of the machine's own leave its size alone.
 
+mod activity;
 mod aim;
 mod allowance;
 mod ratios;
 mod soft_max;
 mod watch;
-mod work;
 
 use super::levers::{Levers, Sizing, Trigger};
 use super::snapshot::Snapshot;

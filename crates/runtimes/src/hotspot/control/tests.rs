@@ -230,15 +230,20 @@ fn a_soft_maximum_follows_the_limit() {
     }
 }
 
-#[test]
-fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
+/// What it holds does not go by itself, neither from memory nor from swap.
+fn shenandoah_that_keeps_what_it_has() -> (Control, Model) {
     let mut levers = levers(Sizing::SoftMax, true);
     levers.returns_on_change = true;
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 50 * MIB);
     model.run(&mut control, 900 * MIB, 5);
-    // What it holds does not go by itself, neither from memory nor from swap.
     model.deaf = true;
+    (control, model)
+}
+
+#[test]
+fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
+    let (mut control, mut model) = shenandoah_that_keeps_what_it_has();
     for resident in [900 * MIB, 390 * MIB] {
         let mut set = Vec::new();
         for _ in 0..20 {
@@ -258,12 +263,7 @@ fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
 #[test]
 fn shenandoah_is_asked_to_collect_when_much_too_much_stays() {
     for (uses, times) in [(900, 1..=3), (420, 0..=0)] {
-        let mut levers = levers(Sizing::SoftMax, true);
-        levers.returns_on_change = true;
-        let mut control = Control::new(levers.clone(), 0.05);
-        let mut model = Model::new(levers, 50 * MIB);
-        model.run(&mut control, 900 * MIB, 5);
-        model.deaf = true;
+        let (mut control, mut model) = shenandoah_that_keeps_what_it_has();
         let mut asked = Vec::new();
         for tenth in 0..25 {
             model.seen.now_ns += 100_000_000;

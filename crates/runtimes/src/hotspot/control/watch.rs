@@ -1,6 +1,6 @@
 //! What is learned about a machine from its counters over time.
 
-use super::work::Work;
+use super::activity::Activity;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
@@ -51,7 +51,7 @@ pub(super) struct Watch {
     /// Cycles that were seen of a collector without generations.
     pub(super) cycles: u64,
     rate: f64,
-    work: Work,
+    activity: Activity,
     samples: u32,
     speed: f64,
     epoch_ns: u64,
@@ -93,7 +93,7 @@ impl Watch {
             self.learn_least(seen);
         }
         self.old_peak = self.old_peak.max(seen.heap.old.used);
-        self.work.look(seen);
+        self.activity.look(seen);
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
         if generational {
@@ -146,7 +146,7 @@ impl Watch {
         let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;
         if collections > 0 && seconds > 0.0 {
             let allocated = seen.heap.allocated_last as f64 * collections as f64;
-            self.work.allocated(allocated, seen);
+            self.activity.allocated(allocated, seen);
             let rate = allocated / seconds;
             self.samples = self.samples.saturating_add(1);
             self.rate = if self.rate == 0.0 {
@@ -219,7 +219,7 @@ impl Watch {
 
     /// The program has not worked for a second.
     pub(super) fn rests(&self) -> bool {
-        self.work.rests()
+        self.activity.rests()
     }
 
     /// Uses still rises: what was committed is being filled.
@@ -263,7 +263,7 @@ impl Watch {
                 .min(most),
             false => most,
         };
-        let rate = self.rate.min(self.work.bound());
+        let rate = self.rate.min(self.activity.bound());
         Facts {
             live: self.live,
             allocation_rate: (self.samples >= ENOUGH).then_some(rate as u64),

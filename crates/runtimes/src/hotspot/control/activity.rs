@@ -15,7 +15,7 @@ const SLACK: f64 = 2.0;
 
 /// How much a program works.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct Activity {
     /// The moment at which the running window began.
     since: Option<Mark>,
     /// Parts of a processor, of the last three windows; a short rest is none.
@@ -33,7 +33,7 @@ struct Mark {
     major_faults: u64,
 }
 
-impl Work {
+impl Activity {
     pub(super) fn look(&mut self, seen: &Seen) {
         let mark = Mark {
             now_ns: seen.now_ns,
