@@ -40,12 +40,7 @@ pub fn all() -> Result<Vec<Results>, String> {
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
     paths.sort();
-    let read = |path: &std::path::PathBuf| {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
-    };
-    paths.iter().map(read).collect()
+    paths.iter().map(|path| Results::read(path)).collect()
 }
 
 /// One row a target.

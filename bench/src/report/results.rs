@@ -195,6 +195,16 @@ impl Results {
         out
     }
 
+    /// What [`Results::save`] wrote.
+    ///
+    /// # Errors
+    /// A sentence on which file cannot be read.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
     /// Writes `NAME.json` and `NAME.md` under `bench/results` and prints the table.
     ///
     /// # Errors
@@ -232,20 +242,20 @@ fn show(cell: &Cell) -> String {
     }
 }
 
-/// A number with about three significant digits, integers in full.
+/// A number with about three significant digits, no zeros at their end, integers in full.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if value.fract() == 0.0 || size >= 1000.0 {
-        format!("{value:.0}")
-    } else if size >= 100.0 {
-        format!("{value:.1}")
-    } else if size >= 1.0 {
-        format!("{value:.2}")
-    } else if size >= 0.001 {
-        format!("{value:.4}")
-    } else {
-        format!("{value:.2e}")
+        return format!("{value:.0}");
     }
+    let digits = match size {
+        100.0.. => 1,
+        1.0.. => 2,
+        0.001.. => 4,
+        _ => return format!("{value:.2e}"),
+    };
+    let all = format!("{value:.digits$}");
+    all.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl Machine {
@@ -310,7 +320,7 @@ mod tests {
         results.target("at most 2 s", "1.5 s".into(), true);
         let table = results.markdown();
         assert!(table.contains("| who | time, s |"), "{table}");
-        assert!(table.contains("| a\\|b | 1.50 |"), "{table}");
+        assert!(table.contains("| a\\|b | 1.5 |"), "{table}");
         assert!(table.contains("| at most 2 s | 1.5 s | yes |"), "{table}");
     }
 
@@ -340,5 +350,8 @@ mod tests {
         assert_eq!(number(12345.6), "12346");
         assert_eq!(number(0.02345), "0.0234");
         assert_eq!(number(7.0), "7");
+        assert_eq!(number(0.900_000_000_001), "0.9");
+        assert_eq!(number(299.99), "300");
+        assert_eq!(number(0.0001), "1.00e-4");
     }
 }

@@ -2,7 +2,7 @@
 
 mod fake;
 
-use fake::{Fake, Script, directory, eventually, numbers};
+use fake::{Fake, Script, WITHIN, directory, eventually, numbers};
 use plimsoll_client::{Builder, Principal, Socket, Source};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
@@ -10,19 +10,19 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-const ENV: &str = "PLIMSOLL_TEST_SIGBUS";
 /// What a handler of ours exits with.
 const HANDLED: i32 = 42;
 
-/// Runs the test of that name again in a new process, where `ENV` is set.
+/// Runs the test of that name again in a new process, where `WITHIN` is set.
 fn in_own_process(name: &str) -> Option<ExitStatus> {
-    if std::env::var_os(ENV).is_some() {
+    if std::env::var_os(WITHIN).is_some() {
         return None;
     }
+    let directory = directory();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(ENV, "1");
+        .env(WITHIN, directory.path());
     Some(command.status().unwrap())
 }
 

@@ -153,10 +153,13 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Names the folder of the test that started this process, which removes what a process that is killed leaves behind.
+pub const WITHIN: &str = "PLIMSOLL_TEST_WITHIN";
+
 pub fn directory() -> tempfile::TempDir {
     tempfile::Builder::new()
         .prefix("plimsoll-test-client-")
-        .tempdir_in("/tmp")
+        .tempdir_in(std::env::var_os(WITHIN).unwrap_or_else(|| "/tmp".into()))
         .unwrap()
 }
 
