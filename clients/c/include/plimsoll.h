@@ -88,7 +88,7 @@ typedef struct plimsoll_numbers {
 #define PLIMSOLL_NO_GUARD 1u    /* no SIGBUS handler: a truncated page kills */
 #define PLIMSOLL_NO_PROCESS 2u  /* the process is still to come: plimsoll_attach() */
 #define PLIMSOLL_ALONE 4u       /* no broker: local sensing only */
-#define PLIMSOLL_ENVIRONMENT 8u /* use the principal that `plimsoll run` made, if it did */
+#define PLIMSOLL_ENVIRONMENT 8u /* in a child of a program under `plimsoll run`: use that one's principal */
 
 /* How to register. Begin with PLIMSOLL_OPTIONS_INIT; what is zero gets its default. */
 typedef struct plimsoll_options {
@@ -124,8 +124,8 @@ typedef struct plimsoll_known {
     {sizeof(plimsoll_known), PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN,                 \
      PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN}
 
-/* Registers. `name`: 1 to 64 bytes of printable UTF-8. `options` may be NULL. Succeeds where no
- * broker runs. NULL on failure: a parameter that cannot be, or a refusal; see plimsoll_error(). */
+/* Registers. `name`: 1 to 64 bytes of printable UTF-8. `options` may be NULL. Under `plimsoll run` the
+ * process is a principal already: that one is used, with the weight it has. Succeeds where no broker runs. NULL on failure: a parameter that cannot be, or a refusal; see plimsoll_error(). */
 plimsoll *plimsoll_open(const char *name, const plimsoll_options *options);
 
 /* The numbers now: no lock, no system call. 0, or PLIMSOLL_EINVAL. */

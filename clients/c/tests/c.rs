@@ -213,19 +213,64 @@ fn the_package_file_names_what_is_built() {
     }
 }
 
-#[test]
-fn the_example_lives_under_a_real_broker() {
-    let directory = fake::directory();
-    let program = compile("examples/cache.c", directory.path(), true);
+/// A broker that shares out 256 MiB, and its socket.
+fn real_broker(directory: &Path) -> (Running, PathBuf) {
     build(&["-p", "plimsoll-broker", "--bin", "plimsolld"]);
     let mut broker = Command::new(profile().join("plimsolld"));
     broker
         .arg("--directory")
-        .arg(directory.path())
+        .arg(directory)
         .args(["--budget", "256M"]);
-    let _broker = Running(broker.spawn().unwrap());
-    let socket = directory.path().join("broker.sock");
+    let broker = Running(broker.spawn().unwrap());
+    let socket = directory.join("broker.sock");
     fake::eventually("the broker serves", || UnixStream::connect(&socket).is_ok());
+    (broker, socket)
+}
+
+/// Registering finds the principal that `plimsoll run` made, whoever of the two is faster.
+#[test]
+fn the_example_steers_itself_under_plimsoll_run() {
+    let directory = fake::directory();
+    let program = compile("examples/cache.c", directory.path(), true);
+    build(&["-p", "plimsoll-cli", "--bin", "plimsoll"]);
+    let (_broker, socket) = real_broker(directory.path());
+    let plimsoll = || {
+        let mut plimsoll = Command::new(profile().join("plimsoll"));
+        plimsoll.arg("--socket").arg(&socket);
+        plimsoll
+    };
+    let principals = || -> Vec<serde_json::Value> {
+        let ps = plimsoll().args(["ps", "--json"]).output().unwrap();
+        let listing: serde_json::Value = serde_json::from_slice(&ps.stdout).unwrap();
+        listing["principals"].as_array().unwrap().clone()
+    };
+    for _ in 0..5 {
+        let mut run = plimsoll();
+        run.args(["run", "--weight", "40", "--name", "run"]);
+        run.arg(&program).arg("60").stdout(Stdio::null());
+        let mut run = Running(run.spawn().unwrap());
+        fake::eventually("it steers itself", || {
+            principals()
+                .iter()
+                .any(|principal| principal["adapter"] == "self")
+        });
+        let all = principals();
+        let known = all
+            .iter()
+            .map(|p| (p["name"].as_str(), p["weight"].as_u64()));
+        assert!(known.eq([(Some("run"), Some(40))]), "{all:?}");
+        // SAFETY: a child of ours that was not waited for yet; the program gets the signal from it.
+        unsafe { libc::kill(run.0.id() as i32, libc::SIGTERM) };
+        run.0.wait().unwrap();
+        fake::eventually("it is gone", || principals().is_empty());
+    }
+}
+
+#[test]
+fn the_example_lives_under_a_real_broker() {
+    let directory = fake::directory();
+    let program = compile("examples/cache.c", directory.path(), true);
+    let (_broker, socket) = real_broker(directory.path());
     let run = Command::new(program)
         .arg("10")
         .env("PLIMSOLL_SOCKET", &socket)

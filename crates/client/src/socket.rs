@@ -1,6 +1,7 @@
 //! Where a broker's socket can be, and whether to trust it.
 
 use crate::{Error, Result};
+use plimsoll_kernel::peer::{is_own_directory, peer_of};
 use rustix::fs::{FileType, Mode};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub struct Socket {
 pub struct Surroundings {
     /// `PLIMSOLL_SOCKET`.
     pub socket: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`.
+    /// `XDG_RUNTIME_DIR`, where it is the user's own.
     pub runtime_dir: Option<PathBuf>,
     /// The real user.
     pub uid: u32,
@@ -33,10 +34,11 @@ impl Surroundings {
     /// Those of this process.
     pub fn of_self() -> Surroundings {
         let path = |name| std::env::var_os(name).map(PathBuf::from);
+        let uid = rustix::process::getuid().as_raw();
         Surroundings {
             socket: path("PLIMSOLL_SOCKET").filter(|path| !path.as_os_str().is_empty()),
-            runtime_dir: path("XDG_RUNTIME_DIR").filter(|path| path.is_absolute()),
-            uid: rustix::process::getuid().as_raw(),
+            runtime_dir: path("XDG_RUNTIME_DIR").filter(|path| is_own_directory(path, uid)),
+            uid,
         }
     }
 }
@@ -61,7 +63,10 @@ impl Socket {
         let runtime = around.runtime_dir.iter().cloned();
         let by_user = PathBuf::from(format!("/run/user/{}", around.uid));
         for directory in runtime.chain([by_user]) {
-            let socket = Socket::at(directory.join(IN_DIRECTORY));
+            let socket = Socket {
+                path: directory.join(IN_DIRECTORY),
+                owner: Some(around.uid),
+            };
             if !found.contains(&socket) {
                 found.push(socket);
             }
@@ -85,8 +90,8 @@ impl Socket {
         directory.join("pages").join(id.to_string())
     }
 
-    /// A directory that everybody may write to lets anybody make ours first: it has to be ours,
-    /// no link, and closed to others.
+    /// A directory that everybody may write to lets anybody make ours first: it has to be ours, no link, and closed to others (but for
+    /// those that cannot get there).
     pub(crate) fn check_directory(&self) -> Result<()> {
         let (Some(owner), Some(directory)) = (self.owner, self.path.parent()) else {
             return Ok(());
@@ -108,7 +113,16 @@ impl Socket {
         if stat.st_uid != owner {
             return refuse(format!("it belongs to user {}", stat.st_uid));
         }
-        if Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
+        let above = directory
+            .parent()
+            .and_then(|above| rustix::fs::stat(above).ok());
+        let open =
+            above.is_none_or(|above| Mode::from_raw_mode(above.st_mode).intersects(Mode::XOTH));
+        let others = match open {
+            true => Mode::RWXG | Mode::RWXO,
+            false => Mode::WGRP | Mode::WOTH,
+        };
+        if Mode::from_raw_mode(stat.st_mode).intersects(others) {
             return refuse("others than its owner may use it".to_owned());
         }
         Ok(())
@@ -119,12 +133,12 @@ impl Socket {
         let Some(owner) = self.owner else {
             return Ok(());
         };
-        let peer = rustix::net::sockopt::socket_peercred(fd).map_err(|errno| Error::Socket {
+        let peer = peer_of(fd).map_err(|errno| Error::Socket {
             doing: "see who listens at",
             path: self.path.clone(),
             source: errno.into(),
         })?;
-        let uid = peer.uid.as_raw();
+        let uid = peer.uid;
         if uid == owner || uid == 0 {
             return Ok(());
         }

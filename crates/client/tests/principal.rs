@@ -274,6 +274,49 @@ fn uses_the_principal_that_somebody_else_registered() {
 }
 
 #[test]
+fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Strict);
+    // As `plimsoll run` does, which gives it a weight and knows no adapter for it.
+    let outer = builder(&fake).weight(40).open().unwrap();
+    let own = || Principal::builder("cache").socket(Socket::at(fake.socket()));
+    let inner = own().weight(7).adapter("self").open().unwrap();
+    assert_eq!((outer.id(), inner.id()), (Some(1), Some(1)));
+    assert!(inner.registered().is_none());
+    await_event(&outer, is_joined);
+    await_event(&inner, is_joined);
+    let told = || fake.state(|state| state.adapted.clone());
+    assert_eq!(told(), [(1, Some("self".to_owned()))]);
+    let passive = own().open().unwrap();
+    assert_eq!(passive.id(), Some(1));
+    assert_eq!(told().len(), 1, "who steers nothing says nothing");
+    drop(passive);
+    fake.publish(1, numbers(60 * MIB));
+    eventually("both follow", || {
+        (outer.limit(), inner.limit()) == (60 * MIB, 60 * MIB)
+    });
+    // After a crash the one that came first is waited for, with the weight that it has.
+    fake.kill();
+    await_event(&inner, is_lost);
+    let fake = Fake::start_numbered(directory.path(), Script::Strict, 9);
+    await_event(&outer, is_joined);
+    await_event(&inner, is_joined);
+    assert_eq!((outer.id(), inner.id()), (Some(9), Some(9)));
+    fake.state(|state| {
+        assert_eq!(state.registered.len(), 1);
+        assert_eq!(state.registered[0].weight, Some(40));
+        assert_eq!(state.adapted, [(9, Some("self".to_owned()))]);
+    });
+    // Where it does not come back, the program registers by itself.
+    fake.kill();
+    drop(outer);
+    let fake = Fake::start_numbered(directory.path(), Script::Strict, 20);
+    eventually("it registers", || inner.id() == Some(20));
+    assert!(inner.registered().is_some());
+    assert_eq!(fake.state(|state| state.registered[0].weight), Some(7));
+}
+
+#[test]
 fn who_steers_it_may_change_and_is_told_to_every_broker() {
     let directory = directory();
     let fake = Fake::start(directory.path(), Script::Good);

@@ -25,6 +25,7 @@ mod error;
 pub mod meminfo;
 pub mod pages;
 pub mod parse;
+pub mod peer;
 pub mod pressure;
 pub mod probe;
 pub mod process;

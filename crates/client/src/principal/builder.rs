@@ -40,6 +40,7 @@ impl Builder {
                 set: Default::default(),
                 place: Place::Top,
                 existing: None,
+                named: named_by_environment(),
                 candidates: Vec::new(),
                 timeout: JOIN_TIMEOUT,
             },
@@ -128,13 +129,12 @@ impl Builder {
         self
     }
 
-    /// For adapters inside a program that `plimsoll run` started: uses the principal that the
-    /// environment names (`PLIMSOLL_ID`, `PLIMSOLL_PAGE`) instead of registering another. Without
-    /// such an environment nothing changes.
+    /// For what runs in a process of a program that `plimsoll run` started, but is not the program itself (a preloaded adapter): uses
+    /// the principal that the environment names (`PLIMSOLL_ID`, `PLIMSOLL_PAGE`), whoever's process that is. Without such an
+    /// environment nothing changes. A program needs this not: [`Builder::open`] finds the principal that its process is.
     pub fn from_environment(mut self) -> Builder {
-        let id = std::env::var(ENV_ID).ok().and_then(|id| id.parse().ok());
         let page = std::env::var_os(ENV_PAGE).map(PathBuf::from);
-        if let (Some(id), Some(page)) = (id, page) {
+        if let (Some(id), Some(page)) = (self.wish.named, page) {
             self.wish.existing = Some((id, page));
         }
         self
@@ -152,7 +152,8 @@ impl Builder {
         self
     }
 
-    /// Registers. Where no broker runs this succeeds too: the principal is alone until one does.
+    /// Registers. A process that is a principal already, because `plimsoll run` started it, say, becomes no second one: that one is
+    /// used, with the name, weight, priority and maximum that it has. Where no broker runs this succeeds too: the principal is alone until one does.
     /// Takes at most a few timeouts when a broker hangs.
     ///
     /// # Errors
@@ -176,4 +177,8 @@ impl Builder {
         register.cgroup.as_deref().map_or(Ok(()), checks::cgroup)?;
         Ok(())
     }
+}
+
+fn named_by_environment() -> Option<Id> {
+    std::env::var(ENV_ID).ok()?.parse().ok()
 }

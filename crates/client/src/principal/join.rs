@@ -2,13 +2,17 @@
 
 use super::shared::Shared;
 use crate::{Connection, Error, ErrorName, Result, Socket, Stream, WireError};
-use plimsoll_wire::messages::{self, Changed, Id, Register, Registered, Set};
+use plimsoll_wire::messages::{self, Changed, Id, Kind, Register, Registered, Set};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ancestors that are looked through for a principal's process.
+/// Processes from ours upwards that are looked through for a principal's.
 const ANCESTORS: usize = 64;
+
+/// How often, and after what pause, it is looked whether a principal has its process.
+const LOOKS: u32 = 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Where in the tree.
 #[derive(Clone, Debug)]
@@ -30,11 +34,18 @@ pub(super) struct Wish {
     pub(super) place: Place,
     /// The principal that somebody else registered, and its page.
     pub(super) existing: Option<(Id, PathBuf)>,
+    /// The principal that the environment names.
+    pub(super) named: Option<Id>,
     pub(super) candidates: Vec<Socket>,
     pub(super) timeout: Duration,
 }
 
 impl Wish {
+    /// Whether it is for this process, and no child of another principal.
+    fn is_own(&self) -> bool {
+        self.register.pid == Some(std::process::id()) && matches!(self.place, Place::Top)
+    }
+
     /// Takes over who steers it; whether that is another than before.
     pub(super) fn steered_by(&mut self, adapter: Option<&str>) -> bool {
         let news = self.register.adapter.as_deref() != adapter;
@@ -67,25 +78,30 @@ pub(super) struct Joined {
     pub(super) first: Changed,
 }
 
+/// What came before a join.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before {
+    /// It was joined to a broker.
+    pub(super) joined: bool,
+    /// Somebody else had registered its process, and is waited for to do so again.
+    pub(super) found: bool,
+}
+
 /// Joins the first broker that answers.
 ///
 /// # Errors
 /// Nobody answers, or who answers refuses.
-pub(super) fn join(wish: &Wish, again: bool) -> Result<Joined> {
+pub(super) fn join(wish: &Wish, before: Before) -> Result<Joined> {
     let mut control = Connection::first(&wish.candidates, wish.timeout)?;
     let (id, page, registered) = match &wish.existing {
-        Some((id, page)) if !again => (*id, page.clone(), None),
-        Some(_) => {
-            let (id, page) = find(&mut control, wish)?;
-            let page = page.unwrap_or_else(|| control.socket().page_of(id));
-            (id, page, None)
-        }
-        None => {
-            let registered = register(&mut control, wish)?;
-            let page = PathBuf::from(&registered.page);
-            (registered.id, page, Some(registered))
-        }
+        Some((id, page)) if !before.joined => (*id, page.clone(), None),
+        Some(_) => find(&mut control, wish, ANCESTORS)?,
+        None if before.found => find(&mut control, wish, 1)?,
+        None => register_or_find(&mut control, wish)?,
     };
+    if registered.is_none() {
+        steer(&mut control, wish, id)?;
+    }
     let other = Connection::open(control.socket(), wish.timeout)?;
     let mut stream = other.subscribe(id)?;
     let path = || control.socket().path().to_owned();
@@ -115,6 +131,57 @@ pub(super) fn join(wish: &Wish, again: bool) -> Result<Joined> {
     })
 }
 
+/// A principal, its page, and what the broker granted when it is registered by us.
+type Found = (Id, PathBuf, Option<Registered>);
+
+/// Registers, or uses what the process is already: `plimsoll run`, `plimsoll adopt` or another part of the program came first.
+fn register_or_find(control: &mut Connection, wish: &Wish) -> Result<Found> {
+    if let Some(named) = wish.named.filter(|_| wish.is_own()) {
+        await_process(control, named)?;
+    }
+    match register(control, wish) {
+        Ok(registered) => {
+            let page = PathBuf::from(&registered.page);
+            Ok((registered.id, page, Some(registered)))
+        }
+        Err(Error::Refused(error))
+            if error.name == ErrorName::AlreadyRegistered && wish.is_own() =>
+        {
+            find(control, wish, 1)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// `plimsoll run` names a program's process to the broker once it has started it. A program that registered before that would be
+/// another principal.
+fn await_process(control: &mut Connection, id: Id) -> Result<()> {
+    for _ in 0..LOOKS {
+        let listing = control.list()?;
+        let named = find_in(&listing.principals, &|principal| principal.id == id);
+        if named.is_none_or(|named| named.kind == Kind::Group || named.pid.is_some()) {
+            break;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// Says who steers a principal that somebody else registered, where its process is this one: a child that inherited the environment
+/// has no say in it.
+fn steer(control: &mut Connection, wish: &Wish, id: Id) -> Result<()> {
+    let Some(adapter) = wish.register.adapter.as_deref().filter(|_| wish.is_own()) else {
+        return Ok(());
+    };
+    let listing = control.list()?;
+    match with_pid(&listing.principals, std::process::id()) {
+        Some(own) if own.id == id && own.adapter.as_deref() != Some(adapter) => {
+            control.adapt(id, Some(adapter))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     let mut register = wish.register.clone();
     register.parent = match &wish.place {
@@ -140,14 +207,16 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     Ok(registered)
 }
 
-/// After a broker came back, the principal that the environment named has another number: it is the
-/// one whose process is ours or above ours. With its page, where the broker tells it.
-fn find(control: &mut Connection, wish: &Wish) -> Result<(Id, Option<PathBuf>)> {
+/// The principal whose process is ours or above ours, of so many generations: after a broker came back, the one that the environment
+/// named has another number.
+fn find(control: &mut Connection, wish: &Wish, generations: usize) -> Result<Found> {
     let listing = control.list()?;
     let mut pid = wish.register.pid.unwrap_or_else(std::process::id);
-    for _ in 0..ANCESTORS {
+    for _ in 0..generations {
         if let Some(found) = with_pid(&listing.principals, pid) {
-            return Ok((found.id, found.page.as_ref().map(PathBuf::from)));
+            let page = found.page.as_ref().map(PathBuf::from);
+            let page = page.unwrap_or_else(|| control.socket().page_of(found.id));
+            return Ok((found.id, page, None));
         }
         match parent_of(pid) {
             Some(parent) if parent > 1 => pid = parent,
@@ -160,11 +229,18 @@ fn find(control: &mut Connection, wish: &Wish) -> Result<(Id, Option<PathBuf>)> 
     )))
 }
 
-/// The tree is at most as deep as the parser lets it be.
 fn with_pid(principals: &[messages::Principal], pid: u32) -> Option<&messages::Principal> {
+    find_in(principals, &|principal| principal.pid == Some(pid))
+}
+
+/// The tree is at most as deep as the parser lets it be.
+fn find_in<'a>(
+    principals: &'a [messages::Principal],
+    is_it: &impl Fn(&messages::Principal) -> bool,
+) -> Option<&'a messages::Principal> {
     principals.iter().find_map(|principal| {
-        let here = (principal.pid == Some(pid)).then_some(principal);
-        here.or_else(|| with_pid(&principal.children, pid))
+        let here = is_it(principal).then_some(principal);
+        here.or_else(|| find_in(&principal.children, is_it))
     })
 }
 

@@ -4,7 +4,7 @@
 //! second is over (to look at the heartbeat). Alone, it senses, and tries to join with growing
 //! pauses.
 
-use super::join::{self, Joined};
+use super::join::{self, Before, Joined};
 use super::shared::{Known, Shared};
 use crate::local::Local;
 use crate::window::Shutter;
@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Pauses between tries to join.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
+/// Tries to find the principal that somebody else registered, after its broker is gone, before the program registers by itself. With
+/// the pauses: some seconds, in which `plimsoll run` comes back to the new broker, and with it weight and name.
+const FINDS: u32 = 6;
 /// Changes that are taken from the stream at a time; only the last counts.
 const BURST: usize = 256;
 
@@ -34,6 +37,8 @@ pub(super) struct Watcher {
     link: Link,
     /// Whether the principal was ever joined.
     was_joined: bool,
+    /// Tries that are left to find it.
+    finds: u32,
     /// Whether the stream may hold more that was received already.
     more: bool,
     pause: Duration,
@@ -69,6 +74,7 @@ impl Watcher {
                 next_try: Instant::now(),
             },
             was_joined: false,
+            finds: 0,
             more: false,
             pause: FIRST_PAUSE,
             shared,
@@ -318,7 +324,11 @@ impl Watcher {
     }
 
     fn try_join(&mut self) -> Result<()> {
-        match join::join(&self.shared.wish(), self.was_joined) {
+        let before = Before {
+            joined: self.was_joined,
+            found: self.finds > 0,
+        };
+        match join::join(&self.shared.wish(), before) {
             Ok(joined) => {
                 self.bond(joined);
                 Ok(())
@@ -329,6 +339,7 @@ impl Watcher {
                     next_try: Instant::now() + jittered(self.pause),
                 };
                 self.pause = (self.pause * 2).min(LAST_PAUSE);
+                self.finds = self.finds.saturating_sub(1);
                 Err(error)
             }
         }
@@ -337,6 +348,7 @@ impl Watcher {
     fn bond(&mut self, joined: Joined) {
         let now = now_ns();
         let reading = reading_of(&joined.first, now);
+        let found = joined.registered.is_none() && !self.shared.is_anothers();
         let known = Known {
             id: joined.id,
             registered: joined.registered,
@@ -350,6 +362,7 @@ impl Watcher {
             heard: now,
         }));
         self.was_joined = true;
+        self.finds = if found { FINDS } else { 0 };
         self.pause = FIRST_PAUSE;
         self.local.rest();
         self.shared.clear_error();

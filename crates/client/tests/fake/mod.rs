@@ -73,6 +73,8 @@ pub enum Script {
     Endless,
     /// Refuses to register.
     Refuses,
+    /// Refuses a process that is a principal already, as brokers do.
+    Strict,
     /// Keeps its pages elsewhere than beside its socket, and says where.
     PagesElsewhere,
     /// Registers, but makes no page.

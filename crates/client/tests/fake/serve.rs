@@ -181,6 +181,10 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
             "full; raise max_principals",
         ));
     }
+    let mut there = state.pages.keys().zip(&state.registered);
+    if state.script == Script::Strict && there.any(|(_, r)| r.pid.is_some() && r.pid == asked.pid) {
+        return Err(WireError::new(ErrorName::AlreadyRegistered, "it is one"));
+    }
     let id = state.next_id;
     state.next_id += 1;
     let path = page_of(common, state, id);

@@ -249,9 +249,9 @@ impl Attach {
 
     /// The one who listens must be the machine itself: another user could have put a socket into `/tmp`.
     fn check_peer(&self, socket: &OwnedFd) -> Result<(), AttachError> {
-        let peer = rustix::net::sockopt::socket_peercred(socket)
+        let peer = plimsoll_kernel::peer::peer_of(socket)
             .map_err(|e| self.system("asking who serves its socket", e))?;
-        let by = peer.pid.as_raw_nonzero().get() as u32;
+        let by = peer.pid;
         if by == self.process.pid {
             Ok(())
         } else {

@@ -1,0 +1,71 @@
+//! Whom to believe: who is at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)), and to whom a directory belongs.
+
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+/// The process that connected or listened, as it was at that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its effective user.
+    pub uid: u32,
+    /// Its number, 0 when it is in a pid namespace that is not ours nor below ours.
+    pub pid: u32,
+}
+
+/// Asked for directly, because `rustix`'s type cannot hold the number 0.
+///
+/// # Errors
+/// The kernel's: it is no UNIX socket.
+pub fn peer_of(socket: impl AsFd) -> Result<Peer, Errno> {
+    let mut credentials = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `credentials` is valid for writes of `length` bytes for the whole call, and any
+    // bytes are a value of `ucred` (three integers).
+    let code = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &mut length,
+        )
+    };
+    if code != 0 {
+        let errno = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&errno).unwrap_or(Errno::IO));
+    }
+    Ok(Peer {
+        uid: credentials.uid,
+        pid: u32::try_from(credentials.pid).unwrap_or(0),
+    })
+}
+
+/// Whether a runtime directory is this user's: `su` and `sudo -E` leave the one of the user before in the environment. Its broker is not to be
+/// believed, and it is not the place for ours.
+pub fn is_own_directory(directory: &Path, uid: u32) -> bool {
+    let status = || rustix::fs::stat(directory).ok();
+    directory.is_absolute() && status().is_some_and(|status| status.st_uid == uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn both_ends_are_ours() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let ours = Peer {
+            uid: rustix::process::geteuid().as_raw(),
+            pid: std::process::id(),
+        };
+        assert_eq!((peer_of(&one), peer_of(&other)), (Ok(ours), Ok(ours)));
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        assert_eq!(peer_of(&file), Err(Errno::NOTSOCK));
+    }
+}
