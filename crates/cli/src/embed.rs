@@ -8,6 +8,7 @@ use plimsoll_broker::server::listener::make_directory;
 use plimsoll_client::{SYSTEM, Socket, Surroundings};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::RawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -140,12 +141,15 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
         .stdin(Stdio::null())
         .stdout(clone()?)
         .stderr(clone()?);
-    // SAFETY: between fork and exec only `setsid`, `fork`, `_exit` and `sigprocmask` are called,
-    // which may be. The child that forks ends at once, so the broker is nobody's zombie.
+    let open = descriptors();
+    // SAFETY: between fork and exec only `setsid`, `fork`, `_exit`, `sigprocmask`, `close_range` and
+    // `fcntl` are called, which may be. The child that forks ends at once, so the broker is nobody's
+    // zombie.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             libc::setsid();
             signals::unblock_all();
+            keep_to_ourselves(&open);
             match libc::fork() {
                 0 => Ok(()),
                 -1 => Err(std::io::Error::last_os_error()),
@@ -156,10 +160,43 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
     let mut child = command
         .spawn()
         .map_err(|error| CliError::NotStarted(error.to_string()))?;
-    child
-        .wait()
-        .map_err(CliError::system("waiting for the broker's first process"))?;
-    Ok(())
+    match child.wait() {
+        // Where nobody keeps how children end, it has ended all the same.
+        Err(error) if error.raw_os_error() != Some(libc::ECHILD) => Err(CliError::system(
+            "waiting for the broker's first process",
+        )(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The descriptors that are open beside the standard ones. What we open ourselves is closed on exec; what whoever started
+/// us left open (a lock, `9>/run/lock/job`) is not.
+fn descriptors() -> Vec<RawFd> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok())
+        .filter(|&fd| fd > libc::STDERR_FILENO)
+        .collect()
+}
+
+/// Has every descriptor but the standard ones closed on exec: not before, because an exec that fails is told through one.
+/// Safe between fork and exec.
+fn keep_to_ourselves(open: &[RawFd]) {
+    let (first, last) = (libc::STDERR_FILENO as libc::c_uint + 1, libc::c_uint::MAX);
+    // SAFETY: flags of descriptors are changed, no memory; `syscall` and `fcntl` may be called between fork and exec.
+    unsafe {
+        let flag = libc::CLOSE_RANGE_CLOEXEC;
+        if libc::syscall(libc::SYS_close_range, first, last, flag) == 0 {
+            return;
+        }
+        // Linux before 5.11. One that is closed by now is no matter.
+        for &fd in open {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
 }
 
 /// What the log says since then.

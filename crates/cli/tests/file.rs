@@ -202,6 +202,90 @@ fn a_second_interrupt_kills_what_will_not_end() {
     assert!(!alive(pid));
 }
 
+/// A script that says that it runs, and when it is asked to end, and goes on.
+const STUBBORN: &str = "trap 'echo asked > asked' TERM\necho $$ > number\nmv number stubborn.pid\n\
+                        while :; do sleep 0.05; done\n";
+
+/// The number of the process that runs [`STUBBORN`].
+fn stubborn(place: &Place) -> u32 {
+    let number = || {
+        let text = std::fs::read_to_string(place.path("stubborn.pid")).ok()?;
+        text.trim().parse().ok()
+    };
+    wait_for("the stubborn child is up", number)
+}
+
+#[test]
+fn an_interrupt_ends_what_a_program_started_too() {
+    let place = Place::new();
+    place.write("stubborn.sh", STUBBORN);
+    place.write(
+        "p.toml",
+        "[[program]]\nname='first'\ncommand='sh -c \"sh stubborn.sh & wait\"'\n",
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let first = place.attached("first").pid.unwrap();
+    let child = stubborn(&place);
+    run.signal(libc::SIGINT);
+    wait_for("both were asked to end, and the first did", || {
+        (place.path("asked").exists() && !alive(first)).then_some(())
+    });
+    assert!(alive(child), "it has time");
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait().code(), Some(143), "how the first ended");
+    assert!(!alive(child));
+}
+
+#[test]
+fn what_is_left_of_a_program_is_killed_when_the_grace_is_over() {
+    let place = Place::new();
+    place.write("stubborn.sh", STUBBORN);
+    place.write(
+        "p.toml",
+        "[[program]]\nname='first'\ncommand='sh -c \"sh stubborn.sh & wait\"'\n",
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let child = stubborn(&place);
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.wait().code(), Some(143), "how the first ended");
+    assert!(place.path("asked").exists() && !alive(child));
+}
+
+#[test]
+fn what_a_program_still_does_when_it_is_stopped_is_waited_for() {
+    let place = Place::new();
+    let script = "trap 'sleep 0.5; touch cleaned; exit' TERM\ntouch up\n\
+                  while :; do sleep 0.05; done\n";
+    place.write("tidy.sh", script);
+    place.write(
+        "p.toml",
+        "[[program]]\nname='first'\ncommand='sh -c \"sh tidy.sh & wait\"'\n",
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    wait_for("its child is up", || {
+        place.path("up").exists().then_some(())
+    });
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.wait().code(), Some(143), "how the first ended");
+    assert!(place.path("cleaned").exists());
+}
+
+#[test]
+fn a_program_that_ends_by_itself_may_leave_others() {
+    let place = Place::new();
+    place.write("stubborn.sh", STUBBORN);
+    let first = "sh stubborn.sh & until [ -e stubborn.pid ]; do sleep 0.05; done; exit 4";
+    place.write(
+        "p.toml",
+        &format!("[[program]]\nname='first'\ncommand='sh -c \"{first}\"'\n"),
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    assert_eq!(run.wait().code(), Some(4));
+    let child = stubborn(&place);
+    assert!(alive(child) && !place.path("asked").exists());
+    signal_to(child, libc::SIGKILL);
+}
+
 #[test]
 fn a_killed_broker_gets_its_group_and_members_back() {
     let place = Place::new();

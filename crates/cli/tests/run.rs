@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
-use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_status_and_the_output_are_the_programs() {
@@ -281,4 +282,64 @@ fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
     run.signal(libc::SIGTERM);
     run.wait();
     signal_to(program, libc::SIGTERM);
+}
+
+/// Starts it as a shell does after `trap '' CHLD`.
+fn deaf(command: &mut Command) -> &mut Command {
+    // SAFETY: `signal` may be called between fork and exec, and touches no memory.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            Ok(())
+        })
+    }
+}
+
+#[test]
+fn who_ignores_the_end_of_children_is_told_the_status_too() {
+    let place = Place::new();
+    let mut command = place.command(&["run", "sh", "-c", "exit 3"]);
+    let mut run = Started(deaf(&mut command).spawn().unwrap());
+    assert_eq!(run.wait().code(), Some(3));
+    // And the program finds the signal as it would without us.
+    let ignored = |output: std::process::Output| {
+        let text = String::from_utf8(output.stdout).unwrap();
+        let set = text.trim().rsplit('\t').next().unwrap();
+        (u64::from_str_radix(set, 16).unwrap() >> (libc::SIGCHLD - 1)) & 1
+    };
+    let args = ["run", "grep", "SigIgn", "/proc/self/status"];
+    let mut command = place.command(&args);
+    assert_eq!(ignored(deaf(&mut command).output().unwrap()), 1);
+    assert_eq!(ignored(place.call(&args)), 0);
+    place.write(
+        "p.toml",
+        "[[program]]\nname='a'\ncommand='sh -c \"exit 3\"'\n",
+    );
+    let mut command = place.command(&["run", "-f", "p.toml"]);
+    let mut run = Started(deaf(&mut command).spawn().unwrap());
+    assert_eq!(run.wait().code(), Some(3));
+}
+
+#[test]
+fn the_broker_holds_no_file_of_who_started_it() {
+    let place = Place::new();
+    let path = place.write("lock", "").canonicalize().unwrap();
+    let lock = std::fs::File::open(&path).unwrap();
+    let number = lock.as_raw_fd();
+    let mut command = place.command(&["run", "test", "-e", "/proc/self/fd/200"]);
+    // SAFETY: `dup2` may be called between fork and exec. What it makes is not closed on exec.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(number, 200) {
+            200 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let status = command.status().unwrap();
+    assert!(status.success(), "the program has what it was given");
+    let broker = place.listing().unwrap().pid;
+    let held = std::fs::read_dir(format!("/proc/{broker}/fd")).unwrap();
+    let mut held = held
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    assert!(held.all(|file| file != path));
 }

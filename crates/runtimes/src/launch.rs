@@ -1,14 +1,12 @@
 //! What to add to a command line and to its environment, so that the program can be steered when it runs.
 
 use crate::detect::{self, Runtime};
-use crate::hotspot::flags;
+use crate::hotspot::flags::{self, Given, LAUNCHER, Surroundings};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Read by the `java` launcher of JDK 9 and later.
-const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
-/// Where the machine reads options beside its command line.
-const FROM_ENVIRONMENT: [&str; 3] = ["JAVA_TOOL_OPTIONS", LAUNCHER, "_JAVA_OPTIONS"];
+/// Reads a variable of the environment that the program will have.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +34,13 @@ pub struct Prepared {
     pub notes: Vec<String>,
 }
 
-/// Adds what makes the program elastic; what the user gave comes later and wins.
+/// Adds what makes the program elastic; what the user gave wins, wherever it stands.
 pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
+    prepare_in(argv, plan, &|name: &str| std::env::var_os(name))
+}
+
+/// As [`prepare`], for a program whose environment is not ours.
+pub fn prepare_in(argv: &[OsString], plan: &Plan, variables: Variables<'_>) -> Prepared {
     let runtime = detect::of_command(argv);
     let mut prepared = Prepared {
         argv: argv.to_vec(),
@@ -46,9 +49,9 @@ pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
         notes: Vec::new(),
     };
     match runtime {
-        Runtime::HotSpot => java(&mut prepared, plan),
-        _ if plan.java => java_inside(&mut prepared, plan),
-        Runtime::LibGc => libgc(&mut prepared, plan),
+        Runtime::HotSpot => java(&mut prepared, plan, variables),
+        _ if plan.java => java_inside(&mut prepared, plan, variables),
+        Runtime::LibGc => libgc(&mut prepared, plan, variables),
         Runtime::Other => prepared.notes.push(
             "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine that it \
              starts is found and steered as far as it goes without start flags (`--adapter hotspot` passes them on \
@@ -59,20 +62,12 @@ pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
     prepared
 }
 
-fn java(prepared: &mut Prepared, plan: &Plan) {
+fn java(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
     let words = prepared.argv.iter().skip(1);
     let words = words.map(|word| word.to_string_lossy().into_owned());
-    // What the machine reads from its environment was given by the user, too.
-    let given: Vec<String> = FROM_ENVIRONMENT
-        .iter()
-        .filter_map(|name| std::env::var(name).ok())
-        .flat_map(|value| flags::words(&value))
-        .chain(words.flat_map(expand))
-        .collect();
-    let added = flags::start(
-        &given,
-        &flags::Surroundings::of_self(plan.budget, plan.memory),
-    );
+    let given = Given::collect(words, variables);
+    let around = Surroundings::of_self(plan.budget, plan.memory);
+    let added = flags::start(&given, &around);
     if !added.flags.is_empty() {
         prepared
             .notes
@@ -84,32 +79,29 @@ fn java(prepared: &mut Prepared, plan: &Plan) {
         .splice(1..1, added.flags.into_iter().map(OsString::from));
 }
 
-/// The words of an argument file; what it is no name of stays as it is.
-fn expand(word: String) -> Vec<String> {
-    let file = word.strip_prefix('@');
-    match file.and_then(|file| std::fs::read_to_string(file).ok()) {
-        Some(text) => flags::words(&text),
-        None => vec![word],
-    }
-}
-
 /// For a virtual machine that something else starts. Its launcher puts the variable's words before those of its own
 /// command line, and says so on standard error: that is why it is only done when asked for.
-fn java_inside(prepared: &mut Prepared, plan: &Plan) {
-    let added = flags::for_any(&flags::Surroundings::of_self(plan.budget, plan.memory));
-    let mut value = added.flags.join(" ");
-    if let Some(old) = std::env::var(LAUNCHER).ok().filter(|old| !old.is_empty()) {
-        value.push(' ');
-        value.push_str(&old);
-    }
-    prepared.notes.push(format!("{LAUNCHER}={value}"));
+fn java_inside(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
+    // What its command line will say is not known, but its environment is.
+    let given = Given::collect([], variables);
+    let around = Surroundings::of_self(plan.budget, plan.memory);
+    let added = flags::for_any(&given, &around);
     prepared.notes.extend(added.notes);
+    if added.flags.is_empty() {
+        return;
+    }
+    let mut value = OsString::from(added.flags.join(" "));
+    if let Some(old) = variables(LAUNCHER).filter(|old| !old.is_empty()) {
+        value.push(" ");
+        value.push(old);
+    }
     prepared
-        .environment
-        .push((OsString::from(LAUNCHER), OsString::from(value)));
+        .notes
+        .push(format!("{LAUNCHER}={}", value.to_string_lossy()));
+    prepared.environment.push((OsString::from(LAUNCHER), value));
 }
 
-fn libgc(prepared: &mut Prepared, plan: &Plan) {
+fn libgc(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
     let Some(agent) = &plan.libgc_agent else {
         prepared
             .notes
@@ -117,7 +109,7 @@ fn libgc(prepared: &mut Prepared, plan: &Plan) {
         return;
     };
     let mut value = agent.clone().into_os_string();
-    if let Some(old) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+    if let Some(old) = variables("LD_PRELOAD").filter(|v| !v.is_empty()) {
         value.push(":");
         value.push(old);
     }
@@ -127,4 +119,95 @@ fn libgc(prepared: &mut Prepared, plan: &Plan) {
     prepared
         .environment
         .push((OsString::from("LD_PRELOAD"), value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that looks like a JDK, and its launcher.
+    fn jdk() -> (tempfile::TempDir, OsString) {
+        let home = tempfile::tempdir().unwrap();
+        for file in ["bin/java", "lib/server/libjvm.so"] {
+            let file = home.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+        }
+        let java = home.path().join("bin/java").into_os_string();
+        (home, java)
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            budget: Some(1500 << 20),
+            memory: Some(24 << 30),
+            ..Plan::default()
+        }
+    }
+
+    /// What is added to a command line beside these variables.
+    fn added(arguments: &str, variables: &[(&str, &str)]) -> String {
+        let (_home, java) = jdk();
+        let mut argv = vec![java];
+        argv.extend(arguments.split(' ').map(OsString::from));
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let prepared = prepare_in(&argv, &plan(), &variable);
+        assert_eq!(prepared.runtime, Runtime::HotSpot);
+        let new = prepared.argv.len() - argv.len();
+        assert_eq!(prepared.argv[new + 1..], argv[1..]);
+        let new: Vec<String> = prepared.argv[1..=new]
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        new.join(" ")
+    }
+
+    #[test]
+    fn what_variables_give_wins_over_what_is_added() {
+        let nothing = added("-XX:+UseG1GC -jar a.jar", &[]);
+        assert!(
+            nothing.contains("-Xmx1593m -XX:+Explicit") && nothing.contains("GCTimeRatio"),
+            "{nothing}"
+        );
+        let value = "--add-opens java.base/java.lang=ALL-UNNAMED -Xmx2g";
+        let less = added("-jar a.jar", &[(LAUNCHER, value)]);
+        assert!(!less.contains("-Xmx"), "{less}");
+        let value = "-Dname=\"My App\" -Xmx2g -XX:GCTimeRatio=9";
+        let less = added("-jar a.jar", &[("JAVA_TOOL_OPTIONS", value)]);
+        assert!(
+            !less.contains("-Xmx") && !less.contains("GCTimeRatio"),
+            "{less}"
+        );
+        let arguments = "--add-opens java.base/java.nio=ALL-UNNAMED -Xms2g -jar a.jar";
+        let less = added(arguments, &[]);
+        assert!(!less.contains("-Xm"), "{less}");
+    }
+
+    #[test]
+    fn what_is_passed_on_stands_before_what_was_there_and_spares_the_rest() {
+        let plan = Plan {
+            java: true,
+            ..plan()
+        };
+        let variable = |name: &str| match name {
+            LAUNCHER => Some(OsString::from("-Da='b c'")),
+            "JAVA_TOOL_OPTIONS" => Some(OsString::from("-XX:+ZProactive -Xmx1g")),
+            _ => None,
+        };
+        let argv = ["sh", "start.sh"].map(OsString::from);
+        let prepared = prepare_in(&argv, &plan, &variable);
+        assert_eq!(prepared.argv, argv);
+        let (name, value) = &prepared.environment[0];
+        let value = value.to_string_lossy();
+        assert_eq!(name, LAUNCHER);
+        assert!(value.ends_with(" -Da='b c'"), "{value}");
+        assert!(value.contains("ZUncommitDelay"), "{value}");
+        assert!(
+            !value.contains("ZProactive") && !value.contains("MaxRAM"),
+            "{value}"
+        );
+    }
 }

@@ -101,7 +101,7 @@ pub enum AdapterChoice {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES, override_usage = "\
 plimsoll run [OPTIONS] [--] PROGRAM [ARGS]...
-       plimsoll run [--record FILE] [--top] -f PROGRAMS.TOML")]
+       plimsoll run [--record FILE [--interval MS]] [--top] -f PROGRAMS.TOML")]
 pub struct Run {
     /// What the program is given.
     #[command(flatten)]

@@ -101,7 +101,11 @@ fn sweep(dir: &Path) {
         let left = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let pid = left.and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // The kernel refuses where processes are in it.
+            // The kernel refuses where processes are in it. Below it are those of its programs, which a killed broker left.
+            let below = std::fs::read_dir(entry.path()).into_iter().flatten();
+            for program in below.take(MOST_SWEPT).flatten() {
+                let _ = std::fs::remove_dir(program.path());
+            }
             let _ = std::fs::remove_dir(entry.path());
         }
     }
@@ -142,8 +146,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let alive = format!("{PREFIX}{}", std::process::id());
         let full = format!("{PREFIX}4194999");
-        for name in ["other-4194999", &alive, &full, "plimsoll-run-4194998"] {
-            std::fs::create_dir(dir.path().join(name)).unwrap();
+        for name in [
+            "other-4194999",
+            &alive,
+            &full,
+            "plimsoll-run-4194998/0000beef-1-program",
+        ] {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
         }
         std::fs::write(dir.path().join(&full).join("x"), "").unwrap();
         sweep(dir.path());

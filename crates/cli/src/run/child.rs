@@ -2,8 +2,12 @@
 
 use super::gather::cgroup_of;
 use super::signals;
-use crate::error::CliError;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use crate::error::{CliError, RUN_FAILED};
+use plimsoll_kernel::process::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpgid, pidfd_open, pidfd_send_signal, test_kill_process,
+};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,6 +16,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::warn;
+
+/// Whether who started us has SIGCHLD ignored.
+static IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Makes the kernel keep how our children end for us. It does not where SIGCHLD is ignored, and a program that ignores it
+/// (`trap '' CHLD`) hands that on to what it starts. Call it first; programs get SIGCHLD as we found it.
+pub fn hear_of_ends() {
+    // SAFETY: no handler is set, so nothing of ours runs when the signal comes.
+    let found = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    IGNORED.store(found == libc::SIG_IGN, Ordering::Relaxed);
+}
 
 /// What to start and where.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +94,8 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
             .open(dir.join("cgroup.procs"))
             .ok()
     });
-    // SAFETY: the closure calls nothing but `write` and `sigprocmask`, which may be called between
-    // fork and exec; the file stays open until the closure is dropped with the command.
+    // SAFETY: the closure calls nothing but `write`, `sigprocmask` and `signal`, which may be called
+    // between fork and exec; the file stays open until the closure is dropped with the command.
     unsafe {
         command.pre_exec(move || {
             if let Some(procs) = &procs {
@@ -86,6 +103,9 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
                 libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1);
             }
             signals::unblock_all();
+            if IGNORED.load(Ordering::Relaxed) {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            }
             Ok(())
         });
     }
@@ -161,16 +181,61 @@ impl Running {
 
     /// Sends a signal to its process group, where it has one of its own.
     pub fn signal_group(&self, signal: i32) {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
-        if let (Some(signal), Some(pid)) = (Signal::from_named_raw(signal), pid) {
+        if let (Some(signal), Some(pid)) = (Signal::from_named_raw(signal), self.number()) {
             let _ = rustix::process::kill_process_group(pid, signal);
         }
     }
 
     /// How it ended, if it has. Takes the zombie away.
     pub fn ended(&mut self) -> Option<u8> {
-        self.child.try_wait().ok().flatten().map(status)
+        match self.child.try_wait() {
+            Ok(ended) => ended.map(status),
+            // Its status went elsewhere; it would be said for ever.
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                warn!("process {} has ended; how is not known", self.pid());
+                Some(RUN_FAILED)
+            }
+            Err(_) => None,
+        }
     }
+
+    /// Whether it has ended and others of its process group run on. Its zombie stays, and with it its number: as long as
+    /// [`Running::ended`] was not asked, no other group can have that, and it is safe to send signals there.
+    pub fn left_others(&self) -> bool {
+        self.is_over() && self.number().is_some_and(others_run)
+    }
+
+    fn is_over(&self) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&now)), Ok(ready) if ready > 0)
+    }
+
+    fn number(&self) -> Option<Pid> {
+        i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
+    }
+}
+
+/// Whether anything but its first process runs in a process group. `kill` of the group cannot tell: it counts zombies.
+fn others_run(group: Pid) -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return false;
+    };
+    let runs = |pid: Pid| match Process::open(pid.as_raw_nonzero().get()) {
+        Ok(process) => process.alive(),
+        // One that is not shown to us runs.
+        Err(error) => !error.is_gone(),
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(Pid::from_raw)
+        .filter(|&pid| pid != group && getpgid(Some(pid)) == Ok(group))
+        // One that we may not end (`sudo`) is not waited for.
+        .any(|pid| test_kill_process(pid).is_ok() && runs(pid))
 }
 
 /// The program's own status, or 128+N when signal N ended it.
@@ -178,7 +243,7 @@ fn status(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => crate::error::RUN_FAILED,
+        (None, None) => RUN_FAILED,
     }
 }
 
@@ -258,5 +323,37 @@ mod tests {
         while running.ended().is_none() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
+    }
+
+    #[test]
+    fn an_end_of_which_somebody_else_heard_is_an_end() {
+        let mut running = spawn(&launch(&["sleep", "600"])).unwrap();
+        assert_eq!(running.ended(), None);
+        running.signal(libc::SIGKILL);
+        // SAFETY: the process is a child of ours, and a status is not asked for.
+        unsafe { libc::waitpid(running.pid() as i32, std::ptr::null_mut(), 0) };
+        assert_eq!(running.ended(), Some(RUN_FAILED));
+    }
+
+    #[test]
+    fn what_a_program_leaves_in_its_group_is_seen() {
+        let script = "sleep 600 & read line";
+        let group = Launch {
+            own_group: true,
+            ..launch(&["sh", "-c", script])
+        };
+        // Its standard input is empty, so the shell ends and the other stays.
+        let mut running = spawn(&group).unwrap();
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !running.left_others() {
+            assert!(std::time::Instant::now() < patience);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        running.signal_group(libc::SIGKILL);
+        while running.left_others() {
+            assert!(std::time::Instant::now() < patience);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert_eq!(running.ended(), Some(1), "what `read` said");
     }
 }

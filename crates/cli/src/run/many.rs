@@ -1,5 +1,9 @@
 //! `plimsoll run -f programs.toml`: several programs under one budget, each from its time on.
 
+mod slot;
+
+pub use slot::GRACE;
+
 use super::budget::Budget;
 use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
@@ -11,34 +15,16 @@ use crate::embed::Place;
 use crate::error::CliError;
 use crate::programs::{Program, Programs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slot::{End, Slot, Stage};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Programs that were asked to end (SIGTERM) are killed after this time.
-pub const GRACE: Duration = Duration::from_secs(10);
 /// What ends all of them.
 pub const HEARD: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 /// Longest sleep; everything else that matters wakes us.
 const LONGEST: Duration = Duration::from_secs(3600);
-
-/// One program of the file and how far it is.
-struct Slot {
-    program: Program,
-    outsider: bool,
-    state: Stage,
-}
-
-enum Stage {
-    Waiting,
-    Running {
-        running: Running,
-        _member: Option<Member>,
-        asked: Option<Instant>,
-    },
-    Ended,
-}
 
 /// Programs of a file, running.
 pub struct Many {
@@ -82,19 +68,10 @@ impl Many {
         let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir))
             .inspect_err(|error| warn!("the programs run without a broker: {error}"))
             .ok();
-        let slot = |program, outsider| Slot {
-            program,
-            outsider,
-            state: Stage::Waiting,
-        };
-        let programs = file
-            .programs
-            .into_iter()
-            .map(|program| slot(program, false));
-        let outsiders = file
-            .outsiders
-            .into_iter()
-            .map(|program| slot(program, true));
+        let programs = file.programs.into_iter();
+        let programs = programs.map(|program| Slot::new(program, false));
+        let outsiders = file.outsiders.into_iter();
+        let outsiders = outsiders.map(|program| Slot::new(program, true));
         Many {
             slots: programs.chain(outsiders).collect(),
             place: place.clone(),
@@ -138,7 +115,7 @@ impl Many {
         let left = |outsider: bool, slots: &[Slot]| {
             slots
                 .iter()
-                .any(|s| s.outsider == outsider && !matches!(s.state, Stage::Ended))
+                .any(|slot| slot.outsider == outsider && !slot.is_over())
         };
         if left(false, &self.slots) {
             return false;
@@ -164,28 +141,17 @@ impl Many {
             return;
         }
         self.ending = true;
-        for slot in &mut self.slots {
-            match &mut slot.state {
-                Stage::Waiting => slot.state = Stage::Ended,
-                Stage::Running { running, asked, .. } => ask(running, asked),
-                Stage::Ended => {}
-            }
-        }
+        self.slots.iter_mut().for_each(Slot::ask);
     }
 
     fn kill_all(&self) {
-        for slot in &self.slots {
-            if let Stage::Running { running, .. } = &slot.state {
-                running.signal_group(libc::SIGKILL);
-            }
-        }
+        self.slots.iter().for_each(Slot::kill);
     }
 
     fn start_due(&mut self) {
         let elapsed = self.started.elapsed();
         for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            if matches!(slot.state, Stage::Waiting) && slot.program.start <= elapsed {
+            if self.slots[index].is_due(elapsed) {
                 self.start(index);
             }
         }
@@ -203,6 +169,7 @@ impl Many {
                     running,
                     _member: member,
                     asked: None,
+                    leaving: false,
                 };
                 let event = "started";
                 self.event(&Event {
@@ -287,30 +254,17 @@ impl Many {
     fn stop_due(&mut self) {
         let elapsed = self.started.elapsed();
         for slot in &mut self.slots {
-            let Stage::Running { running, asked, .. } = &mut slot.state else {
-                continue;
-            };
-            if slot.program.stop.is_some_and(|stop| stop <= elapsed) {
-                ask(running, asked);
-            }
-            if asked.is_some_and(|asked| asked.elapsed() >= GRACE) {
-                running.signal_group(libc::SIGKILL);
-            }
+            slot.stop_due(elapsed);
         }
     }
 
     fn collect(&mut self) {
         for index in 0..self.slots.len() {
-            let slot = &mut self.slots[index];
-            let Stage::Running { running, asked, .. } = &mut slot.state else {
+            let Some(End { pid, status, asked }) = self.slots[index].end() else {
                 continue;
             };
-            let Some(status) = running.ended() else {
-                continue;
-            };
-            let pid = running.pid();
             // Ended because the file says so is ended well.
-            let ours = asked.is_some() && !self.ending && matches!(status, 143 | 137);
+            let ours = asked && !self.ending && matches!(status, 143 | 137);
             self.ended(index, Some(pid), if ours { 0 } else { status });
         }
     }
@@ -346,20 +300,8 @@ impl Many {
         let mut sleep = LONGEST;
         let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
         for slot in &self.slots {
-            match &slot.state {
-                Stage::Waiting => sleep = sleep.min(slot.program.start.saturating_sub(elapsed)),
-                Stage::Running { running, asked, .. } => {
-                    fds.push(PollFd::new(running.pidfd(), PollFlags::IN));
-                    if let Some(asked) = asked {
-                        // Once killed, only its end is waited for.
-                        let left = GRACE.saturating_sub(asked.elapsed());
-                        sleep = sleep.min(left.max(Duration::from_millis(100)));
-                    } else if let Some(stop) = slot.program.stop {
-                        sleep = sleep.min(stop.saturating_sub(elapsed));
-                    }
-                }
-                Stage::Ended => {}
-            }
+            let at_most = slot.watch(elapsed, &mut fds);
+            sleep = sleep.min(at_most.unwrap_or(LONGEST));
         }
         if let Some(recording) = &self.recording {
             sleep = sleep.min(recording.due().saturating_duration_since(Instant::now()));
@@ -379,15 +321,6 @@ impl Drop for Many {
     /// Nothing that we started outlives us when something goes wrong on the way.
     fn drop(&mut self) {
         self.kill_all();
-    }
-}
-
-fn ask(running: &Running, asked: &mut Option<Instant>) {
-    if asked.is_none() {
-        running.signal_group(libc::SIGTERM);
-        // A stopped program hears it only when it goes on.
-        running.signal_group(libc::SIGCONT);
-        *asked = Some(Instant::now());
     }
 }
 

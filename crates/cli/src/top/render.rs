@@ -248,7 +248,7 @@ fn sparkline(history: &[Option<u64>], limit: u64) -> String {
 fn help_lines() -> Vec<Line<'static>> {
     [
         " WT(PRIO) weight against its siblings, and priority class where it is not 0",
-        " USES     bytes accounted to it and its children",
+        " USES     bytes accounted to it (a group: to all below it)",
         " LIMIT    bytes it may use now          COULD  bytes it could have if it asked",
         " OWES     bytes it must give back       WSET   bytes it touched recently",
         " FLT/S    major faults a second         HISTORY what it used, newest right",

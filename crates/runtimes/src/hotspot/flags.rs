@@ -1,17 +1,70 @@
 //! The start flags that make a Java virtual machine elastic, by collector.
 //!
-//! They stand before the user's own, so that the user's win, and after `-XX:+IgnoreUnrecognizedVMOptions`, so
-//! that a version that does not know one starts all the same. Flags that would change the meaning of one that the
-//! user gave (a generation size beside `-Xmn`) are left out.
+//! They stand before the user's own on the command line, so that the user's win, and after `-XX:+IgnoreUnrecognizedVMOptions`,
+//! so that a version that does not know one starts all the same. What stands in variables comes before ours, so a flag
+//! whose name the user gave anywhere is left out; so are flags that would change the meaning of one that the user gave (a
+//! generation size beside `-Xmn`).
+
+mod given;
+#[cfg(test)]
+mod tests;
+
+pub use given::{Given, LAUNCHER};
 
 use super::machine::Collector;
 
+/// A version that does not know a flag starts all the same.
+const IGNORE: &str = "-XX:+IgnoreUnrecognizedVMOptions";
 /// The smallest heap that is started with, MiB: the floor below which no collector shrinks.
 const LEAST_HEAP_MIB: u64 = 32;
+/// The same, bytes.
+const LEAST_HEAP: u64 = LEAST_HEAP_MIB << 20;
 /// Above this a heap loses compressed object pointers, and needs about half more for the same objects.
 const COMPRESSED: u64 = 31 << 30;
 /// From here on a heap without compressed pointers holds more than one of [`COMPRESSED`].
 const WORTH_IT: u64 = 48 << 30;
+
+/// What sets all sizes by the machine's memory, and chooses Parallel.
+const AGGRESSIVE: &str = "-XX:+AggressiveHeap";
+/// Give the maximum heap; `-mx` and `-ms` are old names that the launcher still takes.
+const MAX_HEAP: [&str; 6] = [
+    "-Xmx",
+    "-mx",
+    "-XX:MaxHeapSize",
+    "-XX:MaxRAM",
+    "-XX:MinRAM",
+    AGGRESSIVE,
+];
+/// Give the heap that is started with.
+const FIRST_HEAP: [&str; 6] = [
+    "-Xms",
+    "-ms",
+    "-XX:InitialHeapSize",
+    "-XX:MinHeapSize",
+    "-XX:InitialRAM",
+    AGGRESSIVE,
+];
+/// Give the young generation.
+const YOUNG: [&str; 6] = [
+    "-Xmn",
+    "-XX:NewSize",
+    "-XX:MaxNewSize",
+    "-XX:NewRatio",
+    "-XX:SurvivorRatio",
+    AGGRESSIVE,
+];
+/// Maximum heaps, by size.
+const MAX_SIZES: [&str; 3] = ["-Xmx", "-mx", "-XX:MaxHeapSize="];
+/// Heaps that must fit into the maximum, by size: the machine does not start otherwise.
+const WITHIN_MAX: [&str; 5] = [
+    "-Xms",
+    "-ms",
+    "-XX:InitialHeapSize=",
+    "-XX:MinHeapSize=",
+    "-XX:SoftMaxHeapSize=",
+];
+/// Generations, by size: the machine makes them smaller where they do not fit.
+const GENERATIONS: [&str; 4] = ["-Xmn", "-XX:NewSize=", "-XX:MaxNewSize=", "-XX:OldSize="];
 
 /// What the choice depends on beside the user's flags.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,68 +101,46 @@ pub struct Added {
     pub notes: Vec<String>,
 }
 
-/// Chooses the flags for a command line (without `java` itself).
-pub fn start(arguments: &[String], around: &Surroundings) -> Added {
-    let given = options(arguments);
-    let has = |prefixes: &[&str]| {
-        given
-            .iter()
-            .any(|g| prefixes.iter().any(|p| g.starts_with(p)))
-    };
-    let mut added = Added::default();
-    let collector = collector(&given, around);
-    let mut flag = |text: String| added.flags.push(text);
-    flag("-XX:+IgnoreUnrecognizedVMOptions".to_owned());
-    let heap_given = has(&["-Xmx", "-XX:MaxHeapSize", "-XX:MaxRAM"]);
-    let young_given = has(&[
-        "-Xmn",
-        "-XX:NewSize",
-        "-XX:MaxNewSize",
-        "-XX:NewRatio",
-        "-XX:SurvivorRatio",
-    ]);
-    let max_given = sizes(&given, &["-Xmx", "-XX:MaxHeapSize="]);
-    let min_given = sizes(
-        &given,
-        &["-Xms", "-XX:InitialHeapSize=", "-XX:MinHeapSize="],
-    );
-    // A heap that begins larger than it may become does not start.
-    let least = LEAST_HEAP_MIB << 20;
-    if min_given.is_empty()
-        && !has(&["-XX:InitialRAMPercentage"])
-        && max_given.iter().all(|&max| max >= least)
-    {
-        flag(format!("-Xms{LEAST_HEAP_MIB}m"));
+/// Chooses the flags for a command line, to stand before the options of its own.
+pub fn start(given: &Given, around: &Surroundings) -> Added {
+    let collector = collector(given, around);
+    let mut flags = vec![IGNORE.to_owned()];
+    if may_start_least(given) {
+        flags.push(format!("-Xms{LEAST_HEAP_MIB}m"));
     }
-    let max = max_heap(collector, around)
-        .filter(|&max| !heap_given && min_given.iter().all(|&min| min <= max));
+    let max = max_heap(collector, around).filter(|&max| may_end_at(max, given));
     if let Some(max) = max {
-        flag(format!("-Xmx{}m", max >> 20));
+        flags.push(format!("-Xmx{}m", max >> 20));
     }
     if let Some(max) = max.filter(|_| collector.has_soft_max()) {
         // Until the broker's word comes.
-        let soft = (max / 9 * 8).saturating_sub(NATIVE).max(least);
-        flag(format!("-XX:SoftMaxHeapSize={}m", soft >> 20));
+        let soft = (max / 9 * 8).saturating_sub(NATIVE).max(LEAST_HEAP);
+        flags.push(format!("-XX:SoftMaxHeapSize={}m", soft >> 20));
     }
-    for text in by_collector(collector, heap_given, young_given) {
-        flag((*text).to_owned());
+    let special = by_collector(collector, given.has(&MAX_HEAP), given.has(&YOUNG));
+    flags.extend(special.iter().map(|&flag| flag.to_owned()));
+    keep_to(given, &mut flags);
+    Added {
+        flags,
+        notes: vec![format!(
+            "{collector} is expected, by the flags given or by the machine's own choice"
+        )],
     }
-    added.notes.push(format!(
-        "{collector} is expected, by the flags given or by the machine's own choice"
-    ));
-    added
 }
 
-/// Flags for a machine of which nothing is known: not its version, its collector, nor what its command line says.
-/// Sizes are percentages of the memory, which give way to any size that is given, wherever it stands. What would mean
-/// something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left out.
-pub fn for_any(around: &Surroundings) -> Added {
-    let mut flags = vec!["-XX:+IgnoreUnrecognizedVMOptions".to_owned()];
+/// Flags for a machine of which nothing is known but what the environment gives it: not its version, its collector, nor
+/// what its command line says. Sizes are percentages of the memory, which give way to any size that is given, wherever it
+/// stands. What would mean something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left out.
+pub fn for_any(given: &Given, around: &Surroundings) -> Added {
+    let mut flags = vec![IGNORE.to_owned()];
     if let Some(memory) = around.memory.filter(|&memory| memory > 0) {
         let percent = |bytes: u64| (bytes as f64 / memory as f64 * 100.0).min(100.0);
-        let least = percent(LEAST_HEAP_MIB << 20);
-        flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
-        if let Some(max) = max_heap(Collector::Other, around) {
+        if may_start_least(given) {
+            let least = percent(LEAST_HEAP);
+            flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
+        }
+        let max = max_heap(Collector::Other, around).filter(|&max| may_end_at(max, given));
+        if let Some(max) = max {
             flags.push(format!("-XX:MaxRAMPercentage={:.4}", percent(max)));
         }
     }
@@ -125,10 +156,40 @@ pub fn for_any(around: &Surroundings) -> Added {
         "-XX:ShenandoahLearningSteps=0",
     ];
     flags.extend(by_collector.map(str::to_owned));
+    keep_to(given, &mut flags);
     Added {
         flags,
         notes: vec!["for whatever Java virtual machine the program starts".to_owned()],
     }
+}
+
+/// Takes out what would change a flag that the user gave.
+fn keep_to(given: &Given, flags: &mut Vec<String>) {
+    // Who wants a flag that is not known to be an error gets none that a version may not know.
+    let strict = given.contradicts(IGNORE);
+    let unknown = |flag: &str| strict && flag.starts_with("-XX:");
+    flags.retain(|flag| !given.contradicts(flag) && !unknown(flag));
+}
+
+/// Whether the smallest heap may be started with. One that begins larger than it may become does not start, and a
+/// generation that does not fit into it is made smaller.
+fn may_start_least(given: &Given) -> bool {
+    let fits = |size: &Option<u64>| size.is_some_and(|size| size <= LEAST_HEAP / 2);
+    let holds = |size: &Option<u64>| size.is_some_and(|size| size >= LEAST_HEAP);
+    !given.has(&FIRST_HEAP)
+        && given.sizes(&MAX_SIZES).iter().all(holds)
+        && given.sizes(&GENERATIONS).iter().all(fits)
+}
+
+/// Whether `max` may be the maximum heap, bytes: none was given, and what was given fits into it.
+fn may_end_at(max: u64, given: &Given) -> bool {
+    // It is given in whole mebibytes.
+    let max = (max >> 20) << 20;
+    let within = |size: &Option<u64>| size.is_some_and(|size| size <= max);
+    let below = |size: &Option<u64>| size.is_some_and(|size| size < max);
+    !given.has(&MAX_HEAP)
+        && given.sizes(&WITHIN_MAX).iter().all(within)
+        && given.sizes(&GENERATIONS).iter().all(below)
 }
 
 fn by_collector(
@@ -192,199 +253,25 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     })
 }
 
-/// The words of an option file or variable.
-pub fn words(text: &str) -> Vec<String> {
-    text.split_ascii_whitespace().map(str::to_owned).collect()
-}
-
-/// Bytes that options of these names give; 0 where that cannot be read.
-fn sizes(given: &[&str], names: &[&str]) -> Vec<u64> {
-    let value = |option: &&str| {
-        names
-            .iter()
-            .find_map(|name| option.strip_prefix(name))
-            .map(bytes)
-    };
-    given.iter().filter_map(value).collect()
-}
-
-/// A size as the machine takes it: `300m`.
-fn bytes(text: &str) -> u64 {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return 0,
-    };
-    let number: u64 = digits.parse().unwrap_or(0);
-    number.checked_shl(shift).unwrap_or(0)
-}
-
-/// The options that are the machine's: everything before the class, the jar or the module.
-fn options(arguments: &[String]) -> Vec<&str> {
-    let with_value = [
-        "-cp",
-        "-classpath",
-        "--class-path",
-        "-p",
-        "--module-path",
-        "--add-modules",
-        "--upgrade-module-path",
-    ];
-    let mut options = Vec::new();
-    let mut rest = arguments.iter().map(String::as_str);
-    while let Some(argument) = rest.next() {
-        if !argument.starts_with(['-', '@']) || matches!(argument, "-jar" | "-m" | "--module") {
-            break;
-        }
-        options.push(argument);
-        if with_value.contains(&argument) {
-            rest.next();
-        }
-    }
-    options
-}
-
 /// The collector that the machine will choose.
-fn collector(given: &[&str], around: &Surroundings) -> Collector {
+fn collector(given: &Given, around: &Surroundings) -> Collector {
     let table = [
-        ("-XX:+UseSerialGC", Collector::Serial),
-        ("-XX:+UseParallelGC", Collector::Parallel),
-        ("-XX:+UseG1GC", Collector::G1),
-        ("-XX:+UseZGC", Collector::Z),
-        ("-XX:+UseShenandoahGC", Collector::Shenandoah),
-        ("-XX:+UseEpsilonGC", Collector::Other),
+        ("UseSerialGC", Collector::Serial),
+        ("UseParallelGC", Collector::Parallel),
+        ("UseG1GC", Collector::G1),
+        ("UseZGC", Collector::Z),
+        ("UseShenandoahGC", Collector::Shenandoah),
+        ("UseEpsilonGC", Collector::Other),
+        ("AggressiveHeap", Collector::Parallel),
     ];
-    if let Some((_, collector)) = table.iter().find(|(flag, _)| given.contains(flag)) {
+    if let Some((_, collector)) = table.iter().find(|(flag, _)| given.is_on(flag)) {
         return *collector;
     }
-    let processors = given
-        .iter()
-        .find_map(|g| g.strip_prefix("-XX:ActiveProcessorCount=")?.parse().ok());
+    let processors = given.last("-XX:ActiveProcessorCount=");
+    let processors = processors.and_then(|count| count.parse().ok());
     if processors.unwrap_or(around.processors) < 2 {
         Collector::Serial
     } else {
         Collector::G1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {
-        let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
-        start(&arguments, around).flags
-    }
-
-    fn two() -> Surroundings {
-        Surroundings {
-            budget: Some(1500 << 20),
-            memory: Some(24 << 30),
-            processors: 2,
-            address_space_limited: false,
-        }
-    }
-
-    #[test]
-    fn a_program_alone_can_use_the_budget() {
-        assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1593m".to_owned()));
-        assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3300m".to_owned()));
-        let z = flags(&["-XX:+UseZGC", "A"], &two());
-        assert!(z.contains(&"-Xmx1687m".to_owned()), "{z:?}");
-        assert!(z.contains(&"-XX:SoftMaxHeapSize=1404m".to_owned()), "{z:?}");
-    }
-
-    #[test]
-    fn what_the_user_gave_is_not_touched() {
-        let added = flags(&["-Xmx200m", "-Xms10m", "-XX:+UseSerialGC", "A"], &two()).join(" ");
-        assert!(
-            !added.contains("-Xm") && !added.contains("NewRatio"),
-            "{added}"
-        );
-        let added = flags(&["-Xmn20m", "A"], &two()).join(" ");
-        assert!(!added.contains("G1MaxNewSizePercent"), "{added}");
-    }
-
-    #[test]
-    fn sizes_that_contradict_each_other_are_not_made() {
-        // "Initial heap size set to a larger value than the maximum heap size" ends a machine.
-        for (given, not) in [
-            ("-Xmx16m", "-Xms"),
-            ("-XX:MaxHeapSize=8388608", "-Xms"),
-            ("-Xmxodd", "-Xms"),
-            ("-Xms4g", "-Xmx"),
-            ("-XX:InitialHeapSize=2T", "-Xmx"),
-        ] {
-            let added = flags(&[given, "A"], &two()).join(" ");
-            assert!(!added.contains(not), "{given}: {added}");
-        }
-        let added = flags(&["-Xms1g", "A"], &two()).join(" ");
-        assert!(added.contains("-Xmx1593m"), "{added}");
-    }
-
-    #[test]
-    fn a_machine_of_which_nothing_is_known_gets_no_size_that_could_contradict() {
-        let added = for_any(&two()).flags.join(" ");
-        assert!(added.starts_with("-XX:+IgnoreUnrecognizedVMOptions "));
-        assert!(
-            added.contains("-XX:MaxRAMPercentage=6.1035") && !added.contains("-Xm"),
-            "{added}"
-        );
-        for others in ["GCTimeRatio", "NewRatio", "UseG1", "NewSize"] {
-            assert!(!added.contains(others), "{added}");
-        }
-        let unknown = Surroundings {
-            memory: None,
-            ..two()
-        };
-        assert!(!for_any(&unknown).flags.join(" ").contains("Percentage"));
-    }
-
-    #[test]
-    fn what_comes_after_the_class_is_the_programs() {
-        let added = flags(
-            &["-cp", "-Xmx9m", "A", "-Xmx200m", "-XX:+UseSerialGC"],
-            &two(),
-        )
-        .join(" ");
-        assert!(
-            added.contains("-Xmx1593m") && !added.contains("NewRatio"),
-            "{added}"
-        );
-    }
-
-    #[test]
-    fn one_processor_means_serial() {
-        let one = Surroundings {
-            processors: 1,
-            ..two()
-        };
-        assert!(flags(&["A"], &one).contains(&"-XX:-ShrinkHeapInSteps".to_owned()));
-        assert!(
-            flags(&["-XX:ActiveProcessorCount=1", "A"], &two())
-                .contains(&"-XX:NewRatio=1".to_owned())
-        );
-    }
-
-    #[test]
-    fn compressed_pointers_are_kept() {
-        let big = |gib: u64| Surroundings {
-            budget: Some(gib << 30),
-            ..two()
-        };
-        assert!(flags(&["A"], &big(40)).contains(&format!("-Xmx{}m", 31 << 10)));
-        assert!(flags(&["A"], &big(64)).contains(&format!("-Xmx{}m", 68 << 10)));
-        assert!(
-            flags(&["-XX:+UseSerialGC", "A"], &big(20)).contains(&format!("-Xmx{}m", 31 << 10))
-        );
-        let limited = Surroundings {
-            address_space_limited: true,
-            ..two()
-        };
-        assert!(!flags(&["A"], &limited).join(" ").contains("-Xmx"));
     }
 }

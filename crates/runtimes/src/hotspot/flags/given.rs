@@ -1,0 +1,313 @@
+//! The options that the user gave, from every place where the launcher and the machine look for them.
+//!
+//! | place | read by | its words |
+//! |---|---|---|
+//! | `JAVA_TOOL_OPTIONS` | the machine, first | `words` |
+//! | `JDK_JAVA_OPTIONS` | the launcher, before its command line | `words`, argument files in place |
+//! | the command line | the launcher | argument files in place; up to the class, the jar or the module |
+//! | `_JAVA_OPTIONS` | the machine, last | `words` |
+//!
+//! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a class: what is
+//! neither an option nor the value of one is skipped there.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+
+/// Read by the `java` launcher of JDK 9 and later.
+pub const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
+/// Read by the machine before its command line.
+const FIRST: &str = "JAVA_TOOL_OPTIONS";
+/// Read by the machine after it.
+const LAST: &str = "_JAVA_OPTIONS";
+/// Options whose value is the next word: `IsWhiteSpaceOption` of the launcher, without the module that it starts.
+/// The machine itself knows none.
+const WITH_VALUE: [&str; 16] = [
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--limit-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
+    "--patch-module",
+    "--enable-native-access",
+    "-d",
+    "--describe-module",
+    "--source",
+];
+/// The most that is read of a file with options, bytes.
+const MOST_READ: u64 = 1 << 20;
+
+/// Options that the user gave, in the order in which they count: the last of a name wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given(Vec<String>);
+
+impl Given {
+    /// Those of a command line (without `java` itself) and of the environment that it will have.
+    pub fn collect(
+        arguments: impl IntoIterator<Item = String>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Given {
+        let value = |name: &str| {
+            let value = variable(name).unwrap_or_default();
+            words(&value.to_string_lossy())
+        };
+        let mut given = Given::default();
+        given.machine(value(FIRST));
+        given.launcher(value(LAUNCHER), false);
+        given.launcher(arguments, true);
+        given.machine(value(LAST));
+        given
+    }
+
+    fn machine(&mut self, words: Vec<String>) {
+        for word in words.iter().filter(|word| word.starts_with('-')) {
+            self.add(word);
+        }
+    }
+
+    fn launcher(&mut self, words: impl IntoIterator<Item = String>, to_class: bool) {
+        let mut walk = Walk {
+            given: self,
+            to_class,
+            files: true,
+            value: false,
+            over: false,
+        };
+        for word in words {
+            walk.word(&word);
+            if walk.over {
+                break;
+            }
+        }
+    }
+
+    /// An option, and those of the file that it may name.
+    fn add(&mut self, option: &str) {
+        if let Some(path) = option.strip_prefix("-XX:VMOptionsFile=") {
+            let words = words(&read(path)).into_iter();
+            self.0.extend(words.filter(|word| word.starts_with('-')));
+        }
+        if let Some(path) = option.strip_prefix("-XX:Flags=") {
+            // Names without `-XX:`, and comments.
+            for line in read(path).lines() {
+                let flags = words(line).into_iter();
+                let flags = flags.take_while(|word| !word.starts_with('#'));
+                self.0.extend(flags.map(|flag| format!("-XX:{flag}")));
+            }
+        }
+        self.0.push(option.to_owned());
+    }
+
+    /// Whether an option begins with one of these.
+    pub(super) fn has(&self, prefixes: &[&str]) -> bool {
+        let begins = |option: &String| prefixes.iter().any(|p| option.starts_with(p));
+        self.0.iter().any(begins)
+    }
+
+    /// What follows `prefix` in the last option that begins with it.
+    pub(super) fn last(&self, prefix: &str) -> Option<&str> {
+        let mut options = self.0.iter().rev();
+        options.find_map(|option| option.strip_prefix(prefix))
+    }
+
+    /// Whether a flag of this name is switched on.
+    pub(super) fn is_on(&self, flag: &str) -> bool {
+        let mut options = self.0.iter().rev();
+        let last = options.find(|option| name(option) == Some(flag));
+        last.is_some_and(|option| option.starts_with("-XX:+"))
+    }
+
+    /// Whether `flag` would change what the user gave: its name with something else. One from a variable would lose
+    /// against a flag of ours on the command line.
+    pub(super) fn contradicts(&self, flag: &str) -> bool {
+        let Some(own) = name(flag) else {
+            return false;
+        };
+        self.0
+            .iter()
+            .any(|option| option != flag && name(option) == Some(own))
+    }
+
+    /// Bytes that options of these names give; `None` for one that cannot be read.
+    pub(super) fn sizes(&self, names: &[&str]) -> Vec<Option<u64>> {
+        let value = |option: &String| {
+            let mut names = names.iter();
+            names.find_map(|name| option.strip_prefix(name)).map(bytes)
+        };
+        self.0.iter().filter_map(value).collect()
+    }
+}
+
+/// The launcher's way through its words.
+struct Walk<'a> {
+    given: &'a mut Given,
+    /// A word that is no option is the class (or the jar), and what follows is the program's.
+    to_class: bool,
+    /// `@FILE` stands for the words of a file.
+    files: bool,
+    /// The next word is a value.
+    value: bool,
+    /// The class was there.
+    over: bool,
+}
+
+impl Walk<'_> {
+    fn word(&mut self, word: &str) {
+        match word.strip_prefix('@').filter(|_| self.files) {
+            // `@` stands for itself, `@@x` for the word `@x`.
+            None | Some("") => self.take(word),
+            Some(escaped) if escaped.starts_with('@') => self.take(escaped),
+            Some(path) => {
+                // Files that are named in a file are not looked into.
+                for word in argument_file(&read(path)) {
+                    self.take(&word);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, word: &str) {
+        if self.over || std::mem::take(&mut self.value) {
+            return;
+        }
+        if !word.starts_with('-') {
+            self.over = self.to_class;
+            return;
+        }
+        let module = matches!(word, "-m" | "--module") || word.starts_with("--module=");
+        self.over = self.to_class && module;
+        self.files &= word != "--disable-@files";
+        self.value = WITH_VALUE.contains(&word);
+        self.given.add(word);
+    }
+}
+
+/// The words of a variable. The machine (`parse_options_buffer`) and the launcher (`JLI_AddArgsFromEnvVar`) have the
+/// same rule: white space parts words; a single or double quote holds together what stands before the next one of its
+/// kind, and both go; a backslash is like any other character. A quote without its end keeps the machine from starting;
+/// here it holds the rest.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for c in text.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if is_quote(c) => {
+                quote = Some(c);
+                // An empty word, if nothing comes.
+                word.get_or_insert_default();
+            }
+            // As `isspace` in C.
+            None if matches!(c, ' ' | '\t'..='\r') => words.extend(word.take()),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The words of an argument file, by the launcher's other rule (`nextToken`): as in [`words`], but a line's end closes a
+/// quote, `#` outside of quotes begins a comment, and in quotes a backslash escapes, or joins the next line.
+fn argument_file(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match quote {
+            _ if is_line_end(c) => {
+                quote = None;
+                words.extend(word.take());
+            }
+            Some(open) if c == open => quote = None,
+            Some(_) if c == '\\' => match chars.next() {
+                Some(end) if is_line_end(end) => {
+                    while chars.next_if(|&c| is_line_end(c) || is_blank(c)).is_some() {}
+                }
+                Some(c) => word.get_or_insert_default().push(escaped(c)),
+                None => {}
+            },
+            Some(_) => word.get_or_insert_default().push(c),
+            None if is_quote(c) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if is_blank(c) => words.extend(word.take()),
+            None if c == '#' => while chars.next_if(|&c| !is_line_end(c)).is_some() {},
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '\'' | '"')
+}
+
+fn is_line_end(c: char) -> bool {
+    matches!(c, '\n' | '\r')
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\x0c')
+}
+
+fn escaped(c: char) -> char {
+    match c {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'f' => '\x0c',
+        other => other,
+    }
+}
+
+/// What a file holds; nothing where it cannot be read. A pipe (`@<(…)`) is left alone: what we read of it the launcher
+/// would not find any more.
+fn read(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let regular = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+    if let Some(file) = regular.then(|| File::open(path).ok()).flatten() {
+        // Of one that breaks off, what there was.
+        let _ = file.take(MOST_READ).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The name in `-XX:+Name` or `-XX:Name=1`.
+fn name(option: &str) -> Option<&str> {
+    let flag = option.strip_prefix("-XX:")?;
+    let flag = flag.strip_prefix(['+', '-']).unwrap_or(flag);
+    flag.split(['=', ':']).next()
+}
+
+/// A size as the machine takes it: `300m`, `0x1000`.
+fn bytes(text: &str) -> Option<u64> {
+    let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    let (radix, text) = hexadecimal.map_or((10, text), |digits| (16, digits));
+    let end = text.find(|c: char| !c.is_digit(radix));
+    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    let number = u64::from_str_radix(digits, radix).ok()?;
+    number.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+#[path = "given_tests.rs"]
+mod tests;

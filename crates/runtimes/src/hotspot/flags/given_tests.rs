@@ -1,0 +1,143 @@
+//! Words, files and variables as the launcher and the machine read them.
+
+use super::*;
+
+fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
+    let variable = |name: &str| {
+        let found = variables.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| OsString::from(value))
+    };
+    let arguments = arguments.iter().map(|&word| word.to_owned());
+    Given::collect(arguments, variable).0
+}
+
+#[test]
+fn quotes_hold_words_together_in_variables() {
+    for (text, expected) in [
+        ("", vec![]),
+        (" \t-a\n\x0b-b  ", vec!["-a", "-b"]),
+        ("-Dname=\"My App\" -Xmx2g", vec!["-Dname=My App", "-Xmx2g"]),
+        ("'-Da=b c'd e", vec!["-Da=b cd", "e"]),
+        ("-Da='say \"hi\"'", vec!["-Da=say \"hi\""]),
+        // No escapes.
+        ("-Da=\\\"b c\\\" d", vec!["-Da=\\b c\\", "d"]),
+        ("'' x", vec!["", "x"]),
+        ("-a 'b c", vec!["-a", "b c"]),
+    ] {
+        assert_eq!(words(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn argument_files_have_comments_and_escapes() {
+    for (text, expected) in [
+        ("-a # -b\n#-c\r\n-d", vec!["-a", "-d"]),
+        ("\"C:\\\\a b\" c:\\x", vec!["C:\\a b", "c:\\x"]),
+        ("\"a\\\n   b\" c", vec!["ab", "c"]),
+        ("'open quote\n-d", vec!["open quote", "-d"]),
+        ("'line #2'\x0cx", vec!["line #2", "x"]),
+        ("\"a\\tb\\", vec!["a\tb"]),
+    ] {
+        assert_eq!(argument_file(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn values_of_options_are_no_class() {
+    for option in WITH_VALUE {
+        let words = [option, "-Xmx9m", "-Xms1m", "A", "-Xmn1m"];
+        assert_eq!(given(&words, &[]), [option, "-Xms1m"], "{option}");
+    }
+    assert_eq!(
+        given(&["-jar", "-Xms1m", "a.jar", "-Xmx1g"], &[]),
+        ["-jar", "-Xms1m"]
+    );
+    for module in ["-m", "--module", "--module=m/A"] {
+        assert_eq!(given(&[module, "-Xmx1g"], &[]), [module]);
+    }
+}
+
+#[test]
+fn each_place_is_read_by_itself() {
+    let variables = [
+        (LAST, "stray -d"),
+        (
+            LAUNCHER,
+            "--add-opens java.base/java.lang=ALL-UNNAMED stray -b",
+        ),
+        (FIRST, "stray '-Dx=y z' -a -cp -e"),
+    ];
+    let options = given(&["-c", "A", "-x"], &variables);
+    // The machine knows no values in the next word.
+    let expected = "-Dx=y z|-a|-cp|-e|--add-opens|-b|-c|-d";
+    assert_eq!(options.join("|"), expected);
+    // A value that is missing at the end of one place does not come from the next.
+    let options = given(&["-c", "A"], &[(LAUNCHER, "-b --add-opens")]);
+    assert_eq!(options, ["-b", "--add-opens", "-c"]);
+}
+
+#[test]
+fn files_are_read_where_they_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let arguments = format!("@{}", write("arguments", "-Xmx1g -cp\n'a b' # c\n"));
+    let arguments = arguments.as_str();
+    let options = given(&[arguments, "-Xms1m", "A", "-x"], &[]);
+    assert_eq!(options, ["-Xmx1g", "-cp", "-Xms1m"]);
+    assert!(given(&["A", arguments], &[]).is_empty());
+    let options = given(&[], &[(LAUNCHER, arguments)]);
+    assert_eq!(options, ["-Xmx1g", "-cp"]);
+    // The machine does not know of such files.
+    assert!(given(&[], &[(FIRST, arguments)]).is_empty());
+    let off = ["--disable-@files", "-Xms1m", arguments, "-x"];
+    assert_eq!(given(&off, &[]), ["--disable-@files", "-Xms1m"]);
+    let class = format!("@{}", write("class", "-Xmx1g A -Xmn1m"));
+    assert_eq!(given(&[class.as_str(), "-Xms1m"], &[]), ["-Xmx1g"]);
+    assert_eq!(given(&["@/nonexistent", "-Xms1m"], &[]), ["-Xms1m"]);
+    assert!(given(&["@@a", "-Xms1m"], &[]).is_empty());
+
+    let options = write("options", "-Xmx1g\n'-Da=b c'");
+    let flags = write("flags", "# -a\n+UseZGC # -b\nNewRatio=3\n");
+    let value = format!("-XX:VMOptionsFile={options} -XX:Flags={flags}");
+    let all = given(&["-c"], &[(FIRST, value.as_str())]);
+    for option in ["-Xmx1g", "-Da=b c", "-XX:+UseZGC", "-XX:NewRatio=3", "-c"] {
+        assert!(all.iter().any(|one| one == option), "{option}: {all:?}");
+    }
+    // And the two that name the files.
+    assert_eq!(all.len(), 7, "{all:?}");
+}
+
+#[test]
+fn the_last_of_a_name_counts() {
+    let given = Given(
+        ["-XX:+UseZGC", "-XX:-UseZGC", "-XX:A=1", "-XX:A=2"]
+            .map(str::to_owned)
+            .into(),
+    );
+    assert!(!given.is_on("UseZGC") && !given.is_on("UseG1GC"));
+    assert_eq!(given.last("-XX:A="), Some("2"));
+    assert!(given.contradicts("-XX:+UseZGC") && given.contradicts("-XX:A=2"));
+    assert!(!given.contradicts("-XX:AB=1") && !given.contradicts("-Xmx1g"));
+}
+
+#[test]
+fn sizes_are_read_as_the_machine_reads_them() {
+    for (text, expected) in [
+        ("300m", Some(300 << 20)),
+        ("2G", Some(2 << 30)),
+        ("1t", Some(1 << 40)),
+        ("4096", Some(4096)),
+        ("0x40000000", Some(1 << 30)),
+        ("0x10k", Some(16 << 10)),
+        ("odd", None),
+        ("", None),
+        ("1mb", None),
+        ("99999999999t", None),
+    ] {
+        assert_eq!(bytes(text), expected, "{text}");
+    }
+}

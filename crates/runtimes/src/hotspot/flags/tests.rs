@@ -1,0 +1,281 @@
+//! What is added, and what is left out because the user gave something.
+
+use super::*;
+use proptest::prelude::*;
+use std::ffi::OsString;
+
+/// What the environment and a command line give.
+fn given(variables: &[(&str, &str)], arguments: &[&str]) -> Given {
+    let variable = |name: &str| {
+        let found = variables.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| OsString::from(value))
+    };
+    Given::collect(arguments.iter().map(|&word| word.to_owned()), variable)
+}
+
+fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {
+    start(&given(&[], arguments), around).flags
+}
+
+fn two() -> Surroundings {
+    Surroundings {
+        budget: Some(1500 << 20),
+        memory: Some(24 << 30),
+        processors: 2,
+        address_space_limited: false,
+    }
+}
+
+#[test]
+fn a_program_alone_can_use_the_budget() {
+    assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1593m".to_owned()));
+    assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3300m".to_owned()));
+    let z = flags(&["-XX:+UseZGC", "A"], &two());
+    assert!(z.contains(&"-Xmx1687m".to_owned()), "{z:?}");
+    assert!(z.contains(&"-XX:SoftMaxHeapSize=1404m".to_owned()), "{z:?}");
+}
+
+#[test]
+fn what_the_user_gave_is_not_touched() {
+    let added = flags(&["-Xmx200m", "-Xms10m", "-XX:+UseSerialGC", "A"], &two()).join(" ");
+    assert!(
+        !added.contains("-Xm") && !added.contains("NewRatio"),
+        "{added}"
+    );
+    let added = flags(&["-Xmn20m", "A"], &two()).join(" ");
+    assert!(!added.contains("G1MaxNewSizePercent"), "{added}");
+}
+
+#[test]
+fn sizes_that_contradict_each_other_are_not_made() {
+    // "Initial heap size set to a larger value than the maximum heap size" ends a machine.
+    for (given, not) in [
+        ("-Xmx16m", "-Xms"),
+        ("-XX:MaxHeapSize=8388608", "-Xms"),
+        ("-Xmxodd", "-Xms"),
+        ("-Xms4g", "-Xmx"),
+        ("-XX:InitialHeapSize=2T", "-Xmx"),
+        ("-Xms0x80000000", "-Xmx"),
+        ("-Xmsodd", "-Xmx"),
+        ("-ms4g", "-Xmx"),
+        // As does a soft maximum above the maximum; generations would be made smaller.
+        ("-XX:SoftMaxHeapSize=4g", "-Xmx"),
+        ("-Xmn4g", "-Xmx"),
+        ("-Xmn64m", "-Xms"),
+        ("-XX:+AggressiveHeap", "-Xm"),
+    ] {
+        let added = flags(&[given, "A"], &two()).join(" ");
+        assert!(!added.contains(not), "{given}: {added}");
+    }
+    let added = flags(&["-Xms1g", "A"], &two()).join(" ");
+    assert!(added.contains("-Xmx1593m"), "{added}");
+}
+
+#[test]
+fn a_machine_of_which_nothing_is_known_gets_no_size_that_could_contradict() {
+    let added = for_any(&Given::default(), &two()).flags.join(" ");
+    assert!(added.starts_with("-XX:+IgnoreUnrecognizedVMOptions "));
+    assert!(
+        added.contains("-XX:MaxRAMPercentage=6.1035") && !added.contains("-Xm"),
+        "{added}"
+    );
+    for others in ["GCTimeRatio", "NewRatio", "UseG1", "NewSize"] {
+        assert!(!added.contains(others), "{added}");
+    }
+    let unknown = Surroundings {
+        memory: None,
+        ..two()
+    };
+    assert!(
+        !for_any(&Given::default(), &unknown)
+            .flags
+            .join(" ")
+            .contains("Percentage")
+    );
+}
+
+#[test]
+fn what_comes_after_the_class_is_the_programs() {
+    let added = flags(
+        &["-cp", "-Xmx9m", "A", "-Xmx200m", "-XX:+UseSerialGC"],
+        &two(),
+    )
+    .join(" ");
+    assert!(
+        added.contains("-Xmx1593m") && !added.contains("NewRatio"),
+        "{added}"
+    );
+}
+
+#[test]
+fn one_processor_means_serial() {
+    let one = Surroundings {
+        processors: 1,
+        ..two()
+    };
+    assert!(flags(&["A"], &one).contains(&"-XX:-ShrinkHeapInSteps".to_owned()));
+    assert!(
+        flags(&["-XX:ActiveProcessorCount=1", "A"], &two()).contains(&"-XX:NewRatio=1".to_owned())
+    );
+}
+
+#[test]
+fn compressed_pointers_are_kept() {
+    let big = |gib: u64| Surroundings {
+        budget: Some(gib << 30),
+        ..two()
+    };
+    assert!(flags(&["A"], &big(40)).contains(&format!("-Xmx{}m", 31 << 10)));
+    assert!(flags(&["A"], &big(64)).contains(&format!("-Xmx{}m", 68 << 10)));
+    assert!(flags(&["-XX:+UseSerialGC", "A"], &big(20)).contains(&format!("-Xmx{}m", 31 << 10)));
+    let limited = Surroundings {
+        address_space_limited: true,
+        ..two()
+    };
+    assert!(!flags(&["A"], &limited).join(" ").contains("-Xmx"));
+}
+
+#[test]
+fn options_in_variables_and_after_values_are_seen() {
+    for name in ["JAVA_TOOL_OPTIONS", LAUNCHER, "_JAVA_OPTIONS"] {
+        for value in [
+            "-Xmx2g",
+            "-Dname=\"My App\" -Xmx2g",
+            "'-Dname=My App' '-Xmx2g'",
+            "-XX:MaxRAMPercentage=50",
+        ] {
+            let given = given(&[(name, value)], &["-jar", "a.jar"]);
+            let added = start(&given, &two()).flags.join(" ");
+            assert!(!added.contains("-Xmx"), "{name}={value}: {added}");
+        }
+    }
+    let value = "--add-opens java.base/java.lang=ALL-UNNAMED -Xmx2g";
+    let given = given(&[(LAUNCHER, value)], &["-jar", "a.jar"]);
+    let added = start(&given, &two()).flags.join(" ");
+    assert!(!added.contains("-Xmx"), "{added}");
+    let opens = "--add-opens java.base/java.nio=ALL-UNNAMED -Xms2g -jar a.jar";
+    let added = flags(&opens.split(' ').collect::<Vec<_>>(), &two()).join(" ");
+    assert!(!added.contains("-Xm"), "{added}");
+}
+
+#[test]
+fn a_flag_whose_name_was_given_is_left_out() {
+    for (collector, value) in [
+        ("-XX:+UseG1GC", "-XX:GCTimeRatio=9"),
+        ("-XX:+UseG1GC", "-XX:-ExplicitGCInvokesConcurrent"),
+        ("-XX:+UseG1GC", "-XX:G1MaxNewSizePercent=50"),
+        ("-XX:+UseSerialGC", "-XX:+ShrinkHeapInSteps"),
+        ("-XX:+UseSerialGC", "-XX:MarkSweepDeadRatio=5"),
+        ("-XX:+UseSerialGC", "-XX:NewRatio=3"),
+        (
+            "-XX:+UseParallelGC",
+            "-XX:-UseAdaptiveSizePolicyWithSystemGC",
+        ),
+        ("-XX:+UseZGC", "-XX:ZUncommitDelay=300"),
+        ("-XX:+UseZGC", "-XX:+ZProactive"),
+        ("-XX:+UseZGC", "-XX:SoftMaxHeapSize=100m"),
+        ("-XX:+UseShenandoahGC", "-XX:ShenandoahLearningSteps=5"),
+    ] {
+        let name = value.trim_start_matches("-XX:");
+        let name = name.trim_start_matches(['+', '-']);
+        let name = name.split('=').next().unwrap();
+        let without = flags(&[collector, "A"], &two()).join(" ");
+        assert!(without.contains(name), "{name}: {without}");
+        let variable = given(&[("JAVA_TOOL_OPTIONS", value)], &[collector, "A"]);
+        let added = start(&variable, &two()).flags.join(" ");
+        assert!(!added.contains(name), "{name}: {added}");
+    }
+    let given = given(&[("JAVA_TOOL_OPTIONS", "-XX:ZUncommitDelay=300")], &[]);
+    let added = for_any(&given, &two()).flags.join(" ");
+    assert!(!added.contains("ZUncommitDelay"), "{added}");
+}
+
+#[test]
+fn a_flag_that_the_user_gave_as_we_do_stays_before_those_that_need_it() {
+    let added = flags(&["-XX:+UnlockExperimentalVMOptions", "A"], &two());
+    let at = |flag: &str| added.iter().position(|one| one.contains(flag)).unwrap();
+    assert!(at("UnlockExperimental") < at("G1MaxNewSizePercent"));
+}
+
+#[test]
+fn who_wants_unknown_flags_to_be_errors_gets_none() {
+    let strict = "-XX:-IgnoreUnrecognizedVMOptions";
+    let added = flags(&[strict, "A"], &two());
+    assert_eq!(added, ["-Xms32m", "-Xmx1593m"]);
+    let given = given(&[("JAVA_TOOL_OPTIONS", strict)], &[]);
+    assert!(for_any(&given, &two()).flags.is_empty());
+}
+
+/// The flags that an option sets, by one name for all its spellings.
+fn sets(option: &str) -> Vec<&str> {
+    let begins = |short: &[&str]| short.iter().any(|short| option.starts_with(short));
+    if begins(&["-Xmx", "-mx"]) {
+        return vec!["MaxHeapSize"];
+    }
+    if begins(&["-Xms", "-ms"]) {
+        return vec!["InitialHeapSize", "MinHeapSize"];
+    }
+    if begins(&["-Xmn"]) {
+        return vec!["NewSize", "MaxNewSize"];
+    }
+    let name = option.trim_start_matches("-XX:");
+    let name = name.trim_start_matches(['+', '-']);
+    name.split('=').take(1).collect()
+}
+
+const POOL: [&str; 24] = [
+    "-Xmx2g",
+    "-mx1g",
+    "-Xms64m",
+    "-ms64m",
+    "-Xmn8m",
+    "-XX:MaxHeapSize=1g",
+    "-XX:InitialHeapSize=8m",
+    "-XX:MinHeapSize=8m",
+    "-XX:NewSize=8m",
+    "-XX:NewRatio=4",
+    "-XX:SoftMaxHeapSize=1g",
+    "-XX:MaxRAMPercentage=10",
+    "-XX:InitialRAMPercentage=1",
+    "-XX:GCTimeRatio=12",
+    "-XX:-ExplicitGCInvokesConcurrent",
+    "-XX:G1MaxNewSizePercent=60",
+    "-XX:-UnlockExperimentalVMOptions",
+    "-XX:ZUncommitDelay=300",
+    "-XX:+ShrinkHeapInSteps",
+    "-XX:ShenandoahUncommitDelay=1",
+    "-XX:+UseSerialGC",
+    "-XX:+UseG1GC",
+    "-XX:+UseZGC",
+    "-XX:+UseShenandoahGC",
+];
+
+proptest! {
+    #[test]
+    fn whatever_is_given_anywhere_is_not_overridden(
+        chosen in proptest::collection::vec((0..POOL.len(), 0..4usize), 0..6)
+    ) {
+        let mut places = vec![String::new(); 4];
+        for &(option, place) in &chosen {
+            places[place].push_str(POOL[option]);
+            // What is no option ends nothing in a variable, nor does the value of one.
+            places[place].push_str(["\n", " ", " --add-opens a/b=c ", " '-Da=b c' "][place]);
+        }
+        let variables = [
+            ("JAVA_TOOL_OPTIONS", places[3].as_str()),
+            (LAUNCHER, places[2].as_str()),
+            ("_JAVA_OPTIONS", places[1].as_str()),
+        ];
+        let arguments: Vec<&str> = places[0].split('\n').filter(|word| !word.is_empty()).collect();
+        let all = given(&variables, &arguments);
+        for added in [start(&all, &two()), for_any(&all, &two())] {
+            for ours in &added.flags {
+                for &(option, _) in &chosen {
+                    let theirs = POOL[option];
+                    let both = sets(ours).iter().any(|name| sets(theirs).contains(name));
+                    prop_assert!(!both || ours == theirs, "{ours} beside {theirs}");
+                }
+            }
+        }
+    }
+}
