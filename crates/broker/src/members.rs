@@ -108,8 +108,8 @@ impl Member {
         }
     }
 
-    /// As `ps` shows it, without its children.
-    pub fn show(&mut self, figures: &CoreFigures) -> Principal {
+    /// As `ps` shows it at `now` (ns), without its children.
+    pub fn show(&mut self, figures: &CoreFigures, now: u64) -> Principal {
         Principal {
             id: self.id,
             name: self.name.clone(),
@@ -129,7 +129,7 @@ impl Member {
             max: Some(figures.max).filter(|&max| max != u64::MAX),
             working_set: figures.working_set,
             swapped: figures.swapped,
-            major_faults: self.tree.as_mut().map_or(0, Tree::major_faults),
+            major_faults: self.tree.as_mut().map_or(0, |tree| tree.major_faults(now)),
             level: figures.numbers.level,
             live: figures.live,
             collections: figures.collections,

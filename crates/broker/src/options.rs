@@ -1,6 +1,7 @@
 //! The command line, and where the broker's files are.
 
 use crate::error::Error;
+use plimsoll_kernel::peer::is_own_directory;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ impl Options {
     }
 }
 
-/// The user's directory: `$XDG_RUNTIME_DIR/plimsoll`, else `/run/user/UID/plimsoll` where that
+/// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else `/run/user/UID/plimsoll` where that
 /// directory exists, else `/tmp/plimsoll-UID`. `PLIMSOLL_SOCKET` overrides it with its parent.
 #[must_use]
 pub fn user_directory() -> PathBuf {
@@ -104,10 +105,11 @@ pub fn user_directory() -> PathBuf {
     {
         return parent.to_path_buf();
     }
-    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()) {
-        return PathBuf::from(runtime).join("plimsoll");
-    }
     let uid = rustix::process::getuid().as_raw();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    if let Some(runtime) = runtime.filter(|runtime| is_own_directory(runtime, uid)) {
+        return runtime.join("plimsoll");
+    }
     let runtime = PathBuf::from(format!("/run/user/{uid}"));
     match runtime.is_dir() {
         true => runtime.join("plimsoll"),

@@ -47,6 +47,9 @@ pub struct Entry {
     pub identity: Identity,
     /// Its settings.
     pub kept: Kept,
+    /// The cgroup that was made for it.
+    #[serde(default)]
+    pub home: Option<PathBuf>,
     /// Boot in which it ran: process numbers and start times begin anew with each.
     #[serde(default)]
     pub boot: String,
@@ -120,10 +123,18 @@ impl State {
         self.waiting.remove(&identity.key()).map(|entry| entry.kept)
     }
 
-    /// Whether the principal of that old number has not rejoined yet.
+    /// The owner of the principal of that old number, which has not rejoined yet.
     #[must_use]
-    pub fn awaits(&self, old: Id) -> bool {
-        self.waiting.values().any(|entry| entry.kept.id == old)
+    pub fn awaits(&self, old: Id) -> Option<u32> {
+        let entry = self.waiting.values().find(|entry| entry.kept.id == old);
+        entry.map(|entry| entry.identity.uid)
+    }
+
+    /// The cgroups of those who have not rejoined yet.
+    pub fn homes(&self) -> impl Iterator<Item = &Path> {
+        self.waiting
+            .values()
+            .filter_map(|entry| entry.home.as_deref())
     }
 
     /// Notes the new number of an old principal.
@@ -155,11 +166,16 @@ impl State {
 
     /// Writes it. Those who have not rejoined yet stay in it. When the file system refuses, this is
     /// told once and tried again later; nobody else is touched by it.
-    pub fn write(&mut self, principals: impl Iterator<Item = (Identity, Kept)>, now: u64) {
+    pub fn write(
+        &mut self,
+        principals: impl Iterator<Item = (Identity, Kept, Option<PathBuf>)>,
+        now: u64,
+    ) {
         let boot = &self.boot;
-        let entry = |(identity, kept)| Entry {
+        let entry = |(identity, kept, home)| Entry {
             identity,
             kept,
+            home,
             boot: boot.clone(),
         };
         let mut all: Vec<Entry> = principals.map(entry).collect();
@@ -263,13 +279,16 @@ mod tests {
         let path = directory.path().join("state.json");
         let mut state = State::load(&path);
         let (process, group) = (identity("a", Some((12, 99))), identity("g", None));
-        state.write(
-            [(process, kept(3, 40)), (group.clone(), kept(4, 50))].into_iter(),
-            1,
-        );
+        let home = PathBuf::from("/sys/fs/cgroup/memory/plimsoll/0000beef-3-a");
+        let all = [
+            (process, kept(3, 40), Some(home.clone())),
+            (group.clone(), kept(4, 50), None),
+        ];
+        state.write(all.into_iter(), 1);
         let mut state = State::load(&path);
+        assert!(state.homes().eq([home.as_path()]));
         assert_eq!(state.next_id(), 5);
-        assert!(state.awaits(3));
+        assert_eq!(state.awaits(3), Some(7));
         assert_eq!(state.rejoin(&identity("a", Some((12, 100)))), None);
         assert_eq!(
             state

@@ -23,7 +23,8 @@ impl Reader {
     /// [`Error::Absent`], [`Error::Denied`], [`Error::Gone`] or [`Error::Io`], by errno.
     pub fn open(path: impl Into<PathBuf>) -> Result<Reader> {
         let path = path.into();
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        // No kernel file blocks; what somebody put in the place of one must not either.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(fd) => Ok(Reader { fd, path }),
             Err(errno) => Err(Error::of_file("open", &path, errno)),

@@ -63,27 +63,44 @@ impl Drop for Home {
 pub struct Cgroups {
     own: Option<Cgroup>,
     tag: String,
+    /// Those of a broker before us, whose principals may come back.
+    left: Vec<PathBuf>,
     refused: bool,
 }
 
 impl Cgroups {
     /// Finds the broker's own cgroup and cleans up what a broker with the same directory (`tag`)
-    /// left behind: limits are lifted, empty cgroups removed. One whose processes still run stays;
-    /// they go on in it when they join again.
+    /// left behind, below its own cgroup or where it `kept` a note of it: limits are lifted, empty cgroups removed. One whose
+    /// processes still run stays; they go on in it when they join again.
     #[must_use]
-    pub fn new(tag: u32) -> Cgroups {
-        let cgroups = Cgroups {
+    pub fn new<'a>(tag: u32, kept: impl Iterator<Item = &'a Path>) -> Cgroups {
+        let mut cgroups = Cgroups {
             own: Cgroup::of_self().ok().flatten(),
             tag: format!("{tag:08x}"),
+            left: Vec::new(),
             refused: false,
         };
-        for directory in cgroups.leftovers() {
-            if let Ok(cgroup) = Cgroup::at(&directory) {
+        let kept = kept
+            .filter(|directory| cgroups.is_ours(directory))
+            .map(Path::to_path_buf);
+        let mut left: Vec<PathBuf> = kept.chain(cgroups.beside_us()).collect();
+        left.sort();
+        left.dedup();
+        left.retain(|directory| {
+            if let Ok(cgroup) = Cgroup::at(directory) {
                 lift(&cgroup);
             }
-            let _ = std::fs::remove_dir(&directory);
-        }
+            std::fs::remove_dir(directory).is_err()
+        });
+        cgroups.left = left;
         cgroups
+    }
+
+    /// Whether a broker with our directory made it.
+    fn is_ours(&self, directory: &Path) -> bool {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        name.strip_prefix(&self.tag)
+            .is_some_and(|rest| rest.starts_with('-'))
     }
 
     /// The broker's own cgroup.
@@ -92,17 +109,13 @@ impl Cgroups {
         self.own.as_ref().map(Cgroup::dir)
     }
 
-    fn leftovers(&self) -> Vec<PathBuf> {
-        let Some(own) = &self.own else {
-            return Vec::new();
-        };
-        let entries = std::fs::read_dir(own.dir().join(PARENT))
-            .into_iter()
-            .flatten()
+    fn beside_us(&self) -> impl Iterator<Item = PathBuf> {
+        let parent = self.own.iter().map(|own| own.dir().join(PARENT));
+        let entries = parent
+            .filter_map(|parent| std::fs::read_dir(parent).ok())
             .flatten();
-        let ours =
-            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.tag));
-        ours.take(MAX_LEFTOVERS).map(|entry| entry.path()).collect()
+        let paths = entries.flatten().map(|entry| entry.path());
+        paths.filter(|path| self.is_ours(path)).take(MAX_LEFTOVERS)
     }
 
     /// Makes a cgroup for a principal and moves its process there; its children follow when they
@@ -138,7 +151,7 @@ impl Cgroups {
         let Some(location) = locate(process.pid())?.filter(|location| location.exact) else {
             return Ok(None);
         };
-        if self.leftovers().contains(&location.dir) {
+        if self.left.contains(&location.dir) {
             let cgroup = Cgroup::open(location)?;
             return Ok(Some(home(cgroup, true)));
         }

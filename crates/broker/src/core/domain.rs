@@ -194,10 +194,8 @@ impl Domain {
             used: self.sensed.used,
             outsiders,
             expected: self.expected,
-            reserve: self
-                .sensed
-                .capacity
-                .saturating_sub(outsiders + self.expected + self.budget),
+            reserve: (self.withheld.min(self.sensed.capacity))
+                .saturating_sub(outsiders.saturating_add(self.expected)),
             budget: self.budget,
             growth: self.growth(),
         }

@@ -1,7 +1,8 @@
 //! The ladder: ask, page out, take, bound. One rung at a time, only against who owes, only for bytes
 //! that are overdue and needed, never to death.
 //!
-//! A rung is repeated while it works, a few times. A bound follows the limit and is lifted when the debt has been
+//! A rung is repeated while it works, a few times. Where a principal has no cgroup there is one rung, paging out, which is repeated for as long
+//! as it owes, less often while it does not help. A bound follows the limit and is lifted when the debt has been
 //! paid for a while: longer each time for who overruns again and again.
 
 use super::debt::{Debt, slop, tolerance};
@@ -24,6 +25,8 @@ const USELESS: Nanos = 2_000 * MILLISECOND;
 const FORGIVEN: Nanos = 60_000 * MILLISECOND;
 /// How often a rung is tried in one debt.
 const TRIES: u8 = 4;
+/// Paging out that does not help, and to which there is nothing else, becomes as rare as once in 6.4 s.
+const MOST_DOUBLINGS: u8 = 5;
 /// Less is not worth an action.
 const LEAST: u64 = 64 << 10;
 
@@ -37,6 +40,8 @@ pub(super) struct Standing {
     pub(super) need: u64,
     /// The reserve of one of these domains is nearly gone: every byte counts.
     pub(super) urgent: bool,
+    /// Nothing can be done to it but paging out.
+    pub(super) bare: bool,
     pub(super) now: Nanos,
 }
 
@@ -112,8 +117,8 @@ impl Ladder {
             Some(debt) => {
                 self.paid_at = None;
                 match self.bound {
-                    Some(bound) => self.rebound(standing, &debt, bound),
-                    None => self.press(standing, &debt),
+                    Some(bound) if !standing.bare => self.rebound(standing, &debt, bound),
+                    _ => self.press(standing, &debt),
                 }
             }
         }
@@ -185,7 +190,7 @@ impl Ladder {
         let overdue = debt.overdue(standing.uses, standing.now).min(standing.need);
         let lower = debt.due.saturating_add(standing.room(debt.due)) < bound;
         let escaped = standing.uses > bound.saturating_add(slop(bound));
-        if overdue >= LEAST && (lower || escaped) && self.is_ready(standing.now) {
+        if overdue >= LEAST && (lower || escaped) && self.is_ready(standing) {
             self.begin(standing, overdue);
             let least = debt.due.max(standing.limit);
             return Some(self.set_bound(least.saturating_add(standing.room(least))));
@@ -201,10 +206,10 @@ impl Ladder {
         }
         self.rung = self.rung.max(Rung::Asked);
         let bytes = overdue.min(standing.need);
-        if bytes < LEAST || !self.is_ready(standing.now) {
+        if bytes < LEAST || !self.is_ready(standing) {
             return None;
         }
-        self.climb(standing.uses);
+        self.climb(standing);
         self.begin(standing, bytes);
         Some(match self.rung {
             Rung::PageOut => Step::PageOut(bytes),
@@ -214,8 +219,8 @@ impl Ladder {
     }
 
     /// To the next rung, unless this one works and was not tried too often.
-    fn climb(&mut self, uses: u64) {
-        let worked = self.uses_then.saturating_sub(uses) >= self.asked / 4;
+    fn climb(&mut self, standing: &Standing) {
+        let worked = self.uses_then.saturating_sub(standing.uses) >= self.asked / 4;
         let next = match self.rung {
             Rung::None | Rung::Asked => {
                 self.strikes = (self.strikes + 1).min(MOST_STRIKES);
@@ -229,13 +234,26 @@ impl Ladder {
             Rung::PageOut => Rung::Take,
             Rung::Take | Rung::Bound => Rung::Bound,
         };
-        self.tries = if next == self.rung { self.tries + 1 } else { 1 };
+        let next = match standing.bare {
+            true => next.min(Rung::PageOut),
+            false => next,
+        };
+        let again = next == self.rung && !(standing.bare && worked);
+        self.tries = if again {
+            self.tries.saturating_add(1)
+        } else {
+            1
+        };
         self.rung = next;
     }
 
-    fn is_ready(&self, now: Nanos) -> bool {
-        let since = now.saturating_sub(self.acted_at);
-        let wait = if self.busy { GIVEN_UP } else { PAUSE };
+    fn is_ready(&self, standing: &Standing) -> bool {
+        let since = standing.now.saturating_sub(self.acted_at);
+        let in_vain = self.tries.saturating_sub(TRIES).min(MOST_DOUBLINGS);
+        let wait = match self.busy {
+            true => GIVEN_UP,
+            false => PAUSE << in_vain,
+        };
         self.asked == 0 || since >= wait
     }
 

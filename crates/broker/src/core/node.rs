@@ -88,6 +88,8 @@ pub(super) struct Node {
     pub(super) uses: u64,
     pub(super) swapped: u64,
     pub(super) working_set: Option<u64>,
+    /// Only to be paged out.
+    pub(super) bare: bool,
     pub(super) flow: Flow,
     pub(super) domain: Option<Domain>,
 
@@ -133,6 +135,7 @@ impl Node {
             uses: 0,
             swapped: 0,
             working_set: None,
+            bare: false,
             flow: Flow::default(),
             domain: None,
             account: Account::default(),

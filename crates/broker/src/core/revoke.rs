@@ -70,6 +70,7 @@ impl Core {
             limit: node.limit,
             need,
             urgent,
+            bare: node.bare,
             now: moment.now,
         };
         let id = node.id;

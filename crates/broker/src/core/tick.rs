@@ -63,6 +63,7 @@ impl Core {
             node.uses = uses;
             node.swapped = one.swapped;
             node.working_set = one.working_set;
+            node.bare = one.bare;
             node.domain = one
                 .domain
                 .map(|sensed| node.domain.unwrap_or_default().with(sensed));

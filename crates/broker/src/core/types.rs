@@ -207,6 +207,9 @@ pub struct SensedPrincipal {
     pub swapped: u64,
     /// Bytes touched recently, where it was sampled.
     pub working_set: Option<u64>,
+    /// It has no cgroup of its own, or not all of its memory is charged there: it can be paged out, but nothing can be taken from its cgroup,
+    /// and it cannot be bound.
+    pub bare: bool,
     /// For a group with a cgroup of its own: what that cgroup allows and what is used in it.
     pub domain: Option<SensedDomain>,
 }

@@ -4,7 +4,7 @@ use super::Daemon;
 use super::calls::Caller;
 use super::methods::check_max;
 use crate::config::Given;
-use crate::core::{Kept, NewPrincipal};
+use crate::core::{Kept, NewPrincipal, Refusal};
 use crate::members::Member;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{self, RootDomain};
@@ -17,6 +17,7 @@ use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
 use plimsoll_wire::page::Level;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// With more principals than this, a new one waits for its numbers until the next tick.
@@ -39,7 +40,10 @@ impl Daemon {
         let asked: Register = call.parameters()?;
         self.check_register(caller, &asked)?;
         let process = asked.pid.map(|pid| self.claim(caller, pid)).transpose()?;
-        let domain = asked.cgroup.as_deref().map(open_cgroup).transpose()?;
+        let domain = asked.cgroup.as_deref();
+        let domain = domain
+            .map(|path| self.open_cgroup(caller, path))
+            .transpose()?;
         let identity = identity_of(caller.peer.uid, &asked.name, process.as_ref());
         let (parent, awaits) = self.find_parent(caller, &asked, process.as_ref())?;
         let kept = self.state.rejoin(&identity);
@@ -78,7 +82,7 @@ impl Daemon {
             connection.principal = Some(id);
         }
         if self.members.len() <= TICK_AT_ONCE {
-            self.tick(caller.now);
+            self.tick_for_newcomer(caller.now);
         }
         self.registered(id)
     }
@@ -130,10 +134,15 @@ impl Daemon {
         process: Option<&Process>,
     ) -> Result<(Option<Id>, Option<Id>), WireError> {
         match asked.parent {
-            Some(old)
-                if self.members.get(self.state.resolve(old)).is_none()
-                    && self.state.awaits(old) =>
-            {
+            Some(old) if self.members.get(self.state.resolve(old)).is_none() => {
+                let owner = self.state.awaits(old);
+                let owner = owner.ok_or_else(|| refused(Refusal::NoSuchPrincipal(old)))?;
+                if owner != caller.peer.uid && !self.is_ruler(caller.peer.uid) {
+                    let message = format!(
+                        "principal {old} belongs to user {owner}; only that user, the broker's user or root may put another under it"
+                    );
+                    return Err(WireError::new(ErrorName::NotPermitted, message));
+                }
                 return Ok((None, Some(old)));
             }
             Some(parent) => return Ok((Some(self.permitted(caller, parent)?), None)),
@@ -218,7 +227,7 @@ impl Daemon {
         let parent = parent.or(known.filter(|&parent| self.members.get(parent).is_some()));
         // One that was found by descent is awaited as one that was named is.
         if let (None, Some(old), Some(member)) = (parent, kept.parent, self.members.get_mut(id))
-            && self.state.awaits(old)
+            && self.state.awaits(old).is_some()
         {
             member.awaits = Some(old);
         }
@@ -242,6 +251,30 @@ impl Daemon {
                 member.awaits = None;
             }
         }
+    }
+
+    /// Opens the cgroup of a group, which has to be the caller's to divide: the broker makes cgroups in it, and moves processes there.
+    fn open_cgroup(&self, caller: &Caller, path: &str) -> Result<RootDomain, WireError> {
+        checks::cgroup(path)?;
+        let refuse = |why: String| {
+            let message = format!("cgroup {}: {why}", path.escape_debug());
+            WireError::new(ErrorName::BadCgroup, message)
+        };
+        let cgroup = Cgroup::named(Path::new(path)).map_err(|error| match error.is_absent() {
+            true => refuse("there is no such memory cgroup; give a path below the memory controller's mount, or register the group without".into()),
+            false => refuse(error.to_string()),
+        })?;
+        let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;
+        let uid = caller.peer.uid;
+        if status.uid() != uid && !self.is_ruler(uid) {
+            let message = format!(
+                "cgroup {} belongs to user {}; only that user, the broker's user or root may share it out",
+                path.escape_debug(),
+                status.uid()
+            );
+            return Err(WireError::new(ErrorName::NotPermitted, message));
+        }
+        RootDomain::open(Some(cgroup.dir())).map_err(|error| refuse(error.to_string()))
     }
 
     fn registered(&self, id: Id) -> Answer {
@@ -272,33 +305,4 @@ fn identity_of(uid: u32, name: &str, process: Option<&Process>) -> Identity {
         name: name.to_owned(),
         process,
     }
-}
-
-/// Opens the cgroup of a group: a path under the memory controller's mount, or an absolute
-/// directory in it.
-fn open_cgroup(path: &str) -> Result<RootDomain, WireError> {
-    checks::cgroup(path)?;
-    let refuse = |why: String| {
-        WireError::new(
-            ErrorName::BadCgroup,
-            format!("cgroup {}: {why}", path.escape_debug()),
-        )
-    };
-    let directory = match Cgroup::at(Path::new(path)) {
-        Ok(cgroup) => cgroup.dir().to_path_buf(),
-        Err(_) => {
-            let mount = Cgroup::of_self().ok().flatten().and_then(|own| {
-                let mut top = own;
-                while let Some(parent) = top.parent().ok()? {
-                    top = parent;
-                }
-                Some(top.dir().to_path_buf())
-            });
-            let mount = mount.ok_or_else(|| {
-                refuse("no memory controller is mounted here; register the group without it".into())
-            })?;
-            mount.join(path.trim_start_matches('/'))
-        }
-    };
-    RootDomain::open(Some(&directory)).map_err(|error| refuse(error.to_string()))
 }

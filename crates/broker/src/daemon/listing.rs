@@ -5,17 +5,76 @@ use crate::core::Figures;
 use crate::server::connection::Occupation;
 use crate::server::poll::Slot;
 use crate::server::reply::again;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Id, Listing, Principal};
+use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 
+/// Without a tick or a call that changes something, a listing is good for so long, ns.
+const GOOD_NS: u64 = 100_000_000;
+
+/// The last listing, encoded once for all who ask within a moment.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    encoded: Option<Box<RawValue>>,
+    /// When it was made, ns.
+    made_at: u64,
+    /// When the next tick was planned for then: each tick plans another.
+    tick_at: u64,
+    used: bool,
+}
+
+impl Shown {
+    fn is_good(&self, now: u64, tick_at: u64) -> bool {
+        self.encoded.is_some()
+            && self.tick_at == tick_at
+            && now.saturating_sub(self.made_at) < GOOD_NS
+    }
+
+    /// Something changed that listings show.
+    pub(super) fn forget(&mut self) {
+        self.encoded = None;
+    }
+
+    /// Gives its memory back when nobody asks any more.
+    pub(super) fn sweep(&mut self, now: u64) {
+        if now.saturating_sub(self.made_at) >= GOOD_NS {
+            self.encoded = None;
+        }
+    }
+
+    /// From now on it is noted whether somebody asks.
+    pub(super) fn watch_use(&mut self) {
+        self.used = false;
+    }
+
+    /// Whether somebody asked.
+    pub(super) fn was_used(&self) -> bool {
+        self.used
+    }
+}
+
 impl Daemon {
-    pub(super) fn listing(&mut self) -> Listing {
+    /// The listing, encoded: as of the last tick, and of every call that was answered.
+    pub(super) fn listing(&mut self) -> Option<&RawValue> {
+        let now = now_ns();
+        if !self.shown.is_good(now, self.tick_at) {
+            self.shown.encoded = to_raw_value(&self.make_listing(now)).ok();
+            self.shown.made_at = now;
+            self.shown.tick_at = self.tick_at;
+        }
+        self.shown.used = true;
+        self.shown.encoded.as_deref()
+    }
+
+    fn make_listing(&mut self, now: u64) -> Listing {
         let domain = self.core.domain(None).unwrap_or_default();
         let figures: Vec<Figures> = self.core.iter().collect();
         let members = &mut self.members;
-        let shown = figures
-            .iter()
-            .filter_map(|figures| Some((figures, members.get_mut(figures.id)?.show(figures))));
+        let shown = figures.iter().filter_map(|figures| {
+            let member = members.get_mut(figures.id)?;
+            Some((figures.parent, member.show(figures, now)))
+        });
         Listing {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -24,11 +83,7 @@ impl Daemon {
             reserve: domain.reserve.saturating_add(domain.expected),
             budget: domain.budget,
             domain: self.domain.name(),
-            principals: nest(
-                shown
-                    .map(|(figures, principal)| (figures.parent, principal))
-                    .collect(),
-            ),
+            principals: nest(shown.collect()),
         }
     }
 
@@ -37,36 +92,34 @@ impl Daemon {
         self.clients.next_watch()
     }
 
-    /// Sends a listing to every watcher that is due; one that has not read the last is left out.
+    /// Every watcher that is due gets a turn.
     pub(super) fn watch_due(&mut self, now: u64) {
-        if self.clients.next_watch().is_none_or(|due| due > now) {
+        if self.clients.next_watch().is_some_and(|due| due <= now) {
+            self.clients.queue_watchers(now);
+        }
+    }
+
+    /// Sends a listing when this is a watcher that is due; one that has not read the last is left out.
+    pub(super) fn show_again(&mut self, slot: Slot, now: u64) {
+        let Some(connection) = self.clients.get_mut(slot) else {
+            return;
+        };
+        let Occupation::Watching { interval, due } = connection.occupation else {
+            return;
+        };
+        if due > now {
             return;
         }
-        let slots: Vec<Slot> = self.clients.slots().collect();
-        let mut encoded: Option<Vec<u8>> = None;
-        for slot in slots {
-            let Some(connection) = self.clients.get_mut(slot) else {
-                continue;
-            };
-            let Occupation::Watching { interval, due } = connection.occupation else {
-                continue;
-            };
-            if due > now {
-                continue;
-            }
-            connection.occupation = Occupation::Watching {
-                interval,
-                due: now.saturating_add(interval),
-            };
-            if connection.queued() > 0 {
-                continue;
-            }
-            if encoded.is_none() {
-                encoded = again(&self.listing()).ok();
-            }
-            if let Some(encoded) = &encoded {
-                self.send(slot, encoded, now);
-            }
+        connection.occupation = Occupation::Watching {
+            interval,
+            due: now.saturating_add(interval),
+        };
+        if connection.queued() > 0 {
+            return;
+        }
+        let encoded = again(&self.listing());
+        if let Ok(encoded) = encoded {
+            self.send(slot, &encoded, now);
         }
     }
 }
@@ -109,5 +162,35 @@ mod tests {
             [2, 4]
         );
         assert_eq!(tree[0].children[0].children[0].id, 3);
+    }
+
+    #[test]
+    fn a_listing_is_good_until_a_tick_or_a_change_and_for_a_moment() {
+        let mut shown = Shown::default();
+        assert!(!shown.is_good(1, 0));
+        shown.encoded = to_raw_value(&Listing::default()).ok();
+        (shown.made_at, shown.tick_at) = (10, 500);
+        assert!(shown.is_good(10, 500) && shown.is_good(9 + GOOD_NS, 500));
+        assert!(!shown.is_good(10 + GOOD_NS, 500), "a moment is over");
+        assert!(!shown.is_good(10, 501), "a tick was planned anew");
+        shown.sweep(9 + GOOD_NS);
+        assert!(shown.is_good(10, 500));
+        shown.forget();
+        assert!(!shown.is_good(10, 500));
+    }
+
+    #[test]
+    fn a_shared_listing_is_encoded_as_one_that_is_made_anew() {
+        let listing = Listing {
+            capacity: 7,
+            principals: vec![Principal {
+                name: "\"quoted\" \u{e9}".into(),
+                ..Principal::default()
+            }],
+            ..Listing::default()
+        };
+        let raw = to_raw_value(&listing).ok();
+        let shared = again(&raw.as_deref()).unwrap();
+        assert_eq!(shared, again(&listing).unwrap());
     }
 }

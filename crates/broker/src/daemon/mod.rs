@@ -22,16 +22,22 @@ use crate::publish::PageDirectory;
 use crate::sense::{RootDomain, Sampler};
 use crate::server::clients::Clients;
 use crate::server::listener::{Listener, make_directory};
-use crate::server::poll::{Interest, Poll, Ready, Token};
+use crate::server::poll::{Interest, Poll, Ready, Slot, Token, Turn};
+use crate::server::rest::Rest;
 use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
 use crate::state::State;
+use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
 use std::time::Duration;
 
 /// Connections are looked over (half messages, unread replies) this often, ns.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// A paused connection is served again after so long, ns.
-const PAUSE_NS: u64 = 10_000_000;
+/// However often the state changes, it is written once in so long (ns); after a quiet time a few times at once, so that
+/// a crash right after a handful of changes loses none.
+const STATE_NS: u64 = 1_000_000_000;
+const STATES_AT_ONCE: u64 = 8;
+/// A newcomer gets its numbers by a tick of its own once in so long, ns; others wait for the next, which comes soon.
+const NEWCOMER_NS: u64 = 10_000_000;
 
 /// Everything that the broker holds.
 pub(crate) struct Daemon {
@@ -44,7 +50,11 @@ pub(crate) struct Daemon {
     configured_for: u64,
     poll: Poll,
     listener: Listener,
+    /// Listeners that cannot accept for now.
+    rest: Rest,
     clients: Clients,
+    /// Connections whose reply waits for the first numbers of their principal.
+    newcomers: Vec<Slot>,
     members: Members,
     pages: PageDirectory,
     domain: RootDomain,
@@ -56,11 +66,16 @@ pub(crate) struct Daemon {
     signals: Signals,
     manager: Manager,
     sensed: Vec<SensedPrincipal>,
+    shown: Shown,
     /// Use of the domain at the last tick, bytes.
     used_before: u64,
     tick_at: u64,
     glance_at: u64,
     sweep_at: u64,
+    /// Up to when the writes of the state are paid for, a second each.
+    state_at: u64,
+    /// When a newcomer may have a tick of its own again.
+    newcomer_at: u64,
     idle_since: u64,
     leave: bool,
 }
@@ -107,18 +122,21 @@ impl Daemon {
             .map_err(watch)?;
         let capacity = domain.last().capacity;
         let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
-        let cgroups = Cgroups::new(listener.tag());
+        let cgroups = Cgroups::new(listener.tag(), state.homes());
         leftovers::sweep(cgroups.own());
         let sampler = Sampler::start(config.working_sets, config.sharing)?;
         lock_memory();
         let now = now_ns();
+        let uid = rustix::process::geteuid().as_raw();
         Ok(Daemon {
-            uid: rustix::process::geteuid().as_raw(),
+            uid,
             core,
             configured_for: capacity,
             poll,
             listener,
-            clients: Clients::default(),
+            rest: Rest::default(),
+            clients: Clients::new(uid),
+            newcomers: Vec::new(),
             members: Members::default(),
             pages,
             domain,
@@ -130,10 +148,13 @@ impl Daemon {
             signals,
             manager: Manager::new(),
             sensed: Vec::new(),
+            shown: Shown::default(),
             used_before: 0,
             tick_at: now,
             glance_at: now,
             sweep_at: now,
+            state_at: now,
+            newcomer_at: now,
             idle_since: now,
             leave: false,
             options,
@@ -153,32 +174,40 @@ impl Daemon {
             for event in ready.drain(..) {
                 self.handle(event, now);
             }
-            self.serve_paused(now);
+            self.take_turns(now);
             self.due(now_ns())?;
         }
         Ok(())
     }
 
     fn timeout(&self, now: u64) -> Duration {
-        let mut until = self.tick_at.min(self.glance_at);
-        if let Some(due) = self.manager.due() {
-            until = until.min(due);
+        if self.clients.waiting() > 0 {
+            return Duration::ZERO;
         }
-        if let Some(due) = self.next_watch() {
-            until = until.min(due);
-        }
-        if self.clients.any_paused() {
-            until = until.min(now.saturating_add(PAUSE_NS));
-        }
+        let state = self.state.is_due(now).then(|| self.next_write());
+        let others = [
+            self.manager.due(),
+            self.next_watch(),
+            self.clients.resume_at(),
+            self.rest.due(),
+            state,
+        ];
+        let until = others
+            .into_iter()
+            .flatten()
+            .fold(self.tick_at.min(self.glance_at), u64::min);
         Duration::from_nanos(until.saturating_sub(now))
     }
 
     fn handle(&mut self, event: Ready, now: u64) {
         match event.token {
             Token::Listener => self.accept(now),
-            Token::Connection(slot) => self.connection_ready(slot, event, now),
-            Token::Process(id) => self.process_ended(id),
-            Token::PressureListener(id) => self.accept_pressure(id),
+            Token::Connection(slot) => self.clients.queue(slot, Turn::from(event)),
+            Token::Process(id) => {
+                self.shown.forget();
+                self.process_ended(id);
+            }
+            Token::PressureListener(id) => self.accept_pressure(id, now),
             Token::PressureListeners(id) => {
                 if let Some(member) = self.members.get_mut(id) {
                     member.pressure.sweep();
@@ -210,7 +239,9 @@ impl Daemon {
         if now >= self.tick_at {
             self.tick(now);
         }
+        self.release_newcomers();
         self.watch_due(now);
+        self.end_rests(now);
         if now >= self.sweep_at {
             self.sweep_at = now.saturating_add(SWEEP_NS);
             self.sweep(now);
@@ -221,12 +252,28 @@ impl Daemon {
                 });
             }
         }
-        if self.state.is_due(now) {
+        if now >= self.next_write() && self.state.is_due(now) {
+            self.state_at = self.state_at.max(now).saturating_add(STATE_NS);
             self.write_state(now);
         }
         self.manager.alive(now);
         self.leave_when_idle(now);
         Ok(())
+    }
+
+    /// When the state may be written next, ns.
+    fn next_write(&self) -> u64 {
+        self.state_at
+            .saturating_sub((STATES_AT_ONCE - 1) * STATE_NS)
+    }
+
+    /// A tick for a principal that was registered just now, unless another one had its own a moment ago: then the next
+    /// one is soon enough, and its reply is held until then.
+    fn tick_for_newcomer(&mut self, now: u64) {
+        if now >= self.newcomer_at {
+            self.newcomer_at = now.saturating_add(NEWCOMER_NS);
+            self.tick(now);
+        }
     }
 
     fn leave_when_idle(&mut self, now: u64) {
@@ -284,7 +331,12 @@ impl Daemon {
             let member = members
                 .get(kept.id)
                 .filter(|member| !member.is_automatic())?;
-            Some((member.identity(), kept))
+            let home = member.home.as_ref();
+            Some((
+                member.identity(),
+                kept,
+                home.map(|home| home.directory().into()),
+            ))
         });
         self.state.write(kept, now);
     }

@@ -1,21 +1,32 @@
 //! Connections: who comes, what they send, when they are cut off.
 
 use super::Daemon;
-use crate::server::connection::{Connection, Occupation, Read};
-use crate::server::poll::{Interest, Ready, Slot, Token};
+use crate::members::Members;
+use crate::server::connection::{Connection, Occupation, Peer, Read};
+use crate::server::poll::{Interest, Slot, Token, Turn};
+use crate::server::users::Listening;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{ErrorName, WireError, encode_error};
+use rustix::io::Errno;
 
-/// Connections accepted per event, calls answered per connection and event: then others have their
+/// Connections accepted per event, calls answered per connection and turn: then others have their
 /// turn.
 const ACCEPT_AT_ONCE: usize = 64;
 const CALLS_AT_ONCE: usize = 32;
+/// So long (ns) connections have their turns, one after the other, before it is looked whether a tick is due. One call
+/// may take longer.
+const ROUND_NS: u64 = 5_000_000;
+/// A user may listen at pressure sockets as often as it has principals (each needs one), and so often more: for
+/// children that speak the protocol too. A quarter of its connections.
+const LISTENERS_BEYOND: usize = 256;
 
 impl Daemon {
     pub(super) fn accept(&mut self, now: u64) {
         for _ in 0..ACCEPT_AT_ONCE {
             match self.listener.accept() {
                 Ok(Some((fd, peer))) => {
+                    self.rest.worked();
                     match self.clients.insert(fd, peer, now, self.config.max_per_user) {
                         Ok(slot) => self.watch_new(slot),
                         Err(mut connection) => {
@@ -33,11 +44,36 @@ impl Daemon {
                     }
                 }
                 Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files");
-                    return;
-                }
+                Err(error) => return self.rest_from(Token::Listener, error, now),
             }
+        }
+    }
+
+    /// A listener cannot accept: whoever waits there would only wake us again and again.
+    fn rest_from(&mut self, listener: Token, error: Errno, now: u64) {
+        if self.rest.begin(listener, now) {
+            tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files; it is tried again each second");
+        }
+        self.arm(listener, Interest::Nothing);
+    }
+
+    /// Listeners that rested try again when it is time.
+    pub(super) fn end_rests(&mut self, now: u64) {
+        for listener in self.rest.end(now) {
+            self.arm(listener, Interest::Read);
+        }
+    }
+
+    fn arm(&self, listener: Token, interest: Interest) {
+        let armed = match listener {
+            Token::PressureListener(id) => match self.members.get(id) {
+                Some(member) => self.poll.modify(&member.pressure, listener, interest),
+                None => Ok(()),
+            },
+            _ => self.poll.modify(&self.listener, listener, interest),
+        };
+        if let Err(error) = armed {
+            tracing::warn!(?listener, %error, "a listener cannot be watched");
         }
     }
 
@@ -54,29 +90,49 @@ impl Daemon {
         }
     }
 
-    pub(super) fn connection_ready(&mut self, slot: Slot, event: Ready, now: u64) {
+    /// Gives turns to those that have something to do, one each at most, for a bounded time. Who is left comes first in
+    /// the next round.
+    pub(super) fn take_turns(&mut self, now: u64) {
+        self.clients.resume(now);
+        let ends = now_ns().saturating_add(ROUND_NS);
+        for _ in 0..self.clients.waiting() {
+            let Some((slot, turn)) = self.clients.next_turn() else {
+                return;
+            };
+            self.have_turn(slot, turn, now, ends);
+            if now_ns() >= ends {
+                return;
+            }
+        }
+    }
+
+    fn have_turn(&mut self, slot: Slot, turn: Turn, now: u64, ends: u64) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
         };
-        let mut ended = event.gone && !event.readable;
-        if event.writable && !connection.flush(now) {
+        let mut ended = turn.gone && !turn.readable;
+        if turn.writable && !connection.flush(now) {
             ended = true;
         }
-        if event.readable && connection.read(now) == Read::End {
+        // What was read before is answered before more is read.
+        let reads = turn.readable && connection.wanted_interest() == Interest::Read;
+        if reads && connection.read(now) == Read::End {
             ended = true;
         }
-        if !ended && event.writable {
+        if !ended && turn.writable {
             self.caught_up(slot, now);
         }
-        self.answer(slot, now);
+        self.show_again(slot, now);
+        // Who left has no further turn.
+        self.answer(slot, now, if ended { u64::MAX } else { ends });
         match ended {
             true => self.close(slot),
             false => self.settle(slot),
         }
     }
 
-    /// Answers what was read, a bounded number of calls.
-    fn answer(&mut self, slot: Slot, now: u64) {
+    /// Answers what was read: a bounded number of calls, and no further one when it is `ends`.
+    fn answer(&mut self, slot: Slot, now: u64, ends: u64) {
         for _ in 0..CALLS_AT_ONCE {
             let Some(connection) = self.clients.get_mut(slot) else {
                 return;
@@ -84,44 +140,83 @@ impl Daemon {
             if connection.occupation != Occupation::Free || connection.queued() > 0 {
                 return;
             }
-            if !connection.allow_call(now) {
-                break;
+            if !connection.may_call(now) {
+                connection.pause();
+                return self.clients.pause(slot, now);
             }
             match connection.next_message(now) {
-                Ok(Some(message)) => self.call(slot, &message, now),
+                Ok(Some(message)) => self.carry_out(slot, &message, now),
                 Ok(None) => return,
                 Err(error) => {
                     let error = WireError::about("message", error.to_string());
                     return self.cut_off(slot, &error, now);
                 }
             }
+            if now_ns() >= ends {
+                break;
+            }
         }
-        if let Some(connection) = self.clients.get_mut(slot) {
+        // The rest of what it called waits until others had their turn.
+        if let Some(connection) = self.clients.get_mut(slot)
+            && connection.occupation == Occupation::Free
+        {
             connection.pause();
-            self.clients.pause(slot);
+            self.clients.queue(slot, Turn::default());
         }
     }
 
-    /// Those who called too often get their next turn.
-    pub(super) fn serve_paused(&mut self, now: u64) {
-        if !self.clients.any_paused() {
-            return;
-        }
-        for slot in self.clients.take_paused() {
-            self.answer(slot, now);
-            self.settle(slot);
+    /// Carries out one message. Whatever is no question for the listing may change what it shows.
+    fn carry_out(&mut self, slot: Slot, message: &[u8], now: u64) {
+        self.shown.watch_use();
+        self.call(slot, message, now);
+        if !self.shown.was_used() {
+            self.shown.forget();
         }
     }
 
-    /// Sends encoded messages; closes the connection when that fails.
+    /// Sends encoded messages; closes the connection when that fails. What a new principal is told is held until its
+    /// numbers are on its page.
     pub(super) fn send(&mut self, slot: Slot, encoded: &[u8], now: u64) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
         };
+        if !connection.is_held() && lacks_numbers(connection, &self.members) {
+            connection.hold();
+            self.newcomers.push(slot);
+        }
         match connection.send(encoded, now) {
             true => self.settle(slot),
-            false => self.close(slot),
+            false => {
+                let Peer { uid, pid } = connection.peer;
+                tracing::debug!(uid, pid, "closed: it left, or leaves too much unread");
+                self.close(slot);
+            }
         }
+    }
+
+    /// Those whose numbers are on their pages now get what was held.
+    pub(super) fn release_newcomers(&mut self) {
+        let Daemon {
+            newcomers,
+            clients,
+            members,
+            ..
+        } = self;
+        newcomers.retain(|&slot| {
+            let Some(connection) = clients.get_mut(slot) else {
+                return false;
+            };
+            if lacks_numbers(connection, members) {
+                return true;
+            }
+            connection.release();
+            let turn = Turn {
+                writable: true,
+                ..Turn::default()
+            };
+            clients.queue(slot, turn);
+            false
+        });
     }
 
     pub(super) fn send_error(&mut self, slot: Slot, error: &WireError, now: u64) {
@@ -163,17 +258,19 @@ impl Daemon {
         let Some(connection) = self.clients.remove(slot) else {
             return;
         };
+        self.rest.cut_short();
         if let Occupation::Subscribed { id, .. } = connection.occupation
             && let Some(member) = self.members.get_mut(id)
         {
             member.subscribers.retain(|subscriber| *subscriber != slot);
         }
         if let Some(id) = connection.principal {
+            self.shown.forget();
             self.end(id, "its connection was closed");
         }
     }
 
-    /// Cuts off those who keep half a message or an unread reply for too long.
+    /// Cuts off those who keep half a message or an unread reply for too long, and forgets what nobody needs.
     pub(super) fn sweep(&mut self, now: u64) {
         let late: Vec<Slot> = self.clients.slots().collect();
         for slot in late {
@@ -185,21 +282,49 @@ impl Daemon {
                 self.cut_off(slot, &WireError::about("message", reason), now);
             }
         }
+        self.clients.sweep_users();
+        self.shown.sweep(now);
     }
 
-    pub(super) fn accept_pressure(&mut self, id: Id) {
+    pub(super) fn accept_pressure(&mut self, id: Id, now: u64) {
+        let Some(owner) = self.members.get(id).map(|member| member.uid) else {
+            return;
+        };
+        let most = self
+            .members
+            .owned_by(owner)
+            .saturating_add(LISTENERS_BEYOND);
         let Some(member) = self.members.get_mut(id) else {
             return;
         };
-        let (owner, ours) = (member.uid, self.uid);
-        let may = |uid: u32| uid == owner || uid == 0 || uid == ours;
-        if let Some(fd) = member.pressure.accept(|peer| may(peer.uid)) {
-            // Without a watch it is only forgotten later, when a byte cannot be sent.
-            let _ = self
-                .poll
-                .add(fd, Token::PressureListeners(id), Interest::Nothing);
+        let (clients, ours) = (&mut self.clients, self.uid);
+        let admit = |peer: Peer| {
+            let may = peer.uid == owner || peer.uid == 0 || peer.uid == ours;
+            let user = may.then(|| clients.user(peer.uid, now))?;
+            Listening::begin(&user, most)
+        };
+        let failed = match member.pressure.accept(admit) {
+            Ok(Some(fd)) => {
+                // Without a watch it is only forgotten later, when a byte cannot be sent.
+                let _ = self
+                    .poll
+                    .add(fd, Token::PressureListeners(id), Interest::Nothing);
+                self.rest.worked();
+                None
+            }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = failed {
+            self.rest_from(Token::PressureListener(id), error, now);
         }
     }
+}
+
+/// Whether it is the life of a principal that no tick has seen yet.
+fn lacks_numbers(connection: &Connection, members: &Members) -> bool {
+    let member = connection.principal.and_then(|id| members.get(id));
+    member.is_some_and(|member| member.page.generation() == 0)
 }
 
 fn tell(connection: &mut Connection, error: &WireError, now: u64) {

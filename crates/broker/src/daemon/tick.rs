@@ -123,6 +123,7 @@ fn sense(members: &mut Members, sensed: &mut Vec<SensedPrincipal>, now: u64, all
             uses,
             swapped,
             working_set: member.working_set,
+            bare: !member.home.as_ref().is_some_and(|home| home.complete),
             domain,
         });
     }
@@ -146,9 +147,8 @@ fn job_for(members: &Members, id: Id, order: Order) -> Option<Job> {
         processes: processes
             .map(|process| (process.pid(), process.start_time()))
             .collect(),
-        cgroup: member
-            .home
-            .as_ref()
+        cgroup: (member.home.as_ref())
+            .filter(|home| home.complete)
             .map(|home| home.directory().to_path_buf()),
     })
 }

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::own_name::OwnName;
 use crate::server::connection::Peer;
 use crate::server::listener::{accept, bind};
+use crate::server::users::Listening;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -20,7 +21,15 @@ const MAX_LISTENERS: usize = 32;
 pub struct PressureSocket {
     name: OwnName,
     fd: OwnedFd,
-    listeners: Vec<OwnedFd>,
+    listeners: Vec<Listener>,
+}
+
+/// Somebody who listens.
+#[derive(Debug)]
+struct Listener {
+    fd: OwnedFd,
+    /// Counts it as its user's.
+    _counted: Listening,
 }
 
 impl PressureSocket {
@@ -38,21 +47,35 @@ impl PressureSocket {
         })
     }
 
-    /// Takes in whoever connects, when `may` allows it. The new one's descriptor, to watch for its
-    /// leaving.
-    pub fn accept(&mut self, may: impl Fn(Peer) -> bool) -> Option<BorrowedFd<'_>> {
-        let (fd, peer) = accept(&self.fd).ok()??;
-        if !may(peer) || self.listeners.len() >= MAX_LISTENERS {
-            return None;
+    /// Takes in whoever connects, when `admit` counts it; closes it at once otherwise. The new one's descriptor, to
+    /// watch for its leaving.
+    ///
+    /// # Errors
+    /// The kernel's: out of descriptors, most likely; the caller looks again later.
+    pub fn accept(
+        &mut self,
+        admit: impl FnOnce(Peer) -> Option<Listening>,
+    ) -> rustix::io::Result<Option<BorrowedFd<'_>>> {
+        let Some((fd, peer)) = accept(&self.fd)? else {
+            return Ok(None);
+        };
+        if self.listeners.len() >= MAX_LISTENERS {
+            return Ok(None);
         }
-        self.listeners.push(fd);
-        self.listeners.last().map(AsFd::as_fd)
+        let Some(counted) = admit(peer) else {
+            return Ok(None);
+        };
+        self.listeners.push(Listener {
+            fd,
+            _counted: counted,
+        });
+        Ok(self.listeners.last().map(|listener| listener.fd.as_fd()))
     }
 
     /// Forgets those who left.
     pub fn sweep(&mut self) {
-        self.listeners.retain(|fd| {
-            let mut watched = [PollFd::new(fd, PollFlags::RDHUP)];
+        self.listeners.retain(|listener| {
+            let mut watched = [PollFd::new(&listener.fd, PollFlags::RDHUP)];
             let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::RDHUP;
             let now = Timespec {
                 tv_sec: 0,
@@ -65,9 +88,9 @@ impl PressureSocket {
     /// Wakes everybody. A listener that did not drain earlier bytes is awake already.
     pub fn wake(&mut self) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        self.listeners.retain(|fd| {
+        self.listeners.retain(|listener| {
             matches!(
-                rustix::net::send(fd, b".", flags),
+                rustix::net::send(&listener.fd, b".", flags),
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS)
             )
         });
@@ -83,5 +106,53 @@ impl PressureSocket {
 impl AsFd for PressureSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::users::Users;
+    use std::io::{ErrorKind, Read};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn who_listens_is_bounded_by_socket_and_by_user_and_others_are_closed_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.sock");
+        let mut socket = PressureSocket::bind(&path, false).unwrap();
+        let connect = || {
+            let stream = UnixStream::connect(&path).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        };
+        let is_open = |stream: &mut UnixStream| {
+            let read = stream.read(&mut [0]).map_err(|error| error.kind());
+            read == Err(ErrorKind::WouldBlock)
+        };
+        let user = Users::new(0).get(7, 1);
+        assert!(socket.accept(|_| None).unwrap().is_none(), "nobody comes");
+        let mut kept: Vec<UnixStream> = (0..MAX_LISTENERS)
+            .map(|_| {
+                let stream = connect();
+                let accepted = socket.accept(|_| Listening::begin(&user, MAX_LISTENERS));
+                assert!(accepted.unwrap().is_some());
+                stream
+            })
+            .collect();
+        let mut beyond = connect();
+        let accepted = socket.accept(|_| Listening::begin(&user, usize::MAX));
+        assert!(accepted.unwrap().is_none() && !is_open(&mut beyond));
+        drop(kept.pop());
+        socket.sweep();
+        let mut refused = connect();
+        let most = MAX_LISTENERS - 1;
+        let accepted = socket.accept(|_| Listening::begin(&user, most));
+        assert!(accepted.unwrap().is_none() && !is_open(&mut refused));
+        let mut again = connect();
+        let accepted = socket.accept(|_| Listening::begin(&user, MAX_LISTENERS));
+        assert!(accepted.unwrap().is_some() && is_open(&mut again));
+        socket.wake();
+        assert!(kept.iter_mut().all(|stream| !is_open(stream)));
     }
 }

@@ -14,6 +14,8 @@ const LONGEST_REST_NS: u64 = 4_000_000_000;
 /// Descendants are looked for at this interval (ns) while they change, backing off to the longest.
 const SHORTEST_RESCAN_NS: u64 = 500_000_000;
 const LONGEST_RESCAN_NS: u64 = 16_000_000_000;
+/// Faults are counted anew after so long (ns), however often they are asked for.
+const FAULTS_NS: u64 = 100_000_000;
 
 /// What a principal holds, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,12 +72,14 @@ impl Seen {
 /// The process of a principal and its descendants, held open between ticks.
 #[derive(Debug)]
 pub struct Tree {
-    /// The root first.
+    /// The root first; it stays when it exits.
     seen: Vec<Seen>,
     interval: u64,
     rescan_at: u64,
     major_faults: u64,
     faults_before: u64,
+    /// When they were counted, ns; 0 when they never were.
+    faults_at: u64,
     last: Figures,
     read_at: u64,
     changed_at: u64,
@@ -92,6 +96,7 @@ impl Tree {
             rescan_at: 0,
             major_faults: 0,
             faults_before,
+            faults_at: 0,
             last: Figures::default(),
             read_at: 0,
             changed_at: 0,
@@ -147,31 +152,49 @@ impl Tree {
     /// Looks for descendants. `is_other` says whether a process is a principal of its own: it and
     /// what descends from it are left out.
     pub fn rescan(&mut self, now: u64, is_other: impl Fn(i32) -> bool) {
+        let found = self.find(&is_other);
+        self.take_over(found, now, &is_other);
+    }
+
+    /// Where it could not be looked (no descriptor is left, say), all stays as it is until the next interval.
+    fn take_over(&mut self, found: Result<Found>, now: u64, is_other: &impl Fn(i32) -> bool) {
+        if let Ok(found) = found {
+            self.interval = match self.replace(&found, is_other) {
+                true => SHORTEST_RESCAN_NS,
+                false => (self.interval * 2).min(LONGEST_RESCAN_NS),
+            };
+        }
+        self.rescan_at = now.saturating_add(self.interval);
+    }
+
+    /// Lets go of those who left, takes hold of those who came. Whether to look again soon: there were some.
+    fn replace(&mut self, found: &Found, is_other: &impl Fn(i32) -> bool) -> bool {
         let before = self.seen.len();
-        let found = self.find(&is_other).unwrap_or_default();
-        self.seen.retain_mut(|seen| {
+        let mut is_root = true;
+        self.seen.retain(|seen| {
             let pid = seen.process.pid();
-            pid == found.root
+            std::mem::take(&mut is_root)
                 || seen.process.alive() && !found.excluded.contains(&pid) && !is_other(pid)
         });
-        let mut opened = 0;
+        let mut changed = self.seen.len() != before;
         for &pid in &found.pids {
             if self.seen.len() >= MAX_PROCESSES {
                 break;
             }
-            if self.seen.iter().all(|seen| seen.process.pid() != pid)
-                && let Ok(process) = Process::open(pid)
-            {
-                self.seen.push(Seen::new(process));
-                opened += 1;
+            if self.seen.iter().any(|seen| seen.process.pid() == pid) {
+                continue;
+            }
+            match Process::open(pid) {
+                Ok(process) => {
+                    self.seen.push(Seen::new(process));
+                    changed = true;
+                }
+                // It is there, and could not be had for now.
+                Err(Error::Io { .. } | Error::Call { .. }) => changed = true,
+                Err(_) => {}
             }
         }
-        let changed = opened > 0 || self.seen.len() != before;
-        self.interval = match changed {
-            true => SHORTEST_RESCAN_NS,
-            false => (self.interval * 2).min(LONGEST_RESCAN_NS),
-        };
-        self.rescan_at = now.saturating_add(self.interval);
+        changed
     }
 
     fn find(&self, is_other: &impl Fn(i32) -> bool) -> Result<Found> {
@@ -193,11 +216,7 @@ impl Tree {
         pids.retain(|pid| *pid != root && !excluded.contains(pid));
         pids.sort_unstable();
         pids.dedup();
-        Ok(Found {
-            root,
-            pids,
-            excluded,
-        })
+        Ok(Found { pids, excluded })
     }
 
     /// Something changed: it is read, and descendants are looked for, at the next tick.
@@ -208,15 +227,19 @@ impl Tree {
     }
 
     /// Major faults since the principal was registered, of those that live; never fewer than told
-    /// before.
-    pub fn major_faults(&mut self) -> u64 {
-        let now: u64 = self
+    /// before, and counted a moment before `now` (ns) at the most.
+    pub fn major_faults(&mut self, now: u64) -> u64 {
+        if self.faults_at != 0 && now.saturating_sub(self.faults_at) < FAULTS_NS {
+            return self.major_faults;
+        }
+        self.faults_at = now;
+        let counted: u64 = self
             .processes()
             .map(|process| process.faults().unwrap_or_default().major)
             .sum();
         self.major_faults = self
             .major_faults
-            .max(now.saturating_sub(self.faults_before));
+            .max(counted.saturating_sub(self.faults_before));
         self.major_faults
     }
 
@@ -227,9 +250,7 @@ impl Tree {
     }
 }
 
-#[derive(Default)]
 struct Found {
-    root: i32,
     pids: Vec<i32>,
     excluded: Vec<i32>,
 }
@@ -284,5 +305,46 @@ mod tests {
         child.wait().unwrap();
         assert!(!tree.alive());
         assert_eq!(tree.read(now, true).processes, 0);
+    }
+
+    #[test]
+    fn the_root_stays_whatever_is_found_and_what_cannot_be_found_changes_nothing() {
+        let start = || Command::new("sleep").arg("60").spawn().unwrap();
+        let (mut child, mut other) = (start(), start());
+        let mut tree = Tree::new(open(child.id()).unwrap());
+        tree.seen.push(Seen::new(open(other.id()).unwrap()));
+        let interval = tree.interval;
+        let pids = |tree: &Tree| tree.processes().map(Process::pid).collect::<Vec<_>>();
+        let both = [child.id() as i32, other.id() as i32];
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Out of descriptors.
+        tree.take_over(Err(Error::Gone { pid: 1 }), 1, &|_| true);
+        assert_eq!(pids(&tree), both);
+        assert!(!tree.rescan_due(interval) && tree.rescan_due(1 + interval));
+        // Everybody is somebody else's.
+        let found = Found {
+            pids: Vec::new(),
+            excluded: both.to_vec(),
+        };
+        tree.take_over(Ok(found), 2, &|_| true);
+        assert_eq!(pids(&tree), both[..1]);
+        tree.rescan(3, |_| false);
+        assert_eq!(tree.root().pid(), both[0]);
+        assert!(!tree.alive());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn faults_are_not_counted_at_each_question() {
+        let mut tree = Tree::new(Process::own().unwrap());
+        tree.faults_before = 0;
+        let first = tree.major_faults(1);
+        tree.major_faults = first + 1000;
+        assert_eq!(tree.major_faults(FAULTS_NS), first + 1000);
+        assert_eq!(tree.faults_at, 1);
+        assert!(tree.major_faults(1 + FAULTS_NS) >= first + 1000);
+        assert_eq!(tree.faults_at, 1 + FAULTS_NS);
     }
 }

@@ -1,20 +1,43 @@
-//! All connections: slots, generations, and how many each user has.
+//! All connections: slots, generations, how many each user has, and whose turn it is.
 
 use super::connection::{Connection, Occupation, Peer};
-use super::poll::Slot;
-use std::collections::HashMap;
+use super::poll::{Slot, Turn};
+use super::users::{User, Users};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// Who called too often waits so long, ns.
+const PAUSE_NS: u64 = 10_000_000;
 
 /// The table of connections. Slots are reused, generations tell successive holders apart.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Clients {
     slots: Vec<(u32, Option<Connection>)>,
     free: Vec<u32>,
-    per_user: HashMap<u32, usize>,
+    users: Users,
+    /// Those that have something to do, each once; the first is next.
+    turns: VecDeque<Slot>,
+    /// Those that called too often.
     paused: Vec<Slot>,
+    /// When they get their next turn, ns.
+    resume_at: u64,
 }
 
 impl Clients {
+    /// None yet; `ours` is the broker's user.
+    #[must_use]
+    pub fn new(ours: u32) -> Clients {
+        Clients {
+            slots: Vec::new(),
+            free: Vec::new(),
+            users: Users::new(ours),
+            turns: VecDeque::new(),
+            paused: Vec::new(),
+            resume_at: 0,
+        }
+    }
+
     /// Takes a connection in; gives it back when its user has `max_per_user` already.
     ///
     /// # Errors
@@ -26,12 +49,12 @@ impl Clients {
         now: u64,
         max_per_user: usize,
     ) -> Result<Slot, Box<Connection>> {
-        let connection = Connection::new(fd, peer, now);
-        let held = self.per_user.entry(peer.uid).or_default();
-        if *held >= max_per_user {
+        let user = self.users.get(peer.uid, now);
+        let room = user.connect(max_per_user);
+        let connection = Connection::new(fd, peer, user, now);
+        if !room {
             return Err(Box::new(connection));
         }
-        *held += 1;
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             (self.slots.len() - 1) as u32
@@ -61,12 +84,10 @@ impl Clients {
         *generation = (*generation + 1) & 0xff_ffff;
         self.free.push(slot.index);
         self.paused.retain(|paused| *paused != slot);
-        if let Some(held) = self.per_user.get_mut(&connection.peer.uid) {
-            *held -= 1;
-            if *held == 0 {
-                self.per_user.remove(&connection.peer.uid);
-            }
+        if connection.turn.is_some() {
+            self.turns.retain(|waiting| *waiting != slot);
         }
+        connection.user().disconnect();
         Some(connection)
     }
 
@@ -83,6 +104,16 @@ impl Clients {
         })
     }
 
+    /// A user, whether it has connections or not; `now` in ns.
+    pub fn user(&mut self, uid: u32, now: u64) -> Rc<User> {
+        self.users.get(uid, now)
+    }
+
+    /// Forgets users that have nothing here any more.
+    pub fn sweep_users(&mut self) {
+        self.users.sweep();
+    }
+
     /// When the next watcher is due, ns.
     #[must_use]
     pub fn next_watch(&self) -> Option<u64> {
@@ -97,27 +128,165 @@ impl Clients {
         due.min()
     }
 
-    /// Notes that a connection waits for its next allowance.
-    pub fn pause(&mut self, slot: Slot) {
-        if !self.paused.contains(&slot) {
-            self.paused.push(slot);
+    /// Watchers that are due at `now` get a turn.
+    pub fn queue_watchers(&mut self, now: u64) {
+        for index in 0..self.slots.len() {
+            let (generation, connection) = &self.slots[index];
+            let occupation = connection.as_ref().map(|connection| connection.occupation);
+            if !matches!(occupation, Some(Occupation::Watching { due, .. }) if due <= now) {
+                continue;
+            }
+            let slot = Slot {
+                index: index as u32,
+                generation: *generation,
+            };
+            self.queue(slot, Turn::default());
         }
     }
 
-    /// Those that wait, which then wait no more.
-    pub fn take_paused(&mut self) -> Vec<Slot> {
-        std::mem::take(&mut self.paused)
+    /// A connection has something to do. One that waits for its turn already keeps its place.
+    pub fn queue(&mut self, slot: Slot, turn: Turn) {
+        let Some(connection) = self.get_mut(slot) else {
+            return;
+        };
+        let waits = connection.turn.is_some();
+        connection.turn.get_or_insert_with(Turn::default).add(turn);
+        if !waits {
+            self.turns.push_back(slot);
+        }
     }
 
-    /// Whether any waits.
+    /// How many wait for their turn.
     #[must_use]
-    pub fn any_paused(&self) -> bool {
-        !self.paused.is_empty()
+    pub fn waiting(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Whose turn it is, and why. Who is to have another is queued again, behind the others.
+    pub fn next_turn(&mut self) -> Option<(Slot, Turn)> {
+        let slot = self.turns.pop_front()?;
+        let turn = self.get_mut(slot)?.turn.take()?;
+        Some((slot, turn))
+    }
+
+    /// Notes that a connection waits until it, or its user, may call again.
+    pub fn pause(&mut self, slot: Slot, now: u64) {
+        if self.paused.is_empty() {
+            self.resume_at = now.saturating_add(PAUSE_NS);
+        }
+        self.paused.push(slot);
+    }
+
+    /// When those that wait so get their next turn, ns.
+    #[must_use]
+    pub fn resume_at(&self) -> Option<u64> {
+        (!self.paused.is_empty()).then_some(self.resume_at)
+    }
+
+    /// They get it when it is time.
+    pub fn resume(&mut self, now: u64) {
+        if self.resume_at().is_none_or(|due| due > now) {
+            return;
+        }
+        let mut paused = std::mem::take(&mut self.paused);
+        for slot in paused.drain(..) {
+            self.queue(slot, Turn::default());
+        }
+        // The list keeps its room.
+        self.paused = paused;
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn join(clients: &mut Clients, uid: u32) -> Option<Slot> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (fd, _) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        clients.insert(fd, Peer { uid, pid: 1 }, 1, 3).ok()
+    }
+
+    const READ: Turn = Turn {
+        readable: true,
+        writable: false,
+        gone: false,
+    };
+
+    #[test]
+    fn each_user_has_its_own_number_of_connections() {
+        let mut clients = Clients::new(0);
+        let slots: Vec<Slot> = (0..3).map(|_| join(&mut clients, 7).unwrap()).collect();
+        assert!(join(&mut clients, 7).is_none());
+        assert!(join(&mut clients, 8).is_some());
+        assert!(clients.remove(slots[1]).is_some());
+        assert!(clients.remove(slots[1]).is_none());
+        let again = join(&mut clients, 7).unwrap();
+        assert_eq!(again.index, slots[1].index);
+        assert_ne!(again, slots[1]);
+        assert!(join(&mut clients, 7).is_none());
+    }
+
+    #[test]
+    fn turns_go_round_however_often_somebody_is_ready() {
+        let mut clients = Clients::new(0);
+        let slots: Vec<Slot> = (0..3).map(|_| join(&mut clients, 7).unwrap()).collect();
+        for &slot in &slots {
+            clients.queue(slot, READ);
+        }
+        let mut order = Vec::new();
+        for _ in 0..7 {
+            let (slot, turn) = clients.next_turn().unwrap();
+            assert!(turn.readable);
+            order.push(slot.index);
+            // It is ready again at once, and says so twice.
+            clients.queue(slot, READ);
+            clients.queue(slot, Turn::default());
+            assert_eq!(clients.waiting(), 3);
+        }
+        assert_eq!(order, [0, 1, 2, 0, 1, 2, 0]);
+        // Who ended has no turn.
+        clients.remove(slots[1]);
+        assert_eq!(clients.waiting(), 2);
+        assert_eq!(clients.next_turn(), Some((slots[2], READ)));
+        assert_eq!(clients.next_turn(), Some((slots[0], READ)));
+        assert_eq!(clients.next_turn(), None);
+    }
+
+    #[test]
+    fn who_is_paused_gets_a_turn_a_moment_later() {
+        let mut clients = Clients::new(0);
+        let slots: Vec<Slot> = (0..2).map(|_| join(&mut clients, 7).unwrap()).collect();
+        clients.pause(slots[0], 5);
+        clients.pause(slots[1], 6);
+        assert_eq!(clients.resume_at(), Some(5 + PAUSE_NS));
+        clients.resume(4 + PAUSE_NS);
+        assert_eq!(clients.waiting(), 0);
+        clients.resume(5 + PAUSE_NS);
+        assert_eq!((clients.waiting(), clients.resume_at()), (2, None));
+        clients.pause(slots[0], 7 + PAUSE_NS);
+        clients.remove(slots[0]);
+        assert_eq!((clients.waiting(), clients.resume_at()), (1, None));
+    }
+
+    #[test]
+    fn watchers_get_a_turn_when_they_are_due() {
+        let mut clients = Clients::new(0);
+        let slots: Vec<Slot> = (0..2).map(|_| join(&mut clients, 7).unwrap()).collect();
+        for (slot, due) in [(slots[0], 20), (slots[1], 10)] {
+            let interval = 5;
+            clients.get_mut(slot).unwrap().occupation = Occupation::Watching { interval, due };
+        }
+        assert_eq!(clients.next_watch(), Some(10));
+        clients.queue_watchers(15);
+        assert_eq!(clients.next_turn(), Some((slots[1], Turn::default())));
+        assert_eq!(clients.next_turn(), None);
     }
 }

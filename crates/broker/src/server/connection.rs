@@ -1,11 +1,15 @@
 //! One client: bounded buffers, who it is, what it waits for.
 
-use super::poll::Interest;
+use super::outbox::Outbox;
+use super::poll::{Interest, Turn};
+use super::users::{Allowance, User};
+pub use plimsoll_kernel::peer::Peer;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{Decoder, FramingError, MAX_REPLY};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 /// Bytes that wait for a slow reader at most: one reply of the largest size and a little.
 pub const MAX_QUEUED: usize = MAX_REPLY + 4096;
@@ -15,18 +19,11 @@ const READ_AT_ONCE: usize = 16 * 1024;
 pub const PARTIAL_TIMEOUT_NS: u64 = 10_000_000_000;
 /// A reply that nobody reads is kept so long, ns.
 pub const UNREAD_TIMEOUT_NS: u64 = 30_000_000_000;
+/// No more than so many bytes may stay unread for longer, by a principal or a subscriber: a program that was stopped
+/// for a while must not lose its registration for a word or two. Only listings are longer.
+const MAX_KEPT: usize = 64 * 1024;
 /// Calls per second of one connection; beyond them it waits.
 const CALLS_PER_SECOND: u32 = 2_000;
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// Who is at the other end, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Effective user.
-    pub uid: u32,
-    /// Process at the time of connecting, 0 when it is in another pid namespace.
-    pub pid: u32,
-}
 
 /// What occupies a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,38 +72,47 @@ pub struct Connection {
     pub principal: Option<Id>,
     /// What epoll was told last.
     pub interest: Interest,
+    /// Why it waits for its turn, when it does.
+    pub turn: Option<Turn>,
+    user: Rc<User>,
     decoder: Decoder,
-    /// Calls that were read wait until more are allowed.
+    /// Calls that were read wait.
     paused: bool,
-    output: Vec<u8>,
-    /// Bytes of `output` that are sent.
-    sent: usize,
+    /// Its reply waits for the first numbers of its principal.
+    held: bool,
+    outbox: Outbox,
     /// Since when an unfinished message, or an unread reply, waits (ns); 0 when none.
     partial_since: u64,
     unread_since: u64,
-    allowance: u32,
-    allowance_at: u64,
+    calls: Allowance,
 }
 
 impl Connection {
-    /// Takes over an accepted, non-blocking socket.
+    /// Takes over an accepted, non-blocking socket of that user's.
     #[must_use]
-    pub fn new(fd: OwnedFd, peer: Peer, now: u64) -> Connection {
+    pub fn new(fd: OwnedFd, peer: Peer, user: Rc<User>, now: u64) -> Connection {
         Connection {
             fd,
             peer,
             occupation: Occupation::Free,
             principal: None,
             interest: Interest::Read,
+            turn: None,
+            outbox: Outbox::new(Rc::clone(&user)),
+            user,
             decoder: Decoder::default(),
             paused: false,
-            output: Vec::new(),
-            sent: 0,
+            held: false,
             partial_since: 0,
             unread_since: 0,
-            allowance: CALLS_PER_SECOND,
-            allowance_at: now,
+            calls: Allowance::new(CALLS_PER_SECOND, now),
         }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn user(&self) -> &User {
+        &self.user
     }
 
     /// Reads once, at most [`READ_AT_ONCE`] bytes, so that nobody keeps others waiting.
@@ -126,13 +132,17 @@ impl Connection {
         }
     }
 
-    /// Takes the next whole message out of what was read, without its NUL.
+    /// Takes the next whole message out of what was read, without its NUL; it counts as a call.
     ///
     /// # Errors
     /// [`FramingError`] for a message that is too long or empty; the connection is to be cut off.
     pub fn next_message(&mut self, now: u64) -> Result<Option<Vec<u8>>, FramingError> {
         let message = self.decoder.next_message()?.map(<[u8]>::to_vec);
         self.paused = false;
+        if message.is_some() {
+            self.calls.take();
+            self.user.called();
+        }
         match message {
             _ if self.decoder.pending() == 0 => self.partial_since = 0,
             Some(_) => self.partial_since = now,
@@ -142,68 +152,62 @@ impl Connection {
     }
 
     /// Whether one more call may be answered now; otherwise the connection waits a while.
-    pub fn allow_call(&mut self, now: u64) -> bool {
-        let elapsed = now.saturating_sub(self.allowance_at);
-        let earned = u128::from(elapsed) * u128::from(CALLS_PER_SECOND) / u128::from(SECOND_NS);
-        if earned > 0 {
-            self.allowance = CALLS_PER_SECOND.min(
-                self.allowance
-                    .saturating_add(earned.min(u128::from(u32::MAX)) as u32),
-            );
-            self.allowance_at = now;
-        }
-        let allowed = self.allowance > 0;
-        self.allowance = self.allowance.saturating_sub(1);
-        allowed
+    pub fn may_call(&mut self, now: u64) -> bool {
+        self.calls.allows(now) && self.user.may_call(now)
     }
 
-    /// Notes that calls that were read already wait until more are allowed.
+    /// Notes that calls that were read already wait.
     pub fn pause(&mut self) {
         self.paused = true;
     }
 
-    /// Whether calls that were read already wait.
-    #[must_use]
-    pub fn is_paused(&self) -> bool {
-        self.paused
+    /// From now on nothing is sent, only queued.
+    pub fn hold(&mut self) {
+        self.held = true;
     }
 
-    /// Queues encoded messages and sends as much as goes. `false` when the connection is to be
-    /// closed: the peer is gone, or more than [`MAX_QUEUED`] bytes would wait.
+    /// What was held may be sent; [`Connection::flush`] does it.
+    pub fn release(&mut self) {
+        self.held = false;
+    }
+
+    /// Whether its reply is held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Sends encoded messages, and queues what the peer does not take at once. `false` when the connection is to be
+    /// closed: the peer is gone, or more bytes would wait than [`MAX_QUEUED`], or than its user may leave unread.
     #[must_use]
     pub fn send(&mut self, encoded: &[u8], now: u64) -> bool {
-        if self.queued() + encoded.len() > MAX_QUEUED {
-            return false;
+        let mut rest = encoded;
+        if !self.held && self.outbox.is_empty() {
+            let Some(sent) = transmit(&self.fd, encoded) else {
+                return false;
+            };
+            rest = &encoded[sent..];
+            self.unread_since = if rest.is_empty() { 0 } else { now };
         }
-        self.output.extend_from_slice(encoded);
-        self.flush(now)
+        rest.is_empty() || self.outbox.push(rest, MAX_QUEUED)
     }
 
     /// Sends as much as goes. `false` when the peer is gone.
     #[must_use]
     pub fn flush(&mut self, now: u64) -> bool {
-        while self.sent < self.output.len() {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::send(&self.fd, &self.output[self.sent..], flags) {
-                Ok(count) => {
-                    self.sent += count;
-                    self.unread_since = 0;
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    if self.unread_since == 0 {
-                        self.unread_since = now;
-                    }
-                    return true;
-                }
-                Err(_) => return false,
-            }
+        if self.held || self.outbox.is_empty() {
+            return true;
         }
-        self.sent = 0;
-        self.unread_since = 0;
-        match self.output.capacity() > 4096 {
-            true => self.output = Vec::new(),
-            false => self.output.clear(),
+        let Some(sent) = transmit(&self.fd, self.outbox.waiting()) else {
+            return false;
+        };
+        self.outbox.advance(sent);
+        if self.outbox.is_empty() {
+            self.unread_since = 0;
+            // Meanwhile nothing was read from it: the rest of a message could not come.
+            self.partial_since = if self.partial_since == 0 { 0 } else { now };
+        } else if sent > 0 || self.unread_since == 0 {
+            self.unread_since = now;
         }
         true
     }
@@ -211,40 +215,56 @@ impl Connection {
     /// Bytes that wait to be read by the peer.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.output.len() - self.sent
+        self.outbox.waiting().len()
     }
 
     /// What epoll should watch for, given what occupies it.
     #[must_use]
     pub fn wanted_interest(&self) -> Interest {
         match (self.queued() > 0, self.occupation) {
+            (true, _) if self.held => Interest::Nothing,
             (true, _) => Interest::Write,
             (false, Occupation::Free) if !self.paused => Interest::Read,
             (false, _) => Interest::Nothing,
         }
     }
 
-    /// Whether it kept others waiting for too long: half a message, or a reply that it does not
-    /// read. A connection that principals live on is not cut for an unread reply.
+    /// Whether it waited for too long: with half a message, or with a reply that it does not read. Of a principal or a
+    /// subscriber that is a long reply only.
     #[must_use]
     pub fn overdue(&self, now: u64) -> Option<&'static str> {
         let late = |since: u64, timeout: u64| since != 0 && now.saturating_sub(since) > timeout;
         if self.occupation == Occupation::Free
             && late(self.partial_since, PARTIAL_TIMEOUT_NS)
             && !self.paused
+            && self.queued() == 0
         {
             return Some(
                 "a message was begun and not ended within 10 seconds; send whole messages, each ended by a NUL byte",
             );
         }
-        if late(self.unread_since, UNREAD_TIMEOUT_NS)
-            && self.principal.is_none()
-            && self.queued() > 4096
-        {
+        let subscribed = matches!(self.occupation, Occupation::Subscribed { .. });
+        let may_keep = (self.principal.is_some() || subscribed) && self.queued() <= MAX_KEPT;
+        if late(self.unread_since, UNREAD_TIMEOUT_NS) && !may_keep {
             return Some("a reply was not read for 30 seconds; read replies");
         }
         None
     }
+}
+
+/// Sends as much as goes at once: so many bytes. `None` when the peer is gone.
+fn transmit(fd: &OwnedFd, bytes: &[u8]) -> Option<usize> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match rustix::net::send(fd, &bytes[sent..], flags) {
+            Ok(count) => sent += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => break,
+            Err(_) => return None,
+        }
+    }
+    Some(sent)
 }
 
 impl AsFd for Connection {
@@ -256,18 +276,25 @@ impl AsFd for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::users::Users;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use std::io::Write;
+    use std::io::{Read as _, Write};
     use std::os::unix::net::UnixStream;
 
     fn pair() -> (Connection, UnixStream) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        (
-            Connection::new(ours, Peer { uid: 0, pid: 1 }, 1),
-            theirs.into(),
-        )
+        let user = Users::new(0).get(7, 1);
+        let peer = Peer { uid: 7, pid: 1 };
+        (Connection::new(ours, peer, user, 1), theirs.into())
+    }
+
+    /// Sends until the peer's socket is full and a few bytes wait with us.
+    fn fill(connection: &mut Connection, now: u64) {
+        while connection.queued() == 0 {
+            assert!(connection.send(&[b'x'; 1000], now));
+        }
     }
 
     #[test]
@@ -310,14 +337,89 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_at_once_does_not_count_and_comes_whole() {
+        let (mut connection, mut peer) = pair();
+        peer.set_nonblocking(true).unwrap();
+        let message: Vec<u8> = (0..8u32 << 20).map(|n| n as u8).collect();
+        assert!(connection.send(&message, 9));
+        assert!(0 < connection.queued() && connection.queued() < message.len());
+        let (mut heard, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+        while heard.len() < message.len() {
+            let count = peer.read(&mut buffer).unwrap();
+            heard.extend_from_slice(&buffer[..count]);
+            // Late, but it moves.
+            assert!(connection.flush(9 + 2 * UNREAD_TIMEOUT_NS));
+            assert_eq!(connection.overdue(9 + 2 * UNREAD_TIMEOUT_NS), None);
+        }
+        assert!(heard == message, "the same bytes in the same order");
+        assert_eq!(connection.queued(), 0);
+        assert_eq!(connection.wanted_interest(), Interest::Read);
+    }
+
+    #[test]
+    fn a_stopped_principal_or_subscriber_may_leave_a_word_unread_but_no_listing() {
+        let late = 9 + UNREAD_TIMEOUT_NS + 1;
+        let subscribed = Occupation::Subscribed {
+            id: 1,
+            stale: false,
+        };
+        let watching = Occupation::Watching {
+            interval: 1,
+            due: 1,
+        };
+        for (principal, occupation, keeps_a_word) in [
+            (None, Occupation::Free, false),
+            (None, watching, false),
+            (None, subscribed, true),
+            (Some(1), Occupation::Free, true),
+        ] {
+            let (mut connection, _peer) = pair();
+            connection.principal = principal;
+            connection.occupation = occupation;
+            fill(&mut connection, 9);
+            assert_eq!(connection.overdue(late).is_none(), keeps_a_word);
+            assert!(connection.send(&[b'x'; MAX_KEPT], 9));
+            assert_eq!(connection.overdue(late - 1), None);
+            assert!(connection.overdue(late).is_some(), "{occupation:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_reply_goes_out_when_it_is_released() {
+        let (mut connection, mut peer) = pair();
+        peer.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 16];
+        connection.hold();
+        assert!(connection.send(b"reply", 9) && connection.flush(9));
+        assert_eq!(connection.wanted_interest(), Interest::Nothing);
+        assert!(peer.read(&mut buffer).is_err());
+        connection.release();
+        assert_eq!(connection.wanted_interest(), Interest::Write);
+        assert!(connection.flush(9));
+        assert_eq!(peer.read(&mut buffer).unwrap(), 5);
+        assert_eq!(connection.wanted_interest(), Interest::Read);
+    }
+
+    #[test]
     fn a_flood_of_calls_earns_a_pause() {
-        let (mut connection, _peer) = pair();
-        let served = (0..10 * CALLS_PER_SECOND)
-            .take_while(|_| connection.allow_call(1))
-            .count();
-        assert_eq!(served as u32, CALLS_PER_SECOND);
+        let (mut connection, mut peer) = pair();
+        let mut served = 0;
+        while served <= CALLS_PER_SECOND {
+            peer.write_all(b"{}\0").unwrap();
+            assert_eq!(connection.read(1), Read::Some);
+            if !connection.may_call(1) {
+                break;
+            }
+            assert_eq!(connection.next_message(1), Ok(Some(b"{}".to_vec())));
+            // To look in vain costs nothing.
+            assert_eq!(connection.next_message(1), Ok(None));
+            served += 1;
+        }
+        assert_eq!(served, CALLS_PER_SECOND);
         connection.pause();
         assert_eq!(connection.wanted_interest(), Interest::Nothing);
-        assert!(connection.allow_call(1 + SECOND_NS / 10));
+        assert!(connection.may_call(100_000_000));
+        assert!(connection.next_message(2).is_ok_and(|call| call.is_some()));
+        assert_eq!(connection.wanted_interest(), Interest::Read);
     }
 }

@@ -1,15 +1,15 @@
 //! The socket: who may bind it, what a stale one is, and who is at the other end.
 
-use super::connection::Peer;
 use crate::error::Error;
 use crate::options::Paths;
 use crate::own_name::OwnName;
+use plimsoll_kernel::peer::{Peer, peer_of};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -104,36 +104,10 @@ impl AsFd for Listener {
 /// As [`Listener::accept`].
 pub fn accept(fd: &impl AsFd) -> rustix::io::Result<Option<(OwnedFd, Peer)>> {
     match rustix::net::accept_with(fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-        Ok(fd) => Ok(peer_of(&fd).map(|peer| (fd, peer))),
+        Ok(fd) => Ok(peer_of(&fd).ok().map(|peer| (fd, peer))),
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
         Err(errno) => Err(errno),
     }
-}
-
-/// `SO_PEERCRED`. Asked for directly because a peer in another pid namespace has number 0, which
-/// `rustix`'s type cannot hold.
-fn peer_of(fd: &OwnedFd) -> Option<Peer> {
-    let mut credentials = libc::ucred {
-        pid: 0,
-        uid: u32::MAX,
-        gid: u32::MAX,
-    };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `credentials` is valid for writes of `length` bytes for the whole call, and any
-    // bytes are a value of `ucred` (three integers).
-    let code = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut credentials).cast(),
-            &mut length,
-        )
-    };
-    (code == 0).then_some(Peer {
-        uid: credentials.uid,
-        pid: u32::try_from(credentials.pid).unwrap_or(0),
-    })
 }
 
 /// Binds a listening, non-blocking UNIX stream socket with these permissions.

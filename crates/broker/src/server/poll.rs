@@ -110,6 +110,36 @@ pub struct Ready {
     pub gone: bool,
 }
 
+/// Why a connection has its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Something to read, or an end of file to see.
+    pub readable: bool,
+    /// Room to write.
+    pub writable: bool,
+    /// The peer is gone for good.
+    pub gone: bool,
+}
+
+impl Turn {
+    /// Another reason beside those that it has.
+    pub fn add(&mut self, other: Turn) {
+        self.readable |= other.readable;
+        self.writable |= other.writable;
+        self.gone |= other.gone;
+    }
+}
+
+impl From<Ready> for Turn {
+    fn from(ready: Ready) -> Turn {
+        Turn {
+            readable: ready.readable,
+            writable: ready.writable,
+            gone: ready.gone,
+        }
+    }
+}
+
 /// The epoll descriptor with its bounded batch of events.
 pub struct Poll {
     fd: OwnedFd,

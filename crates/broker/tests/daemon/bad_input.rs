@@ -109,6 +109,16 @@ fn bad_parameters_are_answered_with_what_to_do() {
     ] {
         client.refuses("Register", parameters, error, says);
     }
+    // A pipe in the place of a kernel file would stop whoever opens it.
+    let trap = tempfile::tempdir().expect("a directory");
+    let pipe = trap.path().join("memory.limit_in_bytes");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    client.refuses(
+        "Register",
+        json!({"name": "g", "kind": "group", "cgroup": trap.path()}),
+        "BadCgroup",
+        "below the memory controller",
+    );
     client.refuses(
         "Register",
         json!({"name": "a", "pid": neighbour.sleeper.pid()}),

@@ -7,6 +7,7 @@ mod files;
 mod groups;
 mod ladder;
 mod life;
+mod load;
 mod publish;
 mod rights;
 mod service;

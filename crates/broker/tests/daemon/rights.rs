@@ -1,6 +1,6 @@
 //! Who may do what to whom.
 
-use crate::common::{Broker, Client, Program, Sleeper};
+use crate::common::{Broker, Client, Program, Sleeper, until};
 use serde_json::json;
 
 #[test]
@@ -15,7 +15,7 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .expect("it can");
-    let broker = Broker::start_in(&own.path().join("run"), vec!["--system".into()]);
+    let mut broker = Broker::start_in(&own.path().join("run"), vec!["--system".into()]);
     let mut program = Program::register(&broker, "root's", json!({}));
     let sleeper = Sleeper::start();
     let socket = broker.socket();
@@ -51,6 +51,28 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
     }
     assert!(as_nobody("{\"method\":\"io.plimsoll.List\"}".into()).contains("budget"));
     program.assert_unharmed();
+    let mine = |more: String| {
+        format!(
+            "{{\"method\":\"io.plimsoll.Register\",\"parameters\":{{\"name\":\"mine\",{more}}}}}"
+        )
+    };
+    // Whose cgroup it is, is whose it is to share out.
+    if let Ok(Some(cgroup)) = plimsoll_kernel::cgroup::Cgroup::of_self() {
+        let cgroup = cgroup.dir().display();
+        let reply = as_nobody(mine(format!("\"kind\":\"group\",\"cgroup\":\"{cgroup}\"")));
+        assert!(reply.contains("NotPermitted"), "{reply}");
+    }
+    // Nor may somebody hang himself under a principal that has not rejoined yet.
+    until("it is written", || {
+        let state = std::fs::read_to_string(broker.directory().join("state.json"));
+        state.is_ok_and(|state| state.contains("root's"))
+    });
+    broker.crash_and_restart();
+    let reply = as_nobody(mine(format!("\"parent\":{id}")));
+    assert!(reply.contains("NotPermitted"), "{reply}");
+    let mut root = broker.connect();
+    root.call("Register", json!({"name": "child", "parent": id}))
+        .expect("root may");
 }
 
 /// Makes the calling thread, and only it, another user's.

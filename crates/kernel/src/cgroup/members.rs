@@ -39,14 +39,33 @@ impl Cgroup {
         })
     }
 
+    /// Whether groups with limits can be made below this one as it is now. In v2 a group other than the top one has either processes or
+    /// such children (cgroup-v2.rst, "No Internal Process Constraint").
+    ///
+    /// # Errors
+    /// [`Error::Denied`], [`Error::Io`] when that cannot be read.
+    pub fn may_have_limited_children(&self) -> Result<bool> {
+        if self.version == Version::V1 || self.is_top() || self.hands_down()? {
+            return Ok(true);
+        }
+        let mut text = Vec::new();
+        read_text(&self.dir.join("cgroup.procs"), MAX_PROCS, &mut text)?;
+        Ok(parse_processes(&text).next().is_none())
+    }
+
+    /// v2: whether children have the memory controller.
+    fn hands_down(&self) -> Result<bool> {
+        let mut text = Vec::new();
+        read_text(&self.dir.join("cgroup.subtree_control"), 4096, &mut text)?;
+        Ok(crate::parse::words(text.trim_ascii()).any(|c| c == b"memory"))
+    }
+
     /// v2: lets children have the memory controller. A group other than the top one may do that only while it holds no processes.
     fn hand_controller_down(&self) -> Result<()> {
-        let file = self.dir.join("cgroup.subtree_control");
-        let mut text = Vec::new();
-        read_text(&file, 4096, &mut text)?;
-        if crate::parse::words(text.trim_ascii()).any(|c| c == b"memory") {
+        if self.hands_down()? {
             return Ok(());
         }
+        let file = self.dir.join("cgroup.subtree_control");
         match write_text(&file, b"+memory") {
             Err(Error::Busy { path, .. }) => Err(Error::Busy {
                 path,

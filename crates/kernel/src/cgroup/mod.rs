@@ -3,6 +3,7 @@
 mod find;
 mod limit;
 mod members;
+mod named;
 mod stat;
 mod take;
 

@@ -8,12 +8,10 @@ use std::path::Path;
 
 /// Numbers of `linux/capability.h`.
 const CAP_NET_ADMIN: u32 = 12;
+const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_SYS_RESOURCE: u32 = 24;
-
-/// Locked memory that the broker needs for itself, bytes.
-const BROKER_LOCKS: u64 = 8 << 20;
 
 pub(super) fn probe() -> Vec<Capability> {
     let held = effective();
@@ -43,12 +41,12 @@ pub(super) fn probe() -> Vec<Capability> {
             "pressure triggers have windows of 2 s",
         ),
     ];
-    found.push(locked_memory());
+    found.push(locked_memory(held));
     found
 }
 
 fn capability(held: Option<u64>, bit: u32, name: &'static str, costs: &'static str) -> Capability {
-    if held.is_some_and(|set| set >> bit & 1 == 1) {
+    if has(held, bit) {
         return Capability::best(name, "held");
     }
     let needs = format!(
@@ -56,6 +54,10 @@ fn capability(held: Option<u64>, bit: u32, name: &'static str, costs: &'static s
         name.replace('-', "_").to_uppercase()
     );
     Capability::best(name, "not held").lesser(Grade::Missing, needs, costs)
+}
+
+fn has(held: Option<u64>, bit: u32) -> bool {
+    held.is_some_and(|set| set >> bit & 1 == 1)
 }
 
 /// The effective capabilities.
@@ -69,19 +71,20 @@ fn parse_effective(text: &[u8]) -> Option<u64> {
     lines(text).find_map(|line| hexadecimal(line.strip_prefix(b"CapEff:")?.trim_ascii()))
 }
 
-fn locked_memory() -> Capability {
+/// With a bounded allowance later allocations would fail, so the broker locks nothing then.
+fn locked_memory(held: Option<u64>) -> Capability {
     let limit = getrlimit(Resource::Memlock).current;
     let shown = match limit {
         None => "unlimited".to_owned(),
         Some(bytes) => format!("{} KiB", bytes / 1024),
     };
     let found = Capability::best("locked-memory", shown);
-    if limit.is_none_or(|bytes| bytes >= BROKER_LOCKS) {
+    if limit.is_none() || has(held, CAP_IPC_LOCK) {
         return found;
     }
     found.lesser(
         Grade::Fallback,
-        "LimitMEMLOCK=8M in the unit, or `ulimit -l`",
+        "`LimitMEMLOCK=infinity` in the unit, or CAP_IPC_LOCK",
         "the broker may be paged out when memory is short",
     )
 }

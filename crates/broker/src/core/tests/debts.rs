@@ -39,6 +39,38 @@ fn a_deadline_stays_until_the_debt_is_paid() {
 }
 
 #[test]
+fn without_a_cgroup_paging_out_goes_on() {
+    let mut bench = Bench::new(1000 * MIB);
+    bench.bare = true;
+    bench.add(&new("good"), 300 * MIB);
+    let bad = bench.add(&new("bad"), 650 * MIB);
+    let mut paged_out = |ticks: usize| {
+        let mut times = 0;
+        for _ in 0..ticks {
+            for action in bench.tick(50 * MS) {
+                match action {
+                    Action::PageOut { id, .. } if id == bad => times += 1,
+                    Action::Publish { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            bench.core.acted(bad);
+        }
+        times
+    };
+    let (first, later, last) = (paged_out(100), paged_out(1000), paged_out(1000));
+    assert!(first >= 5, "{first} in the first 5 s");
+    assert!(
+        (5..20).contains(&later),
+        "{later} in the next 50 s, in vain"
+    );
+    assert!(
+        last >= 5,
+        "{last} in the last 50 s: it never ends while it owes"
+    );
+}
+
+#[test]
 fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     let mut bench = Bench::new(1000 * MIB);
     let good = bench.add(&new("good"), 300 * MIB);

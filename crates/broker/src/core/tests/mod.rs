@@ -38,6 +38,8 @@ struct Bench {
     capacity: u64,
     outsiders: u64,
     uses: Vec<(Id, u64)>,
+    /// Nobody has a cgroup.
+    bare: bool,
 }
 
 impl Bench {
@@ -48,6 +50,7 @@ impl Bench {
             capacity,
             outsiders: 0,
             uses: Vec::new(),
+            bare: false,
         }
     }
 
@@ -81,7 +84,10 @@ impl Bench {
         let sensed: Vec<_> = self
             .uses
             .iter()
-            .map(|&(id, uses)| sensed(id, uses))
+            .map(|&(id, uses)| SensedPrincipal {
+                bare: self.bare,
+                ..sensed(id, uses)
+            })
             .collect();
         let used = self.outsiders + self.uses.iter().map(|one| one.1).sum::<u64>();
         self.core

@@ -1,0 +1,116 @@
+//! Bytes that wait for a slow reader, counted as its user's.
+
+use super::users::User;
+use std::rc::Rc;
+
+/// An empty buffer that is larger than this is given back.
+const KEEP: usize = 4096;
+
+/// Bytes that wait for one connection.
+#[derive(Debug)]
+pub struct Outbox {
+    user: Rc<User>,
+    bytes: Vec<u8>,
+    /// How many of them, from the first on, are sent.
+    sent: usize,
+}
+
+impl Outbox {
+    /// An empty one of that user's.
+    #[must_use]
+    pub fn new(user: Rc<User>) -> Outbox {
+        Outbox {
+            user,
+            bytes: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// What is to be sent, in order.
+    #[must_use]
+    pub fn waiting(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting().is_empty()
+    }
+
+    /// Appends bytes. `false`, and none are taken, when more than `most` would wait here, or more than the user or all
+    /// users together may leave unread.
+    #[must_use]
+    pub fn push(&mut self, bytes: &[u8], most: usize) -> bool {
+        if self.waiting().len().saturating_add(bytes.len()) > most
+            || !self.user.wait(bytes.len(), self.bytes.len())
+        {
+            return false;
+        }
+        self.bytes.extend_from_slice(bytes);
+        true
+    }
+
+    /// So many more were sent. At most as many as wait are kept beside them: whoever leaves the last byte of a long
+    /// reply unread holds a byte, not the reply.
+    pub fn advance(&mut self, count: usize) {
+        self.sent = self.sent.saturating_add(count).min(self.bytes.len());
+        if self.sent < self.waiting().len() {
+            return;
+        }
+        self.user.wait_no_more(self.sent);
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        if self.bytes.capacity() > KEEP {
+            self.bytes.shrink_to_fit();
+        }
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.user.wait_no_more(self.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::users::Users;
+
+    const MOST: usize = 1 << 30;
+
+    #[test]
+    fn what_is_sent_is_let_go_of_before_the_last_byte_is_read() {
+        let mut outbox = Outbox::new(Users::new(0).get(7, 1));
+        let reply: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+        assert!(outbox.push(&reply, MOST));
+        let mut read = Vec::new();
+        while !outbox.is_empty() {
+            let count = outbox.waiting().len().min(999);
+            read.extend_from_slice(&outbox.waiting()[..count]);
+            outbox.advance(count);
+            assert!(outbox.bytes.len() <= 2 * outbox.waiting().len());
+            assert!(outbox.bytes.capacity() <= (2 * outbox.bytes.len()).max(KEEP));
+        }
+        assert!(read == reply, "the same bytes in the same order");
+    }
+
+    #[test]
+    fn what_a_user_leaves_unread_is_bounded_over_all_of_its_connections() {
+        let mut users = Users::new(0);
+        let reply = vec![b'x'; 1 << 20];
+        let mut outboxes: Vec<Outbox> = (0..1024).map(|_| Outbox::new(users.get(7, 1))).collect();
+        let taken = outboxes
+            .iter_mut()
+            .map(|outbox| outbox.push(&reply, MOST))
+            .take_while(|taken| *taken)
+            .count();
+        assert_eq!(taken, 32, "MiB");
+        let mut other = Outbox::new(users.get(8, 1));
+        assert!(other.push(&reply, MOST), "nobody else's loss");
+        assert!(!other.push(&reply, reply.len()), "its own bound holds too");
+        outboxes.remove(0);
+        assert!(outboxes[100].push(&reply, MOST), "who ends leaves room");
+    }
+}
