@@ -32,18 +32,21 @@ $(addprefix bench-,$(BENCHES)): bench-%:
 	@$(MAKE) -s -C bench/programs
 	target/release/plimsoll-bench $* $(if $(filter demo,$*),--save)
 
-lint: ## formatting, clippy, the house's own rules
+lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs)
 	@tools/setup.sh build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features plimsoll-kernel/testing -- -D warnings
+	cargo test -q -p plimsoll-bench --test tidy
 
 fmt: ## format everything
 	cargo fmt --all
 
 simulate: ## the broker's simulation for ten minutes (SECONDS=N for longer, SEED=N to replay)
+	@tools/setup.sh build
 	cargo test --release -p plimsoll-broker --test simulation -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
 
 fuzz: ## every fuzz target for SECONDS each (60)
+	@tools/setup.sh build
 	fuzz/run.sh $(or $(SECONDS),60)
 
 docs: ## the book, in docs/book
