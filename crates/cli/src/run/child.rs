@@ -3,6 +3,7 @@
 use super::gather::cgroup_of;
 use super::signals;
 use crate::error::{CliError, RUN_FAILED};
+use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -88,11 +89,14 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         // It could not read from the terminal anyway.
         command.process_group(0).stdin(Stdio::null());
     }
-    let procs = launch.cgroup.as_ref().and_then(|dir| {
-        OpenOptions::new()
-            .write(true)
-            .open(dir.join("cgroup.procs"))
-            .ok()
+    // A broker told us; what is written to has to be a cgroup.
+    let cgroup = launch
+        .cgroup
+        .as_ref()
+        .and_then(|dir| Cgroup::named(dir).ok());
+    let procs = cgroup.and_then(|cgroup| {
+        let procs = cgroup.dir().join("cgroup.procs");
+        OpenOptions::new().write(true).open(procs).ok()
     });
     // SAFETY: the closure calls nothing but `write`, `sigprocmask` and `signal`, which may be called
     // between fork and exec; the file stays open until the closure is dropped with the command.
