@@ -32,6 +32,13 @@ impl Home {
         &self.directory
     }
 
+    /// Whether a process is in it.
+    #[must_use]
+    pub fn holds(&self, process: &Process) -> bool {
+        let location = locate(process.pid()).ok().flatten();
+        location.is_some_and(|location| location.exact && location.dir == self.directory)
+    }
+
     /// Anonymous and shared memory that is charged here, and what is in swap, bytes.
     ///
     /// # Errors
@@ -116,6 +123,19 @@ impl Cgroups {
             .flatten();
         let paths = entries.flatten().map(|entry| entry.path());
         paths.filter(|path| self.is_ours(path)).take(MAX_LEFTOVERS)
+    }
+
+    /// Makes a cgroup in that of its group for a principal whose process is still to start. It starts in there: so all of its memory is charged
+    /// to it, and under version 2, where a cgroup has either processes or children with limits, it is where it can stay.
+    pub fn prepare(&mut self, id: Id, name: &str, group: &Path) -> Option<Home> {
+        if self.refused {
+            return None;
+        }
+        let made = Cgroup::at(group)
+            .and_then(|group| group.create_child(&self.name(id, name)))
+            .and_then(|child| child.set_limit(None).map(|_| home(child, true)));
+        made.inspect_err(|error| tracing::debug!(principal = id, %error, "no cgroup of its own"))
+            .ok()
     }
 
     /// Makes a cgroup for a principal and moves its process there; its children follow when they

@@ -210,8 +210,9 @@ impl Daemon {
             working_set: None,
         };
         self.members.insert(member);
-        if let Some(process) = process {
-            self.give_process(id, process);
+        match process {
+            Some(process) => self.give_process(id, process),
+            None => self.prepare_home(id, new.kind),
         }
         self.restore(id, new.parent, kept);
         self.weigh_automatic();

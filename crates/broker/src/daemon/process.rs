@@ -134,15 +134,7 @@ impl Daemon {
             tracing::warn!(principal = id, %error, "its end cannot be watched");
         }
         if self.config.cgroups {
-            let group = self.group_directory(id);
-            let name = self
-                .members
-                .get(id)
-                .map_or_else(String::new, |member| member.name.clone());
-            let home = self.cgroups.make(id, &name, &process, group.as_deref());
-            if let Some(member) = self.members.get_mut(id) {
-                member.home = home;
-            }
+            self.find_home(id, &process);
         }
         self.members.attach(id, Tree::new(process));
         // Whoever counted it as a descendant looks again.
@@ -152,6 +144,32 @@ impl Daemon {
             .filter_map(|member| member.tree.as_mut())
         {
             tree.hurry();
+        }
+    }
+
+    /// The cgroup that was prepared for it, if it started there; else one that it is moved to.
+    fn find_home(&mut self, id: Id, process: &Process) {
+        let group = self.group_directory(id);
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
+        let prepared = member.home.take();
+        member.home = prepared.filter(|home| home.holds(process)).or_else(|| {
+            self.cgroups
+                .make(id, &member.name, process, group.as_deref())
+        });
+    }
+
+    /// For a program of a group with a cgroup that is still to start.
+    pub(super) fn prepare_home(&mut self, id: Id, kind: Kind) {
+        if kind == Kind::Group || !self.config.cgroups {
+            return;
+        }
+        let Some(group) = self.group_directory(id) else {
+            return;
+        };
+        if let Some(member) = self.members.get_mut(id) {
+            member.home = self.cgroups.prepare(id, &member.name, &group);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Groups with a cgroup, groups that the broker makes by itself, and memory that is shared.
 
-use crate::common::{Broker, Client, Program, until};
+use crate::common::{Broker, Program, until};
 use crate::ladder::{MIB, begin, start};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::testing::TestCgroup;
@@ -54,37 +54,52 @@ fn a_group_is_bounded_by_its_cgroup_and_by_strangers_in_it() {
     Program::register(&broker, "outside", json!({})).assert_unharmed();
 }
 
-/// Registers a group with that cgroup, and a process in it; their lives, and the cgroup that was made for the process.
-fn budget(broker: &Broker, directory: &str, pid: i32) -> (Client, Client, Value) {
-    let (mut control, mut life) = (broker.connect(), broker.connect());
-    let group = json!({"name": "budget", "kind": "group", "cgroup": directory});
-    let group = control.call("Register", group).expect("a group");
-    let inside = json!({"name": "inside", "pid": pid, "parent": group["id"]});
-    let inside = life.call("Register", inside).expect("it is registered");
-    (control, life, inside["cgroup"].clone())
-}
-
 #[test]
 fn a_limit_that_a_killed_broker_left_is_lifted_and_its_cgroup_used_again() {
-    let Some(cgroup) = group("broker-left", 256 * MIB) else {
+    let (Some(cgroup), Some(elsewhere)) = (
+        group("broker-left", 256 * MIB),
+        group("broker-start", 256 * MIB),
+    ) else {
         return;
     };
     let mut broker = Broker::start();
     let directory = cgroup.cgroup().dir().display().to_string();
-    let member = begin("hog --bytes 16M", &cgroup);
-    let (_control, _life, home) = budget(&broker, &directory, member.pid());
-    let home = home.as_str().expect("a cgroup of its own").to_owned();
+    let register_group = |broker: &Broker| {
+        let mut control = broker.connect();
+        let budget = json!({"name": "budget", "kind": "group", "cgroup": directory});
+        let id = control.call("Register", budget).expect("a group")["id"].clone();
+        (control, id)
+    };
+    let (_control, id) = register_group(&broker);
+    let mut life = broker.connect();
+    let inside = life
+        .call("Register", json!({"name": "inside", "parent": id}))
+        .expect("it is registered");
+    let home = inside["cgroup"].as_str().expect("a cgroup to start in");
     assert!(home.starts_with(&directory), "{home}");
+    let its = Cgroup::at(Path::new(home)).expect("it is there");
+    let member = begin("hog --bytes 16M", &elsewhere);
+    its.add(member.pid()).expect("it may enter");
+    life.call("Attach", json!({"id": inside["id"], "pid": member.pid()}))
+        .expect("it is its process");
     until("it is written", || {
         let state = std::fs::read_to_string(broker.directory().join("state.json"));
-        state.is_ok_and(|state| state.contains(&home))
+        state.is_ok_and(|state| state.contains(home) && state.contains(&member.pid().to_string()))
     });
-    let its = Cgroup::at(Path::new(&home)).expect("it is there");
     its.set_limit(Some(64 * MIB)).expect("it can be limited");
     broker.crash_and_restart();
-    assert_eq!(its.limit().expect("readable"), None, "lifted at the start");
-    let (_control, _life, again) = budget(&broker, &directory, member.pid());
-    assert_eq!(again.as_str(), Some(home.as_str()));
+    until("it is lifted, before anybody is back", || {
+        its.limit().expect("readable").is_none()
+    });
+    let (_control, id) = register_group(&broker);
+    let again = broker
+        .connect()
+        .call(
+            "Register",
+            json!({"name": "inside", "pid": member.pid(), "parent": id}),
+        )
+        .expect("it is back");
+    assert_eq!(again["cgroup"].as_str(), Some(home));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod common;
 mod config;
 mod files;
 mod groups;
+mod guest;
 mod ladder;
 mod life;
 mod load;

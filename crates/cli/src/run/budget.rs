@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Names of our cgroups begin so.
 const PREFIX: &str = "plimsoll-run-";
+/// In a budget's cgroup: outsiders, and programs that have no cgroup of their own.
+const LEAF: &str = "others";
 /// A directory with more cgroups than this is not swept.
 const MOST_SWEPT: usize = 10_000;
 
@@ -47,6 +49,14 @@ impl Budget {
     /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where what has no cgroup of its own starts: under version 2 a group with limited children holds no processes itself.
+    pub fn leaf(&self) -> PathBuf {
+        let v2 = |cgroup: &&Cgroup| cgroup.version() == Version::V2;
+        let leaf = self.cgroup.as_ref().filter(v2);
+        let leaf = leaf.and_then(|cgroup| cgroup.create_child(LEAF).ok());
+        leaf.map_or_else(|| self.dir.clone(), |leaf| leaf.dir().to_owned())
     }
 }
 

@@ -6,9 +6,7 @@ use crate::error::{CliError, RUN_FAILED};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpgid, pidfd_open, pidfd_send_signal, test_kill_process,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -237,9 +235,15 @@ fn others_run(group: Pid) -> bool {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(Pid::from_raw)
-        .filter(|&pid| pid != group && getpgid(Some(pid)) == Ok(group))
+        .filter(|&pid| pid != group && group_of(pid) == group.as_raw_nonzero().get())
         // One that we may not end (`sudo`) is not waited for.
         .any(|pid| test_kill_process(pid).is_ok() && runs(pid))
+}
+
+/// The process group of a process, 0 for the kernel's threads (which `rustix`'s type cannot hold), -1 when it is gone.
+fn group_of(pid: Pid) -> i32 {
+    // SAFETY: only asks.
+    unsafe { libc::getpgid(pid.as_raw_nonzero().get()) }
 }
 
 /// The program's own status, or 128+N when signal N ended it.

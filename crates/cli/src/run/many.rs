@@ -218,7 +218,7 @@ impl Many {
             cwd: program.cwd.clone(),
             stdout: output(&program.stdout),
             stderr: output(&program.stderr),
-            cgroup: self.budget.as_ref().map(|budget| budget.dir().to_owned()),
+            cgroup: self.budget.as_ref().map(Budget::leaf),
             own_group: true,
         };
         if let Some(member) = &member {

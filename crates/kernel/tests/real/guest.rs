@@ -16,10 +16,13 @@ fn everything_holds_under_version_2() {
     std::fs::create_dir_all(&work).unwrap();
     let output = Command::new("sh")
         .arg(here.join("run.sh"))
-        .arg(&work)
+        .args([
+            work.as_path(),
+            Path::new(env!("CARGO_TARGET_TMPDIR")),
+            Path::new(""),
+        ])
         .arg(std::env::current_exe().unwrap())
         .arg(env!("CARGO_BIN_EXE_plimsoll-misbehave"))
-        .arg(env!("CARGO_TARGET_TMPDIR"))
         .output()
         .expect("a shell runs");
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Boots a guest with cgroup version 2 into a test binary.
-#   run.sh WORK TEST PROGRAM SCRATCH
+#   run.sh WORK SCRATCH FILTER TEST PROGRAM
 # WORK keeps the kernel between runs; TEST and PROGRAM are copied to their own paths in the guest, with their libraries; SCRATCH is a
-# directory of the guest on ext4. Exit code 77: something is missing here (said on standard output).
+# directory of the guest on ext4; FILTER says which tests are run (none: all). Exit code 77: something is missing here (said on standard output).
 set -eu
-work=$1 test=$2 program=$3 scratch=$4
+work=$1 scratch=$2 filter=$3 test=$4 program=$5
 here=$(dirname "$0")
 
 missing() {
@@ -44,9 +44,11 @@ root=$work/root
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys"
 cp "$busybox" "$root/bin/busybox"
-for applet in sh mount mkdir cat uname sync poweroff sleep; do
+for applet in sh mount mkdir cat uname sync poweroff sleep env; do
     ln -s busybox "$root/bin/$applet"
 done
+mkdir -p "$root/usr"
+ln -s ../bin "$root/usr/bin"
 # A file at the path that it has here.
 place() {
     mkdir -p "$root$(dirname "$1")"
@@ -62,7 +64,7 @@ done
 strip "$root$test" "$root$program" 2>/dev/null || true
 cp "$here/init" "$root/init"
 chmod 755 "$root/init"
-printf 'TEST=%s\nSCRATCH=%s\n' "$test" "$scratch" >"$root/guest.conf"
+printf "TEST='%s'\nSCRATCH='%s'\nFILTER='%s'\n" "$test" "$scratch" "$filter" >"$root/guest.conf"
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet | gzip -1) >"$work/initrd"
 
 rm -f "$work/disk" "$work/out" "$work/console"
