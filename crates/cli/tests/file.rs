@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, alive, signal_to, stderr, wait_for};
+use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
@@ -206,6 +206,16 @@ fn a_second_interrupt_kills_what_will_not_end() {
 const STUBBORN: &str = "trap 'echo asked > asked' TERM\necho $$ > number\nmv number stubborn.pid\n\
                         while :; do sleep 0.05; done\n";
 
+/// Runs a file whose one program starts [`STUBBORN`] and waits for it.
+fn run_with_stubborn_child(place: &Place) -> Started {
+    place.write("stubborn.sh", STUBBORN);
+    place.write(
+        "p.toml",
+        "[[program]]\nname='first'\ncommand='sh -c \"sh stubborn.sh & wait\"'\n",
+    );
+    place.start(&["run", "-f", "p.toml"])
+}
+
 /// The number of the process that runs [`STUBBORN`].
 fn stubborn(place: &Place) -> u32 {
     let number = || {
@@ -218,12 +228,7 @@ fn stubborn(place: &Place) -> u32 {
 #[test]
 fn an_interrupt_ends_what_a_program_started_too() {
     let place = Place::new();
-    place.write("stubborn.sh", STUBBORN);
-    place.write(
-        "p.toml",
-        "[[program]]\nname='first'\ncommand='sh -c \"sh stubborn.sh & wait\"'\n",
-    );
-    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let mut run = run_with_stubborn_child(&place);
     let first = place.attached("first").pid.unwrap();
     let child = stubborn(&place);
     run.signal(libc::SIGINT);
@@ -239,12 +244,7 @@ fn an_interrupt_ends_what_a_program_started_too() {
 #[test]
 fn what_is_left_of_a_program_is_killed_when_the_grace_is_over() {
     let place = Place::new();
-    place.write("stubborn.sh", STUBBORN);
-    place.write(
-        "p.toml",
-        "[[program]]\nname='first'\ncommand='sh -c \"sh stubborn.sh & wait\"'\n",
-    );
-    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let mut run = run_with_stubborn_child(&place);
     let child = stubborn(&place);
     run.signal(libc::SIGTERM);
     assert_eq!(run.wait().code(), Some(143), "how the first ended");
