@@ -3,6 +3,7 @@
 
 mod cgroup;
 mod child;
+pub mod guest;
 mod memory;
 pub mod programs;
 mod swap;
