@@ -1,4 +1,4 @@
-//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked.
+//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked (`-v`, `RUST_LOG=debug`).
 
 use crate::error::CliError;
 use std::fmt;
@@ -17,10 +17,11 @@ use tracing_subscriber::registry::LookupSpan;
 /// When the file cannot be opened.
 pub fn start(verbose: bool, path: Option<&Path>) -> Result<(), CliError> {
     let file = path.filter(|path| path.as_os_str() != "-");
-    let level = if verbose || file.is_some() {
-        Level::INFO
-    } else {
-        Level::WARN
+    let asked = std::env::var("RUST_LOG").ok();
+    let level = match asked.and_then(|level| level.parse().ok()) {
+        Some(level) => level,
+        None if verbose || file.is_some() => Level::INFO,
+        None => Level::WARN,
     };
     let builder = tracing_subscriber::fmt()
         // A closed standard error is no reason to panic.

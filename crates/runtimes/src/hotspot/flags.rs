@@ -210,12 +210,19 @@ fn by_collector(
             "-XX:NewRatio=1",
         ],
         Collector::Parallel => &["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
-        // GCTimeRatio=1: G1 does not grow by itself as long as collecting takes less than half of the time.
-        Collector::G1 if young_given => &["-XX:+ExplicitGCInvokesConcurrent", "-XX:GCTimeRatio=1"],
+        // GCTimeRatio=1: G1 does not grow by itself as long as collecting takes less than half of the time; a heap below half of
+        // its maximum does so sooner, so its steps are small, too.
+        Collector::G1 if young_given => &[
+            "-XX:+ExplicitGCInvokesConcurrent",
+            "-XX:GCTimeRatio=1",
+            "-XX:+UnlockExperimentalVMOptions",
+            "-XX:G1ExpandByPercentOfAvailable=1",
+        ],
         Collector::G1 => &[
             "-XX:+ExplicitGCInvokesConcurrent",
             "-XX:GCTimeRatio=1",
             "-XX:+UnlockExperimentalVMOptions",
+            "-XX:G1ExpandByPercentOfAvailable=1",
             "-XX:G1MaxNewSizePercent=80",
         ],
         Collector::Z => &["-XX:ZUncommitDelay=1", "-XX:-ZProactive"],

@@ -132,7 +132,9 @@ struct Loop<'a> {
     reported: Option<(Instant, Report)>,
     failures: u32,
     /// Processor time that went by while the machine did what it was asked to, nanoseconds.
-    asked_ns: u64,
+    asked_processor_ns: u64,
+    /// And all of its time.
+    asked: Duration,
     alone_until: Option<Instant>,
     warned: bool,
     rests: bool,
@@ -167,7 +169,8 @@ impl<'a> Loop<'a> {
             measure_pause: FOOTPRINT,
             reported: None,
             failures: 0,
-            asked_ns: 0,
+            asked_processor_ns: 0,
+            asked: Duration::ZERO,
             alone_until: None,
             warned: false,
             rests: false,
@@ -253,7 +256,8 @@ impl<'a> Loop<'a> {
         let limit = numbers.map_or(0, |n| own(n.limit));
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
-        let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = ns(self.started.elapsed());
         let process = &self.adapter.process;
         let worked = process.processor_ns();
         Some(Seen {
@@ -263,7 +267,8 @@ impl<'a> Loop<'a> {
             owed,
             uses,
             native: self.native,
-            processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_ns),
+            processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
+            asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
             heap,
         })
@@ -335,11 +340,11 @@ impl<'a> Loop<'a> {
     }
 
     fn collect(&mut self, trigger: Trigger, seen: &Seen) -> bool {
-        let (start, before) = (Instant::now(), self.asked_ns);
+        let (start, before) = (Instant::now(), self.asked_processor_ns);
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
         let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // On a busy machine the time includes that of others.
-        let worked = (self.asked_ns - before).max(10_000_000);
+        let worked = (self.asked_processor_ns - before).max(10_000_000);
         let whole = trigger == Trigger::Histogram;
         self.control
             .collected(took.min(worked), seen.heap.old.used, whole);
@@ -347,10 +352,11 @@ impl<'a> Loop<'a> {
     }
 
     fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> bool {
-        let before = self.adapter.process.processor_ns();
+        let (start, before) = (Instant::now(), self.adapter.process.processor_ns());
         let answer = self.attach.command(name, arguments, timeout);
+        self.asked += start.elapsed();
         let after = self.adapter.process.processor_ns();
-        self.asked_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
+        self.asked_processor_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
         match answer {
             Ok(reply) => {
                 if reply.code != 0 {

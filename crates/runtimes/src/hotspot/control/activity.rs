@@ -28,7 +28,8 @@ pub(super) struct Activity {
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    now_ns: u64,
+    /// The time without that of what was asked for: a program that is stopped for a collection does not rest.
+    own_ns: u64,
     processor_ns: u64,
     major_faults: u64,
 }
@@ -36,7 +37,7 @@ struct Mark {
 impl Activity {
     pub(super) fn look(&mut self, seen: &Seen) {
         let mark = Mark {
-            now_ns: seen.now_ns,
+            own_ns: seen.now_ns.saturating_sub(seen.asked_ns),
             processor_ns: seen.processor_ns,
             major_faults: seen.major_faults,
         };
@@ -44,7 +45,7 @@ impl Activity {
             (self.since, self.counted_at) = (Some(mark), seen.processor_ns);
             return;
         };
-        let passed = seen.now_ns.saturating_sub(began.now_ns);
+        let passed = mark.own_ns.saturating_sub(began.own_ns);
         let part = began.part_until(&mark);
         if passed >= WINDOW {
             self.parts.rotate_right(1);
@@ -94,7 +95,7 @@ impl Mark {
     /// The part of a processor that it used. One that waits for the disk counts as using a whole one: who lacks memory does not
     /// rest.
     fn part_until(&self, later: &Mark) -> f64 {
-        let passed = later.now_ns.saturating_sub(self.now_ns).max(1);
+        let passed = later.own_ns.saturating_sub(self.own_ns).max(1);
         match later.major_faults.saturating_sub(self.major_faults) {
             0..=FEW => later.processor_ns.saturating_sub(self.processor_ns) as f64 / passed as f64,
             _ => 1.0,

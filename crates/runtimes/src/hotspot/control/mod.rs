@@ -41,6 +41,8 @@ pub struct Seen {
     pub native: u64,
     /// Its processor time so far, without what it was asked for, nanoseconds; 0 when it cannot be read.
     pub processor_ns: u64,
+    /// The time that what it was asked for took so far, nanoseconds.
+    pub asked_ns: u64,
     /// Its major faults so far.
     pub major_faults: u64,
     /// Its heap.
@@ -130,7 +132,8 @@ impl Control {
     fn must_look(&mut self) -> bool {
         let rests = self.watch.rests();
         let looked = std::mem::replace(&mut self.looked, rests);
-        if !rests || looked || self.watch.young == self.looked_at || !self.allowance.may(1, false) {
+        let idle = !self.ratios.resizing() && self.watch.young != self.looked_at;
+        if !rests || looked || !idle || !self.allowance.may(1, false) {
             return false;
         }
         self.looked_at = self.watch.young;

@@ -50,6 +50,8 @@ pub(super) struct Ratios {
     drift: u64,
     resized_ns: u64,
     resized_young: u64,
+    /// The native part was measured since the last resizing.
+    measured: bool,
     trimmed_ns: u64,
     lowered_ns: u64,
     /// Resizings in a row that changed nothing, and until when no other one is tried because of that.
@@ -67,6 +69,7 @@ impl Ratios {
             drift: 0,
             resized_ns: 0,
             resized_young: 0,
+            measured: false,
             trimmed_ns: 0,
             lowered_ns: 0,
             futile: 0,
@@ -81,6 +84,11 @@ impl Ratios {
             self.bias >> 20,
             self.drift >> 20
         )
+    }
+
+    /// The ratios are in action, until the next look.
+    pub(super) fn resizing(&self) -> bool {
+        self.resizing.is_some()
     }
 
     pub(super) fn tick(
@@ -123,7 +131,9 @@ impl Ratios {
         }
         // Where sizes are far apart, a little more or less at the basis is not worth a collection.
         let grow = aim.reachable > now.saturating_add(step.max(aim.step / 4));
-        let shrink = now > aim.size.max(aim.reachable).saturating_add(step);
+        // What is committed beyond its aim, but was seen not to be resident, harms nobody.
+        let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
+        let shrink = !harmless && now > aim.size.max(aim.reachable).saturating_add(step);
         let wanted = (grow || shrink) && seen.now_ns >= self.quiet_until;
         // Room for a quarter more is worth its one collection: it saves others.
         let much = aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen);
@@ -135,7 +145,7 @@ impl Ratios {
             };
             actions.extend(self.resize(aim, way, seen, levers));
         } else if !grow && !shrink {
-            self.settle(aim, seen, watch);
+            actions.extend(self.settle(aim, seen, levers, watch));
         }
         actions
     }
@@ -198,32 +208,51 @@ impl Ratios {
         actions
     }
 
+    /// What is in use has had time to show, and shows: a young collection or two filled the size that there is.
+    fn settled(&self, seen: &Seen, watch: &Watch) -> bool {
+        let changed_ns = self.resized_ns.max(watch.limit_changed_ns);
+        seen.now_ns.saturating_sub(changed_ns) > SETTLING
+            && watch.young > self.resized_young.saturating_add(1)
+            && !watch.rising()
+    }
+
     /// Under the limit for long, although it allocates, by more than the steps of the ratios explain: not all that is committed
     /// is resident.
-    fn settle(&mut self, aim: Aim, seen: &Seen, watch: &Watch) {
-        let calm = seen
-            .now_ns
-            .saturating_sub(self.resized_ns.max(watch.limit_changed_ns))
-            > SETTLING
-            && watch.young > self.resized_young.saturating_add(1)
-            && !watch.rising();
-        if !calm {
-            return;
+    fn settle(&mut self, aim: Aim, seen: &Seen, levers: &Levers, watch: &Watch) -> Option<Action> {
+        if !self.settled(seen, watch) {
+            return None;
         }
-        let gap = seen
-            .limit
-            .saturating_sub(tolerance(seen.limit))
-            .saturating_sub(watch.peak())
-            .saturating_sub(aim.unused());
-        if gap > seen.limit / 50 {
-            let most = i64::try_from(room(seen)).unwrap_or(i64::MAX);
-            self.bias = self
-                .bias
-                .saturating_add(i64::try_from(gap).unwrap_or(0))
-                .min(most);
-            self.resized_ns = seen.now_ns;
-            self.resized_young = watch.young;
+        let most = i64::try_from(room(seen)).unwrap_or(i64::MAX);
+        let wanted = self.wanted_bias(aim, seen, levers, watch).min(most);
+        let more = wanted.saturating_sub(self.bias);
+        if more <= i64::try_from(seen.limit / 50).unwrap_or(i64::MAX) {
+            return None;
         }
+        // A smaller heap has smaller tables beside it: the native part that was measured may be that of a larger one.
+        if !std::mem::replace(&mut self.measured, true) {
+            return Some(Action::Measure);
+        }
+        self.bias = wanted;
+        self.resized_ns = seen.now_ns;
+        self.resized_young = watch.young;
+        None
+    }
+
+    /// The bias that makes the resident part of the heap fill the room.
+    fn wanted_bias(&self, aim: Aim, seen: &Seen, levers: &Levers, watch: &Watch) -> i64 {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let peak = watch.peak();
+        let below = seen.limit.saturating_sub(tolerance(seen.limit));
+        if levers.sizing != Sizing::HeapRatios {
+            let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
+            return self.bias.saturating_add(signed(gap));
+        }
+        // What proved too much for this limit is not tried again.
+        if peak > below || self.lowered_ns > watch.limit_changed_ns {
+            return self.bias;
+        }
+        let resident = peak.saturating_sub(seen.native) as f64 / size(seen, levers).max(1) as f64;
+        (room(seen) as f64 * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64
     }
 
     /// What to make of a limit. `whole`: by a collection that stops the program.
@@ -307,6 +336,7 @@ impl Ratios {
         let now = size(seen, levers);
         self.resized_ns = seen.now_ns;
         self.resized_young = watch.young;
+        self.measured = false;
         let way = done.way;
         if way.urgent {
             let less = seen.uses.saturating_add(done.uses / 100) < done.uses;

@@ -1,5 +1,7 @@
 //! The controller against models of collectors.
 
+mod settling;
+
 use super::*;
 use crate::hotspot::levers::Trigger;
 use crate::hotspot::snapshot::{Generation, Work};
@@ -35,6 +37,8 @@ struct Model {
     drift: u64,
     /// It ignores what it is asked for.
     deaf: bool,
+    /// Percent of the committed heap that the program ever touches.
+    touched: u64,
 }
 
 impl Model {
@@ -72,13 +76,14 @@ impl Model {
             forced: 0,
             drift: 0,
             deaf: false,
+            touched: 100,
         }
     }
 
     fn uses(&self) -> u64 {
         let heap = match self.levers.sizing {
             Sizing::OldRatios { .. } => self.live + self.seen.heap.young.capacity * 83 / 100,
-            _ => self.seen.heap.old.capacity,
+            _ => self.seen.heap.old.capacity * self.touched / 100,
         };
         heap + self.native
     }
@@ -145,6 +150,9 @@ impl Model {
                     actions.contains(&Action::Collect) || actions.contains(&Action::CollectWhole);
                 for action in actions {
                     self.act(action);
+                    if action == Action::Measure {
+                        self.seen.native = self.native;
+                    }
                     if matches!(action, Action::Collect | Action::CollectWhole) {
                         control.collected(50_000_000, self.live, false);
                     }
@@ -475,6 +483,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         uses,
         native,
         processor_ns: 0,
+        asked_ns: 0,
         major_faults: 0,
         heap,
     })

@@ -164,6 +164,7 @@ fn a_flag_whose_name_was_given_is_left_out() {
         ("-XX:+UseG1GC", "-XX:GCTimeRatio=9"),
         ("-XX:+UseG1GC", "-XX:-ExplicitGCInvokesConcurrent"),
         ("-XX:+UseG1GC", "-XX:G1MaxNewSizePercent=50"),
+        ("-XX:+UseG1GC", "-XX:G1ExpandByPercentOfAvailable=20"),
         ("-XX:+UseSerialGC", "-XX:+ShrinkHeapInSteps"),
         ("-XX:+UseSerialGC", "-XX:MarkSweepDeadRatio=5"),
         ("-XX:+UseSerialGC", "-XX:NewRatio=3"),

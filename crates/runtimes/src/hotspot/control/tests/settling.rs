@@ -1,0 +1,70 @@
+//! What is corrected after a resizing, and what is left alone.
+
+use super::*;
+
+fn g1(live: u64) -> (Control, Model) {
+    let levers = levers(Sizing::HeapRatios, false);
+    (
+        Control::new(levers.clone(), 0.05),
+        Model::new(levers, live * MIB),
+    )
+}
+
+#[test]
+fn a_heap_that_is_not_all_touched_may_be_larger() {
+    let (mut control, mut model) = g1(100);
+    model.touched = 90;
+    model.run(&mut control, 1350 * MIB, 10);
+    let uses = model.uses() / MIB;
+    assert!((1300..1350).contains(&uses), "{uses}");
+    let forced = model.forced;
+    model.run(&mut control, 1350 * MIB, 60);
+    assert_eq!(model.forced, forced, "it is collected although it fits");
+}
+
+#[test]
+fn what_is_committed_but_never_touched_is_not_shrunk() {
+    let (mut control, mut model) = g1(100);
+    model.run(&mut control, 1000 * MIB, 10);
+    // More than the limit is committed; what is in use is below it.
+    model.touched = 60;
+    model.seen.heap.old.capacity = 1500 * MIB;
+    model.run(&mut control, 1000 * MIB, 1);
+    let (forced, size) = (model.forced, model.seen.heap.old.capacity);
+    model.run(&mut control, 1000 * MIB, 30);
+    assert!(model.seen.heap.old.capacity >= size && model.forced <= forced + 2);
+}
+
+#[test]
+fn tables_of_a_heap_that_was_larger_are_measured_before_the_aim_is_raised() {
+    let (mut control, mut model) = g1(100);
+    model.run(&mut control, 1500 * MIB, 5);
+    // Its tables were measured while it was large, and went with the heap.
+    model.seen.native = 90 * MIB;
+    model.run(&mut control, 300 * MIB, 10);
+    assert_eq!(model.seen.native, model.native);
+    let uses = model.uses() / MIB;
+    assert!((270..=300).contains(&uses), "{uses}");
+}
+
+#[test]
+fn a_program_that_is_stopped_for_what_it_was_asked_does_not_rest() {
+    let (mut control, mut model) = g1(100);
+    let mut step = |asked: u64, worked: u64| {
+        for _ in 0..30 {
+            model.seen.now_ns += 100_000_000;
+            model.seen.asked_ns += asked * 1_000_000;
+            model.seen.processor_ns += worked * 1_000_000;
+            model.seen.limit = 500 * MIB;
+            model.seen.heap.work[0].invocations += 1;
+            for action in control.tick(&model.seen) {
+                model.act(action);
+            }
+        }
+        control.rests()
+    };
+    assert!(!step(0, 100));
+    // Of its own time, a hundredth of all, it uses a half.
+    assert!(!step(99, 1));
+    assert!(step(0, 0));
+}
