@@ -56,6 +56,8 @@ pub(super) struct Ratios {
     lowered_ns: u64,
     /// Resizings in a row that changed nothing, and until when no other one is tried because of that.
     futile: u32,
+    /// The ratio of a resizing that changed nothing: it is not asked for again at this limit.
+    futile_percent: Option<u64>,
     quiet_until: u64,
     free_hold: bool,
 }
@@ -73,6 +75,7 @@ impl Ratios {
             trimmed_ns: 0,
             lowered_ns: 0,
             futile: 0,
+            futile_percent: None,
             quiet_until: 0,
             free_hold: false,
         }
@@ -102,7 +105,7 @@ impl Ratios {
             return self.check(resizing, seen, levers, watch, allowance);
         }
         if watch.limit_changed_ns == seen.now_ns {
-            (self.futile, self.quiet_until) = (0, 0);
+            (self.futile, self.futile_percent, self.quiet_until) = (0, None, 0);
             if watch.limit_fell {
                 self.bias = self.bias.min(0);
             }
@@ -186,7 +189,9 @@ impl Ratios {
             whole,
             ..Way::default()
         };
-        if aim.reachable.saturating_add(now / 64) < now || levers.sizing == Sizing::OldOnly {
+        let smaller = aim.reachable.saturating_add(now / 64) < now;
+        let new = self.futile_percent != Some(aim.percent);
+        if (smaller && new) || levers.sizing == Sizing::OldOnly {
             return self.resize(aim, way, seen, levers);
         }
         let calm = seen
@@ -243,16 +248,22 @@ impl Ratios {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let peak = watch.peak();
         let below = seen.limit.saturating_sub(tolerance(seen.limit));
+        let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
+        let corrected = self.bias.saturating_add(signed(gap));
         if levers.sizing != Sizing::HeapRatios {
-            let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
-            return self.bias.saturating_add(signed(gap));
+            return corrected;
         }
-        // What proved too much for this limit is not tried again.
-        if peak > below || self.lowered_ns > watch.limit_changed_ns {
+        if peak > below {
             return self.bias;
         }
         let resident = peak.saturating_sub(seen.native) as f64 / size(seen, levers).max(1) as f64;
-        (room(seen) as f64 * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64
+        let filling = (room(seen) as f64 * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
+        // After a size that proved too much for this limit no larger step is tried, but memory that came late may have
+        // looked like that.
+        match self.lowered_ns > watch.limit_changed_ns {
+            true => filling.min(corrected),
+            false => filling,
+        }
     }
 
     /// What to make of a limit. `whole`: by a collection that stops the program.
@@ -346,9 +357,10 @@ impl Ratios {
         }
         if now.abs_diff(done.size) <= done.size / 100 {
             self.futile = (self.futile + 1).min(6);
+            self.futile_percent = Some(done.percent);
             self.quiet_until = seen.now_ns.saturating_add(1_000_000_000 << self.futile);
         } else {
-            self.futile = 0;
+            (self.futile, self.futile_percent) = (0, None);
         }
         if watch.pauses == done.pauses {
             // No collection came of it; the ratios wait for the machine's own.

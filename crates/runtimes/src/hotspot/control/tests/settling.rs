@@ -68,3 +68,16 @@ fn a_program_that_is_stopped_for_what_it_was_asked_does_not_rest() {
     assert!(!step(99, 1));
     assert!(step(0, 0));
 }
+
+#[test]
+fn memory_that_is_returned_late_does_not_keep_it_small() {
+    let (mut control, mut model) = g1(100);
+    model.run(&mut control, 1400 * MIB, 5);
+    // The heap is smaller at once, what it took is not returned for two seconds.
+    model.native = 900 * MIB;
+    model.run(&mut control, 300 * MIB, 2);
+    (model.native, model.seen.native) = (30 * MIB, 30 * MIB);
+    model.run(&mut control, 300 * MIB, 10);
+    let uses = model.uses() / MIB;
+    assert!((270..=300).contains(&uses), "{uses}");
+}
