@@ -1,6 +1,7 @@
 //! `plimsoll adopt`: a program that already runs comes under the broker.
 
 use crate::args;
+use crate::descriptors;
 use crate::embed::{self, Place};
 use crate::error::CliError;
 use crate::run::member::{self, Member, Wanted};
@@ -114,10 +115,12 @@ fn detach() -> Result<u8, CliError> {
         .args(std::env::args_os().skip(1))
         .env("PLIMSOLL_TELL_WHEN_DONE", "true");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    // SAFETY: `setsid` may be called between fork and exec.
+    let open = descriptors::inherited();
+    // SAFETY: `setsid`, `close_range` and `fcntl` may be called between fork and exec.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             libc::setsid();
+            descriptors::close_on_exec(&open);
             Ok(())
         });
     }

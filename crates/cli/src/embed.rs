@@ -1,6 +1,7 @@
 //! Finding a broker, and starting one for this user where none runs.
 
 use crate::control::Control;
+use crate::descriptors;
 use crate::error::CliError;
 use crate::run::signals;
 use plimsoll_broker::options::user_directory;
@@ -8,7 +9,6 @@ use plimsoll_broker::server::listener::make_directory;
 use plimsoll_client::{SYSTEM, Socket, Surroundings};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::fd::RawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -141,7 +141,7 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
         .stdin(Stdio::null())
         .stdout(clone()?)
         .stderr(clone()?);
-    let open = descriptors();
+    let open = descriptors::inherited();
     // SAFETY: between fork and exec only `setsid`, `fork`, `_exit`, `sigprocmask`, `close_range` and
     // `fcntl` are called, which may be. The child that forks ends at once, so the broker is nobody's
     // zombie.
@@ -149,7 +149,7 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
         command.pre_exec(move || {
             libc::setsid();
             signals::unblock_all();
-            keep_to_ourselves(&open);
+            descriptors::close_on_exec(&open);
             match libc::fork() {
                 0 => Ok(()),
                 -1 => Err(std::io::Error::last_os_error()),
@@ -166,36 +166,6 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
             "waiting for the broker's first process",
         )(error)),
         _ => Ok(()),
-    }
-}
-
-/// The descriptors that are open beside the standard ones. What we open ourselves is closed on exec; what whoever started
-/// us left open (a lock, `9>/run/lock/job`) is not.
-fn descriptors() -> Vec<RawFd> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok())
-        .filter(|&fd| fd > libc::STDERR_FILENO)
-        .collect()
-}
-
-/// Has every descriptor but the standard ones closed on exec: not before, because an exec that fails is told through one.
-/// Safe between fork and exec.
-fn keep_to_ourselves(open: &[RawFd]) {
-    let (first, last) = (libc::STDERR_FILENO as libc::c_uint + 1, libc::c_uint::MAX);
-    // SAFETY: flags of descriptors are changed, no memory; `syscall` and `fcntl` may be called between fork and exec.
-    unsafe {
-        let flag = libc::CLOSE_RANGE_CLOEXEC;
-        if libc::syscall(libc::SYS_close_range, first, last, flag) == 0 {
-            return;
-        }
-        // Linux before 5.11. One that is closed by now is no matter.
-        for &fd in open {
-            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
-        }
     }
 }
 

@@ -23,6 +23,7 @@
 pub mod adopt;
 pub mod args;
 pub mod control;
+mod descriptors;
 pub mod doctor;
 pub mod embed;
 pub mod error;

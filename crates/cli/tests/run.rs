@@ -343,3 +343,60 @@ fn the_broker_holds_no_file_of_who_started_it() {
         .filter_map(|entry| std::fs::read_link(entry.path()).ok());
     assert!(held.all(|file| file != path));
 }
+
+#[test]
+fn as_the_first_process_of_a_container_it_takes_away_zombies() {
+    let place = Place::new();
+    let script = "for n in 1 2 3; do (sh -c 'exit 0' & exit 0); done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status; echo done";
+    place.write(
+        "p.toml",
+        &format!("[[program]]\nname='a'\ncommand=['sh', '-c', {script:?}]\nstdout='out'\n"),
+    );
+    let own = env!("CARGO_BIN_EXE_plimsoll");
+    for args in [vec!["run", "sh", "-c", script], vec!["run", "-f", "p.toml"]] {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--pid", "--fork", "--mount-proc", own])
+            .args(&args)
+            .env("PLIMSOLL_SOCKET", place.socket())
+            .current_dir(place.path(""))
+            .stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let errors = stderr(&output);
+        if errors.contains("unshare failed") {
+            eprintln!("skipped: {errors}");
+            return;
+        }
+        let file = std::fs::read(place.path("out")).unwrap_or_default();
+        let told = [output.stdout, file].concat();
+        assert_eq!(String::from_utf8_lossy(&told), "done\n", "{errors}");
+    }
+}
+
+#[test]
+fn what_adopts_in_the_background_holds_no_file_of_who_started_it() {
+    let place = Place::new();
+    let path = place.write("lock", "").canonicalize().unwrap();
+    let lock = std::fs::File::open(&path).unwrap();
+    let number = lock.as_raw_fd();
+    let program = Started(Command::new("sleep").arg("600").spawn().unwrap());
+    let pid = program.0.id().to_string();
+    let mut command = place.command(&["adopt", "--detach", &pid]);
+    // SAFETY: `dup2` may be called between fork and exec. What it makes is not closed on exec.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(number, 200) {
+            200 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    assert!(command.status().unwrap().success());
+    let holders: Vec<String> = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| {
+            std::fs::read_link(entry.path().join("fd/200")).is_ok_and(|file| file == path)
+        })
+        .map(|entry| entry.path().display().to_string())
+        .collect();
+    assert!(holders.is_empty(), "{holders:?}");
+}

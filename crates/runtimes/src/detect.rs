@@ -1,6 +1,7 @@
 //! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
 
 use crate::elf;
+use crate::launch::Setting;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -33,8 +34,8 @@ impl Runtime {
 
 /// The runtime of a command line that is to be started. Scripts and shells are [`Runtime::Other`]: what they
 /// start is found when it runs.
-pub fn of_command(argv: &[OsString]) -> Runtime {
-    let Some(path) = argv.first().and_then(|name| program(name)) else {
+pub fn of_command(argv: &[OsString], setting: &Setting<'_>) -> Runtime {
+    let Some(path) = argv.first().and_then(|name| program(name, setting)) else {
         return Runtime::Other;
     };
     let real = std::fs::canonicalize(&path).unwrap_or(path);
@@ -61,13 +62,13 @@ fn is_java(real: &Path) -> bool {
 }
 
 /// Where a program lies: as named when the name has a slash, else in `PATH`.
-pub fn program(name: &OsStr) -> Option<PathBuf> {
+fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name));
+        return Some(setting.folder.join(name));
     }
-    let path = std::env::var_os("PATH")?;
+    let path = (setting.variables)("PATH")?;
     std::env::split_paths(&path)
-        .map(|dir| dir.join(name))
+        .map(|dir| setting.folder.join(dir).join(name))
         .find(|p| p.is_file())
 }
 

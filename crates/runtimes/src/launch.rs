@@ -3,10 +3,26 @@
 use crate::detect::{self, Runtime};
 use crate::hotspot::flags::{self, Given, LAUNCHER, Surroundings};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Reads a variable of the environment that the program will have.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+/// Where a program will start.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    /// Reads a variable of the environment that it will have.
+    pub variables: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Its working directory; ours when empty.
+    pub folder: &'a Path,
+}
+
+impl Setting<'_> {
+    /// Where we are.
+    pub fn ours() -> Setting<'static> {
+        Setting {
+            variables: &|name: &str| std::env::var_os(name),
+            folder: Path::new(""),
+        }
+    }
+}
 
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
@@ -36,12 +52,12 @@ pub struct Prepared {
 
 /// Adds what makes the program elastic; what the user gave wins, wherever it stands.
 pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
-    prepare_in(argv, plan, &|name: &str| std::env::var_os(name))
+    prepare_in(argv, plan, &Setting::ours())
 }
 
-/// As [`prepare`], for a program whose environment is not ours.
-pub fn prepare_in(argv: &[OsString], plan: &Plan, variables: Variables<'_>) -> Prepared {
-    let runtime = detect::of_command(argv);
+/// As [`prepare`], for a program that does not start where we are.
+pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prepared {
+    let runtime = detect::of_command(argv, setting);
     let mut prepared = Prepared {
         argv: argv.to_vec(),
         environment: Vec::new(),
@@ -49,9 +65,9 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, variables: Variables<'_>) -> P
         notes: Vec::new(),
     };
     match runtime {
-        Runtime::HotSpot => java(&mut prepared, plan, variables),
-        _ if plan.java => java_inside(&mut prepared, plan, variables),
-        Runtime::LibGc => libgc(&mut prepared, plan, variables),
+        Runtime::HotSpot => java(&mut prepared, plan, setting),
+        _ if plan.java => java_inside(&mut prepared, plan, setting),
+        Runtime::LibGc => libgc(&mut prepared, plan, setting),
         Runtime::Other => prepared.notes.push(
             "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine that it \
              starts is found and steered as far as it goes without start flags (`--adapter hotspot` passes them on \
@@ -62,10 +78,10 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, variables: Variables<'_>) -> P
     prepared
 }
 
-fn java(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
+fn java(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     let words = prepared.argv.iter().skip(1);
     let words = words.map(|word| word.to_string_lossy().into_owned());
-    let given = Given::collect(words, variables);
+    let given = Given::collect(words, setting);
     let around = Surroundings::of_self(plan.budget, plan.memory);
     let added = flags::start(&given, &around);
     if !added.flags.is_empty() {
@@ -81,9 +97,9 @@ fn java(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
 
 /// For a virtual machine that something else starts. Its launcher puts the variable's words before those of its own
 /// command line, and says so on standard error: that is why it is only done when asked for.
-fn java_inside(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
+fn java_inside(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     // What its command line will say is not known, but its environment is.
-    let given = Given::collect([], variables);
+    let given = Given::collect([], setting);
     let around = Surroundings::of_self(plan.budget, plan.memory);
     let added = flags::for_any(&given, &around);
     prepared.notes.extend(added.notes);
@@ -91,7 +107,7 @@ fn java_inside(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
         return;
     }
     let mut value = OsString::from(added.flags.join(" "));
-    if let Some(old) = variables(LAUNCHER).filter(|old| !old.is_empty()) {
+    if let Some(old) = (setting.variables)(LAUNCHER).filter(|old| !old.is_empty()) {
         value.push(" ");
         value.push(old);
     }
@@ -101,7 +117,7 @@ fn java_inside(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
     prepared.environment.push((OsString::from(LAUNCHER), value));
 }
 
-fn libgc(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
+fn libgc(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     let Some(agent) = &plan.libgc_agent else {
         prepared
             .notes
@@ -109,7 +125,7 @@ fn libgc(prepared: &mut Prepared, plan: &Plan, variables: Variables<'_>) {
         return;
     };
     let mut value = agent.clone().into_os_string();
-    if let Some(old) = variables("LD_PRELOAD").filter(|v| !v.is_empty()) {
+    if let Some(old) = (setting.variables)("LD_PRELOAD").filter(|v| !v.is_empty()) {
         value.push(":");
         value.push(old);
     }
@@ -154,7 +170,11 @@ mod tests {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let prepared = prepare_in(&argv, &plan(), &variable);
+        let setting = Setting {
+            variables: &variable,
+            folder: Path::new(""),
+        };
+        let prepared = prepare_in(&argv, &plan(), &setting);
         assert_eq!(prepared.runtime, Runtime::HotSpot);
         let new = prepared.argv.len() - argv.len();
         assert_eq!(prepared.argv[new + 1..], argv[1..]);
@@ -187,6 +207,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_in_another_folder_is_given_is_found_there() {
+        let (home, _java) = jdk();
+        std::fs::write(home.path().join("options"), "-Xmx2g").unwrap();
+        std::fs::write(home.path().join("flags"), "-XX:GCTimeRatio=9").unwrap();
+        let argv = ["bin/java", "@options", "-XX:VMOptionsFile=flags", "A"].map(OsString::from);
+        let setting = Setting {
+            variables: &|_: &str| None,
+            folder: home.path(),
+        };
+        let prepared = prepare_in(&argv, &plan(), &setting);
+        let added = prepared.notes.join(" ");
+        assert_eq!(prepared.runtime, Runtime::HotSpot);
+        assert!(added.contains("-XX:+Explicit"), "{added}");
+        assert!(
+            !added.contains("-Xmx") && !added.contains("GCTimeRatio"),
+            "{added}"
+        );
+    }
+
+    #[test]
     fn what_is_passed_on_stands_before_what_was_there_and_spares_the_rest() {
         let plan = Plan {
             java: true,
@@ -198,7 +238,11 @@ mod tests {
             _ => None,
         };
         let argv = ["sh", "start.sh"].map(OsString::from);
-        let prepared = prepare_in(&argv, &plan, &variable);
+        let setting = Setting {
+            variables: &variable,
+            folder: Path::new(""),
+        };
+        let prepared = prepare_in(&argv, &plan, &setting);
         assert_eq!(prepared.argv, argv);
         let (name, value) = &prepared.environment[0];
         let value = value.to_string_lossy();

@@ -133,7 +133,13 @@ impl Cgroups {
         }
         let made = Cgroup::at(group)
             .and_then(|group| group.create_child(&self.name(id, name)))
-            .and_then(|child| child.set_limit(None).map(|_| home(child, true)));
+            .and_then(|child| match child.set_limit(None) {
+                Ok(_) => Ok(home(child, true)),
+                Err(error) => {
+                    let _ = std::fs::remove_dir(child.dir());
+                    Err(error)
+                }
+            });
         made.inspect_err(|error| tracing::debug!(principal = id, %error, "no cgroup of its own"))
             .ok()
     }

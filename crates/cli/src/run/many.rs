@@ -9,11 +9,12 @@ use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
 use super::record::{Event, Recording};
 use super::signals::Signals;
-use super::steer;
+use super::{orphans, steer};
 use crate::args::AdapterChoice;
 use crate::embed::Place;
 use crate::error::CliError;
 use crate::programs::{Program, Programs};
+use plimsoll_runtimes::launch::Setting;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slot::{End, Slot, Stage};
 use std::ffi::OsString;
@@ -97,6 +98,7 @@ impl Many {
             self.start_due();
             self.stop_due();
             self.collect();
+            orphans::reap(&self.slots.iter().filter_map(Slot::pid).collect::<Vec<_>>());
             if let Some(recording) = &mut self.recording {
                 recording.look();
             }
@@ -104,8 +106,10 @@ impl Many {
                 self.wait(signals)?;
             }
             while let Some(received) = signals.next() {
-                info!("signal {}: ending all programs", received.signal);
-                self.interrupted();
+                if received.signal != libc::SIGCHLD {
+                    info!("signal {}: ending all programs", received.signal);
+                    self.interrupted();
+                }
             }
         }
         Ok(self.worst)
@@ -195,10 +199,16 @@ impl Many {
             true => (AdapterChoice::None, steer::untouched(&argv)),
             false => {
                 let choice = program.adapter.unwrap_or_default();
-                (
-                    choice,
-                    steer::prepare(&argv, choice, self.bytes, &self.place),
-                )
+                let variables = |name: &str| match program.env.get(name) {
+                    Some(value) => Some(OsString::from(value)),
+                    None => std::env::var_os(name),
+                };
+                let setting = Setting {
+                    variables: &variables,
+                    folder: program.cwd.as_deref().unwrap_or(Path::new("")),
+                };
+                let steered = steer::prepare(&argv, choice, self.bytes, &setting, &self.place);
+                (choice, steered)
             }
         };
         let member = match slot.outsider {
@@ -214,7 +224,7 @@ impl Many {
         };
         let mut launch = Launch {
             argv: steered.argv,
-            environment: steered.environment,
+            environment: Vec::new(),
             cwd: program.cwd.clone(),
             stdout: output(&program.stdout),
             stderr: output(&program.stderr),
@@ -230,6 +240,8 @@ impl Many {
             .iter()
             .map(|(key, value)| (key.into(), value.into()));
         launch.environment.extend(own);
+        // What was added holds what was given.
+        launch.environment.extend(steered.environment);
         let running = child::spawn(&launch)?;
         if let Some(member) = &member {
             member.attach_started(running.pid(), launch.starts_in());

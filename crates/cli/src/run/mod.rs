@@ -14,6 +14,7 @@ pub mod log;
 pub mod many;
 pub mod member;
 mod one;
+pub mod orphans;
 pub mod record;
 pub mod signals;
 mod steer;
@@ -51,7 +52,8 @@ pub fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
 
 fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError> {
     let programs = Programs::read(file)?;
-    let signals = Signals::block(&many::HEARD)?;
+    let heard: Vec<i32> = many::HEARD.into_iter().chain(orphans::heard()).collect();
+    let signals = Signals::block(&heard)?;
     let outputs = args
         .top
         .then(|| make_outputs(programs.name.as_deref()))

@@ -3,10 +3,11 @@
 use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
 use super::signals::{FORWARDED, Received, Signals};
-use super::{keep, log, steer};
+use super::{keep, log, orphans, steer};
 use crate::args;
 use crate::embed::{self, Place};
 use crate::error::CliError;
+use plimsoll_runtimes::launch::Setting;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsStr;
@@ -18,12 +19,14 @@ use tracing::{info, warn};
 /// # Errors
 /// When it cannot be started. That there is no broker is no error.
 pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
-    let heard: Vec<i32> = FORWARDED.into_iter().chain([libc::SIGTSTP]).collect();
+    let heard = FORWARDED.into_iter().chain([libc::SIGTSTP]);
+    let heard: Vec<i32> = heard.chain(orphans::heard()).collect();
     // Before the first thread, so that all threads have them blocked.
     let signals = Signals::block(&heard)?;
     log::start(args.verbose, args.log.as_deref())?;
     let found = find_broker(place);
-    let steered = steer::prepare(&args.program, args.principal.adapter, None, place);
+    let choice = args.principal.adapter;
+    let steered = steer::prepare(&args.program, choice, None, &Setting::ours(), place);
     let name = args
         .principal
         .name
@@ -108,7 +111,10 @@ fn supervise(running: &mut Running, signals: &Signals) -> Result<u8, CliError> {
             Err(error) => return Err(CliError::system("waiting for the program")(error)),
         }
         while let Some(received) = signals.next() {
-            pass_on(running, received);
+            match received.signal {
+                libc::SIGCHLD => orphans::reap(&[running.pid()]),
+                _ => pass_on(running, received),
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use super::member::{Member, capacity};
 use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
-use plimsoll_runtimes::launch::{self, Plan};
+use plimsoll_runtimes::launch::{self, Plan, Setting};
 use plimsoll_runtimes::{Options, Runtime};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,6 +39,7 @@ pub(crate) fn prepare(
     argv: &[OsString],
     choice: AdapterChoice,
     budget: Option<u64>,
+    setting: &Setting<'_>,
     place: &Place,
 ) -> Steered {
     if choice == AdapterChoice::None {
@@ -56,7 +57,7 @@ pub(crate) fn prepare(
         java: choice == AdapterChoice::Hotspot,
         libgc_agent: libgc_agent(),
     };
-    let prepared = launch::prepare(argv, &plan);
+    let prepared = launch::prepare_in(argv, &plan, setting);
     for note in &prepared.notes {
         info!("{note}");
     }

@@ -51,6 +51,14 @@ impl Slot {
         matches!(self.state, Stage::Ended)
     }
 
+    /// Its number, while its end is waited for.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match &self.state {
+            Stage::Running { running, .. } => Some(running.pid()),
+            Stage::Waiting | Stage::Ended => None,
+        }
+    }
+
     /// Whether it is to be started.
     pub(super) fn is_due(&self, elapsed: Duration) -> bool {
         matches!(self.state, Stage::Waiting) && self.program.start <= elapsed

@@ -10,9 +10,10 @@
 //! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a class: what is
 //! neither an option nor the value of one is skipped there.
 
-use std::ffi::OsString;
+use crate::launch::Setting;
 use std::fs::File;
 use std::io::Read;
+use std::path::PathBuf;
 
 /// Read by the `java` launcher of JDK 9 and later.
 pub const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
@@ -45,19 +46,23 @@ const MOST_READ: u64 = 1 << 20;
 
 /// Options that the user gave, in the order in which they count: the last of a name wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given(Vec<String>);
+pub struct Given {
+    options: Vec<String>,
+    /// Where relative names of files begin.
+    folder: PathBuf,
+}
 
 impl Given {
-    /// Those of a command line (without `java` itself) and of the environment that it will have.
-    pub fn collect(
-        arguments: impl IntoIterator<Item = String>,
-        variable: impl Fn(&str) -> Option<OsString>,
-    ) -> Given {
+    /// Those of a command line (without `java` itself), where it will be started.
+    pub fn collect(arguments: impl IntoIterator<Item = String>, setting: &Setting<'_>) -> Given {
         let value = |name: &str| {
-            let value = variable(name).unwrap_or_default();
+            let value = (setting.variables)(name).unwrap_or_default();
             words(&value.to_string_lossy())
         };
-        let mut given = Given::default();
+        let mut given = Given {
+            options: Vec::new(),
+            folder: setting.folder.to_path_buf(),
+        };
         given.machine(value(FIRST));
         given.launcher(value(LAUNCHER), false);
         given.launcher(arguments, true);
@@ -90,35 +95,49 @@ impl Given {
     /// An option, and those of the file that it may name.
     fn add(&mut self, option: &str) {
         if let Some(path) = option.strip_prefix("-XX:VMOptionsFile=") {
-            let words = words(&read(path)).into_iter();
-            self.0.extend(words.filter(|word| word.starts_with('-')));
+            let words = words(&self.read(path)).into_iter();
+            self.options
+                .extend(words.filter(|word| word.starts_with('-')));
         }
         if let Some(path) = option.strip_prefix("-XX:Flags=") {
             // Names without `-XX:`, and comments.
-            for line in read(path).lines() {
+            for line in self.read(path).lines() {
                 let flags = words(line).into_iter();
                 let flags = flags.take_while(|word| !word.starts_with('#'));
-                self.0.extend(flags.map(|flag| format!("-XX:{flag}")));
+                self.options.extend(flags.map(|flag| format!("-XX:{flag}")));
             }
         }
-        self.0.push(option.to_owned());
+        self.options.push(option.to_owned());
+    }
+
+    /// What a file holds; nothing where it cannot be read. A pipe (`@<(…)`) is left alone: what we read of it the launcher
+    /// would not find any more.
+    fn read(&self, path: &str) -> String {
+        let path = self.folder.join(path);
+        let mut bytes = Vec::new();
+        let regular = std::fs::metadata(&path).is_ok_and(|meta| meta.is_file());
+        if let Some(file) = regular.then(|| File::open(&path).ok()).flatten() {
+            // Of one that breaks off, what there was.
+            let _ = file.take(MOST_READ).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Whether an option begins with one of these.
     pub(super) fn has(&self, prefixes: &[&str]) -> bool {
         let begins = |option: &String| prefixes.iter().any(|p| option.starts_with(p));
-        self.0.iter().any(begins)
+        self.options.iter().any(begins)
     }
 
     /// What follows `prefix` in the last option that begins with it.
     pub(super) fn last(&self, prefix: &str) -> Option<&str> {
-        let mut options = self.0.iter().rev();
+        let mut options = self.options.iter().rev();
         options.find_map(|option| option.strip_prefix(prefix))
     }
 
     /// Whether a flag of this name is switched on.
     pub(super) fn is_on(&self, flag: &str) -> bool {
-        let mut options = self.0.iter().rev();
+        let mut options = self.options.iter().rev();
         let last = options.find(|option| name(option) == Some(flag));
         last.is_some_and(|option| option.starts_with("-XX:+"))
     }
@@ -129,7 +148,7 @@ impl Given {
         let Some(own) = name(flag) else {
             return false;
         };
-        self.0
+        self.options
             .iter()
             .any(|option| option != flag && name(option) == Some(own))
     }
@@ -140,7 +159,7 @@ impl Given {
             let mut names = names.iter();
             names.find_map(|name| option.strip_prefix(name)).map(bytes)
         };
-        self.0.iter().filter_map(value).collect()
+        self.options.iter().filter_map(value).collect()
     }
 }
 
@@ -165,7 +184,7 @@ impl Walk<'_> {
             Some(escaped) if escaped.starts_with('@') => self.take(escaped),
             Some(path) => {
                 // Files that are named in a file are not looked into.
-                for word in argument_file(&read(path)) {
+                for word in argument_file(&self.given.read(path)) {
                     self.take(&word);
                 }
             }
@@ -269,18 +288,6 @@ fn escaped(c: char) -> char {
         'f' => '\x0c',
         other => other,
     }
-}
-
-/// What a file holds; nothing where it cannot be read. A pipe (`@<(…)`) is left alone: what we read of it the launcher
-/// would not find any more.
-fn read(path: &str) -> String {
-    let mut bytes = Vec::new();
-    let regular = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    if let Some(file) = regular.then(|| File::open(path).ok()).flatten() {
-        // Of one that breaks off, what there was.
-        let _ = file.take(MOST_READ).read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The name in `-XX:+Name` or `-XX:Name=1`.

@@ -1,6 +1,8 @@
 //! Words, files and variables as the launcher and the machine read them.
 
 use super::*;
+use std::ffi::OsString;
+use std::path::Path;
 
 fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     let variable = |name: &str| {
@@ -8,7 +10,11 @@ fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
         found.map(|(_, value)| OsString::from(value))
     };
     let arguments = arguments.iter().map(|&word| word.to_owned());
-    Given::collect(arguments, variable).0
+    let setting = Setting {
+        variables: &variable,
+        folder: Path::new(""),
+    };
+    Given::collect(arguments, &setting).options
 }
 
 #[test]
@@ -113,11 +119,11 @@ fn files_are_read_where_they_are_named() {
 
 #[test]
 fn the_last_of_a_name_counts() {
-    let given = Given(
-        ["-XX:+UseZGC", "-XX:-UseZGC", "-XX:A=1", "-XX:A=2"]
-            .map(str::to_owned)
-            .into(),
-    );
+    let options = ["-XX:+UseZGC", "-XX:-UseZGC", "-XX:A=1", "-XX:A=2"];
+    let given = Given {
+        options: options.map(str::to_owned).into(),
+        ..Given::default()
+    };
     assert!(!given.is_on("UseZGC") && !given.is_on("UseG1GC"));
     assert_eq!(given.last("-XX:A="), Some("2"));
     assert!(given.contradicts("-XX:+UseZGC") && given.contradicts("-XX:A=2"));

@@ -1,8 +1,10 @@
 //! What is added, and what is left out because the user gave something.
 
 use super::*;
+use crate::launch::Setting;
 use proptest::prelude::*;
 use std::ffi::OsString;
+use std::path::Path;
 
 /// What the environment and a command line give.
 fn given(variables: &[(&str, &str)], arguments: &[&str]) -> Given {
@@ -10,7 +12,11 @@ fn given(variables: &[(&str, &str)], arguments: &[&str]) -> Given {
         let found = variables.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| OsString::from(value))
     };
-    Given::collect(arguments.iter().map(|&word| word.to_owned()), variable)
+    let setting = Setting {
+        variables: &variable,
+        folder: Path::new(""),
+    };
+    Given::collect(arguments.iter().map(|&word| word.to_owned()), &setting)
 }
 
 fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {
