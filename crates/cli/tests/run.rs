@@ -320,13 +320,9 @@ fn who_ignores_the_end_of_children_is_told_the_status_too() {
     assert_eq!(run.wait().code(), Some(3));
 }
 
-#[test]
-fn the_broker_holds_no_file_of_who_started_it() {
-    let place = Place::new();
-    let path = place.write("lock", "").canonicalize().unwrap();
-    let lock = std::fs::File::open(&path).unwrap();
-    let number = lock.as_raw_fd();
-    let mut command = place.command(&["run", "test", "-e", "/proc/self/fd/200"]);
+/// Has a file open as number 200, as a shell does with `200>lock`.
+fn leave_open(command: &mut Command, file: &std::fs::File) {
+    let number = file.as_raw_fd();
     // SAFETY: `dup2` may be called between fork and exec. What it makes is not closed on exec.
     unsafe {
         command.pre_exec(move || match libc::dup2(number, 200) {
@@ -334,6 +330,15 @@ fn the_broker_holds_no_file_of_who_started_it() {
             _ => Err(std::io::Error::last_os_error()),
         });
     }
+}
+
+#[test]
+fn the_broker_holds_no_file_of_who_started_it() {
+    let place = Place::new();
+    let path = place.write("lock", "").canonicalize().unwrap();
+    let lock = std::fs::File::open(&path).unwrap();
+    let mut command = place.command(&["run", "test", "-e", "/proc/self/fd/200"]);
+    leave_open(&mut command, &lock);
     let status = command.status().unwrap();
     assert!(status.success(), "the program has what it was given");
     let broker = place.listing().unwrap().pid;
@@ -378,17 +383,10 @@ fn what_adopts_in_the_background_holds_no_file_of_who_started_it() {
     let place = Place::new();
     let path = place.write("lock", "").canonicalize().unwrap();
     let lock = std::fs::File::open(&path).unwrap();
-    let number = lock.as_raw_fd();
     let program = Started(Command::new("sleep").arg("600").spawn().unwrap());
     let pid = program.0.id().to_string();
     let mut command = place.command(&["adopt", "--detach", &pid]);
-    // SAFETY: `dup2` may be called between fork and exec. What it makes is not closed on exec.
-    unsafe {
-        command.pre_exec(move || match libc::dup2(number, 200) {
-            200 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
-    }
+    leave_open(&mut command, &lock);
     assert!(command.status().unwrap().success());
     let holders: Vec<String> = std::fs::read_dir("/proc")
         .unwrap()

@@ -1,7 +1,7 @@
 //! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
 
 use crate::elf;
-use crate::launch::Setting;
+use crate::setting::Setting;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;

@@ -2,27 +2,9 @@
 
 use crate::detect::{self, Runtime};
 use crate::hotspot::flags::{self, Given, LAUNCHER, Surroundings};
+use crate::setting::Setting;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-
-/// Where a program will start.
-#[derive(Clone, Copy)]
-pub struct Setting<'a> {
-    /// Reads a variable of the environment that it will have.
-    pub variables: &'a dyn Fn(&str) -> Option<OsString>,
-    /// Its working directory; ours when empty.
-    pub folder: &'a Path,
-}
-
-impl Setting<'_> {
-    /// Where we are.
-    pub fn ours() -> Setting<'static> {
-        Setting {
-            variables: &|name: &str| std::env::var_os(name),
-            folder: Path::new(""),
-        }
-    }
-}
+use std::path::PathBuf;
 
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
@@ -140,6 +122,7 @@ fn libgc(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     /// A directory that looks like a JDK, and its launcher.
     fn jdk() -> (tempfile::TempDir, OsString) {

@@ -11,7 +11,7 @@
 //!
 //! [`launch::prepare`] is asked before a program starts, [`run`] steers it while it runs.
 //!
-//! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start), [`process`] (what
+//! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start, in which [`setting`]), [`process`] (what
 //! `/proc` tells), [`hotspot`] (Java), [`passive`] (anything else).
 
 pub mod adapter;
@@ -23,6 +23,7 @@ pub mod hotspot;
 pub mod launch;
 pub mod passive;
 pub mod process;
+pub mod setting;
 
 pub use adapter::{Adapter, Ended, Link, Options, run};
 pub use detect::Runtime;

@@ -132,14 +132,12 @@ impl Cgroups {
             return None;
         }
         let made = Cgroup::at(group)
-            .and_then(|group| group.create_child(&self.name(id, name)))
-            .and_then(|child| match child.set_limit(None) {
-                Ok(_) => Ok(home(child, true)),
-                Err(error) => {
-                    let _ = std::fs::remove_dir(child.dir());
-                    Err(error)
-                }
-            });
+            .and_then(|group| {
+                child_that(&group, &self.name(id, name), |child| {
+                    child.set_limit(None).map(|_| ())
+                })
+            })
+            .map(|child| home(child, true));
         made.inspect_err(|error| tracing::debug!(principal = id, %error, "no cgroup of its own"))
             .ok()
     }
@@ -189,11 +187,9 @@ impl Cgroups {
             _ => return Ok(None),
         };
         let complete = is_young(process)?;
-        let child = parent.create_child(&self.name(id, name))?;
-        if let Err(error) = settle(&child, process) {
-            let _ = std::fs::remove_dir(child.dir());
-            return Err(error);
-        }
+        let child = child_that(&parent, &self.name(id, name), |child| {
+            settle(child, process)
+        })?;
         Ok(Some(home(child, complete)))
     }
 
@@ -236,6 +232,19 @@ fn home(cgroup: Cgroup, complete: bool) -> Home {
 
 /// Moves the process, when the limit can be written at all: a cgroup that could only be read would
 /// be of no use.
+/// A new cgroup that could be `fitted`; else none stays behind.
+fn child_that(
+    parent: &Cgroup,
+    name: &str,
+    fitted: impl FnOnce(&Cgroup) -> Result<()>,
+) -> Result<Cgroup> {
+    let child = parent.create_child(name)?;
+    fitted(&child).inspect_err(|_| {
+        let _ = std::fs::remove_dir(child.dir());
+    })?;
+    Ok(child)
+}
+
 fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
     cgroup.set_limit(None)?;
     cgroup.add(process.pid())?;

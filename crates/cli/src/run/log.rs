@@ -1,4 +1,4 @@
-//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked (`-v`, `RUST_LOG=debug`).
+//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked (`-v`, `PLIMSOLL_LOG=debug`).
 
 use crate::error::CliError;
 use std::fmt;
@@ -17,7 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// When the file cannot be opened.
 pub fn start(verbose: bool, path: Option<&Path>) -> Result<(), CliError> {
     let file = path.filter(|path| path.as_os_str() != "-");
-    let asked = std::env::var("RUST_LOG").ok();
+    let asked = std::env::var("PLIMSOLL_LOG").ok();
     let level = match asked.and_then(|level| level.parse().ok()) {
         Some(level) => level,
         None if verbose || file.is_some() => Level::INFO,

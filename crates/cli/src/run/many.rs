@@ -14,7 +14,7 @@ use crate::args::AdapterChoice;
 use crate::embed::Place;
 use crate::error::CliError;
 use crate::programs::{Program, Programs};
-use plimsoll_runtimes::launch::Setting;
+use plimsoll_runtimes::setting::Setting;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slot::{End, Slot, Stage};
 use std::ffi::OsString;

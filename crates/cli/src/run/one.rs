@@ -7,7 +7,7 @@ use super::{keep, log, orphans, steer};
 use crate::args;
 use crate::embed::{self, Place};
 use crate::error::CliError;
-use plimsoll_runtimes::launch::Setting;
+use plimsoll_runtimes::setting::Setting;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsStr;

@@ -7,8 +7,8 @@ pub fn heard() -> Option<i32> {
     (std::process::id() == 1).then_some(libc::SIGCHLD)
 }
 
-/// Takes away the zombies that nobody else will, where we are such a first process. One of `own` is left to who waits for it, and so are those behind it until
-/// then: the kernel shows one at a time.
+/// Takes away the zombies that nobody else will, where we are such a first process. One of `own` is left to who waits for
+/// it, and so are those behind it until then: the kernel shows one at a time.
 pub fn reap(own: &[u32]) {
     if heard().is_none() {
         return;

@@ -10,7 +10,7 @@
 //! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a class: what is
 //! neither an option nor the value of one is skipped there.
 
-use crate::launch::Setting;
+use crate::setting::Setting;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What is added, and what is left out because the user gave something.
 
 use super::*;
-use crate::launch::Setting;
+use crate::setting::Setting;
 use proptest::prelude::*;
 use std::ffi::OsString;
 use std::path::Path;
