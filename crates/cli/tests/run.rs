@@ -244,7 +244,8 @@ fn the_environment_names_the_broker_the_page_and_the_pressure_socket() {
 fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
     let place = Place::new();
     let own = env!("CARGO_BIN_EXE_plimsoll");
-    let hold = "x=$(yes | head -c 25165824); sleep 60; :";
+    // Who ends this shell leaves nothing behind that goes on for long.
+    let hold = "x=$(yes | head -c 25165824); while :; do sleep 0.1; done";
     let script = format!("{own} run -n inner sh -c '{hold}'; :");
     let mut run = place.start(&["run", "-n", "outer", "sh", "-c", &script]);
     let inner = place.attached("inner");

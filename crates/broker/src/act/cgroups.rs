@@ -230,8 +230,6 @@ fn home(cgroup: Cgroup, complete: bool) -> Home {
     }
 }
 
-/// Moves the process, when the limit can be written at all: a cgroup that could only be read would
-/// be of no use.
 /// A new cgroup that could be `fitted`; else none stays behind.
 fn child_that(
     parent: &Cgroup,
@@ -245,6 +243,8 @@ fn child_that(
     Ok(child)
 }
 
+/// Moves the process, when the limit can be written at all: a cgroup that could only be read would
+/// be of no use.
 fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
     cgroup.set_limit(None)?;
     cgroup.add(process.pid())?;

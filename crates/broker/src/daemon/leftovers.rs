@@ -1,10 +1,11 @@
 //! What brokers of other directories left behind when they were killed and none came in their place: page
 //! directories on `/dev/shm`, cgroups without a process. The broker's own directory is cleaned where it is used.
 //!
-//! Both carry the tag of their broker. A living broker holds the lock in its directory, so whose tag no lock
-//! holder has is dead.
+//! A living broker holds a lock on its pages. A cgroup carries the tag of its broker, and a living broker holds the lock in
+//! its own directory: whose tag no lock holder has is dead.
 
 use crate::act::PARENT;
+use crate::publish::remove_unused;
 use crate::server::listener::{LOCK, tag_of};
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -15,57 +16,46 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Names looked at in one directory.
 const MOST: usize = 4096;
 
-/// Removes what is provably a dead broker's of this user: pages, and cgroups under `own` that are empty. Nothing,
-/// where it cannot be seen who lives.
+/// Removes what is provably a dead broker's of this user: pages that nobody holds, and cgroups under `own` that are empty.
 pub(super) fn sweep(own: Option<&Path>) {
-    let stale: Vec<(u32, Leftover)> = pages().chain(own.into_iter().flat_map(cgroups)).collect();
+    for path in pages().filter(|path| remove_unused(path)) {
+        told(&path);
+    }
+    let stale: Vec<(u32, PathBuf)> = own.into_iter().flat_map(cgroups).collect();
     if stale.is_empty() {
         return;
     }
     let Some(living) = living() else { return };
-    for (_, leftover) in stale.iter().filter(|(tag, _)| !living.contains(tag)) {
-        if leftover.remove() {
-            tracing::info!(path = %leftover.path().display(), "a killed broker's leftover was removed");
+    for (_, path) in stale.iter().filter(|(tag, _)| !living.contains(tag)) {
+        // The kernel keeps a cgroup that holds a process or another cgroup.
+        if std::fs::remove_dir(path).is_ok() {
+            told(path);
         }
     }
 }
 
-enum Leftover {
-    Pages(PathBuf),
-    Cgroup(PathBuf),
+fn told(path: &Path) {
+    tracing::info!(path = %path.display(), "a killed broker's leftover was removed");
 }
 
-impl Leftover {
-    fn path(&self) -> &Path {
-        match self {
-            Leftover::Pages(path) | Leftover::Cgroup(path) => path,
-        }
-    }
-
-    /// The kernel keeps a cgroup that holds a process or another cgroup.
-    fn remove(&self) -> bool {
-        if let Leftover::Pages(path) = self {
-            crate::publish::clear(path);
-        }
-        std::fs::remove_dir(self.path()).is_ok()
-    }
-}
-
-fn pages() -> impl Iterator<Item = (u32, Leftover)> {
+fn pages() -> impl Iterator<Item = PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let prefix = format!("plimsoll-{uid}-");
-    names(Path::new(SHARED_MEMORY)).filter_map(move |path| {
-        let tag = tag(path.file_name()?.to_str()?.strip_prefix(&prefix)?)?;
-        let meta = path.symlink_metadata().ok()?;
-        (meta.is_dir() && meta.uid() == uid).then_some((tag, Leftover::Pages(path)))
+    names(Path::new(SHARED_MEMORY)).filter(move |path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let tagged = name
+            .and_then(|name| tag(name.strip_prefix(&prefix)?))
+            .is_some();
+        let own = |meta: std::fs::Metadata| meta.is_dir() && meta.uid() == uid;
+        tagged && path.symlink_metadata().is_ok_and(own)
     })
 }
 
 /// `TAG-ID-NAME`.
-fn cgroups(own: &Path) -> impl Iterator<Item = (u32, Leftover)> {
+fn cgroups(own: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     names(&own.join(PARENT)).filter_map(|path| {
         let tag = tag(path.file_name()?.to_str()?.split_once('-')?.0)?;
-        path.is_dir().then_some((tag, Leftover::Cgroup(path)))
+        path.is_dir().then_some((tag, path))
     })
 }
 

@@ -245,12 +245,7 @@ impl Daemon {
         if now >= self.sweep_at {
             self.sweep_at = now.saturating_add(SWEEP_NS);
             self.sweep(now);
-            if !self.listener.is_ours() {
-                return Err(Error::Unsafe {
-                    path: self.paths.directory.clone(),
-                    what: "was removed or replaced while the broker served it; it leaves, its programs join the next one".into(),
-                });
-            }
+            self.check_directories()?;
         }
         if now >= self.next_write() && self.state.is_due(now) {
             self.state_at = self.state_at.max(now).saturating_add(STATE_NS);
@@ -259,6 +254,20 @@ impl Daemon {
         self.manager.alive(now);
         self.leave_when_idle(now);
         Ok(())
+    }
+
+    fn check_directories(&self) -> Result<(), Error> {
+        let lost = if !self.listener.is_ours() {
+            &self.paths.directory
+        } else if !self.pages.is_ours() {
+            self.pages.path()
+        } else {
+            return Ok(());
+        };
+        Err(Error::Unsafe {
+            path: lost.into(),
+            what: "was removed or replaced while the broker served it; it leaves, its programs join the next one".into(),
+        })
     }
 
     /// When the state may be written next, ns.

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::own_name::OwnName;
-use crate::server::listener::{advice, make_directory};
+use crate::server::listener::advice;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, Step};
 use rustix::fs::{Mode, OFlags};
@@ -13,84 +13,6 @@ use std::sync::atomic::{Ordering, fence};
 
 /// A page is looked at this often, whether it is still whole, ns.
 const CHECK_NS: u64 = 5_000_000_000;
-/// `f_type` of tmpfs (statfs(2)).
-const TMPFS_MAGIC: u64 = 0x0102_1994;
-
-/// Where the pages are: beside the socket when that is in memory, else on `/dev/shm`, where a
-/// write costs no disk.
-#[derive(Debug)]
-pub struct PageDirectory {
-    path: PathBuf,
-    /// Made by us outside of the broker's own directory: removed when we leave.
-    own: bool,
-}
-
-impl PageDirectory {
-    /// Chooses and makes it, and removes pages that a broker before us left: their readers see
-    /// that the heartbeat is old, and join again. `tag` tells our directory from other brokers'.
-    ///
-    /// # Errors
-    /// [`Error::Path`], [`Error::Unsafe`] when neither place can be used.
-    pub fn open(beside: &Path, tag: u32, everybody: bool) -> Result<PageDirectory, Error> {
-        let parent = beside.parent().unwrap_or(beside);
-        let uid = rustix::process::geteuid().as_raw();
-        let elsewhere = PathBuf::from(format!("/dev/shm/plimsoll-{uid}-{tag:08x}"));
-        let use_elsewhere = !is_tmpfs(parent) && is_tmpfs(Path::new("/dev/shm"));
-        if use_elsewhere && make_directory(&elsewhere, everybody).is_ok() {
-            clear(&elsewhere);
-            return Ok(PageDirectory {
-                path: elsewhere,
-                own: true,
-            });
-        }
-        make_directory(beside, everybody)?;
-        clear(beside);
-        Ok(PageDirectory {
-            path: beside.into(),
-            own: false,
-        })
-    }
-
-    /// The path of a principal's page.
-    #[must_use]
-    pub fn path_of(&self, id: Id) -> PathBuf {
-        self.path.join(id.to_string())
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for PageDirectory {
-    fn drop(&mut self) {
-        if self.own {
-            clear(&self.path);
-            let _ = std::fs::remove_dir(&self.path);
-        }
-    }
-}
-
-fn is_tmpfs(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC)
-}
-
-/// Removes the files whose names are numbers, as pages' are (and half-made ones).
-pub fn clear(directory: &Path) {
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name
-            .trim_end_matches(".new")
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-        {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
 
 /// The page of one principal.
 #[derive(Debug)]

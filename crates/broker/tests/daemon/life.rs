@@ -273,6 +273,25 @@ fn a_broker_whose_directory_is_replaced_leaves_and_takes_nothing_of_its_successo
 }
 
 #[test]
+fn a_broker_whose_pages_are_removed_leaves_and_the_next_one_makes_them() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = place.path().join("run");
+    let mut first = Broker::start_in(&directory, Vec::new());
+    let program = Program::register(&first, "p", json!({}));
+    let pages = program.page.parent().expect("it has one");
+    std::fs::remove_dir_all(pages).expect("it can");
+    first.wait();
+    assert!(
+        first.log().contains("removed or replaced"),
+        "{}",
+        first.log()
+    );
+    let second = Broker::start_in(&directory, Vec::new());
+    let again = Program::rejoin(&second, "p", json!({}), program.sleeper);
+    assert!(again.read_page().is_some());
+}
+
+#[test]
 fn the_next_broker_sweeps_what_killed_ones_left() {
     // On a file system with a disk behind it, so that the pages are on /dev/shm.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");

@@ -1,0 +1,190 @@
+//! Where page files are. Whoever uses a directory holds a lock on it, and so does whoever removes one that a killed broker
+//! left: a broker that comes back is never robbed of the directory that it takes over.
+
+use crate::error::Error;
+use crate::own_name::OwnName;
+use crate::server::listener::{advice, make_directory};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::mem::ManuallyDrop;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// `f_type` of tmpfs (statfs(2)).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// A directory that is being removed is free again this soon.
+const TRIES: u32 = 400;
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// Where the pages are: beside the socket when that is in memory, else on `/dev/shm`, where a
+/// write costs no disk.
+#[derive(Debug)]
+pub struct PageDirectory {
+    name: ManuallyDrop<OwnName>,
+    /// Keeps the lock, and the directory's number.
+    _fd: OwnedFd,
+    /// Made by us outside of the broker's own directory: removed when we leave.
+    elsewhere: bool,
+}
+
+impl PageDirectory {
+    /// Chooses and makes it, and removes pages that a broker before us left: their readers see
+    /// that the heartbeat is old, and join again. `tag` tells our directory from other brokers'.
+    ///
+    /// # Errors
+    /// [`Error::Path`], [`Error::Unsafe`] when neither place can be used.
+    pub fn open(beside: &Path, tag: u32, everybody: bool) -> Result<PageDirectory, Error> {
+        let parent = beside.parent().unwrap_or(beside);
+        let uid = rustix::process::geteuid().as_raw();
+        let elsewhere = PathBuf::from(format!("/dev/shm/plimsoll-{uid}-{tag:08x}"));
+        let use_elsewhere = !is_tmpfs(parent) && is_tmpfs(Path::new("/dev/shm"));
+        if use_elsewhere && let Ok(fd) = take(&elsewhere, everybody) {
+            return Ok(PageDirectory::held(&elsewhere, fd, true));
+        }
+        let fd = take(beside, everybody)?;
+        Ok(PageDirectory::held(beside, fd, false))
+    }
+
+    fn held(path: &Path, fd: OwnedFd, elsewhere: bool) -> PageDirectory {
+        clear(path);
+        PageDirectory {
+            name: ManuallyDrop::new(OwnName::new(path)),
+            _fd: fd,
+            elsewhere,
+        }
+    }
+
+    /// It is still there: nobody removed it, or put another in its place.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.name.is_ours()
+    }
+
+    /// The path of a principal's page.
+    #[must_use]
+    pub fn path_of(&self, id: plimsoll_wire::messages::Id) -> PathBuf {
+        self.path().join(id.to_string())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.name.path()
+    }
+}
+
+impl Drop for PageDirectory {
+    fn drop(&mut self) {
+        if self.elsewhere && self.is_ours() {
+            clear(self.path());
+            let _ = std::fs::remove_dir(self.path());
+        }
+    }
+}
+
+/// Removes a directory of pages, unless a broker that lives uses it.
+pub fn remove_unused(path: &Path) -> bool {
+    let Ok(_lock) = hold(path) else {
+        return false;
+    };
+    clear(path);
+    std::fs::remove_dir(path).is_ok()
+}
+
+/// Makes the directory and holds it. Somebody may be removing what was left of it: then it is made anew.
+fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
+    let mut tries = 0..TRIES;
+    loop {
+        make_directory(path, everybody)?;
+        match hold(path) {
+            Ok(fd) => return Ok(fd),
+            Err(Errno::AGAIN | Errno::NOENT) if tries.next().is_some() => {
+                std::thread::sleep(BETWEEN);
+            }
+            Err(errno) => {
+                let what = "the directory of pages cannot be locked";
+                return Err(Error::path(path, advice(errno, what), errno));
+            }
+        }
+    }
+}
+
+/// Locks the directory that has this name, until the descriptor is closed. `AGAIN` when somebody else holds it, `NOENT`
+/// when it is gone, or was removed before we had the lock.
+fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+    let held = rustix::fs::fstat(&fd)?;
+    let named = rustix::fs::lstat(path)?;
+    match (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {
+        true => Ok(fd),
+        false => Err(Errno::NOENT),
+    }
+}
+
+fn is_tmpfs(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC)
+}
+
+/// Removes the files whose names are numbers, as pages' are (and half-made ones).
+fn clear(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name
+            .trim_end_matches(".new")
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+        {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn what_is_used_is_not_removed_and_what_is_left_is() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pages");
+        let used = take(&path, false).unwrap();
+        std::fs::write(path.join("7"), "").unwrap();
+        assert!(!remove_unused(&path));
+        assert!(path.join("7").exists());
+        drop(used);
+        assert!(remove_unused(&path));
+        assert!(!path.exists());
+        assert!(!remove_unused(&path));
+    }
+
+    #[test]
+    fn who_comes_back_while_it_is_removed_has_it() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pages");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        remove_unused(&path);
+                    }
+                });
+            }
+            for _ in 0..500 {
+                let _held = take(&path, false).unwrap();
+                let made = std::fs::write(path.join("1"), "");
+                std::thread::yield_now();
+                if made.is_err() || !path.join("1").exists() {
+                    done.store(true, Ordering::Relaxed);
+                    panic!("it was taken away from who holds it: {made:?}");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
