@@ -128,6 +128,8 @@ functions! {
     dont_expand: "GC_get_dont_expand", fn() -> c_int;
     set_divisor: "GC_set_free_space_divisor", fn(Word);
     divisor: "GC_get_free_space_divisor", fn() -> Word;
+    set_retries: "GC_set_max_retries", fn(Word);
+    retries: "GC_get_max_retries", fn() -> Word;
     set_on_event: "GC_set_on_collection_event", fn(Option<OnEvent>);
     on_event: "GC_get_on_collection_event", fn() -> Option<OnEvent>;
     set_on_resize: "GC_set_on_heap_resize", fn(Option<OnResize>);

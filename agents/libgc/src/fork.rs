@@ -3,7 +3,7 @@
 //! executes another program is not bothered.
 
 use crate::collector::Libgc;
-use crate::{helper, hooks::SHARED};
+use crate::{helper, hooks::SHARED, interpose::WISHES};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -42,7 +42,10 @@ unsafe extern "C" fn after() {
 
 unsafe extern "C" fn in_child() {
     TURN.store(FREE, Ordering::Release);
+    // Where the helper was waited for in vain, it was in the midst of this.
     SHARED.helper_collects.store(false, Ordering::Release);
+    SHARED.taking.store(0, Ordering::Release);
+    WISHES.finalizers_held.store(false, Ordering::Release);
     ORPHAN.store(true, Ordering::Release);
 }
 

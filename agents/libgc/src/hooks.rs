@@ -116,8 +116,9 @@ pub fn apply(gc: &'static Libgc) {
         let heap = stats.heap as u64;
         let ballast = SHARED.taking.load(Ordering::Acquire).saturating_sub(heap);
         let ceiling = SHARED.ceiling.load(Ordering::Acquire);
-        let room = ceiling.saturating_sub(extent(&stats));
-        let full = room == 0 && ballast == 0;
+        let below = schedule::most(WISHES.most.load(Ordering::Acquire) as u64).saturating_sub(heap);
+        let room = ceiling.saturating_sub(extent(&stats)).min(below);
+        let full = room == 0 && ballast.min(below) == 0;
         let ours = schedule::divisor(heap, room);
         (if full { 1 } else { no_growth }, divisor.max(ours))
     } else {
@@ -146,7 +147,17 @@ pub fn engage(gc: &'static Libgc) {
     let wish = WISHES.automatic_off.load(Ordering::Acquire);
     // SAFETY: a setter of an initialised collector; the caller does not hold the allocation lock.
     unsafe { (gc.set_automatic_off)(if ours { 1 } else { wish }) };
+    retry(gc);
     apply(gc);
+}
+
+/// While libgc does not collect by itself, it gives an allocation up when the kernel has no more memory for the heap, whatever
+/// garbage there is, unless it may try once more: then it collects. Takes no lock.
+pub fn retry(gc: &'static Libgc) {
+    let wish = WISHES.retries.load(Ordering::Acquire);
+    let ours = usize::from(SHARED.engaged.load(Ordering::Acquire));
+    // SAFETY: a plain store in libgc.
+    unsafe { (gc.set_retries)(wish.max(ours)) };
 }
 
 /// Who runs finalizers: as the program wishes, but while the helper collects, nobody. Takes no lock.
@@ -158,7 +169,7 @@ pub fn demand(gc: &'static Libgc) {
 }
 
 /// Finalizers as the program wishes, except on the helper's thread: there they wait for the program's next
-/// allocation. Not from a hook.
+/// allocation, or, where it runs them on demand, until it is notified of the next collection of its own. Not from a hook.
 pub fn finalizers(gc: &'static Libgc) {
     let held = WISHES.finalizers_held.load(Ordering::Acquire);
     let notifier = if held { None } else { program_notifier() };

@@ -5,7 +5,7 @@
 //! In a process without libgc nobody calls them, and if somebody does, nothing happens.
 
 use crate::collector::{self, Libgc, Notifier, OnEvent, OnResize, Word};
-use crate::{fork, helper, hooks, symbols};
+use crate::{fork, helper, hooks, settings, symbols};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
@@ -18,6 +18,10 @@ pub struct Wishes {
     pub automatic_off: AtomicI32,
     /// `GC_set_free_space_divisor`.
     pub divisor: AtomicUsize,
+    /// `GC_set_max_heap_size` or `GC_MAXIMUM_HEAP_SIZE`, 0 for none.
+    pub most: AtomicUsize,
+    /// `GC_set_max_retries`.
+    pub retries: AtomicUsize,
     /// `GC_set_on_collection_event`, the address of the function or 0.
     pub on_event: AtomicUsize,
     /// `GC_set_on_heap_resize`, the address of the function or 0.
@@ -35,6 +39,8 @@ pub static WISHES: Wishes = Wishes {
     dont_expand: AtomicI32::new(0),
     automatic_off: AtomicI32::new(0),
     divisor: AtomicUsize::new(3),
+    most: AtomicUsize::new(0),
+    retries: AtomicUsize::new(0),
     on_event: AtomicUsize::new(0),
     on_resize: AtomicUsize::new(0),
     on_demand: AtomicI32::new(0),
@@ -75,6 +81,10 @@ pub fn program_notifier() -> Option<Notifier> {
 
 /// Reads what the program (or `GC_init` from its environment) set before the adapter started.
 fn learn(gc: &Libgc) {
+    if WISHES.most.load(Ordering::Acquire) == 0 {
+        let most = settings::size("GC_MAXIMUM_HEAP_SIZE").unwrap_or(0);
+        WISHES.most.store(most, Ordering::Release);
+    }
     // SAFETY: plain getters of an initialised collector.
     unsafe {
         WISHES
@@ -84,6 +94,7 @@ fn learn(gc: &Libgc) {
             .automatic_off
             .store((gc.automatic_off)(), Ordering::Release);
         WISHES.divisor.store((gc.divisor)(), Ordering::Release);
+        WISHES.retries.store((gc.retries)(), Ordering::Release);
         WISHES
             .on_event
             .store(address((gc.on_event)()), Ordering::Release);
@@ -194,6 +205,31 @@ setter!(
     hooks::finalizers
 );
 
+setter!(
+    GC_set_max_retries,
+    Word,
+    retries,
+    std::convert::identity,
+    hooks::retry
+);
+
+/// As libgc's, and remembered: before the heap is as large it has to be collected.
+///
+/// # Safety
+/// As libgc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GC_set_max_heap_size(bytes: Word) {
+    type Real = unsafe extern "C" fn(Word);
+    WISHES.most.store(bytes, Ordering::Release);
+    if let Some(real) = symbols::real("GC_set_max_heap_size\0") {
+        // SAFETY: gc.h declares it so; the program's own call, passed on.
+        unsafe { std::mem::transmute::<*mut c_void, Real>(real)(bytes) };
+    }
+    if let (true, Some(gc)) = (started(), collector::get()) {
+        hooks::apply(gc);
+    }
+}
+
 macro_rules! getter {
     ($name:ident, $result:ty, $none:expr, $wish:expr) => {
         /// As libgc's: what the program set.
@@ -256,4 +292,10 @@ getter!(
     Option<Notifier>,
     None,
     program_notifier()
+);
+getter!(
+    GC_get_max_retries,
+    Word,
+    0,
+    WISHES.retries.load(Ordering::Acquire)
 );

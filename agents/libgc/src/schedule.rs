@@ -44,6 +44,15 @@ pub fn ceiling(target: u64, used_after: u64, guard: u64) -> u64 {
     target.max(used_after.saturating_add(guard))
 }
 
+/// Up to where the heap may grow before it is collected, for a program with a maximum of its own (0: none): so far below it that
+/// the next increment still fits.
+pub fn most(maximum: u64) -> u64 {
+    match maximum {
+        0 => u64::MAX,
+        _ => maximum.saturating_sub((maximum / 16).max(1 << 20)),
+    }
+}
+
 /// The free space divisor: libgc adds 1/divisor of its heap (8 MiB at the most) and what it needs just now. A sixteenth, and
 /// never past the ceiling.
 pub fn divisor(heap: u64, room: u64) -> usize {

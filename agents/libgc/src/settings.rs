@@ -54,6 +54,26 @@ pub fn program_name() -> String {
     }
 }
 
+/// A size from the environment, as libgc reads it: bytes, or a number with `k`, `M`, `G`. Nothing where it makes no sense.
+pub fn size(name: &str) -> Option<usize> {
+    size_of(std::env::var(name).ok()?.trim())
+}
+
+fn size_of(text: &str) -> Option<usize> {
+    let shift = match text.chars().last()?.to_ascii_lowercase() {
+        'k' => 10,
+        'm' => 20,
+        'g' => 30,
+        _ => 0,
+    };
+    let digits = if shift > 0 {
+        &text[..text.len() - 1]
+    } else {
+        text
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
 /// A path from the environment.
 pub fn path(name: &str) -> Option<CString> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
@@ -63,6 +83,16 @@ pub fn path(name: &str) -> Option<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size_of("300M"), Some(300 << 20));
+        assert_eq!(size_of("4g"), Some(4 << 30));
+        assert_eq!(size_of("12345"), Some(12345));
+        for nothing in ["", "M", "-1", "1.5G", "99999999999999999999", "é"] {
+            assert_eq!(size_of(nothing), None, "{nothing}");
+        }
+    }
 
     #[test]
     fn modes() {

@@ -82,7 +82,8 @@ impl Following<'_> {
             swapped: group.swapped,
             swap_traffic: group.swap_traffic,
             limit_hits: group.limit_hits,
-            budget: listing.principals.iter().map(|p| p.limit).sum(),
+            // What a group is entitled to is what it shares out, whatever is owed just now.
+            budget: listing.principals.iter().map(|p| p.share).sum(),
             limits: self
                 .scenario
                 .programs

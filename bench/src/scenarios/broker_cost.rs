@@ -177,7 +177,8 @@ fn wake(
         latencies.extend(arrivals(streams, pages)?);
         drain(streams)?;
     }
-    if latencies.len() < CHANGES {
+    // The slowest hundredth is asked for: as many that never came would make it look better.
+    if latencies.len() < CHANGES * streams.len() / 100 * 99 {
         return Err(format!(
             "only {} wake-ups for {CHANGES} changes of {} subscribers",
             latencies.len(),
@@ -210,10 +211,8 @@ fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>, S
             .map(|fd| fd.revents().contains(PollFlags::IN))
             .collect();
         for (index, _) in waiting.iter().zip(&came).filter(|(_, came)| **came) {
-            let published = pages[*index]
-                .view()
-                .read()
-                .map_or(now, |reading| reading.heartbeat);
+            let page = pages[*index].view().read();
+            let published = page.ok_or("a page cannot be read")?.heartbeat;
             latencies.push(now.saturating_sub(published) as f64);
         }
         let mut came = came.into_iter();

@@ -211,8 +211,8 @@ fn table(scenario: &Scenario, shared: &Trace, alone: Option<&Trace>) -> Results 
         });
     }
     row("allocation stalls".to_owned(), &|trace| {
-        let stalls = programs().map(|(i, _)| trace.count(i, |p| p.stalls));
-        stalls.sum::<u64>() as f64
+        let ours = programs().filter(|(_, p)| !p.outsider);
+        ours.map(|(i, _)| trace.count(i, |p| p.stalls)).sum::<u64>() as f64
     });
     row("pages swapped in and out".to_owned(), &|trace| {
         last(trace).swap_traffic as f64
@@ -221,7 +221,9 @@ fn table(scenario: &Scenario, shared: &Trace, alone: Option<&Trace>) -> Results 
         last(trace).limit_hits as f64
     });
     row("ended before their time".to_owned(), &|trace| {
-        let sample = trace.at(scenario.seconds - 4.0);
+        let late = scenario.seconds - 4.0;
+        // Where all ended early, so did what was seen of them.
+        let sample = trace.at(late).filter(|sample| sample.at > late - 2.0);
         let gone = |i: usize| sample.is_none_or(|s| !s.programs[i].alive);
         let ours = programs().filter(|(_, p)| !p.outsider);
         ours.filter(|(i, _)| gone(*i)).count() as f64

@@ -7,6 +7,7 @@ use crate::harness::broker::Broker;
 use crate::harness::programs::sibling;
 use crate::harness::runner::{end, end_with_us, find};
 use crate::report::results::Results;
+use crate::report::statistics::spread;
 use plimsoll_client::Connection;
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::messages::Register;
@@ -23,6 +24,9 @@ const MIXES: [(&str, [f64; 3]); 2] = [
     ("rates 1 : 2 : 4", [1.0, 2.0, 4.0]),
     ("rates 0.5 : 1 : 5", [0.5, 1.0, 5.0]),
 ];
+
+/// Touches per page and second, and for how long (ms) they come and stay away.
+type Pace = (f64, Option<(u32, u32)>);
 
 /// Runs the measurement.
 ///
@@ -51,12 +55,14 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
     .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged part", ""), ("distance", ""), ("cost", "%"), ("95 % interval", "%")]);
     let mut worst: Option<f64> = None;
     for (name, rates) in MIXES.iter().filter(|(name, _)| options.wants(name)) {
-        let parts = parts(folder, &rates.map(|rate| (rate, None)))?;
         let total: f64 = rates.iter().sum();
-        for (index, (rate, part)) in rates.iter().zip(parts).enumerate() {
-            let truth = rate / total;
+        let truths = rates.map(|rate| rate / total);
+        let all = repeated(folder, &rates.map(|rate| (rate, None)), options.repeat)?;
+        for (index, truth) in truths.into_iter().enumerate() {
+            let part = middle(&all, index);
             let far = (part - truth).abs();
-            worst = Some(worst.map_or(far, |worst| worst.max(far)));
+            let farthest = all.iter().map(|parts| (parts[index] - truth).abs());
+            worst = farthest.fold(worst, |worst, far| Some(worst.map_or(far, |w| w.max(far))));
             results.row([
                 (*name).into(),
                 format!("{}", index + 1).into(),
@@ -71,37 +77,50 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
     if let Some(worst) = worst {
         results.target(
             "estimated shares within 0.02 of the true ones",
-            format!("{worst:.3}"),
+            format!("{worst:.3} in the worst run"),
             worst <= 0.02,
         );
     }
     if options.wants("rider") {
-        let parts = parts(
-            folder,
-            &[(1.0, None), (1.0, None), (4.0, Some((500, 1500)))],
-        )?;
-        for (index, part) in parts.iter().enumerate() {
+        let riding = [(1.0, None), (1.0, None), (4.0, Some((500, 1500)))];
+        let all = repeated(folder, &riding, options.repeat)?;
+        for (index, part) in [0, 1, 2]
+            .map(|index| middle(&all, index))
+            .into_iter()
+            .enumerate()
+        {
             let who = if index == 2 { "the rider" } else { "steady" };
             results.row([
                 "a rider, on average as often".into(),
                 who.into(),
                 (1.0 / 3.0).into(),
-                (*part).into(),
+                part.into(),
                 (part - 1.0 / 3.0).abs().into(),
                 "".into(),
                 "".into(),
             ]);
         }
+        let rider = all.iter().map(|parts| parts[2]).fold(f64::MAX, f64::min);
         results.target(
             "nobody rides free by timing its accesses: the rider pays at least half of its part",
-            format!("{:.3} of 0.333", parts[2]),
-            parts[2] >= 1.0 / 6.0,
+            format!("{rider:.3} of 0.333 in the worst run"),
+            rider >= 1.0 / 6.0,
         );
     }
     if options.wants("cost") {
         super::sharing_cost::measure(folder, options, &mut results)?;
     }
     Ok(results)
+}
+
+/// The parts that each program was charged, in each repetition.
+fn repeated(folder: &Path, programs: &[Pace; 3], repeat: usize) -> Result<Vec<[f64; 3]>, String> {
+    (0..repeat).map(|_| parts(folder, programs)).collect()
+}
+
+/// The median over all repetitions.
+fn middle(all: &[[f64; 3]], index: usize) -> f64 {
+    spread(&all.iter().map(|parts| parts[index]).collect::<Vec<_>>()).median
 }
 
 /// Programs that map one block.
@@ -182,7 +201,7 @@ fn paced((rate, burst): &(f64, Option<(u32, u32)>)) -> Vec<String> {
 }
 
 /// What part of the block each is charged, over time.
-fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f64; 3], String> {
+fn parts(folder: &Path, programs: &[Pace; 3]) -> Result<[f64; 3], String> {
     let broker = Broker::start(folder, None)?;
     let sharers = Sharers::start(folder, &programs.each_ref().map(paced))?;
     let _owners = register(&broker, &sharers)?;
@@ -210,6 +229,6 @@ fn parts(folder: &Path, programs: &[(f64, Option<(u32, u32)>); 3]) -> Result<[f6
         std::thread::sleep(Duration::from_millis(300));
     }
     eprint!("\r{:60}\r", "");
-    let total: f64 = sums.iter().sum();
-    Ok(sums.map(|sum| sum / total.max(1.0)))
+    // Of the block itself: who charged all of them half of it would not be right.
+    Ok(sums.map(|sum| sum / (f64::from(LOOKS) * BLOCK as f64)))
 }

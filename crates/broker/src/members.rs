@@ -31,6 +31,8 @@ pub struct Member {
     pub adapter: Option<String>,
     /// Its processes.
     pub tree: Option<Tree>,
+    /// For a group: the process that keeps it and when that started, where it can be seen.
+    pub keeper: Option<(i32, u64)>,
     /// For a group: the cgroup that bounds it.
     pub domain: Option<RootDomain>,
     /// The cgroup that was made for it.
@@ -74,7 +76,8 @@ impl Member {
         Identity {
             uid: self.uid,
             name: self.name.clone(),
-            process,
+            process: process.or(self.keeper),
+            group: self.kind == Kind::Group,
         }
     }
 

@@ -16,26 +16,28 @@ const MAX_STATE: u64 = 64 << 20;
 /// After a failed write the next is tried so much later, ns.
 const RETRY_NS: u64 = 5_000_000_000;
 
-/// By what a principal is known again: the very process, or for a group its user and name.
+/// By what a principal is known again: the very process; for a group its name, and the very process that keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// Owner.
     pub uid: u32,
     /// Shown to people.
     pub name: String,
-    /// Process number and start time; `None` for groups.
+    /// Process number and start time; for a group those of who keeps it, where that can be seen.
     pub process: Option<(i32, u64)>,
+    /// Two groups of one keeper differ in their names; a process needs no same name.
+    #[serde(default)]
+    pub group: bool,
 }
 
 impl Identity {
-    /// The same process needs no same name; groups are known by name.
     fn key(&self) -> Identity {
-        match self.process {
-            Some(_) => Identity {
+        match self.group {
+            false if self.process.is_some() => Identity {
                 name: String::new(),
                 ..self.clone()
             },
-            None => self.clone(),
+            _ => self.clone(),
         }
     }
 }
@@ -270,7 +272,37 @@ mod tests {
             uid: 7,
             name: name.into(),
             process,
+            group: false,
         }
+    }
+
+    fn group(name: &str, keeper: Option<(i32, u64)>) -> Identity {
+        Identity {
+            group: true,
+            ..identity(name, keeper)
+        }
+    }
+
+    #[test]
+    fn a_group_is_that_of_its_keeper() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.json");
+        let mut state = State::load(&path);
+        let of = |start| group("shop", Some((9, start)));
+        let all = [
+            (of(1), kept(1, 10), None),
+            (of(2), kept(2, 20), None),
+            (group("rest", Some((9, 2))), kept(3, 30), None),
+        ];
+        state.write(all.into_iter(), 1);
+        let mut state = State::load(&path);
+        assert_eq!(state.rejoin(&of(3)), None, "another run of the same file");
+        assert_eq!(state.rejoin(&of(2)).unwrap().weight, 20);
+        assert_eq!(state.rejoin(&of(1)).unwrap().weight, 10);
+        assert_eq!(
+            state.rejoin(&group("rest", Some((9, 2)))).unwrap().weight,
+            30
+        );
     }
 
     #[test]
@@ -278,7 +310,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
         let mut state = State::load(&path);
-        let (process, group) = (identity("a", Some((12, 99))), identity("g", None));
+        let (process, group) = (identity("a", Some((12, 99))), group("g", None));
         let home = PathBuf::from("/sys/fs/cgroup/memory/plimsoll/0000beef-3-a");
         let all = [
             (process, kept(3, 40), Some(home.clone())),
@@ -298,7 +330,7 @@ mod tests {
             40
         );
         assert_eq!(state.rejoin(&identity("a", Some((12, 99)))), None);
-        assert_eq!(state.rejoin(&identity("other", None)), None);
+        assert_eq!(state.rejoin(&super::tests::group("other", None)), None);
         assert_eq!(state.rejoin(&group).unwrap().weight, 50);
     }
 

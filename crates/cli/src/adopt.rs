@@ -48,7 +48,7 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     let member = Member::join(place, wanted, None)?;
     member.attach(args.pid)?;
     keep(place);
-    start_steering(&member, args.pid, args.principal.adapter);
+    let steering = start_steering(&member, args.pid, args.principal.adapter);
     info!(
         "process {} is under the broker at {}",
         args.pid,
@@ -58,6 +58,9 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
         close_output()?;
     }
     wait(&process, &signals)?;
+    if let Some(steering) = steering.filter(|_| process.alive()) {
+        steering.let_go();
+    }
     Ok(0)
 }
 

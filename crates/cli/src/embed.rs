@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,16 @@ const SHOWN: u64 = 2000;
 const LONGEST_LOG: u64 = 1 << 20;
 /// How the log of a broker that did not start ends ([`CliError::NotStarted`]).
 const LAST_WORDS: &str = "plimsoll: the broker could not be started:";
+
+/// How a service manager speaks with who starts the broker. The broker is another's child, and must not answer.
+const OF_A_SERVICE: [&str; 6] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+];
 
 /// Where the broker is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +135,7 @@ fn open_log(socket: &Path) -> Result<File, CliError> {
 /// Starts this very program as a broker: a session of its own, a child of init, nothing inherited
 /// but the log.
 fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
-    let own = std::env::current_exe().map_err(CliError::system("our own program file"))?;
+    let own = own_program()?;
     let clone = || {
         log.try_clone()
             .map_err(CliError::system("the broker's log"))
@@ -136,6 +146,9 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
         .arg("--embedded")
         .arg("--socket")
         .arg(socket);
+    for name in OF_A_SERVICE {
+        command.env_remove(name);
+    }
     command
         .current_dir("/")
         .stdin(Stdio::null())
@@ -166,6 +179,15 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
             "waiting for the broker's first process",
         )(error)),
         _ => Ok(()),
+    }
+}
+
+/// The file that runs; where it was replaced (by a newer version), the kernel still has the old one.
+fn own_program() -> Result<PathBuf, CliError> {
+    let own = std::env::current_exe().map_err(CliError::system("our own program file"))?;
+    match own.exists() {
+        true => Ok(own),
+        false => Ok("/proc/self/exe".into()),
     }
 }
 

@@ -3,9 +3,11 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
-use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::cgroup::{Cgroup, Version};
+use plimsoll_kernel::testing::TestCgroup;
 use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// The memory cgroup of a process, when it is one that a run made.
 fn cgroup_of(pid: u32) -> Option<PathBuf> {
@@ -114,6 +116,71 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
         place.listing().filter(|l| l.principals.is_empty())
     });
     check_record(&std::fs::read_to_string(place.path("r.jsonl")).unwrap());
+}
+
+mod guest {
+    use std::path::Path;
+
+    /// The tests that make cgroups once more, on a machine with cgroup version 2. Takes about half a minute.
+    #[test]
+    fn a_budget_holds_under_version_2() {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let tests = "three_programs a_killed_broker a_unit";
+        let program = env!("CARGO_BIN_EXE_plimsoll");
+        plimsoll_kernel::testing::guest::run_under_version_2("guest-cli", scratch, tests, program);
+    }
+}
+
+/// A unit of a service manager, or a container: a group with a limit in which nobody is but what we start there.
+fn start_in_unit(place: &Place, unit: &Cgroup, args: &[&str]) -> Started {
+    let procs = unit.dir().join("cgroup.procs").display().to_string();
+    let own = env!("CARGO_BIN_EXE_plimsoll");
+    let mut words = vec!["-c", "echo 0 > \"$0\" && exec \"$@\"", &procs, own];
+    words.extend(args);
+    let mut command = place.program("sh", &words);
+    Started(command.spawn().unwrap())
+}
+
+#[test]
+fn a_unit_binds_the_budget_of_what_runs_in_it() {
+    let Ok(unit) = TestCgroup::new("cli-unit", Some(96 << 20)) else {
+        return println!("skipped: no cgroup of our own here");
+    };
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "budget='200M'\n[[program]]\nname='a'\ncommand='sleep 600'\n",
+    );
+    let bounds = |pid: u32| {
+        let home = cgroup_of(pid).expect("a cgroup of the run's");
+        let limit = Cgroup::at(&home).unwrap().limit().unwrap();
+        (home.starts_with(unit.cgroup().dir()), limit.unwrap())
+    };
+    // It was made for us: the budget is in it.
+    let mut run = start_in_unit(&place, unit.cgroup(), &["run", "-f", "p.toml"]);
+    let (inside, limit) = bounds(place.attached("a").pid.unwrap());
+    assert!(inside && limit >= 200 << 20, "{inside}, {limit}");
+    run.signal(libc::SIGTERM);
+    run.wait();
+    drop(place);
+    // Somebody else is in it, too: under version 2 the budget is beside it, with its limit.
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "budget='200M'\n[[program]]\nname='a'\ncommand='sleep 600'\n",
+    );
+    let other = TestCgroup::new("cli-shared", Some(96 << 20)).unwrap();
+    let stranger = Started(Command::new("sleep").arg("600").spawn().unwrap());
+    other.cgroup().add(stranger.0.id() as i32).unwrap();
+    let mut run = start_in_unit(&place, other.cgroup(), &["run", "-f", "p.toml"]);
+    let home = cgroup_of(place.attached("a").pid.unwrap()).expect("a cgroup of the run's");
+    let limit = Cgroup::at(&home).unwrap().limit().unwrap().unwrap();
+    match other.cgroup().version() {
+        Version::V1 => assert!(home.starts_with(other.cgroup().dir())),
+        Version::V2 => assert!(limit <= 96 << 20, "{limit}"),
+    }
+    run.signal(libc::SIGTERM);
+    run.wait();
 }
 
 fn lines_of(record: &str) -> Vec<serde_json::Value> {

@@ -285,22 +285,60 @@ fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
     signal_to(program, libc::SIGTERM);
 }
 
-/// Starts it as a shell does after `trap '' CHLD`.
-fn deaf(command: &mut Command) -> &mut Command {
+/// Starts it as a shell does after `trap '' CHLD`, or `nohup`.
+fn deaf(command: &mut Command, signal: i32) -> &mut Command {
     // SAFETY: `signal` may be called between fork and exec, and touches no memory.
     unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        command.pre_exec(move || {
+            libc::signal(signal, libc::SIG_IGN);
             Ok(())
         })
     }
 }
 
 #[test]
+fn signals_that_were_ignored_at_the_start_stay_ignored() {
+    let place = Place::new();
+    place.write("p.toml", "[[program]]\nname='a'\ncommand='sleep 600'\n");
+    let mut command = place.command(&["run", "-f", "p.toml"]);
+    let mut run = Started(deaf(&mut command, libc::SIGHUP).spawn().unwrap());
+    place.attached("a");
+    let program = Started(Command::new("sleep").arg("600").spawn().unwrap());
+    let mut command = place.command(&["adopt", "-n", "b", &program.0.id().to_string()]);
+    let mut adopt = Started(deaf(&mut command, libc::SIGHUP).spawn().unwrap());
+    place.attached("b");
+    for ours in [&mut run, &mut adopt] {
+        // A signal that is blocked waits for who reads it, even where it is ignored.
+        ours.signal(libc::SIGHUP);
+        let status = std::fs::read_to_string(format!("/proc/{}/status", ours.0.id())).unwrap();
+        let of = |name: &str| {
+            let set = status.lines().find_map(|line| line.strip_prefix(name));
+            let set = u64::from_str_radix(set.unwrap().trim(), 16).unwrap();
+            (set >> (libc::SIGHUP - 1)) & 1
+        };
+        assert_eq!((of("SigIgn:"), of("SigBlk:"), of("ShdPnd:")), (1, 0, 0));
+        assert!(alive(ours.0.id()));
+        ours.signal(libc::SIGTERM);
+        ours.wait();
+    }
+}
+
+#[test]
+fn what_is_no_socket_is_left_alone() {
+    let place = Place::new();
+    let diary = place.write("diary.txt", "dear diary").display().to_string();
+    let output = place.call(&["--socket", &diary, "run", "echo", "on"]);
+    assert_eq!(output.stdout, b"on\n");
+    let said = stderr(&output);
+    assert!(said.contains("is no socket"), "{said}");
+    assert_eq!(std::fs::read_to_string(diary).unwrap(), "dear diary");
+}
+
+#[test]
 fn who_ignores_the_end_of_children_is_told_the_status_too() {
     let place = Place::new();
     let mut command = place.command(&["run", "sh", "-c", "exit 3"]);
-    let mut run = Started(deaf(&mut command).spawn().unwrap());
+    let mut run = Started(deaf(&mut command, libc::SIGCHLD).spawn().unwrap());
     assert_eq!(run.wait().code(), Some(3));
     // And the program finds the signal as it would without us.
     let ignored = |output: std::process::Output| {
@@ -310,14 +348,15 @@ fn who_ignores_the_end_of_children_is_told_the_status_too() {
     };
     let args = ["run", "grep", "SigIgn", "/proc/self/status"];
     let mut command = place.command(&args);
-    assert_eq!(ignored(deaf(&mut command).output().unwrap()), 1);
+    let output = deaf(&mut command, libc::SIGCHLD).output().unwrap();
+    assert_eq!(ignored(output), 1);
     assert_eq!(ignored(place.call(&args)), 0);
     place.write(
         "p.toml",
         "[[program]]\nname='a'\ncommand='sh -c \"exit 3\"'\n",
     );
     let mut command = place.command(&["run", "-f", "p.toml"]);
-    let mut run = Started(deaf(&mut command).spawn().unwrap());
+    let mut run = Started(deaf(&mut command, libc::SIGCHLD).spawn().unwrap());
     assert_eq!(run.wait().code(), Some(3));
 }
 
@@ -334,15 +373,21 @@ fn leave_open(command: &mut Command, file: &std::fs::File) {
 }
 
 #[test]
-fn the_broker_holds_no_file_of_who_started_it() {
+fn the_broker_holds_no_file_of_who_started_it_and_answers_for_no_service() {
     let place = Place::new();
     let path = place.write("lock", "").canonicalize().unwrap();
     let lock = std::fs::File::open(&path).unwrap();
     let mut command = place.command(&["run", "test", "-e", "/proc/self/fd/200"]);
     leave_open(&mut command, &lock);
+    command
+        .env("NOTIFY_SOCKET", "/nowhere")
+        .env("LISTEN_FDS", "1");
     let status = command.status().unwrap();
     assert!(status.success(), "the program has what it was given");
     let broker = place.listing().unwrap().pid;
+    let environment = std::fs::read(format!("/proc/{broker}/environ")).unwrap();
+    let environment = String::from_utf8_lossy(&environment);
+    assert!(!environment.contains("NOTIFY_SOCKET=") && !environment.contains("LISTEN_FDS="));
     let held = std::fs::read_dir(format!("/proc/{broker}/fd")).unwrap();
     let mut held = held
         .flatten()

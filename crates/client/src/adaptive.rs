@@ -81,7 +81,11 @@ fn run(principal: &Principal, stop: &AtomicBool, mut change: impl FnMut(u64, u64
         let event = principal.wait(if owes { AGAIN } else { LONGEST });
         let quiet = matches!(event, Event::Timeout(_)) && !owes;
         if !quiet && !stop.load(Ordering::Acquire) {
-            tell(event.reading());
+            match event {
+                // The last event is older than what was given back since.
+                Event::Timeout(_) => tell(&principal.read()),
+                event => tell(event.reading()),
+            }
         }
     }
 }

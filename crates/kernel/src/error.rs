@@ -102,6 +102,11 @@ impl Error {
         matches!(self, Error::Denied { .. } | Error::NotPermitted { .. })
     }
 
+    /// Whether the kernel cannot do it as things are.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Busy { .. })
+    }
+
     /// Whether the process is no more.
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. })

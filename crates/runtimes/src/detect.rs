@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The most that is read of a process's memory map, bytes.
 const MAX_MAPS: u64 = 16 << 20;
+/// Bytes of a file `release` that are read at the most.
+const MAX_RELEASE: u64 = 64 << 10;
 
 /// What manages the memory of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,8 +59,34 @@ fn is_java(real: &Path) -> bool {
         "lib/server/libjvm.so",
         "jre/lib/amd64/server/libjvm.so",
         "lib/amd64/server/libjvm.so",
+        "jre/lib/aarch64/server/libjvm.so",
+        "lib/aarch64/server/libjvm.so",
     ];
     places.iter().any(|place| home.join(place).is_file())
+}
+
+/// The feature version of the Java virtual machine that a command line starts, by the file `release` of its installation
+/// (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
+pub fn java_version(argv: &[OsString], setting: &Setting<'_>) -> Option<u32> {
+    let path = program(argv.first()?, setting)?;
+    let real = std::fs::canonicalize(path).ok()?;
+    let home = real.parent()?.parent()?;
+    // The launcher of Java 8 may be in a `jre` below it.
+    let release = [home, home.parent()?].map(|place| place.join("release"));
+    let file = release
+        .iter()
+        .find_map(|path| std::fs::File::open(path).ok())?;
+    let mut text = String::new();
+    file.take(MAX_RELEASE).read_to_string(&mut text).ok()?;
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    let version = version.strip_prefix("1.").unwrap_or(version);
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// Where a program lies: as named when the name has a slash, else in `PATH`.

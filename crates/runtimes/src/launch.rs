@@ -15,6 +15,8 @@ pub struct Plan {
     pub memory: Option<u64>,
     /// The user says that what is started is Java, whatever it looks like: a script, a build tool.
     pub java: bool,
+    /// The user says that what is started uses libgc, whatever it looks like: a script, a program with libraries of its own.
+    pub libgc: bool,
     /// The adapter library to preload into programs that use libgc.
     pub libgc_agent: Option<PathBuf>,
 }
@@ -49,6 +51,7 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prep
     match runtime {
         Runtime::HotSpot => java(&mut prepared, plan, setting),
         _ if plan.java => java_inside(&mut prepared, plan, setting),
+        _ if plan.libgc => libgc(&mut prepared, plan, setting),
         Runtime::LibGc => libgc(&mut prepared, plan, setting),
         Runtime::Other => prepared.notes.push(
             "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine that it \
@@ -64,7 +67,8 @@ fn java(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     let words = prepared.argv.iter().skip(1);
     let words = words.map(|word| word.to_string_lossy().into_owned());
     let given = Given::collect(words, setting);
-    let around = Surroundings::of_self(plan.budget, plan.memory);
+    let version = detect::java_version(&prepared.argv, setting);
+    let around = Surroundings::of_self(plan.budget, plan.memory, version);
     let added = flags::start(&given, &around);
     if !added.flags.is_empty() {
         prepared
@@ -82,7 +86,7 @@ fn java(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
 fn java_inside(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     // What its command line will say is not known, but its environment is.
     let given = Given::collect([], setting);
-    let around = Surroundings::of_self(plan.budget, plan.memory);
+    let around = Surroundings::of_self(plan.budget, plan.memory, None);
     let added = flags::for_any(&given, &around);
     prepared.notes.extend(added.notes);
     if added.flags.is_empty() {
@@ -187,6 +191,44 @@ mod tests {
         let arguments = "--add-opens java.base/java.nio=ALL-UNNAMED -Xms2g -jar a.jar";
         let less = added(arguments, &[]);
         assert!(!less.contains("-Xm"), "{less}");
+    }
+
+    #[test]
+    fn a_machine_that_is_too_old_is_given_nothing() {
+        let (home, java) = jdk();
+        let argv = [java, "A".into()];
+        let added = |release: &str| {
+            std::fs::write(home.path().join("release"), release).unwrap();
+            prepare(&argv, &plan()).argv.len() - argv.len()
+        };
+        assert_eq!(added("JAVA_VERSION=\"1.8.0_402\"\n"), 0);
+        assert_eq!(added("OS_NAME=\"Linux\"\nJAVA_VERSION=\"11.0.22\"\n"), 0);
+        for known in [
+            "JAVA_VERSION=\"17.0.15\"\n",
+            "JAVA_VERSION=\"25\"\n",
+            "",
+            "JAVA_VERSION=",
+        ] {
+            assert!(added(known) > 0, "{known}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_use_libgc_is_given_its_adapter() {
+        let plan = Plan {
+            libgc: true,
+            libgc_agent: Some(PathBuf::from("/agent.so")),
+            ..plan()
+        };
+        let nothing = Setting {
+            variables: &|_: &str| None,
+            folder: Path::new(""),
+        };
+        let prepared = prepare_in(&["./tool.scm".into()], &plan, &nothing);
+        assert_eq!(
+            prepared.environment,
+            [("LD_PRELOAD".into(), OsString::from("/agent.so"))]
+        );
     }
 
     #[test]

@@ -64,6 +64,23 @@ fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
 }
 
 #[test]
+fn a_program_with_a_maximum_of_its_own_is_collected_below_it() {
+    let Some(gcbench) = gcbench() else { return };
+    let argv = with(&gcbench, &["--iterations", "60"]);
+    let plain = run(&argv, None);
+    let checksum = number(last(&plain), "checksum");
+    // More than its maximum is to be had, and it allocates many times that.
+    for bound in ["export GC_MAXIMUM_HEAP_SIZE=100M", "ulimit -v 400000"] {
+        let bounded = ["sh", "-c", &format!("{bound}; exec \"$0\" \"$@\"")].map(String::from);
+        let bounded: Vec<String> = bounded.into_iter().chain(argv.clone()).collect();
+        let steered = run(&bounded, Some("fixed:1000000000"));
+        let done = last(&steered);
+        assert_eq!(number(done, "checksum"), checksum, "{bound}");
+        assert!(number(done, "collections") > 3, "{bound}: {done}");
+    }
+}
+
+#[test]
 fn guile_computes_the_same_with_fewer_collections() {
     let Some(churn) = churn() else { return };
     let argv = with(&churn, &["10", "x60"]);

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The directory under the broker's own cgroup that holds the principals' cgroups.
 pub const PARENT: &str = "plimsoll";
+/// In the cgroup of a group: what has none of its own there. Under version 2 the group itself holds no process.
+pub const LEAF: &str = "others";
 /// Leftovers looked at when the broker starts.
 const MAX_LEFTOVERS: usize = 4096;
 /// A process that holds less anonymous memory than this (bytes) when it is moved has nearly all of
@@ -21,6 +23,8 @@ const YOUNG: u64 = 16 << 20;
 pub struct Home {
     cgroup: Option<Cgroup>,
     directory: PathBuf,
+    /// Where processes go that are left when it is removed; the cgroup above when absent.
+    refuge: Option<PathBuf>,
     /// Whether the memory of the principal is charged here, and not where its process was before.
     pub complete: bool,
 }
@@ -52,14 +56,24 @@ impl Home {
     }
 }
 
+impl Home {
+    /// Lifts the limit and leaves whatever lives in it alone: the broker goes, and the next one takes it over.
+    pub fn leave(mut self) {
+        if let Some(cgroup) = self.cgroup.take() {
+            lift(&cgroup);
+            let _ = std::fs::remove_dir(cgroup.dir());
+        }
+    }
+}
+
 impl Drop for Home {
-    /// Lifts the limit and removes it; processes that are left go to the cgroup above.
+    /// Lifts the limit and removes it: its principal is gone. What that left running stays in the group.
     fn drop(&mut self) {
         let Some(cgroup) = self.cgroup.take() else {
             return;
         };
         lift(&cgroup);
-        if let Err(error) = cgroup.remove() {
+        if let Err(error) = cgroup.remove(self.refuge.as_deref()) {
             tracing::warn!(%error, "the cgroup of a principal stays behind; `rmdir` it");
         }
     }
@@ -137,13 +151,19 @@ impl Cgroups {
                     child.set_limit(None).map(|_| ())
                 })
             })
-            .map(|child| home(child, true));
+            .map(|child| {
+                let leaf = group.join(LEAF);
+                let mut home = home(child, true);
+                home.refuge = leaf.is_dir().then_some(leaf);
+                home
+            });
         made.inspect_err(|error| tracing::debug!(principal = id, %error, "no cgroup of its own"))
             .ok()
     }
 
     /// Makes a cgroup for a principal and moves its process there; its children follow when they
-    /// are born. `group` is the cgroup of the group that it is in. `None` when the process sits
+    /// are born. `group` is the cgroup of the group that it is in. `awaited` says whether a cgroup that a broker before us
+    /// made is that of a principal which has not come back yet. `None` when the process sits
     /// elsewhere (its cgroup is somebody else's to divide), or rights are missing.
     pub fn make(
         &mut self,
@@ -151,11 +171,12 @@ impl Cgroups {
         name: &str,
         process: &Process,
         group: Option<&Path>,
+        awaited: impl Fn(&Path) -> bool,
     ) -> Option<Home> {
         if self.refused {
             return None;
         }
-        match self.try_make(id, name, process, group) {
+        match self.try_make(id, name, process, group, awaited) {
             Ok(home) => home,
             Err(error) => {
                 tracing::debug!(principal = id, %error, "no cgroup of its own");
@@ -166,18 +187,20 @@ impl Cgroups {
     }
 
     fn try_make(
-        &self,
+        &mut self,
         id: Id,
         name: &str,
         process: &Process,
         group: Option<&Path>,
+        awaited: impl Fn(&Path) -> bool,
     ) -> Result<Option<Home>> {
         let Some(location) = locate(process.pid())?.filter(|location| location.exact) else {
             return Ok(None);
         };
-        if self.left.contains(&location.dir) {
-            let cgroup = Cgroup::open(location)?;
-            return Ok(Some(home(cgroup, true)));
+        let left = self.left.iter().position(|left| *left == location.dir);
+        if let Some(left) = left.filter(|_| !awaited(&location.dir)) {
+            self.left.swap_remove(left);
+            return Ok(Some(home(Cgroup::open(location)?, true)));
         }
         let parent = match (group, &self.own) {
             (Some(group), _) if location.dir == group => Cgroup::at(group)?,
@@ -226,6 +249,7 @@ fn home(cgroup: Cgroup, complete: bool) -> Home {
     Home {
         directory: cgroup.dir().to_path_buf(),
         cgroup: Some(cgroup),
+        refuge: None,
         complete,
     }
 }

@@ -23,10 +23,26 @@ pub enum Order {
 }
 
 impl Order {
-    /// Whether a newer order of this kind makes `other` pointless.
+    /// Whether a newer order of this kind makes `other` pointless: what is to be taken is not taken twice.
     #[must_use]
     pub fn replaces(self, other: Order) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+        self.takes() == other.takes()
+    }
+
+    /// Whether it takes so many bytes, once; a bound is a state.
+    #[must_use]
+    pub fn takes(self) -> bool {
+        !matches!(self, Order::Bound(_))
+    }
+
+    /// The same for `most` bytes at most; `None` where nothing is left to take.
+    #[must_use]
+    pub(super) fn at_most(self, most: u64) -> Option<Order> {
+        match self {
+            Order::Bound(_) => Some(self),
+            Order::PageOut(bytes) => Some(Order::PageOut(bytes.min(most))).filter(|_| most > 0),
+            Order::Take(bytes) => Some(Order::Take(bytes.min(most))).filter(|_| most > 0),
+        }
     }
 }
 

@@ -11,6 +11,6 @@ mod cgroups;
 mod job;
 mod worker;
 
-pub use cgroups::{Cgroups, Home, PARENT};
+pub use cgroups::{Cgroups, Home, LEAF, PARENT};
 pub use job::{Job, Order, Outcome, Rights};
 pub use worker::Worker;

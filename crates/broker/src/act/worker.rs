@@ -73,9 +73,9 @@ impl Worker {
         })
     }
 
-    /// Queues a job. A job of the same kind for the same principal that still waits is replaced.
-    /// Returns the principal whose oldest job had to be given up for it.
-    pub fn order(&self, job: Job) -> Option<Id> {
+    /// Queues a job. One for the same principal that it makes pointless and that still waits is replaced.
+    /// Returns the job that had to be given up for it: the oldest that takes; bounds are lifted by none but a later one.
+    pub fn order(&self, job: Job) -> Option<Job> {
         let mut shared = self.place.lock();
         let waiting = shared
             .queue
@@ -86,12 +86,28 @@ impl Worker {
             return None;
         }
         let given_up = match shared.queue.len() >= MAX_QUEUED {
-            true => shared.queue.pop_front().map(|old| old.id),
+            true => {
+                let oldest = shared.queue.iter().position(|job| job.order.takes());
+                shared.queue.remove(oldest.unwrap_or(0))
+            }
             false => None,
         };
         shared.queue.push_back(job);
         self.place.work.notify_one();
         given_up
+    }
+
+    /// Looks through what waits to be taken: from each no more than it owes by now. `over` is told of whom nothing is taken
+    /// any more.
+    pub fn revise(&self, owed: impl Fn(Id) -> u64, mut over: impl FnMut(Id)) {
+        self.place.lock().queue.retain_mut(|job| {
+            let left = job.order.at_most(owed(job.id));
+            match left {
+                Some(order) => job.order = order,
+                None => over(job.id),
+            }
+            left.is_some()
+        });
     }
 
     /// Forgets what waits for a principal that is gone.
@@ -198,14 +214,53 @@ mod tests {
             processes: Vec::new(),
             cgroup: None,
         };
-        assert_eq!(worker.order(job(1, Order::Take(1))), None);
-        assert_eq!(worker.order(job(1, Order::Take(2))), None);
+        let given_up = |id, order| worker.order(job(id, order)).map(|job| (job.id, job.order));
+        assert_eq!(given_up(1, Order::PageOut(1)), None);
+        assert_eq!(given_up(1, Order::Take(2)), None);
         assert_eq!(worker.place.lock().queue.len(), 1);
-        for id in 2..=MAX_QUEUED as u64 {
-            assert_eq!(worker.order(job(id, Order::Take(1))), None);
+        assert_eq!(given_up(0, Order::Bound(u64::MAX)), None);
+        worker.place.lock().queue.rotate_left(1);
+        for id in 2..MAX_QUEUED as u64 {
+            assert_eq!(given_up(id, Order::Take(1)), None);
         }
-        assert_eq!(worker.order(job(9999, Order::Take(1))), Some(1));
+        assert_eq!(given_up(9999, Order::Take(1)), Some((1, Order::Take(2))));
         worker.forget(9999);
         assert_eq!(worker.place.lock().queue.len(), MAX_QUEUED - 1);
+    }
+
+    #[test]
+    fn who_has_paid_meanwhile_is_let_be() {
+        let place = Place {
+            shared: Mutex::default(),
+            work: Condvar::new(),
+            ready: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
+        };
+        let worker = Worker {
+            place: Arc::new(place),
+            thread: None,
+        };
+        for (id, order) in [
+            (1, Order::PageOut(100)),
+            (2, Order::Take(100)),
+            (3, Order::Bound(7)),
+        ] {
+            worker.order(Job {
+                id,
+                order,
+                processes: Vec::new(),
+                cgroup: None,
+            });
+        }
+        let mut over = Vec::new();
+        worker.revise(|id| if id == 2 { 30 } else { 0 }, |id| over.push(id));
+        assert_eq!(over, [1]);
+        let left: Vec<Order> = worker
+            .place
+            .lock()
+            .queue
+            .iter()
+            .map(|job| job.order)
+            .collect();
+        assert_eq!(left, [Order::Take(30), Order::Bound(7)]);
     }
 }

@@ -35,7 +35,8 @@ impl Debt {
             Some(old) => {
                 let due = old.due.max(limit);
                 let batch_paid = uses <= due.saturating_add(slop(due));
-                Some(if batch_paid {
+                // The last batch is paid when the debt is: what little is left of it has no new deadline.
+                Some(if batch_paid && limit < due {
                     begin
                 } else {
                     Debt { due, ..old }

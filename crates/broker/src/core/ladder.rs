@@ -124,10 +124,12 @@ impl Ladder {
         }
     }
 
-    /// The daemon finished (or gave up) the last action.
-    pub(super) fn acted(&mut self) {
+    /// The daemon finished (or gave up) the last action. A `bound` that is given up is sent again.
+    pub(super) fn acted(&mut self, bound: bool) {
         self.busy = false;
-        self.sent = None;
+        if bound {
+            self.sent = None;
+        }
     }
 
     /// How long a new debt may take, for who would need `reaction`: less for who overran before, and

@@ -205,7 +205,9 @@ impl Core {
             let before = node.limit;
             settle::settle(node, moment.now);
             let grows = node.flow.rate(TREND_TAU).unsigned_abs() > (node.uses / 64).max(4 << 20);
-            if grows || before != node.limit || node.debt.is_some() || node.waits.is_some() {
+            // A debt that is overdue and that nobody needs is looked at again when somebody does.
+            let pays = node.debt.is_some_and(|debt| debt.deadline > moment.now);
+            if grows || before != node.limit || pays || node.waits.is_some() {
                 self.pacer.note(Mood::Moving);
             }
         }

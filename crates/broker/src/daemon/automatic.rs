@@ -38,6 +38,7 @@ impl Daemon {
             slot,
             adapter,
             process,
+            keeper: None,
             domain: Some(domain),
             awaits: None,
             kept: None,

@@ -30,6 +30,7 @@ pub(super) struct Draft {
     pub(super) slot: Option<Slot>,
     pub(super) adapter: Option<String>,
     pub(super) process: Option<Process>,
+    pub(super) keeper: Option<(i32, u64)>,
     pub(super) domain: Option<RootDomain>,
     pub(super) awaits: Option<Id>,
     pub(super) kept: Option<Kept>,
@@ -44,7 +45,13 @@ impl Daemon {
         let domain = domain
             .map(|path| self.open_cgroup(caller, path))
             .transpose()?;
-        let identity = identity_of(caller.peer.uid, &asked.name, process.as_ref());
+        let keeper = keeper(caller, asked.kind);
+        let identity = Identity {
+            uid: caller.peer.uid,
+            name: asked.name.clone(),
+            process: process.as_ref().map(instance).or(keeper),
+            group: asked.kind == Kind::Group,
+        };
         let (parent, awaits) = self.find_parent(caller, &asked, process.as_ref())?;
         let kept = self.state.rejoin(&identity);
         let given = process.as_ref().map_or_else(Given::default, |process| {
@@ -73,6 +80,7 @@ impl Daemon {
             slot: Some(caller.slot),
             adapter,
             process,
+            keeper,
             domain,
             awaits,
             kept,
@@ -166,6 +174,7 @@ impl Daemon {
             slot,
             adapter,
             process,
+            keeper,
             domain,
             awaits,
             kept,
@@ -196,6 +205,7 @@ impl Daemon {
             slot,
             adapter,
             tree: None,
+            keeper,
             domain,
             home: None,
             awaits,
@@ -299,11 +309,14 @@ impl Daemon {
     }
 }
 
-fn identity_of(uid: u32, name: &str, process: Option<&Process>) -> Identity {
-    let process = process.map(|process| (process.pid(), process.start_time()));
-    Identity {
-        uid,
-        name: name.to_owned(),
-        process,
-    }
+/// Who registers a group keeps it: its connection is the group's life.
+fn keeper(caller: &Caller, kind: Kind) -> Option<(i32, u64)> {
+    let group = kind == Kind::Group && caller.peer.pid > 0;
+    let process = group.then(|| sense::open(caller.peer.pid).ok())?;
+    process.as_ref().map(instance)
+}
+
+/// Its number and when it started: no other process of this boot has both.
+fn instance(process: &Process) -> (i32, u64) {
+    (process.pid(), process.start_time())
 }

@@ -7,12 +7,16 @@
 use crate::act::PARENT;
 use crate::publish::remove_unused;
 use crate::server::listener::{LOCK, tag_of};
+use rustix::fs::{Mode, OFlags};
 use std::collections::HashSet;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where page directories are that are not beside their socket.
 const SHARED_MEMORY: &str = "/dev/shm";
+/// A lock holds a process number and a tag, bytes.
+const LONGEST: u64 = 64;
 /// Names looked at in one directory.
 const MOST: usize = 4096;
 
@@ -82,7 +86,7 @@ fn living() -> Option<HashSet<u32>> {
                 continue;
             };
             // One that has not written its tag yet stands where its lock is.
-            let words = std::fs::read_to_string(&path).unwrap_or_default();
+            let words = words(&path).unwrap_or_default();
             let written = words.lines().nth(1).and_then(tag);
             let computed = || Some(tag_of(file.parent()?, path.metadata().ok()?.ino()));
             tags.extend(written.or_else(computed));
@@ -90,6 +94,17 @@ fn living() -> Option<HashSet<u32>> {
     }
     // Ours is among them; where it is not, this is no place to see who lives.
     (!tags.is_empty()).then_some(tags)
+}
+
+/// What stands in a lock. Whoever holds any lock may call a file of his so: a pipe is not waited for, nor an endless file read.
+fn words(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file: std::fs::File = rustix::fs::open(path, flags, Mode::empty()).ok()?.into();
+    let mut words = String::new();
+    if file.metadata().ok()?.is_file() {
+        file.take(LONGEST).read_to_string(&mut words).ok()?;
+    }
+    Some(words)
 }
 
 /// The kernel marks one whose directory was removed under it.

@@ -18,10 +18,10 @@ use crate::core::{self, Core, SensedPrincipal};
 use crate::error::Error;
 use crate::members::Members;
 use crate::options::{Options, Paths};
-use crate::publish::PageDirectory;
+use crate::publish::{PageDirectory, PressureSocket};
 use crate::sense::{RootDomain, Sampler};
 use crate::server::clients::Clients;
-use crate::server::listener::{Listener, make_directory};
+use crate::server::listener::Listener;
 use crate::server::poll::{Interest, Poll, Ready, Slot, Token, Turn};
 use crate::server::rest::Rest;
 use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
@@ -111,7 +111,7 @@ impl Daemon {
         let poll = Poll::new()?;
         let listener = Listener::open(&paths, options.system)?;
         let pages = PageDirectory::open(&paths.pages, listener.tag(), options.system)?;
-        make_directory(&paths.pressure, options.system)?;
+        PressureSocket::make_directory(&paths.pressure, options.system)?;
         let domain = RootDomain::open(options.domain.as_deref())?;
         let worker = Worker::start()?;
         let state = State::load(&paths.state);
@@ -358,7 +358,8 @@ impl Daemon {
         )
     }
 
-    /// Leaves cleanly: cgroups, pages and sockets go with their owners.
+    /// Leaves cleanly: pages and sockets go with their owners. Programs that run stay in their cgroups, where the next
+    /// broker finds them.
     fn stop(mut self) {
         self.manager.stopping();
         if self.listener.is_ours() {
@@ -366,6 +367,13 @@ impl Daemon {
             if self.members.is_empty() {
                 self.state.remove();
             }
+        }
+        for home in self
+            .members
+            .iter_mut()
+            .filter_map(|member| member.home.take())
+        {
+            home.leave();
         }
         tracing::info!("left");
     }

@@ -154,9 +154,11 @@ impl Daemon {
             return;
         };
         let prepared = member.home.take();
+        let state = &self.state;
+        let awaited = |directory: &Path| state.homes().any(|home| home == directory);
         member.home = prepared.filter(|home| home.holds(process)).or_else(|| {
             self.cgroups
-                .make(id, &member.name, process, group.as_deref())
+                .make(id, &member.name, process, group.as_deref(), awaited)
         });
     }
 

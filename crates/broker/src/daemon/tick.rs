@@ -38,7 +38,7 @@ impl Daemon {
         sense(&mut self.members, &mut self.sensed, now, moved);
         let actions = self.core.tick(now, &domain, &self.sensed);
         let mut encoded = Vec::new();
-        let mut given_up: Option<Id> = None;
+        let mut given_up: Vec<Job> = Vec::new();
         let mut publisher = Publisher {
             members: &mut self.members,
             clients: &mut self.clients,
@@ -51,14 +51,26 @@ impl Daemon {
                 continue;
             };
             if let Some(job) = job_for(publisher.members, id, order) {
-                given_up = self.worker.order(job).or(given_up);
+                given_up.extend(self.worker.order(job));
             }
         }
-        if let Some(id) = given_up {
-            self.core.acted(id);
+        for job in given_up {
+            self.core.acted(job.id, false);
         }
+        self.revise();
         self.beat(now);
         self.pace(now);
+    }
+
+    /// What waits to be taken may have been given back meanwhile.
+    fn revise(&mut self) {
+        let core = &self.core;
+        let owed = |id| core.figures(id).map_or(0, |figures| figures.numbers.owed);
+        let mut over = Vec::new();
+        self.worker.revise(owed, |id| over.push(id));
+        for id in over {
+            self.core.acted(id, false);
+        }
     }
 
     /// The next tick reads this principal, idle or not.
@@ -106,7 +118,7 @@ impl Daemon {
         for outcome in self.worker.take_outcomes() {
             tracing::debug!(principal = outcome.id, order = ?outcome.order, bytes = outcome.bytes, "done");
             self.rights.tell(&outcome);
-            self.core.acted(outcome.id);
+            self.core.acted(outcome.id, !outcome.order.takes());
             self.look_at(outcome.id);
         }
         self.tick_soon(now_ns());

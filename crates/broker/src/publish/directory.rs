@@ -1,9 +1,12 @@
-//! Where page files are. Whoever uses a directory holds a lock on it, and so does whoever removes one that a killed broker
-//! left: a broker that comes back is never robbed of the directory that it takes over.
+//! Where page files are. Whoever uses a directory on `/dev/shm` holds a lock on it, and so does whoever removes one that a
+//! killed broker left: a broker that comes back is never robbed of the directory that it takes over. One beside the socket
+//! needs none: nobody sweeps it, and others, who may open it, must not be able to keep it.
 
 use crate::error::Error;
 use crate::own_name::OwnName;
 use crate::server::listener::{advice, make_directory};
+use plimsoll_wire::messages::Id;
+use plimsoll_wire::page::PAGE_SIZE;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::mem::ManuallyDrop;
@@ -22,7 +25,7 @@ const BETWEEN: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct PageDirectory {
     name: ManuallyDrop<OwnName>,
-    /// Keeps the lock, and the directory's number.
+    /// Keeps the directory's number, and the lock.
     _fd: OwnedFd,
     /// Made by us outside of the broker's own directory: removed when we leave.
     elsewhere: bool,
@@ -42,7 +45,9 @@ impl PageDirectory {
         if use_elsewhere && let Ok(fd) = take(&elsewhere, everybody) {
             return Ok(PageDirectory::held(&elsewhere, fd, true));
         }
-        let fd = take(beside, everybody)?;
+        make_directory(beside, everybody)?;
+        let what = "the directory of pages cannot be opened";
+        let fd = open(beside).map_err(|errno| Error::path(beside, advice(errno, what), errno))?;
         Ok(PageDirectory::held(beside, fd, false))
     }
 
@@ -63,7 +68,7 @@ impl PageDirectory {
 
     /// The path of a principal's page.
     #[must_use]
-    pub fn path_of(&self, id: plimsoll_wire::messages::Id) -> PathBuf {
+    pub fn path_of(&self, id: Id) -> PathBuf {
         self.path().join(id.to_string())
     }
 
@@ -113,8 +118,7 @@ fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
 /// Locks the directory that has this name, until the descriptor is closed. `AGAIN` when somebody else holds it, `NOENT`
 /// when it is gone, or was removed before we had the lock.
 fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    let fd = open(path)?;
     rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
     let held = rustix::fs::fstat(&fd)?;
     let named = rustix::fs::lstat(path)?;
@@ -124,20 +128,23 @@ fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
     }
 }
 
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
 fn is_tmpfs(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Removes the files whose names are numbers, as pages' are (and half-made ones).
+/// Removes the files whose names are numbers and that are no longer than a page, as pages are (and half-made ones).
 fn clear(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name
-            .trim_end_matches(".new")
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-        {
+        let number = name.strip_suffix(".new").unwrap_or(&name);
+        let small = |file: std::fs::Metadata| file.is_file() && file.len() <= PAGE_SIZE as u64;
+        if number.parse::<Id>().is_ok() && entry.metadata().is_ok_and(small) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -175,7 +182,7 @@ mod tests {
                     }
                 });
             }
-            for _ in 0..500 {
+            for _ in 0..500_u32 {
                 let _held = take(&path, false).unwrap();
                 let made = std::fs::write(path.join("1"), "");
                 std::thread::yield_now();

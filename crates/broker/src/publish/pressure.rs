@@ -5,12 +5,13 @@
 use crate::error::Error;
 use crate::own_name::OwnName;
 use crate::server::connection::Peer;
-use crate::server::listener::{accept, bind};
+use crate::server::listener::{accept, bind, make_directory};
 use crate::server::users::Listening;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Connections to one pressure socket at most; a program needs one, its children one each.
@@ -33,6 +34,23 @@ struct Listener {
 }
 
 impl PressureSocket {
+    /// Makes the directory of all of them, without those that a killed broker left.
+    ///
+    /// # Errors
+    /// As [`make_directory`].
+    pub fn make_directory(path: &Path, everybody: bool) -> Result<(), Error> {
+        make_directory(path, everybody)?;
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".sock"));
+            let ours = number.is_some_and(|number| number.parse::<u64>().is_ok());
+            if ours && entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
     /// Binds it; only `everybody`'s broker lets other users connect (and then checks who).
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 const BACKLOG: i32 = 128;
@@ -227,8 +227,14 @@ fn take_lock(directory: &Path, socket: &Path) -> Result<Lock, Error> {
 }
 
 /// Removes a socket that nobody listens on. We hold the lock, so a broker that answers there is
-/// one with another directory.
+/// one with another directory. Whatever else has that name is somebody's, and stays.
 fn remove_stale(path: &Path) -> Result<(), Error> {
+    if std::fs::symlink_metadata(path).is_ok_and(|file| !file.file_type().is_socket()) {
+        return Err(Error::Unsafe {
+            path: path.into(),
+            what: "is no socket; give another `--socket`, or another PLIMSOLL_SOCKET".into(),
+        });
+    }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(Error::Taken {
             path: path.into(),

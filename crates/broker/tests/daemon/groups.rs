@@ -1,11 +1,11 @@
 //! Groups with a cgroup, groups that the broker makes by itself, and memory that is shared.
 
-use crate::common::{Broker, Program, until};
+use crate::common::{Broker, Client, Program, until};
 use crate::ladder::{MIB, begin, start};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::testing::TestCgroup;
+use plimsoll_kernel::testing::{Child, TestCgroup};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn group(name: &str, limit: u64) -> Option<TestCgroup> {
     let made = TestCgroup::new(name, Some(limit));
@@ -54,6 +54,66 @@ fn a_group_is_bounded_by_its_cgroup_and_by_strangers_in_it() {
     Program::register(&broker, "outside", json!({})).assert_unharmed();
 }
 
+/// A group with a cgroup, and a connection that keeps it.
+fn register_group(broker: &Broker, cgroup: &TestCgroup) -> (Client, Value) {
+    let mut control = broker.connect();
+    let directory = cgroup.cgroup().dir().display().to_string();
+    let budget = json!({"name": "budget", "kind": "group", "cgroup": directory});
+    let id = control.call("Register", budget).expect("a group")["id"].clone();
+    (control, id)
+}
+
+/// A program that began in the cgroup that the broker made for it.
+struct Inside {
+    /// Keeps it.
+    _life: Client,
+    program: Child,
+    home: Cgroup,
+}
+
+impl Inside {
+    fn start(broker: &Broker, group: &Value, elsewhere: &TestCgroup) -> Inside {
+        let mut life = broker.connect();
+        let inside = life
+            .call("Register", json!({"name": "inside", "parent": group}))
+            .expect("it is registered");
+        let home = inside["cgroup"].as_str().expect("a cgroup to start in");
+        let program = begin("hog --bytes 16M", elsewhere);
+        let cgroup = Cgroup::at(Path::new(home)).expect("it is there");
+        cgroup.add(program.pid()).expect("it may enter");
+        life.call("Attach", json!({"id": inside["id"], "pid": program.pid()}))
+            .expect("it is its process");
+        until("it is written", || {
+            let state = std::fs::read_to_string(broker.directory().join("state.json"));
+            let holds =
+                |state: String| state.contains(home) && state.contains(&program.pid().to_string());
+            state.is_ok_and(holds)
+        });
+        Inside {
+            _life: life,
+            program,
+            home: cgroup,
+        }
+    }
+
+    fn is_at_home(&self) -> bool {
+        let location = plimsoll_kernel::cgroup::locate(self.program.pid()).expect("it runs");
+        location.is_some_and(|location| location.dir == self.home.dir())
+    }
+}
+
+/// The cgroup that a process is given when it registers.
+fn cgroup_for(broker: &Broker, pid: i32, group: &Value) -> (Client, Option<PathBuf>) {
+    let mut life = broker.connect();
+    let again = life
+        .call(
+            "Register",
+            json!({"name": "again", "pid": pid, "parent": group}),
+        )
+        .expect("it is back");
+    (life, again["cgroup"].as_str().map(PathBuf::from))
+}
+
 #[test]
 fn a_limit_that_a_killed_broker_left_is_lifted_and_its_cgroup_used_again() {
     let (Some(cgroup), Some(elsewhere)) = (
@@ -63,43 +123,52 @@ fn a_limit_that_a_killed_broker_left_is_lifted_and_its_cgroup_used_again() {
         return;
     };
     let mut broker = Broker::start();
-    let directory = cgroup.cgroup().dir().display().to_string();
-    let register_group = |broker: &Broker| {
-        let mut control = broker.connect();
-        let budget = json!({"name": "budget", "kind": "group", "cgroup": directory});
-        let id = control.call("Register", budget).expect("a group")["id"].clone();
-        (control, id)
-    };
-    let (_control, id) = register_group(&broker);
-    let mut life = broker.connect();
-    let inside = life
-        .call("Register", json!({"name": "inside", "parent": id}))
-        .expect("it is registered");
-    let home = inside["cgroup"].as_str().expect("a cgroup to start in");
-    assert!(home.starts_with(&directory), "{home}");
-    let its = Cgroup::at(Path::new(home)).expect("it is there");
-    let member = begin("hog --bytes 16M", &elsewhere);
-    its.add(member.pid()).expect("it may enter");
-    life.call("Attach", json!({"id": inside["id"], "pid": member.pid()}))
-        .expect("it is its process");
-    until("it is written", || {
-        let state = std::fs::read_to_string(broker.directory().join("state.json"));
-        state.is_ok_and(|state| state.contains(home) && state.contains(&member.pid().to_string()))
-    });
-    its.set_limit(Some(64 * MIB)).expect("it can be limited");
+    let (_control, id) = register_group(&broker, &cgroup);
+    let inside = Inside::start(&broker, &id, &elsewhere);
+    let home = inside.home.dir();
+    assert!(home.starts_with(cgroup.cgroup().dir()), "{home:?}");
+    let stranger = begin("hog --bytes 4M", &elsewhere);
+    inside.home.add(stranger.pid()).expect("it may enter");
+    inside
+        .home
+        .set_limit(Some(64 * MIB))
+        .expect("it can be limited");
     broker.crash_and_restart();
     until("it is lifted, before anybody is back", || {
-        its.limit().expect("readable").is_none()
+        inside.home.limit().expect("readable").is_none()
     });
-    let (_control, id) = register_group(&broker);
-    let again = broker
-        .connect()
-        .call(
-            "Register",
-            json!({"name": "inside", "pid": member.pid(), "parent": id}),
-        )
-        .expect("it is back");
-    assert_eq!(again["cgroup"].as_str(), Some(home));
+    let (_control, id) = register_group(&broker, &cgroup);
+    // It is that of one principal, and stays so whoever else runs in it and is back first.
+    let (_life, given) = cgroup_for(&broker, stranger.pid(), &id);
+    assert_eq!(given, None);
+    let (_life, given) = cgroup_for(&broker, inside.program.pid(), &id);
+    assert_eq!(given.as_deref(), Some(home));
+}
+
+#[test]
+fn a_broker_that_leaves_moves_no_program_and_the_next_one_finds_it() {
+    let (Some(cgroup), Some(elsewhere)) = (
+        group("broker-leaves", 256 * MIB),
+        group("broker-begin", 256 * MIB),
+    ) else {
+        return;
+    };
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let mut broker = Broker::start_in(place.path(), Vec::new());
+    let (_control, id) = register_group(&broker, &cgroup);
+    let inside = Inside::start(&broker, &id, &elsewhere);
+    inside
+        .home
+        .set_limit(Some(64 * MIB))
+        .expect("it can be limited");
+    assert!(broker.leave());
+    assert!(inside.is_at_home());
+    assert_eq!(inside.home.limit().expect("readable"), None);
+    let broker = Broker::start_in(place.path(), Vec::new());
+    let (_control, id) = register_group(&broker, &cgroup);
+    let (_life, given) = cgroup_for(&broker, inside.program.pid(), &id);
+    assert_eq!(given.as_deref(), Some(inside.home.dir()));
+    assert!(inside.is_at_home());
 }
 
 #[test]

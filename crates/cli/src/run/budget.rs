@@ -2,14 +2,17 @@
 //! runs in it. Where none can be made, the budget is advisory: the broker's word only.
 
 use crate::error::CliError;
+use plimsoll_broker::act::LEAF;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
 use std::path::{Path, PathBuf};
 
 /// Names of our cgroups begin so.
 const PREFIX: &str = "plimsoll-run-";
-/// In a budget's cgroup: outsiders, and programs that have no cgroup of their own.
-const LEAF: &str = "others";
+/// Below our own cgroup: ourselves, where it was made for us alone.
+const ASIDE: &str = "plimsoll-self";
+/// Where more processes than these are, some are not ours.
+const MOST_OURS: usize = 4;
 /// A directory with more cgroups than this is not swept.
 const MOST_SWEPT: usize = 10_000;
 
@@ -21,7 +24,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Makes a cgroup of `bytes` below (or, where version 2 wants it so, beside) our own.
+    /// Makes a cgroup of `bytes` below (or, where version 2 wants it so, beside) our own. Beside, it gets our own limit where
+    /// that is tighter.
     ///
     /// # Errors
     /// Why there is none: no memory controller, or no rights.
@@ -32,7 +36,10 @@ impl Budget {
             .ok_or_else(|| CliError::Refused("there is no memory controller here".into()))?;
         let name = format!("{PREFIX}{}", std::process::id());
         sweep(own.dir());
+        let (ours, above) = (own.dir().to_owned(), own.limit().map_err(refuse)?);
         let cgroup = create(own, &name).map_err(refuse)?;
+        // Beside ours, what binds us would bind the programs no more.
+        let above = above.filter(|_| !cgroup.dir().starts_with(&ours));
         let budget = Budget {
             dir: cgroup.dir().to_owned(),
             cgroup: Some(cgroup),
@@ -41,7 +48,8 @@ impl Budget {
             let swap = MeminfoReader::open()
                 .and_then(|reader| reader.read())
                 .map_or(0, |memory| memory.swap_free);
-            cgroup.set_limit(Some(bound(bytes, swap))).map_err(refuse)?;
+            let limit = above.unwrap_or(u64::MAX).min(bound(bytes, swap));
+            cgroup.set_limit(Some(limit)).map_err(refuse)?;
         }
         Ok(budget)
     }
@@ -63,8 +71,9 @@ impl Budget {
 impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(cgroup) = self.cgroup.take() {
-            // Where processes are left that we may not move, it is swept by the next run.
-            let _ = cgroup.remove();
+            // What the programs left running goes on where we are. What cannot be moved stays, and is swept by the next run.
+            let ours = Cgroup::of_self().ok().flatten();
+            let _ = cgroup.remove(ours.as_ref().map(Cgroup::dir));
         }
     }
 }
@@ -78,27 +87,31 @@ fn bound(budget: u64, swap_free: u64) -> u64 {
     }
 }
 
-/// In version 2 a group with processes has no limited children: then beside it, or, where we are
-/// alone in it, below it after stepping aside.
+/// In version 2 a group with processes has no limited children: then, where it was made for us (a unit, a container), below
+/// it after stepping aside, else beside it.
 fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
     let refused = match own.create_child(name) {
         Ok(cgroup) => return Ok(cgroup),
         Err(error) if own.version() == Version::V1 => return Err(error),
         Err(error) => error,
     };
-    if let Ok(Some(parent)) = own.parent() {
-        sweep(parent.dir());
-        if let Ok(cgroup) = parent.create_child(name) {
-            return Ok(cgroup);
-        }
+    if are_ours(&own) && own.move_members_to_leaf(ASIDE).is_ok() {
+        return own.create_child(name);
     }
-    let mut members = Vec::new();
-    let alone = own.processes(1, &mut members)?;
-    if !alone || members != [std::process::id() as i32] {
+    let Ok(Some(parent)) = own.parent() else {
         return Err(refused);
-    }
-    own.move_members_to_leaf("plimsoll-self")?;
-    own.create_child(name)
+    };
+    sweep(parent.dir());
+    parent.create_child(name).map_err(|_| refused)
+}
+
+/// Whether nobody is in it but we and the broker that we started.
+fn are_ours(group: &Cgroup) -> bool {
+    let program = |pid: &dyn std::fmt::Display| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let ours = program(&"self");
+    let mut members = Vec::new();
+    let all = group.processes(MOST_OURS, &mut members);
+    ours.is_some() && all.is_ok_and(|all| all) && members.iter().all(|pid| program(pid) == ours)
 }
 
 /// Removes what runs that were killed left behind: empty groups whose process is gone.

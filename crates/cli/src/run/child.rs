@@ -87,15 +87,7 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         // It could not read from the terminal anyway.
         command.process_group(0).stdin(Stdio::null());
     }
-    // A broker told us; what is written to has to be a cgroup.
-    let cgroup = launch
-        .cgroup
-        .as_ref()
-        .and_then(|dir| Cgroup::named(dir).ok());
-    let procs = cgroup.and_then(|cgroup| {
-        let procs = cgroup.dir().join("cgroup.procs");
-        OpenOptions::new().write(true).open(procs).ok()
-    });
+    let procs = launch.cgroup.as_deref().and_then(entrance);
     // SAFETY: the closure calls nothing but `write`, `sigprocmask` and `signal`, which may be called
     // between fork and exec; the file stays open until the closure is dropped with the command.
     unsafe {
@@ -119,6 +111,18 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         "the program runs, but cannot be watched (pidfd_open)",
     ))?;
     Ok(Running { child, pidfd })
+}
+
+/// Whether a program of ours may start in that cgroup.
+pub(super) fn may_enter(dir: &Path) -> bool {
+    entrance(dir).is_some()
+}
+
+/// A broker told us the directory; what is written to has to be a cgroup.
+fn entrance(dir: &Path) -> Option<File> {
+    let cgroup = Cgroup::named(dir).ok()?;
+    let procs = cgroup.dir().join("cgroup.procs");
+    OpenOptions::new().write(true).open(procs).ok()
 }
 
 fn open_output(path: &Path) -> Result<File, CliError> {

@@ -9,6 +9,9 @@ use tracing::{info, warn};
 
 /// First and longest pause between two tries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// Inside of another run the keeper lets that one's go first: a broker lives in the cgroup of who starts it, and what bounds the
+/// inner one alone should not bound all.
+const COURTESY: Duration = Duration::from_secs(2);
 
 /// Starts the keeper; it ends with us. Does nothing where a broker is not ours to start.
 pub fn keep(place: &Place) {
@@ -16,19 +19,22 @@ pub fn keep(place: &Place) {
         return;
     }
     let place = place.clone();
+    let inner = std::env::var_os("PLIMSOLL_ID").is_some();
+    let courtesy = if inner { COURTESY } else { Duration::ZERO };
     let thread = std::thread::Builder::new().name("keeper".into());
-    if let Err(error) = thread.spawn(move || watch(&place)) {
+    if let Err(error) = thread.spawn(move || watch(&place, courtesy)) {
         warn!("nobody watches the broker, no thread: {error}");
     }
 }
 
-fn watch(place: &Place) {
+fn watch(place: &Place, courtesy: Duration) {
     let mut pause = PAUSES.0;
     loop {
         if let Ok(mut connection) = UnixStream::connect(place.socket.path()) {
             // Nothing is asked, so the first thing that comes is the end.
             let mut byte = [0];
             while connection.read(&mut byte).is_ok_and(|count| count > 0) {}
+            std::thread::sleep(courtesy);
             info!("the broker is gone; starting another");
         }
         match embed::ensure(place) {

@@ -233,7 +233,14 @@ impl Many {
         };
         if let Some(member) = &member {
             launch.environment.extend(member.environment());
-            launch.cgroup = member.cgroup().or(launch.cgroup);
+            let own = member.cgroup().filter(|dir| {
+                let ours = child::may_enter(dir);
+                if !ours {
+                    warn!("{}: {} is not ours to enter", program.name, dir.display());
+                }
+                ours
+            });
+            launch.cgroup = own.or(launch.cgroup);
         }
         let own = program
             .env

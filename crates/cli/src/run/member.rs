@@ -136,13 +136,9 @@ impl Member {
         gather(pid, started_in);
     }
 
-    /// For the adapter, which ends with its program or with us.
-    pub fn link(&self) -> ClientLink {
-        ClientLink::new(
-            Arc::clone(&self.principal),
-            Arc::new(AtomicBool::new(false)),
-            self.adapter,
-        )
+    /// For the adapter, which ends with its program, with us, or when it is told to `stop`.
+    pub fn link(&self, stop: Arc<AtomicBool>) -> ClientLink {
+        ClientLink::new(Arc::clone(&self.principal), stop, self.adapter)
     }
 
     /// Why no broker knows it, if none does.

@@ -112,7 +112,19 @@ fn run_with_screen(place: &Place, many: &mut Many, signals: &Signals) -> Result<
 /// A directory for what would otherwise be printed across the screen.
 fn make_outputs(name: Option<&str>) -> Result<PathBuf, CliError> {
     let name = many::file_name(name.unwrap_or("programs"));
-    let dir = std::env::temp_dir().join(format!("plimsoll-{name}-{}", std::process::id()));
-    std::fs::create_dir(&dir).map_err(CliError::path(&dir))?;
-    Ok(dir)
+    let plain = format!("plimsoll-{name}-{}", std::process::id());
+    let again = (2..100).map(|n| format!("{plain}-{n}"));
+    let mut dir = PathBuf::new();
+    // In a container each run may have the same number.
+    for name in [plain.clone()].into_iter().chain(again) {
+        dir = std::env::temp_dir().join(name);
+        match std::fs::create_dir(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| dir.clone()).map_err(CliError::path(&dir)),
+        }
+    }
+    Err(CliError::Refused(format!(
+        "{} and all like it exist; remove them",
+        dir.display()
+    )))
 }

@@ -28,7 +28,7 @@ pub struct Received {
 }
 
 /// Signals that are blocked for this process and read from a file instead. Those that were ignored
-/// when we started (`nohup`) stay ignored.
+/// when we started (`nohup`, a shell's background) stay ignored: blocked, the kernel would keep them for us.
 #[derive(Debug)]
 pub struct Signals {
     file: OwnedFd,
@@ -45,6 +45,15 @@ pub fn unblock_all() {
     }
 }
 
+fn is_ignored(signal: i32) -> bool {
+    let mut found = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: where no action is given, the present one is only written to `found`.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), found.as_mut_ptr()) == 0
+            && found.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 impl Signals {
     /// Blocks the given signals for this thread and all that it starts later, so call it first.
     ///
@@ -56,7 +65,7 @@ impl Signals {
         // signals; a fresh descriptor is owned by nobody else.
         let file = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for &signal in signals {
+            for &signal in signals.iter().filter(|&&signal| !is_ignored(signal)) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());

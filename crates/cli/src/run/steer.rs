@@ -9,10 +9,17 @@ use plimsoll_runtimes::setting::Setting;
 use plimsoll_runtimes::{Options, Runtime};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use tracing::{info, warn};
 
 /// The library that is preloaded into programs that use libgc.
 const LIBGC_AGENT: &str = "libplimsoll_libgc.so";
+
+/// A runtime gets back what was changed so soon, or not at all.
+const LET_GO: Duration = Duration::from_secs(3);
 
 /// A command line as it will be started.
 #[derive(Clone, Debug)]
@@ -56,6 +63,7 @@ pub(crate) fn prepare(
         budget,
         memory: Some(capacity()).filter(|&bytes| bytes < u64::MAX),
         java: choice == AdapterChoice::Hotspot,
+        libgc: choice == AdapterChoice::Libgc,
         libgc_agent: libgc_agent(),
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
@@ -85,18 +93,40 @@ fn libgc_agent() -> Option<PathBuf> {
     places.into_iter().find(|path| path.is_file())
 }
 
-/// Starts the thread that steers a program until it ends. It ends with us, too.
-pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) {
-    if choice == AdapterChoice::None {
-        return;
+/// A thread that steers a program. It goes on by itself when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    stop: Arc<AtomicBool>,
+    ended: Receiver<()>,
+}
+
+impl Steering {
+    /// Lets the program go: its runtime gets back what was changed. Waits for that a moment only, the program may not answer.
+    pub(crate) fn let_go(self) {
+        self.stop.store(true, Ordering::Release);
+        let _ = self.ended.recv_timeout(LET_GO);
     }
-    let mut link = member.link();
+}
+
+/// Starts the thread that steers a program until it ends or is let go. It ends with us, too.
+pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) -> Option<Steering> {
+    if choice == AdapterChoice::None {
+        return None;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut link = member.link(Arc::clone(&stop));
+    let (end, ended) = channel();
     let steer = move || {
-        let ended = plimsoll_runtimes::run(&mut link, pid, &Options::default());
-        info!("steering of process {pid} ended: {ended:?}");
+        let how = plimsoll_runtimes::run(&mut link, pid, &Options::default());
+        info!("steering of process {pid} ended: {how:?}");
+        let _ = end.send(());
     };
     let thread = std::thread::Builder::new().name(format!("steer-{pid}"));
-    if let Err(error) = thread.spawn(steer) {
-        warn!("process {pid} is not steered, no thread: {error}");
+    match thread.spawn(steer) {
+        Ok(_) => Some(Steering { stop, ended }),
+        Err(error) => {
+            warn!("process {pid} is not steered, no thread: {error}");
+            None
+        }
     }
 }

@@ -90,7 +90,12 @@ impl Place {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        self.program(env!("CARGO_BIN_EXE_plimsoll"), args)
+    }
+
+    /// Another program, as [`Place::command`] would start ours.
+    pub fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .env("PLIMSOLL_SOCKET", self.socket())

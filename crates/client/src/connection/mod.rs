@@ -42,22 +42,27 @@ impl Connection {
     /// Connects to the first broker that answers, see [`Socket::candidates`].
     ///
     /// # Errors
-    /// [`Error::NoBroker`] when none does; [`Error::Untrusted`] when somebody else listens.
+    /// [`Error::NoBroker`] when none does; [`Error::Untrusted`] when only somebody else listens.
     pub fn find() -> Result<Connection> {
         Connection::first(&Socket::candidates(&Surroundings::of_self()), TIMEOUT)
     }
 
-    /// Connects to the first of these that answers.
+    /// Connects to the first of these that answers and can be trusted: somebody who sits in one place keeps nobody from the
+    /// next.
     ///
     /// # Errors
     /// As [`Connection::find`].
     pub fn first(candidates: &[Socket], timeout: Duration) -> Result<Connection> {
+        let mut refused = None;
         for socket in candidates {
             match Connection::open(socket, timeout) {
                 Ok(connection) => return Ok(connection),
-                Err(Error::Untrusted { path, why }) => return Err(Error::Untrusted { path, why }),
+                Err(error @ Error::Untrusted { .. }) => refused = refused.or(Some(error)),
                 Err(_) => {}
             }
+        }
+        if let Some(refused) = refused {
+            return Err(refused);
         }
         let tried: Vec<_> = candidates
             .iter()

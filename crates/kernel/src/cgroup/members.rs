@@ -129,18 +129,20 @@ impl Cgroup {
         Ok(true)
     }
 
-    /// Removes the group and those below it; processes that are left move to the nearest group above that may hold processes (in
-    /// version 2 the parent may not, once it had children with limits). Gives up after half a second.
+    /// Removes the group and those below it; processes that are left move to `refuge`, or where none is given to the group
+    /// above (in version 2 that one takes none, once it had children with limits). Never farther up, out of a limit that
+    /// bound them. Gives up after half a second, and at once where they cannot be moved.
     ///
     /// # Errors
-    /// [`Error::Busy`] when processes keep entering; [`Error::Denied`] without rights. A group that is gone already is no error.
-    pub fn remove(self) -> Result<()> {
-        if self.is_top() {
+    /// [`Error::Busy`] when processes keep entering, or the refuge takes none; [`Error::Denied`] without rights. A group that is
+    /// gone already is no error.
+    pub fn remove(self, refuge: Option<&Path>) -> Result<()> {
+        let Some(refuge) = refuge.or(self.dir.parent()).filter(|_| !self.is_top()) else {
             return Err(Error::Argument {
                 what: "remove",
                 why: "the top group cannot be removed",
             });
-        }
+        };
         let mut last = Ok(());
         for _ in 0..REMOVE_TRIES {
             last = Ok(());
@@ -150,8 +152,13 @@ impl Cgroup {
                     Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                     Err(errno) => {
                         last = Err(Error::of_file("rmdir", &dir, errno));
-                        // Why it did not work is told by the next rmdir.
-                        let _ = move_up(&dir, &self.mount);
+                        match move_all(&dir, refuge) {
+                            Err(never) if never.is_denied() || never.is_busy() => {
+                                return Err(never);
+                            }
+                            // Why it did not work is told by the next rmdir.
+                            _ => {}
+                        }
                     }
                 }
             }
@@ -177,23 +184,6 @@ fn add(dir: &Path, pid: i32) -> Result<()> {
         Err(rustix::io::Errno::SRCH) => Err(Error::Gone { pid }),
         Err(errno) => Err(Error::of_file("write", &file, errno)),
     }
-}
-
-/// Moves the processes of a group to the nearest group above that takes them.
-fn move_up(dir: &Path, top: &Path) -> Result<()> {
-    let mut last = Ok(());
-    for above in dir
-        .ancestors()
-        .skip(1)
-        .take(MAX_DEPTH)
-        .take_while(|above| above.starts_with(top))
-    {
-        last = move_all(dir, above);
-        if last.is_ok() {
-            break;
-        }
-    }
-    last
 }
 
 /// Moves every process of one group to another; those that exit meanwhile are passed over.

@@ -59,7 +59,7 @@ impl Drop for TestCgroup {
     }
 }
 
-/// Ends a group's processes (not ourselves: those move up) and removes it.
+/// Ends a group's processes (not ourselves: we move to the top) and removes it.
 fn end(dir: &Path) {
     let Ok(cgroup) = Cgroup::at(dir) else { return };
     let own = rustix::process::getpid();
@@ -73,7 +73,8 @@ fn end(dir: &Path) {
     {
         let _ = kill_process(pid, Signal::KILL);
     }
-    let _ = cgroup.remove();
+    let top = Cgroup::at(dir).and_then(top_of).ok();
+    let _ = cgroup.remove(top.as_ref().map(Cgroup::dir));
 }
 
 /// Removes what killed tests left.

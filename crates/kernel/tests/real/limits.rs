@@ -172,20 +172,34 @@ fn members_are_listed_with_those_below_and_move_up_when_a_group_goes() {
     members.clear();
     assert!(!outer.cgroup().processes(0, &mut members).unwrap());
 
-    Cgroup::at(inner.cgroup().dir()).unwrap().remove().unwrap();
+    let other = TestCgroup::below(outer.cgroup(), "other", None).unwrap();
+    let removed = |refuge| Cgroup::at(inner.cgroup().dir()).unwrap().remove(refuge);
+    let refuge = match outer.cgroup().version() {
+        Version::V1 => {
+            removed(None).unwrap();
+            outer.cgroup()
+        }
+        // A group that has limited children holds no processes: they stay until it is said where they may go.
+        Version::V2 => {
+            let refused = removed(None);
+            assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+            assert_eq!(
+                Cgroup::of(child.pid()).unwrap().unwrap().dir(),
+                inner.cgroup().dir()
+            );
+            removed(Some(other.cgroup().dir())).unwrap();
+            other.cgroup()
+        }
+    };
     assert!(!inner.cgroup().dir().exists());
     let now_in = Cgroup::of(child.pid()).unwrap().unwrap();
-    match now_in.version() {
-        Version::V1 => assert_eq!(now_in.dir(), outer.cgroup().dir()),
-        // A group that had limited children may not hold processes: they go to the next that may.
-        Version::V2 => assert!(outer.cgroup().dir().starts_with(now_in.dir())),
-    }
+    assert_eq!(now_in.dir(), refuge.dir());
     // What was open of the removed group tells that it is gone.
     let gone = inner.cgroup().usage();
     assert!(matches!(gone, Err(Error::Absent { .. })), "{gone:?}");
 
     let dir = outer.cgroup().dir().to_path_buf();
-    drop(outer);
+    drop((other, outer));
     assert!(!dir.exists());
 }
 

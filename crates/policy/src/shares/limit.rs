@@ -1,11 +1,11 @@
 //! The safe limit: what each may use *now*. Everybody holds what it uses; what is really free is
-//! granted by how far each is under its entitlement.
+//! granted, high classes first, by how far each is under its entitlement.
 //!
 //! Below every `max` and below the budget the sum of what is *held* (the greater of use and limit)
 //! stays at the cap, or at the sum of what is used where that is already more.
 
 use super::fill::Filler;
-use super::tree::{MOST_BUDGET, Node, Tree};
+use super::tree::{MOST_BUDGET, Node, Tree, class_end};
 use super::{Principal, Share};
 
 /// Sums up what each holds, keeps and tops at, from the leaves.
@@ -36,7 +36,7 @@ fn prepare(tree: &mut Tree, principals: &[Principal]) {
     }
 }
 
-/// Shares out what a family holds together.
+/// Shares out what a family holds together: a class is granted nothing while one above it lacks.
 fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &mut Filler) {
     if let &[only] = members {
         let node = &mut nodes[only as usize];
@@ -48,15 +48,29 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
         .map(|&m| u128::from(nodes[m as usize].keeps))
         .sum();
     let fits = kept <= u128::from(holds);
-    filler.clear();
-    for &m in members {
-        let node = &nodes[m as usize];
-        let floor = if fits { node.keeps } else { node.uses };
-        filler.push(m, node.entitlement >> shift, floor, node.tops);
-    }
-    filler.fill(holds);
-    for item in &filler.items {
-        nodes[item.node as usize].holds = item.got;
+    let floor = |node: &Node| if fits { node.keeps } else { node.uses };
+    let sum = |all: u64, &m: &u32| all.saturating_add(floor(&nodes[m as usize]));
+    let mut free = holds.saturating_sub(members.iter().fold(0, sum));
+    let mut start = 0;
+    while start < members.len() {
+        let end = class_end(nodes, members, start);
+        let class = &members[start..end];
+        start = end;
+        filler.clear();
+        let (mut floors, mut tops) = (0u64, 0u64);
+        for &m in class {
+            let node = &nodes[m as usize];
+            let floor = floor(node);
+            floors = floors.saturating_add(floor);
+            tops = tops.saturating_add(node.tops);
+            filler.push(m, node.entitlement >> shift, floor, node.tops);
+        }
+        filler.fill(floors.saturating_add(free));
+        // Where it lacks anything, what rounding leaves is nobody's.
+        free = free.saturating_sub(tops.saturating_sub(floors));
+        for item in &filler.items {
+            nodes[item.node as usize].holds = item.got;
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! the socket, then `SIGQUIT`. Without that file the signal would print a thread dump, and without a handler for
 //! it the process would die, so both are made sure of first. No call lasts longer than its timeout.
 
+use super::hsperfdata::{PerfError, PerfFile, Value};
 use super::reply::{self, Reply};
 use super::trigger::Trigger;
 use crate::process::Process;
@@ -14,12 +15,17 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most that is read of a reply, bytes.
 const MAX_REPLY: usize = 4 << 20;
 /// How often the socket is looked for while the machine opens it.
 const LOOK: Duration = Duration::from_millis(5);
+/// Signals to a machine that does not say what it does with them, and opens no socket.
+const MOST_IN_VAIN: u8 = 2;
+/// The counter that says what may be done to a machine.
+const CAPABILITIES: &str = "sun.rt.jvmCapabilities";
 
 /// Why a command has no reply.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +65,12 @@ pub enum AttachError {
         command: String,
         /// How long it was waited for.
         waited: Duration,
+    },
+    /// It was started so.
+    #[error("the Java virtual machine {pid} lets nobody attach (-XX:+DisableAttachMechanism)")]
+    Refused {
+        /// Which process.
+        pid: u32,
     },
     /// The socket belongs to somebody else.
     #[error("the attach socket of process {pid} is served by process {by}: it is not used")]
@@ -104,6 +116,8 @@ pub struct Attach {
     tmp: OwnedFd,
     /// 1, or 2 where the machine said that it knows it.
     version: u8,
+    /// How often it was signalled without opening its socket.
+    in_vain: AtomicU8,
 }
 
 impl Attach {
@@ -129,6 +143,7 @@ impl Attach {
             egid,
             tmp,
             version: 1,
+            in_vain: AtomicU8::new(0),
         })
     }
 
@@ -185,10 +200,22 @@ impl Attach {
         self.command("jcmd", &[line], timeout)
     }
 
-    /// Connects; has the machine open its socket first where there is none.
+    /// Connects; has the machine open its socket first where there is none. One of which it is not
+    /// known that it lets anybody attach is signalled a few times only: it would take the signal for another wish, and print
+    /// all its threads.
     fn open(&self, deadline: Instant, timeout: Duration) -> Result<OwnedFd, AttachError> {
         if let Some(socket) = self.connect(deadline)? {
             return Ok(socket);
+        }
+        let pid = self.process.pid;
+        match self.may_attach(deadline) {
+            Some(true) => {}
+            Some(false) => return Err(AttachError::Refused { pid }),
+            None if self.in_vain.load(Ordering::Relaxed) < MOST_IN_VAIN => {}
+            None => {
+                let waited = Duration::ZERO;
+                return Err(AttachError::NoSocket { pid, waited });
+            }
         }
         let trigger = self.trigger()?;
         self.signal()?;
@@ -196,6 +223,7 @@ impl Attach {
         while Instant::now() < deadline {
             std::thread::sleep(LOOK);
             if let Some(socket) = self.connect(deadline)? {
+                self.in_vain.store(0, Ordering::Relaxed);
                 return Ok(socket);
             }
             if !self.process.alive() {
@@ -213,6 +241,23 @@ impl Attach {
             pid: self.process.pid,
             waited: timeout,
         })
+    }
+
+    /// Whether the machine says that it may be attached to (not with `-XX:+DisableAttachMechanism`). One that just starts
+    /// says so a moment later.
+    fn may_attach(&self, deadline: Instant) -> Option<bool> {
+        let mut perf = PerfFile::open(&self.process).ok()?;
+        while Instant::now() < deadline && matches!(perf.read(), Err(PerfError::Unfinished { .. }))
+        {
+            std::thread::sleep(LOOK);
+        }
+        let counters = perf.read().ok()?;
+        // A character for each capability, the first that of attaching.
+        let told = counters.iter().find(|(name, _)| *name == CAPABILITIES)?;
+        match told.1 {
+            Value::Text(text) => Some(text.starts_with('1')),
+            Value::Long(_) => None,
+        }
     }
 
     /// `None` where there is no socket, or where nobody listens to it any more.
@@ -284,6 +329,7 @@ impl Attach {
         if status.caught & (1 << (libc::SIGQUIT - 1)) == 0 {
             return Err(AttachError::NotCatching { pid });
         }
+        self.in_vain.fetch_add(1, Ordering::Relaxed);
         self.process
             .signal(rustix::process::Signal::QUIT)
             .map_err(|source| AttachError::System {

@@ -77,20 +77,26 @@ pub struct Surroundings {
     pub memory: Option<u64>,
     /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
     pub address_space_limited: bool,
+    /// Feature version of the machine, where its installation tells it: 8, 17, 25.
+    pub version: Option<u32>,
 }
 
 impl Surroundings {
     /// Those of this process.
-    pub fn of_self(budget: Option<u64>, memory: Option<u64>) -> Surroundings {
+    pub fn of_self(budget: Option<u64>, memory: Option<u64>, version: Option<u32>) -> Surroundings {
         let limit = rustix::process::getrlimit(rustix::process::Resource::As);
         Surroundings {
             budget,
             memory,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             address_space_limited: limit.current.is_some(),
+            version,
         }
     }
 }
+
+/// Before, a concurrent cycle of G1 resized nothing (JEP 346), and what is chosen without a flag was another (Java 8: Parallel).
+const OLDEST: u32 = 12;
 
 /// Flags to insert, and what to say about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,6 +109,15 @@ pub struct Added {
 
 /// Chooses the flags for a command line, to stand before the options of its own.
 pub fn start(given: &Given, around: &Surroundings) -> Added {
+    if let Some(version) = around.version.filter(|&version| version < OLDEST) {
+        let note = format!(
+            "nothing is added for Java {version}: flags are known from {OLDEST} on; it is steered as far as it goes without"
+        );
+        return Added {
+            flags: Vec::new(),
+            notes: vec![note],
+        };
+    }
     let collector = collector(given, around);
     let mut flags = vec![IGNORE.to_owned()];
     if may_start_least(given) {
@@ -251,14 +266,20 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
         _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
         _ => budget,
     };
-    let compressed = (COMPRESSED..WORTH_IT).contains(&wanted)
-        || (collector == Collector::Serial && budget < WORTH_IT);
+    let compressed = match collector {
+        Collector::Z => false,
+        Collector::Serial => budget < WORTH_IT,
+        _ => (COMPRESSED..WORTH_IT).contains(&wanted),
+    };
     Some(if compressed {
         wanted.min(COMPRESSED)
     } else {
         wanted
     })
 }
+
+/// With less memory the machine takes itself for a client's: 2 GiB, less what firmware and kernel may keep.
+const SERVER_CLASS: u64 = 1792 << 20;
 
 /// The collector that the machine will choose.
 fn collector(given: &Given, around: &Surroundings) -> Collector {
@@ -276,7 +297,8 @@ fn collector(given: &Given, around: &Surroundings) -> Collector {
     }
     let processors = given.last("-XX:ActiveProcessorCount=");
     let processors = processors.and_then(|count| count.parse().ok());
-    if processors.unwrap_or(around.processors) < 2 {
+    let small = around.memory.is_some_and(|memory| memory < SERVER_CLASS);
+    if small || processors.unwrap_or(around.processors) < 2 {
         Collector::Serial
     } else {
         Collector::G1

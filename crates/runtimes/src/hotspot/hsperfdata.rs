@@ -27,7 +27,7 @@ pub enum PerfError {
     /// No file for this process.
     #[error(
         "process {pid} publishes no counters in its /tmp (started with -XX:-UsePerfData, or its /tmp is hidden): \
-         its heap can only be steered through the attach socket"
+         its heap keeps its size, unless its collector is ZGC or Shenandoah"
     )]
     Absent {
         /// Which process.

@@ -88,6 +88,11 @@ impl Levers {
         };
         levers.concurrent |=
             machine.collector == Collector::G1 && flags.on("ExplicitGCInvokesConcurrent");
+        // Its concurrent cycles resize the heap since JDK 12 (JEP 346).
+        if machine.collector == Collector::G1 && (1..12).contains(&machine.version) {
+            levers.trigger = Trigger::Histogram;
+            levers.concurrent = false;
+        }
         if flags.on("DisableExplicitGC") {
             levers.trigger = Trigger::Histogram;
             levers.concurrent &= machine.collector != Collector::G1;

@@ -19,6 +19,7 @@ pub mod footprint;
 pub mod hsperfdata;
 pub mod levers;
 pub mod machine;
+mod release;
 pub mod reply;
 pub mod snapshot;
 mod steer;

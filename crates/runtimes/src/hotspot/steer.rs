@@ -6,16 +6,20 @@ use super::footprint;
 use super::hsperfdata::{PerfError, PerfFile};
 use super::levers::{Levers, Sizing, Trigger};
 use super::machine::Machine;
+use super::release;
 use super::snapshot::Snapshot;
 use crate::adapter::{Adapter, Ended, Link, Options};
 use crate::family;
 use crate::process::Process;
 use plimsoll_wire::messages::Report;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 /// How long a command may take that should be answered at once.
 const COMMAND: Duration = Duration::from_secs(5);
+/// The same when the machine is let go: whoever lets it go waits.
+const RELEASE: Duration = Duration::from_millis(500);
 /// How long a collection may take.
 const COLLECTION: Duration = Duration::from_secs(60);
 /// Between two looks while something moves, and while nothing does.
@@ -54,14 +58,13 @@ impl HotSpot {
     /// Waits until the machine says what it is; it may just be starting.
     fn greet(&self, link: &mut dyn Link) -> Result<(Attach, Machine), Ended> {
         let mut told = false;
+        let mut attach = None;
         let mut pause = Duration::from_millis(100);
         loop {
             if link.stopped() {
                 return Err(Ended::Stopped);
             }
-            let asked =
-                Attach::new(self.process).and_then(|a| Machine::ask(&a, COMMAND).map(|m| (a, m)));
-            match asked {
+            match self.ask(&mut attach) {
                 Ok(found) => return Ok(found),
                 Err(AttachError::Gone { .. }) => return Err(Ended::ProgramGone),
                 Err(AttachError::NotCatching { .. }) if pause < IDLE => {}
@@ -88,6 +91,23 @@ fn rest(link: &mut dyn Link, pause: Duration) {
             return;
         }
         link.wait(left.min(IDLE));
+    }
+}
+
+impl HotSpot {
+    /// Asks the machine what it is; how to reach it is kept for the next time.
+    fn ask(&self, attach: &mut Option<Attach>) -> Result<(Attach, Machine), AttachError> {
+        let known = match attach.take() {
+            Some(known) => known,
+            None => Attach::new(self.process)?,
+        };
+        match Machine::ask(&known, COMMAND) {
+            Ok(machine) => Ok((known, machine)),
+            Err(error) => {
+                *attach = Some(known);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -131,6 +151,8 @@ struct Loop<'a> {
     measure_pause: Duration,
     reported: Option<(Instant, Report)>,
     failures: u32,
+    /// Flags that were set.
+    moved: BTreeSet<&'static str>,
     /// Processor time that went by while the machine did what it was asked to, nanoseconds.
     asked_processor_ns: u64,
     /// And all of its time.
@@ -169,6 +191,7 @@ impl<'a> Loop<'a> {
             measure_pause: FOOTPRINT,
             reported: None,
             failures: 0,
+            moved: BTreeSet::new(),
             asked_processor_ns: 0,
             asked: Duration::ZERO,
             alone_until: None,
@@ -182,6 +205,7 @@ impl<'a> Loop<'a> {
     fn run(&mut self, link: &mut dyn Link) -> Ended {
         loop {
             if link.stopped() {
+                self.let_go();
                 return Ended::Stopped;
             }
             if !self.adapter.process.alive() {
@@ -189,6 +213,14 @@ impl<'a> Loop<'a> {
             }
             let pause = self.step(link);
             link.wait(pause);
+        }
+    }
+
+    /// Gives the machine its flags back as they were; it sizes its heap by itself again.
+    fn let_go(&mut self) {
+        for (name, value) in release::settings(&self.machine.flags, &self.moved) {
+            // What was sent is done in its order, even where the answer is late.
+            let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
         }
     }
 
@@ -210,7 +242,7 @@ impl<'a> Loop<'a> {
         // Some actions need the next look at once, but never without end.
         for _ in 0..8 {
             let actions = self.control.tick(&seen);
-            if actions.is_empty() {
+            if actions.is_empty() || link.stopped() {
                 break;
             }
             let before = seen;
@@ -322,6 +354,7 @@ impl<'a> Loop<'a> {
         for action in actions {
             let done = match action {
                 Action::Set(name, value) => {
+                    self.moved.insert(name);
                     self.ask("setflag", &[name, &value.to_string()], COMMAND)
                 }
                 Action::Collect => self.collect(self.control.trigger(), seen),

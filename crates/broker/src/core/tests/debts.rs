@@ -54,7 +54,7 @@ fn without_a_cgroup_paging_out_goes_on() {
                     other => panic!("{other:?}"),
                 }
             }
-            bench.core.acted(bad);
+            bench.core.acted(bad, true);
         }
         times
     };
@@ -100,7 +100,7 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
         !actions.iter().any(|action| against(action, good)),
         "the neighbour pays nothing"
     );
-    bench.core.acted(bad);
+    bench.core.acted(bad, true);
     bench.uses(bad, bench.numbers(bad).limit);
     let actions = bench.ticks(800, 50 * MS);
     let lifted = Action::Bound {

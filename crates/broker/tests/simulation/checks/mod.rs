@@ -98,6 +98,11 @@ fn nearly(limit: u64) -> u64 {
     (limit / 50).max(MIB)
 }
 
+/// What nobody is pressed for (`revocation.md`): 1/32. All of it may be that of one, the last in the lowest class.
+fn slight_lack(limit: u64) -> u64 {
+    (limit / 32).clamp(MIB, 32 * MIB)
+}
+
 impl Checker {
     pub(crate) fn new(watch: &[Id]) -> Checker {
         Checker {
@@ -283,7 +288,7 @@ impl Checker {
             let wants = one.numbers.share.min(one.demand);
             // Nothing is taken from others for who does not use what it may.
             let near = one.numbers.uses >= one.numbers.limit - one.numbers.limit / 8;
-            let lacks = near && one.numbers.limit + nearly(wants) + over < wants;
+            let lacks = near && one.numbers.limit + slight_lack(one.numbers.limit) + over < wants;
             let past = self.past.entry(one.id).or_default();
             past.waits = if lacks {
                 past.waits.or(Some(seen.time))

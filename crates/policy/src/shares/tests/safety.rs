@@ -113,6 +113,46 @@ proptest! {
     }
 }
 
+/// Principals beside each other, in a few classes.
+fn flat() -> impl Strategy<Value = Vec<Principal>> {
+    let beside = |principals: Vec<Principal>| {
+        let top = |p: Principal| Principal { parent: None, ..p };
+        principals.into_iter().map(top).collect()
+    };
+    forest(12).prop_map(beside)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_lower_class_is_granted_nothing_while_a_higher_one_lacks(
+        principals in flat(), budget in budget()
+    ) {
+        let shares = decide(&principals, budget);
+        let lacks = |i: usize| shares[i].limit < shares[i].target;
+        let highest = (0..principals.len()).filter(|&i| lacks(i)).map(|i| principals[i].priority).max();
+        for (p, s) in principals.iter().zip(&shares) {
+            if highest.is_some_and(|class| p.priority < class) {
+                let kept = p.last_limit.min(s.target).min(s.entitlement);
+                prop_assert!(s.limit <= p.uses.max(kept), "{:?} {:?}", p, s);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_debtor_withholds_is_not_taken_from_a_higher_class() {
+    let of = |priority, uses, demand| Principal {
+        priority,
+        ..simple(1, uses, demand)
+    };
+    // The first is entitled to all, wants half; another sits on half, and has not given it back yet.
+    let shares = decide(&[of(10, 0, 500), of(0, 500, 500), of(0, 0, 400)], 1000);
+    let limits = [0, 1, 2].map(|i| shares[i].limit);
+    assert_eq!(limits, [500, 250, 0]);
+}
+
 #[test]
 fn a_newcomer_waits_for_what_is_really_free() {
     let old = simple(1, 100, 200);

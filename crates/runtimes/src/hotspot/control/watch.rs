@@ -92,7 +92,9 @@ impl Watch {
         } else {
             self.learn_least(seen);
         }
-        self.old_peak = self.old_peak.max(seen.heap.old.used);
+        // What the generation no longer has is touched anew when it grows again.
+        let old = seen.heap.old;
+        self.old_peak = self.old_peak.min(old.capacity).max(old.used);
         self.activity.look(seen);
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);

@@ -29,6 +29,7 @@ fn two() -> Surroundings {
         memory: Some(24 << 30),
         processors: 2,
         address_space_limited: false,
+        version: Some(17),
     }
 }
 

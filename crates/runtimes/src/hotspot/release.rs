@@ -1,0 +1,42 @@
+//! What a machine gets back when it is let go: the values that its flags had.
+
+use super::machine::Flags;
+use std::collections::BTreeSet;
+
+const MIN: &str = "MinHeapFreeRatio";
+const MAX: &str = "MaxHeapFreeRatio";
+
+/// What to set, of the flags that were `moved`, to have them as they were (`flags`), in an order that the machine takes: it
+/// refuses a minimum above the maximum.
+pub(super) fn settings(flags: &Flags, moved: &BTreeSet<&'static str>) -> Vec<(&'static str, u64)> {
+    let ratios = moved.contains(MIN) || moved.contains(MAX);
+    let opening = ratios.then_some((MIN, 0));
+    let last = [MAX, MIN].into_iter().filter(|_| ratios);
+    let others = moved
+        .iter()
+        .copied()
+        .filter(|name| ![MIN, MAX].contains(name));
+    let had = last
+        .chain(others)
+        .filter_map(|name| Some((name, flags.number(name)?)));
+    opening.into_iter().chain(had).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_never_cross_and_what_was_not_moved_stays() {
+        let flags = Flags::parse(
+            "uintx MinHeapFreeRatio = 40 {manageable} {default}\n\
+             uintx MaxHeapFreeRatio = 70 {manageable} {default}\n\
+             size_t SoftMaxHeapSize = 512 {manageable} {default}\n",
+        );
+        let of = |names: &[&'static str]| settings(&flags, &names.iter().copied().collect());
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&["SoftMaxHeapSize"]), [("SoftMaxHeapSize", 512)]);
+        assert_eq!(of(&[MAX]), [(MIN, 0), (MAX, 70), (MIN, 40)]);
+        assert_eq!(of(&["Absent"]), []);
+    }
+}
