@@ -93,11 +93,6 @@ fn hold(
     }
 }
 
-/// Within what measuring and hysteresis leave open.
-fn nearly(limit: u64) -> u64 {
-    (limit / 50).max(MIB)
-}
-
 /// What nobody is pressed for (`revocation.md`): 1/32. All of it may be that of one, the last in the lowest class.
 fn slight_lack(limit: u64) -> u64 {
     (limit / 32).clamp(MIB, 32 * MIB)

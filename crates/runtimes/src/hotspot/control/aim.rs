@@ -14,6 +14,8 @@ pub(super) struct Aim {
     pub(super) step: u64,
     /// Which part of a size is resident, at the most 1.
     pub(super) resident: f64,
+    /// What lives asks for more than there is room for.
+    pub(super) least: bool,
 }
 
 impl Aim {
@@ -26,7 +28,7 @@ impl Aim {
             Sizing::OldRatios { new_ratio } => {
                 let max = seen.heap.young.max.max(1);
                 let (young, resident) = young_for(room, live, seen, watch);
-                let old = young.min(max).saturating_mul(new_ratio).max(least);
+                let old = young.min(max).saturating_mul(new_ratio);
                 (
                     live,
                     old,
@@ -36,14 +38,15 @@ impl Aim {
                 )
             }
             Sizing::OldOnly => {
-                let size = room.saturating_sub(seen.heap.young.capacity).max(least);
+                let size = room.saturating_sub(seen.heap.young.capacity);
                 (live, size, u64::MAX, 1, 1.0)
             }
             _ => {
                 let max = seen.heap.old.max.max(1);
-                (basis, room.max(least).min(max), max, 1, 1.0)
+                (basis, room.min(max), max, 1, 1.0)
             }
         };
+        let (wanted, floored) = (wanted.max(least.min(max)), wanted < least);
         let (percent, reachable, next) = choose(basis, wanted, max);
         Aim {
             size: wanted / part,
@@ -51,6 +54,7 @@ impl Aim {
             percent,
             step: next.saturating_sub(reachable) / part,
             resident,
+            least: floored,
         }
     }
 

@@ -206,6 +206,10 @@ impl Ratios {
             self.trimmed_ns = seen.now_ns;
             actions.insert(0, Action::TrimNative);
         }
+        if aim.least {
+            // It cannot become smaller, whatever the bias; of a larger one that says nothing.
+            return actions;
+        }
         let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
         let least = -i64::try_from(room(seen) / 3).unwrap_or(0);
         self.bias = self.bias.saturating_sub(excess).max(least);

@@ -81,3 +81,17 @@ fn memory_that_is_returned_late_does_not_keep_it_small() {
     let uses = model.uses() / MIB;
     assert!((270..=300).contains(&uses), "{uses}");
 }
+
+#[test]
+fn a_limit_that_it_cannot_keep_to_teaches_nothing_of_a_larger_one() {
+    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let mut control = Control::new(levers.clone(), 0.05);
+    let mut model = Model::new(levers, 100 * MIB);
+    model.run(&mut control, 400 * MIB, 5);
+    model.run(&mut control, 180 * MIB, 20);
+    let uses = model.uses() / MIB;
+    assert!(uses > 200, "{uses}");
+    model.run(&mut control, 560 * MIB, 1);
+    let uses = model.uses() / MIB;
+    assert!((510..=560).contains(&uses), "{uses}");
+}
