@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const MAX_REPLY: usize = 4 << 20;
 /// How often the socket is looked for while the machine opens it.
 const LOOK: Duration = Duration::from_millis(5);
+/// A machine says what may be done to it so soon after it begins to catch signals; one that stands still may never.
+const STARTING: Duration = Duration::from_secs(1);
 /// Signals to a machine that does not say what it does with them, and opens no socket.
 const MOST_IN_VAIN: u8 = 2;
 /// The counter that says what may be done to a machine.
@@ -208,7 +210,7 @@ impl Attach {
             return Ok(socket);
         }
         let pid = self.process.pid;
-        match self.may_attach(deadline) {
+        match self.may_attach(deadline.min(Instant::now() + STARTING)) {
             Some(true) => {}
             Some(false) => return Err(AttachError::Refused { pid }),
             None if self.in_vain.load(Ordering::Relaxed) < MOST_IN_VAIN => {}
