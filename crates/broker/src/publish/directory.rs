@@ -101,16 +101,19 @@ pub fn remove_unused(path: &Path) -> bool {
 fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
     let mut tries = 0..TRIES;
     loop {
-        make_directory(path, everybody)?;
-        match hold(path) {
-            Ok(fd) => return Ok(fd),
-            Err(Errno::AGAIN | Errno::NOENT) if tries.next().is_some() => {
-                std::thread::sleep(BETWEEN);
-            }
-            Err(errno) => {
+        let again = match make_directory(path, everybody).map(|()| hold(path)) {
+            Ok(Ok(fd)) => return Ok(fd),
+            Ok(Err(errno)) => {
                 let what = "the directory of pages cannot be locked";
-                return Err(Error::path(path, advice(errno, what), errno));
+                let passing = matches!(errno, Errno::AGAIN | Errno::NOENT);
+                (passing, Error::path(path, advice(errno, what), errno))
             }
+            // Made, and gone before it was looked at.
+            Err(error) => (path.symlink_metadata().is_err(), error),
+        };
+        match again {
+            (true, _) if tries.next().is_some() => std::thread::sleep(BETWEEN),
+            (_, error) => return Err(error),
         }
     }
 }
