@@ -310,11 +310,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
         let mut state = State::load(&path);
-        let (process, group) = (identity("a", Some((12, 99))), group("g", None));
+        let (process, shop) = (identity("a", Some((12, 99))), group("g", None));
         let home = PathBuf::from("/sys/fs/cgroup/memory/plimsoll/0000beef-3-a");
         let all = [
             (process, kept(3, 40), Some(home.clone())),
-            (group.clone(), kept(4, 50), None),
+            (shop.clone(), kept(4, 50), None),
         ];
         state.write(all.into_iter(), 1);
         let mut state = State::load(&path);
@@ -330,8 +330,8 @@ mod tests {
             40
         );
         assert_eq!(state.rejoin(&identity("a", Some((12, 99)))), None);
-        assert_eq!(state.rejoin(&super::tests::group("other", None)), None);
-        assert_eq!(state.rejoin(&group).unwrap().weight, 50);
+        assert_eq!(state.rejoin(&group("other", None)), None);
+        assert_eq!(state.rejoin(&shop).unwrap().weight, 50);
     }
 
     #[test]

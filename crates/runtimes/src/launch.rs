@@ -13,10 +13,8 @@ pub struct Plan {
     pub budget: Option<u64>,
     /// Bytes of memory of the machine, or of the tightest limit above.
     pub memory: Option<u64>,
-    /// The user says that what is started is Java, whatever it looks like: a script, a build tool.
-    pub java: bool,
-    /// The user says that what is started uses libgc, whatever it looks like: a script, a program with libraries of its own.
-    pub libgc: bool,
+    /// What the user says that it is, whatever it looks like: a script, a build tool, a program with libraries of its own.
+    pub said: Option<Runtime>,
     /// The adapter library to preload into programs that use libgc.
     pub libgc_agent: Option<PathBuf>,
 }
@@ -50,8 +48,8 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prep
     };
     match runtime {
         Runtime::HotSpot => java(&mut prepared, plan, setting),
-        _ if plan.java => java_inside(&mut prepared, plan, setting),
-        _ if plan.libgc => libgc(&mut prepared, plan, setting),
+        _ if plan.said == Some(Runtime::HotSpot) => java_inside(&mut prepared, plan, setting),
+        _ if plan.said == Some(Runtime::LibGc) => libgc(&mut prepared, plan, setting),
         Runtime::LibGc => libgc(&mut prepared, plan, setting),
         Runtime::Other => prepared.notes.push(
             "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine that it \
@@ -216,7 +214,7 @@ mod tests {
     #[test]
     fn what_is_said_to_use_libgc_is_given_its_adapter() {
         let plan = Plan {
-            libgc: true,
+            said: Some(Runtime::LibGc),
             libgc_agent: Some(PathBuf::from("/agent.so")),
             ..plan()
         };
@@ -254,7 +252,7 @@ mod tests {
     #[test]
     fn what_is_passed_on_stands_before_what_was_there_and_spares_the_rest() {
         let plan = Plan {
-            java: true,
+            said: Some(Runtime::HotSpot),
             ..plan()
         };
         let variable = |name: &str| match name {

@@ -1,6 +1,6 @@
 //! Cgroups that the broker makes for its principals: `plimsoll/TAG-ID-NAME` under its own cgroup, or
 //! beside a process in the cgroup of its group. A process is only ever moved downwards, so every
-//! limit that bound it before still does.
+//! limit that bound it before still does; what a program leaves running goes no farther up than its group.
 
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
 use plimsoll_kernel::process::{Process, descendants};
@@ -54,9 +54,7 @@ impl Home {
         let stat = cgroup.stat()?;
         Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?))
     }
-}
 
-impl Home {
     /// Lifts the limit and leaves whatever lives in it alone: the broker goes, and the next one takes it over.
     pub fn leave(mut self) {
         if let Some(cgroup) = self.cgroup.take() {

@@ -197,23 +197,31 @@ mod tests {
         assert_eq!((outcomes[0].id, outcomes[0].bytes), (3, 0));
     }
 
-    #[test]
-    fn the_queue_is_bounded_and_newer_orders_replace_older_ones() {
+    /// One whose thread never came: all that is ordered waits.
+    fn idle() -> Worker {
         let place = Place {
             shared: Mutex::default(),
             work: Condvar::new(),
             ready: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
         };
-        let worker = Worker {
+        Worker {
             place: Arc::new(place),
             thread: None,
-        };
-        let job = |id, order| Job {
+        }
+    }
+
+    fn job(id: Id, order: Order) -> Job {
+        Job {
             id,
             order,
             processes: Vec::new(),
             cgroup: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_newer_orders_replace_older_ones() {
+        let worker = idle();
         let given_up = |id, order| worker.order(job(id, order)).map(|job| (job.id, job.order));
         assert_eq!(given_up(1, Order::PageOut(1)), None);
         assert_eq!(given_up(1, Order::Take(2)), None);
@@ -230,26 +238,13 @@ mod tests {
 
     #[test]
     fn who_has_paid_meanwhile_is_let_be() {
-        let place = Place {
-            shared: Mutex::default(),
-            work: Condvar::new(),
-            ready: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
-        };
-        let worker = Worker {
-            place: Arc::new(place),
-            thread: None,
-        };
+        let worker = idle();
         for (id, order) in [
             (1, Order::PageOut(100)),
             (2, Order::Take(100)),
             (3, Order::Bound(7)),
         ] {
-            worker.order(Job {
-                id,
-                order,
-                processes: Vec::new(),
-                cgroup: None,
-            });
+            worker.order(job(id, order));
         }
         let mut over = Vec::new();
         worker.revise(|id| if id == 2 { 30 } else { 0 }, |id| over.push(id));

@@ -59,22 +59,22 @@ pub(crate) fn prepare(
             .ok()
     };
     let budget = budget.or_else(|| told().map(|listing| listing.budget));
+    let said = match choice {
+        AdapterChoice::Hotspot => Some(Runtime::HotSpot),
+        AdapterChoice::Libgc => Some(Runtime::LibGc),
+        AdapterChoice::Auto | AdapterChoice::None => None,
+    };
     let plan = Plan {
         budget,
         memory: Some(capacity()).filter(|&bytes| bytes < u64::MAX),
-        java: choice == AdapterChoice::Hotspot,
-        libgc: choice == AdapterChoice::Libgc,
+        said,
         libgc_agent: libgc_agent(),
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
     for note in &prepared.notes {
         info!("{note}");
     }
-    let adapter = match choice {
-        AdapterChoice::Hotspot => Runtime::HotSpot.adapter(),
-        AdapterChoice::Libgc => Runtime::LibGc.adapter(),
-        AdapterChoice::Auto | AdapterChoice::None => prepared.runtime.adapter(),
-    };
+    let adapter = said.unwrap_or(prepared.runtime).adapter();
     Steered {
         argv: prepared.argv,
         environment: prepared.environment,

@@ -8,7 +8,7 @@
 //! would have if its trend went on), so that no frame need be moved singly.
 
 use super::fill::{Filler, part};
-use super::tree::{Node, Tree, class_end};
+use super::tree::{Node, Tree, next_class};
 use std::cmp::Reverse;
 
 /// One of a class while it is sorted by bytes per weight.
@@ -55,11 +55,10 @@ impl Ranks {
 /// Algorithm 3 for one family that has `memory` bytes together.
 fn effective(nodes: &mut [Node], members: &[u32], memory: u64, filler: &mut Filler) {
     let mut rest = memory;
-    let mut start = 0;
-    while start < members.len() {
-        let end = class_end(nodes, members, start);
+    let mut left = members;
+    while let Some(class) = next_class(nodes, &mut left) {
         filler.clear();
-        for &m in &members[start..end] {
+        for &m in class {
             let node = &nodes[m as usize];
             filler.push(m, u64::from(node.weight), 0, node.expects);
         }
@@ -67,23 +66,20 @@ fn effective(nodes: &mut [Node], members: &[u32], memory: u64, filler: &mut Fill
         for item in &filler.items {
             nodes[item.node as usize].effective = item.got;
         }
-        start = end;
     }
 }
 
 /// Algorithm 2 for one family that could have `memory` bytes together.
 fn available(nodes: &mut [Node], members: &[u32], memory: u64, ranks: &mut Vec<Rank>) {
     let mut avail = i128::from(memory);
-    let mut start = 0;
-    while start < members.len() {
-        let end = class_end(nodes, members, start);
+    let mut left = members;
+    while let Some(class) = next_class(nodes, &mut left) {
         ranks.clear();
-        for &m in &members[start..end] {
+        for &m in class {
             let node = &nodes[m as usize];
             avail -= i128::from(node.effective);
             ranks.push(Rank::new(m, node.weight, node.effective));
         }
-        start = end;
         ranks.sort_unstable_by_key(|r| Reverse(r.ratio));
         let (mut bytes, mut weight, mut next) = (0u64, 0u64, 0);
         for at in 0..ranks.len() {

@@ -5,7 +5,7 @@
 //! stays at the cap, or at the sum of what is used where that is already more.
 
 use super::fill::Filler;
-use super::tree::{MOST_BUDGET, Node, Tree, class_end};
+use super::tree::{MOST_BUDGET, Node, Tree, next_class};
 use super::{Principal, Share};
 
 /// Sums up what each holds, keeps and tops at, from the leaves.
@@ -51,11 +51,8 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
     let floor = |node: &Node| if fits { node.keeps } else { node.uses };
     let sum = |all: u64, &m: &u32| all.saturating_add(floor(&nodes[m as usize]));
     let mut free = holds.saturating_sub(members.iter().fold(0, sum));
-    let mut start = 0;
-    while start < members.len() {
-        let end = class_end(nodes, members, start);
-        let class = &members[start..end];
-        start = end;
+    let mut left = members;
+    while let Some(class) = next_class(nodes, &mut left) {
         filler.clear();
         let (mut floors, mut tops) = (0u64, 0u64);
         for &m in class {

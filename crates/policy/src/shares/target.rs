@@ -2,7 +2,7 @@
 //! downwards. The rule stands in the documentation of the room.
 
 use super::fill::{Filler, part};
-use super::tree::{Node, class_end};
+use super::tree::{Node, next_class};
 
 /// Which of the two is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,11 +41,8 @@ pub(super) fn share_out(
         .map(|&m| protected(&nodes[m as usize], memory, weights))
         .sum();
     let mut rest = memory;
-    let mut start = 0;
-    while start < members.len() {
-        let end = class_end(nodes, members, start);
-        let class = &members[start..end];
-        start = end;
+    let mut left = members;
+    while let Some(class) = next_class(nodes, &mut left) {
         filler.clear();
         let mut wanted: u64 = 0;
         for &m in class {

@@ -252,9 +252,12 @@ fn leaf(p: &Principal) -> Node {
     }
 }
 
-/// Where the class that starts at `start` ends.
-pub(super) fn class_end(nodes: &[Node], members: &[u32], start: usize) -> usize {
-    let class = nodes[members[start] as usize].priority;
-    let same = |&&m: &&u32| nodes[m as usize].priority == class;
-    start + members[start..].iter().take_while(same).count()
+/// Takes the class that is served next off `left` (high classes first).
+pub(super) fn next_class<'a>(nodes: &[Node], left: &mut &'a [u32]) -> Option<&'a [u32]> {
+    let priority = |m: u32| nodes[m as usize].priority;
+    let first = priority(*left.first()?);
+    let count = left.iter().take_while(|&&m| priority(m) == first).count();
+    let (class, below) = left.split_at(count);
+    *left = below;
+    Some(class)
 }

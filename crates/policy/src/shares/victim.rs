@@ -2,7 +2,7 @@
 //! anything, and a victim found in one class is not mistaken for one of the next.
 
 use super::Victim;
-use super::tree::{Node, Tree, class_end};
+use super::tree::{Node, Tree, next_class};
 
 /// Bytes outside the working set, halved `halvings` times.
 fn excess(node: &Node, halvings: u32) -> u64 {
@@ -17,7 +17,10 @@ fn pick(nodes: &[Node], members: &[u32], halvings: u32) -> Option<u32> {
     while ends > 0 && worst.is_none() {
         let class = nodes[members[ends - 1] as usize].priority;
         let start = members[..ends].partition_point(|&m| nodes[m as usize].priority > class);
-        debug_assert_eq!(class_end(nodes, members, start), ends);
+        debug_assert_eq!(
+            next_class(nodes, &mut &members[start..]),
+            Some(&members[start..ends])
+        );
         for &m in &members[start..ends] {
             let this = &nodes[m as usize];
             if excess(this, halvings) == 0 {

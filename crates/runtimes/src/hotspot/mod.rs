@@ -9,7 +9,7 @@
 //! | *live* | bytes that survived the last collection of the whole heap |
 //!
 //! [`flags`] before the start; then [`attach`] (commands), [`hsperfdata`] and [`snapshot`] (reading), [`machine`]
-//! (what it is), [`levers`] (what moves it), [`footprint`] (what it uses), [`control`] (what to do), and the
+//! (what it is), [`levers`] (what moves it), [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), and the
 //! adapter [`HotSpot`], which joins them.
 
 pub mod attach;

@@ -78,6 +78,6 @@ impl World {
             Action::Take { .. } => page_out(program, bytes),
             _ => program.bound = bytes,
         }
-        self.core.acted(id, true);
+        self.core.acted(id, matches!(action, Action::Bound { .. }));
     }
 }
