@@ -90,6 +90,8 @@ impl Following<'_> {
                 .iter()
                 .map(|p| limit(&p.name))
                 .collect(),
+            // What is followed is shown, not compared.
+            yardstick_ns: 0.0,
         });
     }
 

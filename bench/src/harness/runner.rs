@@ -3,6 +3,7 @@
 use super::broker::Broker;
 use super::ground::Ground;
 use super::interrupt;
+use super::processor::Yardstick;
 use super::programs::sibling;
 use super::scenario::{Conditions, Program, Scenario};
 use super::trace::{Ending, Sample, Seen, Trace};
@@ -77,6 +78,7 @@ struct Run<'a> {
     changed: Vec<bool>,
     broker: Option<Broker>,
     group: Group,
+    yardstick: Yardstick,
     trace: Trace,
 }
 
@@ -100,6 +102,7 @@ impl<'a> Run<'a> {
             changed: vec![false; scenario.changes.len()],
             broker,
             group: Group::new(group),
+            yardstick: Yardstick::new(),
             trace: Trace::default(),
         })
     }
@@ -224,6 +227,7 @@ impl<'a> Run<'a> {
             limit_hits: group.limit_hits,
             budget: listing.budget,
             limits: self.scenario.programs.iter().map(limit).collect(),
+            yardstick_ns: self.yardstick.measure(),
         });
     }
 

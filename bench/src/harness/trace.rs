@@ -40,6 +40,8 @@ pub struct Sample {
     pub budget: u64,
     /// Limits that the broker gave, bytes, in the order of the scenario; 0 without one.
     pub limits: Vec<u64>,
+    /// Processor time that a fixed piece of work took, ns: more on a slower machine.
+    pub yardstick_ns: f64,
 }
 
 /// How a program ended.
@@ -76,6 +78,14 @@ impl Trace {
         self.samples
             .iter()
             .filter(move |sample| sample.at >= from && sample.at < to)
+    }
+
+    /// Mean time of the fixed piece of work in `[from, to)`, ns.
+    pub fn yardstick_ns(&self, from: f64, to: f64) -> f64 {
+        let (count, sum) = self
+            .between(from, to)
+            .fold((0.0, 0.0), |(n, sum), s| (n + 1.0, sum + s.yardstick_ns));
+        sum / f64::max(count, 1.0)
     }
 
     /// Work that program `index` did in `[from, to]`.

@@ -22,6 +22,8 @@ const SECONDS: f64 = 60.0;
 struct Outcome {
     /// Of the three programs, from the hog's start to the end.
     work: [f64; 3],
+    /// Of a fixed piece of work in the harness meanwhile, ns.
+    yardstick: f64,
     major_faults: u64,
     swap_traffic: u64,
     limit_hits: u64,
@@ -77,7 +79,8 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
         "An unrelated program takes half of 1500 MB at 100 MB/s and keeps it.",
         "Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the hog begins at 15 s and locks what it takes. \
          Work is what the programs did from then to 60 s, relative to the run in which the hog's memory is absent from the start: half of the budget, and the same hog, but outside of it. Fixed sizes: no broker, \
-         each program has the size of its share of all of the memory for good (-Xms and -Xmx; libgc told to collect at that size only).",
+         each program has the size of its share of all of the memory for good (-Xms and -Xmx; libgc told to collect at that size only). Yardstick: processor time of a fixed piece of work in the harness, ten times a second, \
+         which tells when a run had a slower machine than another.",
         repeat,
     )
     .columns(&[
@@ -90,6 +93,7 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
         ("limit hit", ""),
         ("killed", ""),
         ("hog done after", "s"),
+        ("yardstick", "µs"),
     ]);
     let median = |outcomes: &[Outcome], pick: &dyn Fn(&Outcome) -> f64| {
         spread(&outcomes.iter().map(pick).collect::<Vec<_>>()).median
@@ -109,6 +113,7 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
             median(outcomes, &|o| o.limit_hits as f64).into(),
             median(outcomes, &|o| o.killed as f64).into(),
             median(outcomes, &|o| o.hog).into(),
+            (median(outcomes, &|o| o.yardstick) / 1000.0).into(),
         ]);
     }
     let killed: usize = outcomes[0].iter().map(|o| o.killed).sum();
@@ -127,15 +132,24 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
     let least = works.iter().copied().fold(f64::MAX, f64::min);
     let pairs = || outcomes[0].iter().zip(&outcomes[2]);
     let apart = [0, 1, 2].map(|i| {
-        let ratios: Vec<f64> = pairs()
-            .map(|(o, base)| o.work[i] / base.work[i].max(1e-9))
-            .collect();
-        let all = spread(&ratios);
-        format!("{:.2} ({:.2} to {:.2})", works[i], all.min, all.max)
+        let ratio = |(o, base): (&Outcome, &Outcome)| o.work[i] / base.work[i].max(1e-9);
+        let all = spread(&pairs().map(ratio).collect::<Vec<_>>());
+        // On a slower machine less work is done and the yardstick takes longer.
+        let even = |pair: (&Outcome, &Outcome)| {
+            ratio(pair) * pair.0.yardstick / pair.1.yardstick.max(1e-9)
+        };
+        let even = spread(&pairs().map(even).collect::<Vec<_>>()).median;
+        format!(
+            "{:.2} ({:.2} to {:.2}; {even:.2})",
+            works[i], all.min, all.max
+        )
     });
     results.target(
         "work at least 95 % of that with the hog's memory absent from the start",
-        format!("{}; in brackets single pairs", apart.join(", ")),
+        format!(
+            "{}; in brackets single pairs, and their median by the yardstick",
+            apart.join(", ")
+        ),
         least >= 0.95 && base.iter().all(|&work| work > 1.0),
     );
     results
@@ -153,6 +167,7 @@ fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
     };
     Outcome {
         work: [0, 1, 2].map(|i| trace.work(i, BEGIN, SECONDS)),
+        yardstick: trace.yardstick_ns(BEGIN, SECONDS),
         major_faults: (0..3).map(|i| trace.count(i, |p| p.major_faults)).sum(),
         swap_traffic: last.swap_traffic,
         limit_hits: last.limit_hits,

@@ -126,7 +126,7 @@ pub fn measure(options: &Options) -> Result<(), String> {
 
 fn draw(variant: &Variant, trace: &Trace) -> Result<(), String> {
     let name = &variant.name;
-    let file = name.to_lowercase().replace([' ', ','], "-");
+    let file = name.to_lowercase().replace(',', "").replace(' ', "-");
     let title = format!("Weighted shares: {name}");
     super::plot(&title, &variant.scenario, trace).save(&folder().join(format!("shares-{file}.svg")))
 }
