@@ -14,8 +14,8 @@ pub fn processor_ns(pid: u32) -> u64 {
     tasks.flatten().filter_map(time).sum()
 }
 
-/// A fixed piece of work, to tell a slow machine from a slow program: machines that share their processors with others
-/// differ by a third from one minute to the next, and their kernels do not see it.
+/// A fixed piece of work, to tell a slow machine from a slow program: where processors are shared with other machines
+/// their speed changes, and no counter of the kernel says so.
 pub struct Yardstick {
     /// A permutation with one cycle, larger than a core's own caches.
     next: Vec<u32>,
