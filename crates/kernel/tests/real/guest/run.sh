@@ -83,7 +83,7 @@ boot() {
         -drive file="$work/disk",if=none,id=disk,format=raw,cache=unsafe -device nvme,drive=disk,serial=disk || code=$?
 }
 boot
-# A dead kernel is the emulator's fault and says nothing of the tests: once more, and then it counts.
+# A dead kernel is most likely the emulator's fault, and says nothing of the tests: once more, and then it counts.
 if grep -q 'Kernel panic' "$work/console"; then
     echo "the guest's kernel died and is booted once more:"
     grep -m 1 -B 3 -A 3 'RIP:' "$work/console" || true
