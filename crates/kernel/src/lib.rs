@@ -31,6 +31,7 @@ pub mod probe;
 pub mod process;
 pub mod reader;
 pub mod referenced;
+pub mod scan;
 pub mod smaps;
 pub mod stalls;
 pub mod swap;

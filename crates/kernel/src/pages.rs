@@ -2,54 +2,18 @@
 //! Source: kernel document `admin-guide/mm/pagemap.rst`. No privilege is needed for processes of the same user.
 
 use crate::process::{Process, page_size, proc_path};
+use crate::scan::{self, PRESENT, Query, SWAPPED};
 use crate::smaps::Addresses;
 use crate::{Error, Result};
 use rustix::fs::{Mode, OFlags};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Runs that are asked for in one call.
-const RUNS_PER_CALL: usize = 512;
-/// Most calls for one range: 512 runs each.
-const MAX_CALLS: usize = 1 << 16;
 /// Pagemap words read at a time.
 const WORDS: usize = 4096;
 
-const PAGE_IS_PRESENT: u64 = 1 << 3;
-const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_PRESENT: u64 = 1 << 63;
-
-/// `struct pm_scan_arg` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Default)]
-struct ScanArguments {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-/// `struct page_region` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Region {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
-
-/// `_IOWR('f', 16, struct pm_scan_arg)`.
-const PAGEMAP_SCAN: u64 =
-    3 << 30 | (size_of::<ScanArguments>() as u64) << 16 | (b'f' as u64) << 8 | 16;
 
 /// How the pages are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +67,7 @@ impl PageMap {
             path,
             tier: Tier::Scan,
         };
-        let mut none = [Region::default(); 1];
-        if map.scan(&(0..page_size()), &mut none).is_err() {
+        if map.scan_all(&(0..page_size()), &mut |_| true).is_err() {
             map.tier = Tier::Words;
         }
         Ok(map)
@@ -181,50 +144,19 @@ impl PageMap {
     }
 
     fn scan_all(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
-        let mut regions = [Region::default(); RUNS_PER_CALL];
-        let mut rest = range.clone();
-        for _ in 0..MAX_CALLS {
-            if rest.is_empty() {
-                break;
-            }
-            let (count, walked) = self.scan(&rest, &mut regions)?;
-            for region in &regions[..count.min(RUNS_PER_CALL)] {
-                let run = Run {
-                    addresses: region.start..region.end,
-                    present: region.categories & PAGE_IS_PRESENT != 0,
-                };
-                if !tell(run) {
-                    return Ok(());
-                }
-            }
-            if walked <= rest.start {
-                break;
-            }
-            rest.start = walked;
-        }
-        Ok(())
-    }
-
-    /// One call: how many runs it found, and how far it walked.
-    fn scan(&self, range: &Addresses, regions: &mut [Region]) -> Result<(usize, u64)> {
-        let mut arguments = ScanArguments {
-            size: size_of::<ScanArguments>() as u64,
-            start: range.start,
-            end: range.end,
-            vec: regions.as_mut_ptr() as u64,
-            vec_len: regions.len() as u64,
-            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-            return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-            ..ScanArguments::default()
-        };
-        // SAFETY: the request takes a pointer to the structure above, whose size it carries; `vec` points to `vec_len` regions that
-        // outlive the call, and the kernel writes only to those two.
-        let count =
-            unsafe { libc::ioctl(self.fd.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut arguments) };
-        if count < 0 {
-            return Err(self.failed("PAGEMAP_SCAN"));
-        }
-        Ok((count as usize, arguments.walk_end))
+        let query = Query::any_of(PRESENT | SWAPPED);
+        scan::walk(
+            self.fd.as_fd(),
+            range.clone(),
+            query,
+            &mut |addresses, categories| {
+                tell(Run {
+                    addresses,
+                    present: categories & PRESENT != 0,
+                })
+            },
+        )
+        .map_err(|error| self.failed("PAGEMAP_SCAN", error))
     }
 
     fn read_words(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
@@ -263,8 +195,7 @@ impl PageMap {
         Ok(())
     }
 
-    fn failed(&self, doing: &'static str) -> Error {
-        let source = std::io::Error::last_os_error();
+    fn failed(&self, doing: &'static str, source: std::io::Error) -> Error {
         match source.raw_os_error() {
             Some(libc::ENOTTY | libc::EINVAL) => Error::Unsupported {
                 what: "PAGEMAP_SCAN",

@@ -1,0 +1,151 @@
+//! `PAGEMAP_SCAN` (Linux 6.7): which pages are where, and which were written to. Source: kernel document
+//! `admin-guide/mm/pagemap.rst`. Nothing here allocates: collectors call it while the world stands still.
+
+use crate::smaps::Addresses;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Runs that are asked for in one call: with more, the same were told twice (Linux 6.18).
+const REGIONS: usize = 512;
+/// Most calls for one range.
+const MAX_CALLS: usize = 1 << 20;
+
+/// Categories of pages (`linux/fs.h`): written to since they were armed, or never armed.
+pub const WRITTEN: u64 = 1 << 1;
+/// In memory.
+pub const PRESENT: u64 = 1 << 3;
+/// In swap; guard pages and markers of write protection look the same.
+pub const SWAPPED: u64 = 1 << 4;
+
+/// Arm the pages that match.
+const WP_MATCHING: u64 = 1;
+/// Fail unless the range is tracked.
+const CHECK_WPASYNC: u64 = 2;
+
+/// Which pages are asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Query {
+    flags: u64,
+    all_of: u64,
+    any_of: u64,
+}
+
+impl Query {
+    /// Pages that are of one of some categories.
+    pub const fn any_of(categories: u64) -> Query {
+        Query {
+            flags: 0,
+            all_of: 0,
+            any_of: categories,
+        }
+    }
+
+    /// Pages of a tracked range that were written to since they were armed.
+    pub const WRITTEN: Query = Query {
+        flags: CHECK_WPASYNC,
+        all_of: WRITTEN,
+        any_of: 0,
+    };
+
+    /// Arms the pages of a tracked range that are in memory or in swap. Others must be left alone: they would get markers
+    /// that look like swap, and page tables.
+    pub const ARM: Query = Query {
+        flags: WP_MATCHING | CHECK_WPASYNC,
+        all_of: WRITTEN,
+        any_of: PRESENT | SWAPPED,
+    };
+}
+
+/// `struct pm_scan_arg`.
+#[repr(C)]
+#[derive(Default)]
+struct Arguments {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    inverted: u64,
+    mask: u64,
+    any_of: u64,
+    returned: u64,
+}
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+struct Scan<'a>(&'a mut Arguments);
+
+// SAFETY: the request takes a pointer to this structure, reads and writes it and the regions that it points to.
+unsafe impl Ioctl for Scan<'_> {
+    type Output = usize;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        opcode::read_write::<Arguments>(b'f', 16)
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        (&raw mut *self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(count: IoctlOutput, _: *mut c_void) -> rustix::io::Result<usize> {
+        Ok(count as usize)
+    }
+}
+
+/// Tells each run of pages that a query asks for and the categories that they are of, by address, until `tell` says stop.
+///
+/// # Errors
+/// `ENOTTY` or `EINVAL` before Linux 6.7, `EPERM` where the range is not tracked and the query needs it, `ESRCH` when the
+/// process is gone.
+pub fn walk(
+    pagemap: BorrowedFd<'_>,
+    range: Addresses,
+    query: Query,
+    tell: &mut dyn FnMut(Addresses, u64) -> bool,
+) -> io::Result<()> {
+    // Regions are asked for even where nobody wants them: without them the kernel arms whatever is there.
+    let mut regions = [Region::default(); REGIONS];
+    let mut at = range.start;
+    for _ in 0..MAX_CALLS {
+        if at >= range.end {
+            return Ok(());
+        }
+        let mut arguments = Arguments {
+            size: size_of::<Arguments>() as u64,
+            flags: query.flags,
+            start: at,
+            end: range.end,
+            vec: regions.as_mut_ptr() as u64,
+            vec_len: REGIONS as u64,
+            mask: query.all_of,
+            any_of: query.any_of,
+            returned: query.all_of | query.any_of,
+            ..Arguments::default()
+        };
+        // SAFETY: `vec` points to `vec_len` regions that outlive the call.
+        let count = unsafe { ioctl(pagemap, Scan(&mut arguments))? };
+        for region in &regions[..count.min(REGIONS)] {
+            if !tell(region.start..region.end, region.categories) {
+                return Ok(());
+            }
+        }
+        if arguments.walk_end <= at {
+            break;
+        }
+        at = arguments.walk_end;
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}

@@ -1,0 +1,176 @@
+//! Isla Vista heap sizing (Grzegorczyk, Soman, Krintz and Wolski, section 3.3): a heap's limit from whether the kernel had
+//! to stall the collector's allocations of pages, as TCP Reno has its window from lost packets.
+//!
+//! After a collection without stalls the limit grows by a step. After one with stalls it shrinks to what the last
+//! collection without them walked through, and later steps are smaller. Two things are mended:
+//!
+//! - In the paper steps only ever shrink, so a heap that met one spike hardly grows again. Here what steps are taken
+//!   from recovers by a fraction of what it lost at each collection without stalls.
+//! - The paper's limit after a stall is the size of the last nursery, or the live data where those are more: hardly less
+//!   than before where little lives, and no nursery at all where much does. Here at least [`Ratios::cut`] of what may be
+//!   allocated goes, and at least [`Ratios::least`] of the live data may be.
+
+/// How fast a heap grows and shrinks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratios {
+    /// Part of the base that a step is; the paper has 0.02, and found 0.02 to 0.05 to work.
+    pub grow: f64,
+    /// Part of the base that goes at a stall; the paper has 0.75.
+    pub shrink: f64,
+    /// Part of what the base lost that comes back at each collection without stalls. The paper has none: 0.
+    pub recover: f64,
+    /// Part of what may be allocated between two collections that goes at a stall at least. The paper has none: 0.
+    pub cut: f64,
+    /// Part of the live data that may be allocated between two collections at least.
+    pub least: f64,
+}
+
+impl Ratios {
+    /// As printed in the paper.
+    pub const PAPER: Ratios = Ratios {
+        grow: 0.02,
+        shrink: 0.75,
+        recover: 0.0,
+        cut: 0.0,
+        least: 0.0,
+    };
+    /// With both points mended.
+    pub const MENDED: Ratios = Ratios {
+        grow: 0.05,
+        shrink: 0.75,
+        recover: 1.0 / 32.0,
+        cut: 0.25,
+        least: 1.0 / 16.0,
+    };
+}
+
+/// A heap's limit, in bytes, from one collection to the next.
+#[derive(Clone, Debug)]
+pub struct IslaVista {
+    ratios: Ratios,
+    /// The most that the limit may ever be.
+    most: u64,
+    limit: u64,
+    /// The limit and the live bytes at the last collection without stalls.
+    last_limit: u64,
+    last_reserved: u64,
+    step_base: f64,
+}
+
+impl IslaVista {
+    /// A heap that begins with a limit and may grow to `most` bytes.
+    pub fn new(ratios: Ratios, limit: u64, most: u64) -> IslaVista {
+        let limit = limit.min(most);
+        IslaVista {
+            ratios,
+            most,
+            limit,
+            last_limit: limit,
+            last_reserved: 0,
+            step_base: (most - limit) as f64,
+        }
+    }
+
+    /// The limit until the next collection.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// A collection ended, during which the process was stalled so often, and which found so many live bytes. Gives the
+    /// new limit: at least the live bytes, even above the most, because no policy makes them fewer.
+    pub fn after(&mut self, stalls: u64, live: u64) -> u64 {
+        let least = live.saturating_add((live as f64 * self.ratios.least) as u64);
+        if stalls == 0 {
+            self.last_limit = self.limit;
+            self.last_reserved = live;
+            let full = self.most.saturating_sub(live) as f64;
+            self.step_base += (full - self.step_base).max(0.0) * self.ratios.recover;
+            let step = (self.step_base * self.ratios.grow) as u64;
+            self.limit = self.limit.saturating_add(step).min(self.most);
+        } else {
+            let nursery = self.last_limit.saturating_sub(self.last_reserved);
+            let cut = (self.limit.saturating_sub(live) as f64 * self.ratios.cut) as u64;
+            let paper = nursery.max(self.last_reserved);
+            self.limit = paper.min(self.limit - cut.min(self.limit));
+            self.step_base -= self.step_base * self.ratios.shrink;
+        }
+        self.limit = self.limit.max(least).min(self.most.max(live));
+        self.limit
+    }
+
+    /// The most that the limit may be changed: another share of a broker's, another cgroup limit.
+    pub fn set_most(&mut self, most: u64) {
+        self.most = most;
+        self.limit = self.limit.min(most);
+        self.step_base = self.step_base.min(most as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Collections of a heap in so much memory: stalls wherever the limit is above it. Gives the limits.
+    fn run(sizing: &mut IslaVista, room: u64, live: u64, collections: usize) -> Vec<u64> {
+        (0..collections)
+            .map(|_| {
+                let stalls = u64::from(sizing.limit() > room);
+                sizing.after(stalls, live)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn it_grows_in_steps_of_a_fiftieth_of_what_there_was_to_grow() {
+        let mut sizing = IslaVista::new(Ratios::PAPER, 100 * MIB, 600 * MIB);
+        assert_eq!(sizing.after(0, 40 * MIB), 110 * MIB);
+        assert_eq!(sizing.after(0, 40 * MIB), 120 * MIB);
+        // To the last nursery, which was below 110 MiB with 40 MiB alive; steps are a quarter from now on.
+        assert_eq!(sizing.after(3, 50 * MIB), 70 * MIB);
+        assert_eq!(sizing.after(0, 50 * MIB), 70 * MIB + 5 * MIB / 2);
+    }
+
+    #[test]
+    fn the_paper_never_grows_back_and_the_mended_one_does() {
+        let after_spike = |ratios| {
+            let mut sizing = IslaVista::new(ratios, 64 * MIB, 1024 * MIB);
+            run(&mut sizing, 100 * MIB, 40 * MIB, 60);
+            *run(&mut sizing, u64::MAX, 40 * MIB, 200).last().unwrap()
+        };
+        assert!(after_spike(Ratios::PAPER) < 200 * MIB);
+        assert_eq!(after_spike(Ratios::MENDED), 1024 * MIB);
+    }
+
+    proptest! {
+        #[test]
+        fn it_stays_between_what_lives_and_the_most(
+            collections in proptest::collection::vec((0u64..3, 0u64..2000), 1..200),
+            begin in 0u64..2000,
+            most in 1u64..2000,
+            mended in any::<bool>(),
+        ) {
+            let ratios = if mended { Ratios::MENDED } else { Ratios::PAPER };
+            let mut sizing = IslaVista::new(ratios, begin * MIB, most * MIB);
+            for (stalls, live) in collections {
+                let limit = sizing.after(stalls, live * MIB);
+                prop_assert!(limit >= live * MIB);
+                prop_assert!(limit <= (most * MIB).max(live * MIB));
+            }
+        }
+
+        /// Once it has found the room there is it is rarely above it, and uses most of it.
+        #[test]
+        fn it_finds_the_room_there_is(room in 100u64..900, live in 1u64..50) {
+            let mut sizing = IslaVista::new(Ratios::MENDED, 64 * MIB, 1024 * MIB);
+            run(&mut sizing, room * MIB, live * MIB, 200);
+            let limits = run(&mut sizing, room * MIB, live * MIB, 400);
+            let above = limits.iter().filter(|&&limit| limit > room * MIB).count();
+            let mean = limits.iter().sum::<u64>() / limits.len() as u64 / MIB;
+            prop_assert!(above * 4 <= limits.len(), "{above} of {}", limits.len());
+            prop_assert!(mean * 10 >= room * 5, "{mean} of {room}");
+        }
+    }
+}
