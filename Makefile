@@ -5,7 +5,7 @@ export PATH := $(CARGO_BIN):$(PATH)
 BENCHES := demo shares hog split broker-cost libgc-adaptive sharing hotspot
 PREFIX ?= /usr/local
 
-.PHONY: help build test demo bench lint fmt fuzz simulate docs install clean $(addprefix bench-,$(BENCHES))
+.PHONY: help build test test-programs demo bench lint fmt fuzz simulate docs install clean $(addprefix bench-,$(BENCHES))
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -22,6 +22,10 @@ demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then
 test: ## every test
 	@tools/setup.sh test
 	tools/test.sh
+
+test-programs: ## fifteen real programs on our libgc, the heavy ones too (ROUNDS=5 for more)
+	@tools/setup.sh programs
+	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
 
 bench: $(addprefix bench-,$(BENCHES)) ## every measurement (hours)
 

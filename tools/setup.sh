@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose, and nothing that is there already:
-#   tools/setup.sh build | test | demo | bench | docs
+#   tools/setup.sh build | test | programs | demo | bench | docs
 # As root, or with sudo. Everything that is not a distribution package goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -88,13 +88,20 @@ guest() {
   dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"
 }
 
+# Programs that are linked with libgc: the light ones, or all.
+programs() {
+  local list=crates/libgc/tests/programs/packages.txt
+  if [ "$1" = all ]; then sed '/^#/d; s/ .*//' "$list"; else sed '/^# ----/,$d; /^#/d; s/ .*//' "$list"; fi
+}
+
 command -v make >/dev/null && command -v git >/dev/null || packages make git
 packages build-essential pkg-config ca-certificates
 rust
 case $purpose in
   build) ;;
-  test) packages libgc-dev guile-3.0 util-linux procps tmux; java; guest ;;
+  test) packages libgc-dev guile-3.0 util-linux procps tmux $(programs light); java; guest ;;
+  programs) packages libgc-dev $(programs all) ;;
   demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
-  *) say "unknown purpose '$purpose': build, test, demo, bench or docs"; exit 2 ;;
+  *) say "unknown purpose '$purpose': build, test, programs, demo, bench or docs"; exit 2 ;;
 esac

@@ -1,0 +1,335 @@
+/* heapload: programs that allocate, in ways that collectors are measured by.
+ *
+ *   heapload gcbench|bintree|largelive [--threads T] [--rounds N] [--depth D] [--live-mb M] [--churn N] [--hot PERCENT]
+ *            [--seed S] [--pauses FILE]
+ *
+ * gcbench    after the benchmark of John Ellis, Pete Kovac and Hans Boehm: trees of growing depth beside a long-lived tree and array
+ * bintree    trees of 16-byte nodes beside a long-lived one
+ * largelive  objects of 64 bytes with two near and two random references that live to the end, then cells of 40 bytes that die young,
+ *            while a part of the live ones is read
+ *
+ * Prints one JSON object: times in seconds, sizes in bytes. A pause is from before the world is stopped to after it is started again;
+ * FILE gets one line per pause: when it began, how long it was, major faults of the process in it. The checksum does not depend on the collector. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#define GC_THREADS
+#include <gc/gc.h>
+
+struct options {
+    const char *what, *pauses;
+    long threads, rounds, depth, live_mb, churn, hot, seed;
+};
+
+static struct options opt = {.threads = 1, .rounds = 5, .depth = 20, .live_mb = 600, .churn = 60000000, .hot = 10, .seed = 1};
+
+/* What collections took, recorded in a fixed array: nothing may be allocated while they run. */
+enum { PAUSES = 100000 };
+static struct pause {
+    double begin, length;
+    long faults;
+} pauses[PAUSES];
+static long count;
+static double start;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static long major_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_majflt;
+}
+
+static void on_event(GC_EventType event)
+{
+    struct pause *pause = &pauses[count % PAUSES];
+    if (event == GC_EVENT_PRE_STOP_WORLD) {
+        pause->begin = now() - start;
+        pause->faults = major_faults();
+    } else if (event == GC_EVENT_POST_START_WORLD) {
+        pause->length = now() - start - pause->begin;
+        pause->faults = major_faults() - pause->faults;
+        count++;
+    }
+}
+
+static void *need(void *memory)
+{
+    if (memory == NULL) {
+        fprintf(stderr, "heapload: out of memory\n");
+        exit(3);
+    }
+    return memory;
+}
+
+static uint64_t next(uint64_t *state)
+{
+    uint64_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return *state = x;
+}
+
+/* --- gcbench --- */
+
+struct node {
+    struct node *left, *right;
+    int32_t i, j;
+};
+
+static struct node *new_node(struct node *left, struct node *right)
+{
+    struct node *node = need(GC_MALLOC(sizeof *node));
+    node->left = left;
+    node->right = right;
+    return node;
+}
+
+static void populate(int depth, struct node *node)
+{
+    if (depth <= 0)
+        return;
+    node->left = new_node(NULL, NULL);
+    node->right = new_node(NULL, NULL);
+    populate(depth - 1, node->left);
+    populate(depth - 1, node->right);
+}
+
+static struct node *make_tree(int depth)
+{
+    if (depth <= 0)
+        return new_node(NULL, NULL);
+    struct node *left = make_tree(depth - 1);
+    return new_node(left, make_tree(depth - 1));
+}
+
+static uint64_t gcbench(uint64_t seed)
+{
+    (void)seed;
+    uint64_t sum = 0;
+    for (long round = 0; round < opt.rounds; round++) {
+        make_tree(18);
+        struct node *longest = new_node(NULL, NULL);
+        populate(16, longest);
+        double *array = need(GC_MALLOC_ATOMIC(500000 * sizeof *array));
+        for (int i = 0; i < 250000; i++)
+            array[i] = 1.0 / (i + 1);
+        for (int depth = 4; depth <= 16; depth += 2) {
+            long trees = 2 * (1L << 19) / (1L << (depth + 1));
+            for (long i = 0; i < trees; i++)
+                populate(depth, new_node(NULL, NULL));
+            for (long i = 0; i < trees; i++)
+                make_tree(depth);
+        }
+        sum += longest->left != NULL && array[1000] == 1.0 / 1001;
+    }
+    return sum;
+}
+
+/* --- bintree --- */
+
+struct pair {
+    struct pair *left, *right;
+};
+
+static struct pair *bottom_up(int depth)
+{
+    struct pair *pair = need(GC_MALLOC(sizeof *pair));
+    if (depth > 0) {
+        pair->left = bottom_up(depth - 1);
+        pair->right = bottom_up(depth - 1);
+    }
+    return pair;
+}
+
+static uint64_t check(const struct pair *pair)
+{
+    return pair->left == NULL ? 1 : 1 + check(pair->left) + check(pair->right);
+}
+
+static uint64_t bintree(uint64_t seed)
+{
+    (void)seed;
+    uint64_t sum = check(bottom_up((int)opt.depth + 1));
+    struct pair *lasting = bottom_up((int)opt.depth);
+    for (long depth = 4; depth <= opt.depth; depth += 4) {
+        long trees = (1L << (opt.depth - depth + 4)) / opt.threads;
+        for (long i = 0; i < trees; i++)
+            sum += check(bottom_up((int)depth));
+    }
+    return sum + check(lasting);
+}
+
+/* --- largelive --- */
+
+struct object {
+    struct object *near[2], *far[2];
+    uint64_t values[4];
+};
+
+struct cell {
+    struct cell *next;
+    uint64_t values[4];
+};
+
+static uint64_t largelive(uint64_t seed)
+{
+    const size_t objects = (size_t)opt.live_mb * (1 << 20) / sizeof(struct object) / (size_t)opt.threads, hot = objects * (size_t)opt.hot / 100;
+    struct object **all = need(GC_MALLOC(objects * sizeof *all));
+    uint64_t state = seed, sum = 0;
+    for (size_t i = 0; i < objects; i++) {
+        struct object *object = all[i] = need(GC_MALLOC(sizeof *object));
+        object->values[0] = i;
+        for (int n = 0; n < 2 && i > 0; n++) {
+            object->near[n] = all[i - 1 - next(&state) % (i < 64 ? i : 64)];
+            object->far[n] = all[next(&state) % i];
+        }
+    }
+    struct cell *recent = NULL;
+    for (long i = 0; i < opt.churn / opt.threads; i++) {
+        struct cell *cell = need(GC_MALLOC(sizeof *cell));
+        cell->values[0] = (uint64_t)i;
+        cell->next = i % 16 != 0 ? recent : NULL;
+        recent = cell;
+        if (hot > 0 && i % 8 == 0)
+            sum += all[next(&state) % hot]->values[0];
+    }
+    for (size_t i = 0; i < objects; i += 997)
+        sum += all[i]->values[0];
+    return sum + recent->values[0];
+}
+
+/* --- all of them --- */
+
+static uint64_t (*workload(void))(uint64_t)
+{
+    if (strcmp(opt.what, "gcbench") == 0)
+        return gcbench;
+    if (strcmp(opt.what, "bintree") == 0)
+        return bintree;
+    if (strcmp(opt.what, "largelive") == 0)
+        return largelive;
+    fprintf(stderr, "heapload: unknown workload: %s\n", opt.what);
+    exit(2);
+}
+
+static void *run(void *result)
+{
+    uint64_t *sum = result;
+    *sum = workload()(*sum);
+    return NULL;
+}
+
+static uint64_t run_all(void)
+{
+    pthread_t threads[64];
+    uint64_t sums[64], sum = 0;
+    if (opt.threads == 1)
+        return workload()((uint64_t)opt.seed);
+    for (long t = 0; t < opt.threads; t++) {
+        sums[t] = (uint64_t)(opt.seed + t);
+        if (GC_pthread_create(&threads[t], NULL, run, &sums[t]) != 0) {
+            fprintf(stderr, "heapload: cannot start a thread\n");
+            exit(4);
+        }
+    }
+    for (long t = 0; t < opt.threads; t++) {
+        GC_pthread_join(threads[t], NULL);
+        sum += sums[t];
+    }
+    return sum;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print(uint64_t sum)
+{
+    static double lengths[PAUSES];
+    long recorded = count < PAUSES ? count : PAUSES, faults = 0;
+    double total = 0;
+    struct rusage usage;
+    for (long i = 0; i < recorded; i++) {
+        lengths[i] = pauses[i].length;
+        total += lengths[i];
+        faults += pauses[i].faults;
+    }
+    qsort(lengths, (size_t)recorded, sizeof *lengths, by_length);
+    getrusage(RUSAGE_SELF, &usage);
+    printf("{\"workload\":\"%s\",\"threads\":%ld,\"seconds\":%.4f,\"cpu\":%.3f,\"collections\":%ld,\"pause_max\":%.6f,\"pause_median\":%.6f,"
+           "\"pause_total\":%.4f,\"faults_in_pauses\":%ld,\"major_faults\":%ld,\"rss_peak\":%ld,\"heap\":%zu,\"checksum\":%" PRIu64 "}\n",
+           opt.what, opt.threads, now() - start,
+           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, count,
+           recorded ? lengths[recorded - 1] : 0, recorded ? lengths[recorded / 2] : 0, total, faults, usage.ru_majflt, usage.ru_maxrss * 1024,
+           GC_get_heap_size(), sum);
+    if (opt.pauses != NULL) {
+        FILE *file = fopen(opt.pauses, "w");
+        if (file == NULL) {
+            perror(opt.pauses);
+            exit(1);
+        }
+        for (long i = 0; i < recorded; i++)
+            fprintf(file, "%.6f %.6f %ld\n", pauses[i].begin, pauses[i].length, pauses[i].faults);
+        fclose(file);
+    }
+}
+
+static long number(const char *name, const char *text)
+{
+    char *end;
+    long value = text == NULL ? -1 : strtol(text, &end, 10);
+    if (text == NULL || end == text || *end != '\0' || value < 0) {
+        fprintf(stderr, "heapload: %s needs a number that is not negative\n", name);
+        exit(2);
+    }
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        long *value;
+    } names[] = {{"--threads", &opt.threads}, {"--rounds", &opt.rounds}, {"--depth", &opt.depth}, {"--live-mb", &opt.live_mb},
+                 {"--churn", &opt.churn}, {"--hot", &opt.hot}, {"--seed", &opt.seed}};
+    opt.what = argc > 1 ? argv[1] : "";
+    workload();
+    for (int i = 2; i < argc; i += 2) {
+        size_t n = 0;
+        while (n < sizeof names / sizeof *names && strcmp(argv[i], names[n].name) != 0)
+            n++;
+        if (strcmp(argv[i], "--pauses") == 0 && i + 1 < argc)
+            opt.pauses = argv[i + 1];
+        else if (n < sizeof names / sizeof *names)
+            *names[n].value = number(argv[i], argv[i + 1]);
+        else {
+            fprintf(stderr, "heapload: unknown option: %s\n", argv[i]);
+            return 2;
+        }
+    }
+    if (opt.threads < 1 || opt.threads > 64 || opt.depth > 30 || opt.seed == 0) {
+        fprintf(stderr, "heapload: 1 to 64 threads, a depth of at most 30, a seed that is not 0\n");
+        return 2;
+    }
+    GC_INIT();
+    GC_allow_register_threads();
+    GC_set_on_collection_event(on_event);
+    start = now();
+    print(run_all());
+    return 0;
+}

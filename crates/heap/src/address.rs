@@ -1,0 +1,27 @@
+//! Units of the heap, as types: arithmetic on addresses happens here and in `side`.
+
+/// Bytes that every object is aligned to.
+pub const GRANULE: usize = 16;
+/// Bytes of a superpage: four pages (paper 3.1).
+pub const SUPERPAGE: usize = 16 << 10;
+/// Granules of a superpage, and so the most slots that it can have.
+pub(crate) const GRANULES: usize = SUPERPAGE / GRANULE;
+
+/// A superpage by its number, from the start of the heap.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Superpage(pub(crate) u32);
+
+impl Superpage {
+    /// Its number as an index.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The place of one object. A large object is slot 0 of its first superpage.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot {
+    pub(crate) superpage: Superpage,
+    pub(crate) index: u16,
+}

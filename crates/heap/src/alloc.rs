@@ -1,0 +1,217 @@
+//! Small objects. A thread allocates from its own bins, one per kind and class, by moving a cursor through a hole; a
+//! hole is found in the mark bits of a superpage that is the bin's alone, so sweeping never touches an object.
+
+use crate::address::Superpage;
+use crate::bits;
+use crate::central::{Central, Exhausted};
+use crate::class::{CLASSES, Class};
+use crate::heap::Heap;
+use crate::kind::{KINDS, Kind, KindId, Layout};
+use crate::side::flag;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Where one thread allocates objects of one kind and class. All zero is an empty one.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Bin {
+    cursor: usize,
+    limit: usize,
+    /// Freed slots, linked through their first words.
+    freed: usize,
+    /// The superpage that holes are looked for in, plus 1.
+    superpage: u32,
+    /// The first slot of it that was not looked at.
+    next: u16,
+}
+
+impl Bin {
+    /// The place of the next object, if there is one in the hole at hand; `bytes` are those of the bin's class.
+    ///
+    /// Whoever stops threads must not stop this one in between: see [`Bins`].
+    #[inline(always)]
+    pub fn take(&mut self, bytes: usize) -> Option<usize> {
+        let at = self.cursor;
+        let end = at + bytes;
+        if end > self.limit {
+            return None;
+        }
+        self.cursor = end;
+        Some(at)
+    }
+
+    fn open(&mut self, start: usize, bytes: usize) {
+        self.cursor = start;
+        self.limit = start + bytes;
+    }
+}
+
+/// All bins of one thread. All zero are empty ones.
+///
+/// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped while it uses one:
+/// the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and [`Heap::free`] first. [`Heap::refill`] and
+/// what else takes [`Central`] cannot be under way when the world is stopped, because who stops it has that.
+#[repr(C)]
+pub struct Bins {
+    rows: [[Bin; CLASSES]; KINDS],
+}
+
+impl Default for Bins {
+    fn default() -> Bins {
+        Bins {
+            rows: std::array::from_fn(|_| std::array::from_fn(|_| Bin::default())),
+        }
+    }
+}
+
+impl Bins {
+    /// The bin for objects of a kind and a class.
+    #[inline(always)]
+    pub fn bin(&mut self, kind: KindId, class: Class) -> &mut Bin {
+        &mut self.rows[usize::from(kind.0) % KINDS][usize::from(class.0)]
+    }
+
+    /// Empties all bins: what was not handed out is found again by the census of the collection that this begins.
+    pub fn retire(&mut self, heap: &Heap) {
+        for bin in self.rows.iter_mut().flatten() {
+            if bin.cursor < bin.limit {
+                heap.give_up(bin.cursor);
+            }
+            while bin.freed != 0 {
+                heap.give_up(bin.freed);
+                // SAFETY: `free` put the next one's address into a slot that nobody else has.
+                bin.freed = unsafe { *(bin.freed as *const usize) };
+            }
+            *bin = Bin::default();
+        }
+    }
+}
+
+impl Heap {
+    /// Finds the next hole in the bin's own superpage, or a slot that was freed into it. False if there is none.
+    pub fn next_hole(&self, bin: &mut Bin, kind: KindId, class: Class) -> bool {
+        let bytes = class.bytes();
+        let of = self.kind(kind);
+        if bin.freed != 0 {
+            let start = bin.freed;
+            // SAFETY: `free` put the next one's address into a slot that nobody else has.
+            bin.freed = unsafe { *(start as *const usize) };
+            self.clear(of, start, bytes, false);
+            self.hold(of, start);
+            self.add_allocated(bytes);
+            bin.open(start, bytes);
+            return true;
+        }
+        let Some(number) = bin.superpage.checked_sub(1) else {
+            return false;
+        };
+        let superpage = Superpage(number);
+        let slots = class.slots();
+        let marks = self.side.marks(superpage);
+        let Some((from, to)) = bits::runs(marks, usize::from(bin.next), slots, false).next() else {
+            bin.superpage = 0;
+            return false;
+        };
+        // What lives until it is freed is marked as it is handed out, so one at a time.
+        let to = if of.uncollectable { from + 1 } else { to };
+        bin.next = to as u16;
+        let start = self.side.address(superpage) + from * bytes;
+        let it = self.side.descriptor(superpage);
+        let clean = it.has(flag::CLEAN);
+        self.clear(of, start, (to - from) * bytes, clean);
+        if clean && to == slots {
+            it.lower(flag::CLEAN);
+        }
+        self.hold(of, start);
+        self.add_allocated((to - from) * bytes);
+        bin.open(start, (to - from) * bytes);
+        true
+    }
+
+    /// Gives the bin a superpage with a hole, and opens it.
+    ///
+    /// # Errors
+    /// There is none, and no free one may be taken.
+    pub fn refill(
+        &self,
+        central: &mut Central,
+        bin: &mut Bin,
+        kind: KindId,
+        class: Class,
+    ) -> Result<(), Exhausted> {
+        while !self.next_hole(bin, kind, class) {
+            let superpage = match central.take_partial(&self.side, kind, class) {
+                Some(superpage) => superpage,
+                None => match central.take(self, 1) {
+                    Ok(superpage) => {
+                        self.dedicate(superpage, kind);
+                        self.side.make_small(superpage, class);
+                        superpage
+                    }
+                    // Before there is a collection, holes that have to be read from swap.
+                    Err(why) => central.take_absent(&self.side, kind, class).ok_or(why)?,
+                },
+            };
+            bin.superpage = superpage.0 + 1;
+            bin.next = 0;
+        }
+        Ok(())
+    }
+
+    /// Frees a small object: its slot is the next that this bin, which is of its kind and class, hands out.
+    ///
+    /// # Safety
+    /// `address` is the start of a slot of the bin's kind and class, its object is not used any more and was not freed.
+    pub unsafe fn free(&self, bin: &mut Bin, address: usize) {
+        // A mark stays until the next collection: without it, who looks for holes would find this slot too.
+        // SAFETY: nobody else uses the slot any more.
+        unsafe { *(address as *mut usize) = bin.freed };
+        bin.freed = address;
+    }
+
+    /// Says of a free superpage what its objects will be; its marks are cleared.
+    pub(crate) fn dedicate(&self, superpage: Superpage, kind: KindId) {
+        let of = self.kind(kind);
+        let it = self.side.descriptor(superpage);
+        it.kind.store(kind.0, Relaxed);
+        let layout = match of.layout {
+            Layout::Opaque => flag::OPAQUE,
+            Layout::Words => 0,
+            Layout::Traced => flag::TRACED,
+        };
+        let holds = if of.uncollectable {
+            flag::UNCOLLECTABLE
+        } else {
+            0
+        };
+        it.set_flags(it.flags() & flag::CLEAN | layout | holds);
+        for word in self.side.marks(superpage) {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Zeroes memory that is about to be handed out, where its kind wants it.
+    pub(crate) fn clear(&self, kind: Kind, start: usize, bytes: usize, clean: bool) {
+        if kind.zeroed && !clean {
+            // SAFETY: slots of a superpage of the heap that nobody has.
+            unsafe { std::ptr::write_bytes(start as *mut u8, 0, bytes) };
+        }
+    }
+
+    /// Marks what lives until it is freed.
+    fn hold(&self, kind: Kind, start: usize) {
+        if kind.uncollectable
+            && let Some((slot, _)) = self.side.resolve(start)
+        {
+            self.side.mark::<true>(slot);
+        }
+    }
+
+    /// Takes back a slot that a bin holds and did not hand out.
+    fn give_up(&self, address: usize) {
+        if let Some((slot, flags)) = self.side.resolve(address)
+            && flags & flag::UNCOLLECTABLE != 0
+        {
+            self.side.unmark(slot);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A stack of plain values in a range of its own: its room is reserved once, so it never moves and never calls
+//! `malloc`; pages that it does not reach take no memory.
+
+use crate::os::Os;
+use std::io;
+use std::ptr::NonNull;
+
+/// A stack of at most so many values.
+pub(crate) struct Area<T> {
+    start: NonNull<T>,
+    length: usize,
+    capacity: usize,
+}
+
+// SAFETY: an area owns its values, as a vector does.
+unsafe impl<T: Send> Send for Area<T> {}
+
+impl<T: Copy> Area<T> {
+    /// Room for so many values, kept as long as the process lives.
+    pub(crate) fn new(os: &dyn Os, capacity: usize) -> io::Result<Area<T>> {
+        let bytes = (capacity * size_of::<T>()).next_multiple_of(PAGES);
+        let start = os.reserve(bytes, PAGES)?;
+        os.commit(start..start + bytes)?;
+        Ok(Area {
+            start: NonNull::new(start as *mut T).ok_or(io::ErrorKind::OutOfMemory)?,
+            length: 0,
+            capacity,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.length == self.capacity
+    }
+
+    /// Puts a value on top; false if there is no room.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, value: T) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        // SAFETY: below the capacity.
+        unsafe { self.start.add(self.length).write(value) };
+        self.length += 1;
+        true
+    }
+
+    /// Takes the value on top.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.length = self.length.checked_sub(1)?;
+        // SAFETY: a value was written there.
+        Some(unsafe { self.start.add(self.length).read() })
+    }
+
+    /// The value at a place, from the bottom.
+    pub(crate) fn get(&self, at: usize) -> Option<T> {
+        // SAFETY: a value was written there.
+        (at < self.length).then(|| unsafe { self.start.add(at).read() })
+    }
+
+    /// Moves up to `most` values from the bottom to `to`, as far as that has room.
+    pub(crate) fn move_bottom(&mut self, most: usize, to: &mut Area<T>) {
+        let count = most.min(self.length).min(to.capacity - to.length);
+        // SAFETY: `count` values are here, and there is room for as many behind the last of `to`; two areas do not overlap.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.start.as_ptr(),
+                to.start.add(to.length).as_ptr(),
+                count,
+            );
+            std::ptr::copy(
+                self.start.add(count).as_ptr(),
+                self.start.as_ptr(),
+                self.length - count,
+            );
+        }
+        self.length -= count;
+        to.length += count;
+    }
+
+    /// Moves up to `most` values from the top to `to`, as far as that has room.
+    pub(crate) fn move_top(&mut self, most: usize, to: &mut Area<T>) {
+        for _ in 0..most {
+            let Some(value) = self.pop() else { return };
+            if !to.push(value) {
+                self.push(value);
+                return;
+            }
+        }
+    }
+
+    /// Gives back all of its memory, if not its addresses.
+    pub(crate) fn free(mut self, os: &dyn Os) {
+        self.length = 0;
+        self.shrink(os, 0);
+    }
+
+    /// Gives back the pages behind the first `keep` bytes of an empty area.
+    pub(crate) fn shrink(&mut self, os: &dyn Os, keep: usize) {
+        debug_assert!(self.is_empty());
+        let start = self.start.as_ptr() as usize;
+        let end = start + (self.capacity * size_of::<T>()).next_multiple_of(PAGES);
+        let from = start + keep.next_multiple_of(PAGES);
+        if from < end {
+            // What cannot be given back stays: no harm.
+            let _ = os.discard(from..end);
+        }
+    }
+}
+
+/// Ranges are multiples of this: a page of any kernel that we run on.
+const PAGES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::Linux;
+
+    #[test]
+    fn a_full_area_refuses_and_moves_what_fits() {
+        let mut from = Area::new(&Linux::new(), 10).unwrap();
+        let mut to = Area::new(&Linux::new(), 4).unwrap();
+        assert!((0..10).all(|value| from.push(value)));
+        assert!(!from.push(10));
+        from.move_bottom(3, &mut to);
+        assert_eq!((from.len(), to.len()), (7, 3));
+        from.move_top(3, &mut to);
+        assert_eq!((from.len(), to.len()), (6, 4));
+        let rest: Vec<i32> = std::iter::from_fn(|| from.pop()).collect();
+        assert_eq!(rest, [8, 7, 6, 5, 4, 3]);
+        let moved: Vec<i32> = std::iter::from_fn(|| to.pop()).collect();
+        assert_eq!(moved, [9, 2, 1, 0]);
+        from.shrink(&Linux::new(), 0);
+        assert!(from.push(1));
+    }
+}

@@ -1,0 +1,82 @@
+//! Bits in words: finding them and setting them in runs.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The first bit in `at..end` that is set, or, with `set` false, that is not.
+pub(crate) fn first(bits: &[AtomicU64], mut at: usize, end: usize, set: bool) -> Option<usize> {
+    while at < end {
+        let word = bits[at / 64].load(Relaxed) ^ if set { 0 } else { u64::MAX };
+        let rest = word >> (at % 64);
+        if rest != 0 {
+            let found = at + rest.trailing_zeros() as usize;
+            return (found < end).then_some(found);
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    None
+}
+
+/// Runs of bits in `start..end` that are set, or, with `set` false, that are not: where each begins and ends.
+pub(crate) fn runs(
+    bits: &[AtomicU64],
+    start: usize,
+    end: usize,
+    set: bool,
+) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = start;
+    std::iter::from_fn(move || {
+        let begin = first(bits, at, end, set)?;
+        at = first(bits, begin, end, !set).unwrap_or(end);
+        Some((begin, at))
+    })
+}
+
+/// Makes `count` bits from `start` what `to` says. Not atomic: one thread writes at a time.
+pub(crate) fn fill(bits: &[AtomicU64], start: usize, count: usize, to: bool) {
+    let end = start + count;
+    let mut at = start;
+    while at < end {
+        let here = (64 - at % 64).min(end - at);
+        let mask = (u64::MAX >> (64 - here)) << (at % 64);
+        let word = bits[at / 64].load(Relaxed);
+        let word = if to { word | mask } else { word & !mask };
+        bits[at / 64].store(word, Relaxed);
+        at += here;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_the_runs_of_a_list(
+            changes in proptest::collection::vec((0usize..300, 1usize..80, any::<bool>()), 0..20),
+            start in 0usize..300,
+            set in any::<bool>(),
+        ) {
+            let bits: Vec<AtomicU64> = (0..6).map(|_| AtomicU64::new(0)).collect();
+            let mut list = [false; 384];
+            for (at, count, to) in changes {
+                fill(&bits, at, count, to);
+                list[at..at + count].fill(to);
+            }
+            let mut expected = Vec::new();
+            let mut at = start;
+            while at < 300 {
+                let begin = at;
+                while at < 300 && list[at] == set {
+                    at += 1;
+                }
+                if at > begin {
+                    expected.push((begin, at));
+                } else {
+                    at += 1;
+                }
+            }
+            prop_assert_eq!(runs(&bits, start, 300, set).collect::<Vec<_>>(), expected);
+        }
+    }
+}

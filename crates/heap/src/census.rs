@@ -1,0 +1,103 @@
+//! The end of a collection: what is marked is counted, what is not is free. Only metadata is read, so a dead
+//! superpage goes unread, present or not.
+
+use crate::address::{SUPERPAGE, Slot, Superpage};
+use crate::central::Central;
+use crate::heap::Heap;
+use crate::side::{Use, flag};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a collection found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Objects that live.
+    pub objects: u64,
+    /// Bytes of their slots.
+    pub live: u64,
+    /// Of these, bytes of objects that hold no references.
+    pub opaque: u64,
+    /// Bytes of free slots in superpages with holes.
+    pub holes: u64,
+    /// Superpages that were freed.
+    pub freed: usize,
+    /// Superpages with holes.
+    pub partial: usize,
+}
+
+impl Heap {
+    /// Forgets what is marked, but for what lives until it is freed. All threads are stopped, and their bins retired.
+    pub fn clear_marks(&self, central: &mut Central) {
+        for at in 0..central.committed() as u32 {
+            let superpage = Superpage(at);
+            let it = self.side.descriptor(superpage);
+            if matches!(it.usage(), Use::Small | Use::Head) && !it.has(flag::UNCOLLECTABLE) {
+                for word in self.side.marks(superpage) {
+                    word.store(0, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Counts what is marked, frees superpages where nothing is, and lists those with holes, lowest addresses first.
+    pub fn census(&self, central: &mut Central) -> Census {
+        let mut census = Census::default();
+        central.clear_partial();
+        for at in (0..central.committed() as u32).rev() {
+            let superpage = Superpage(at);
+            let it = self.side.descriptor(superpage);
+            match it.usage() {
+                Use::Free | Use::Tail => {}
+                Use::Small => {
+                    it.lower(flag::CLEAN);
+                    let slots = it.slots.load(Relaxed);
+                    let words = &self.side.marks(superpage)[..usize::from(slots).div_ceil(64)];
+                    let live: u32 = words
+                        .iter()
+                        .map(|word| word.load(Relaxed).count_ones())
+                        .sum();
+                    let bytes = self.side.size(Slot {
+                        superpage,
+                        index: 0,
+                    });
+                    census.count(u64::from(live), bytes, it.has(flag::OPAQUE));
+                    if live == 0 {
+                        central.release(self, superpage, 1);
+                        census.freed += 1;
+                    } else if live < u32::from(slots) {
+                        central.add_partial(&self.side, superpage);
+                        census.partial += 1;
+                        census.holes += (u64::from(slots) - u64::from(live)) * bytes as u64;
+                    }
+                }
+                Use::Head => {
+                    let slot = Slot {
+                        superpage,
+                        index: 0,
+                    };
+                    if self.side.is_marked(slot) {
+                        census.count(1, self.side.size(slot), it.has(flag::OPAQUE));
+                    } else {
+                        let extent = it.extent.load(Relaxed) as usize;
+                        central.release(self, superpage, extent);
+                        census.freed += extent;
+                    }
+                }
+            }
+        }
+        census
+    }
+}
+
+impl Census {
+    fn count(&mut self, objects: u64, bytes: usize, opaque: bool) {
+        let bytes = objects * bytes as u64;
+        self.objects += objects;
+        self.live += bytes;
+        self.opaque += if opaque { bytes } else { 0 };
+    }
+
+    /// Bytes that freed superpages take up.
+    pub fn freed_bytes(&self) -> u64 {
+        (self.freed * SUPERPAGE) as u64
+    }
+}

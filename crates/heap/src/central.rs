@@ -1,0 +1,224 @@
+//! What the threads of a heap share: free superpages, and superpages with holes.
+
+use crate::address::{SUPERPAGE, Superpage};
+use crate::bits;
+use crate::class::{CLASSES, Class};
+use crate::heap::Heap;
+use crate::kind::{KINDS, KindId};
+use crate::side::{Side, Use, flag};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Why there is no room for an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Exhausted {
+    /// The heap has all that its limit allows: collect, or raise the limit.
+    #[error("the heap is at its limit")]
+    Limit,
+    /// The kernel gives no more, or all addresses are taken.
+    #[error("there is no more memory")]
+    Memory,
+}
+
+/// The least superpages to commit at once: 1 MiB.
+const STEP: usize = (1 << 20) / SUPERPAGE;
+
+/// First of a list of superpages, plus 1, by kind and class; linked by `Descriptor::next`.
+type Lists = [[u32; CLASSES]; KINDS];
+
+fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Superpage> {
+    let first = &mut lists[usize::from(kind.0)][usize::from(class.0)];
+    let superpage = Superpage(first.checked_sub(1)?);
+    *first = side.descriptor(superpage).next.load(Relaxed);
+    Some(superpage)
+}
+
+/// Free superpages and those with holes, of one heap.
+pub struct Central {
+    /// Superpages with holes, and those of them that are absent.
+    partial: Lists,
+    absent: Lists,
+    committed: usize,
+    used: usize,
+    limit: usize,
+    /// No superpage below this one is free.
+    lowest: usize,
+}
+
+impl Central {
+    pub(crate) fn new() -> Central {
+        Central {
+            partial: [[0; CLASSES]; KINDS],
+            absent: [[0; CLASSES]; KINDS],
+            committed: 0,
+            used: 0,
+            limit: usize::MAX,
+            lowest: 0,
+        }
+    }
+
+    /// Superpages that objects may lie on.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Superpages that are readable and writable.
+    pub fn committed(&self) -> usize {
+        self.committed
+    }
+
+    /// Sets how many superpages may be used before an allocation says [`Exhausted::Limit`].
+    pub fn set_limit(&mut self, superpages: usize) {
+        self.limit = superpages;
+    }
+
+    /// How many superpages may be used.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn add_partial(&mut self, side: &Side, superpage: Superpage) {
+        let it = side.descriptor(superpage);
+        let kind = usize::from(it.kind.load(Relaxed));
+        let lists = if it.has(flag::ABSENT) {
+            &mut self.absent
+        } else {
+            &mut self.partial
+        };
+        let first = &mut lists[kind][usize::from(it.class.load(Relaxed))];
+        it.next.store(*first, Relaxed);
+        *first = superpage.0 + 1;
+    }
+
+    /// Takes a superpage with a hole, one that is there.
+    pub(crate) fn take_partial(
+        &mut self,
+        side: &Side,
+        kind: KindId,
+        class: Class,
+    ) -> Option<Superpage> {
+        take(&mut self.partial, side, kind, class)
+    }
+
+    /// Takes a superpage with a hole that has to be read from swap.
+    pub(crate) fn take_absent(
+        &mut self,
+        side: &Side,
+        kind: KindId,
+        class: Class,
+    ) -> Option<Superpage> {
+        take(&mut self.absent, side, kind, class)
+    }
+
+    /// Forgets all lists of superpages with holes.
+    pub(crate) fn clear_partial(&mut self) {
+        self.partial = [[0; CLASSES]; KINDS];
+        self.absent = [[0; CLASSES]; KINDS];
+    }
+
+    /// Takes `count` adjacent free superpages, the lowest that there are. They are as they were left: `CLEAN` or not.
+    pub(crate) fn take(&mut self, heap: &Heap, count: usize) -> Result<Superpage, Exhausted> {
+        if self.used.saturating_add(count) > self.limit {
+            return Err(Exhausted::Limit);
+        }
+        let start = match self.find(&heap.side, count) {
+            Some(start) => start,
+            None => self.grow(heap, count)?,
+        };
+        bits::fill(heap.side.free(), start, count, false);
+        if start == self.lowest {
+            self.lowest = start + count;
+        }
+        self.used += count;
+        Ok(Superpage(start as u32))
+    }
+
+    /// Makes superpages free again. What is in them stays until it is given back.
+    pub(crate) fn release(&mut self, heap: &Heap, superpage: Superpage, count: usize) {
+        let side = &heap.side;
+        for at in superpage.0..superpage.0 + count as u32 {
+            let it = side.descriptor(Superpage(at));
+            heap.drop_summary(Superpage(at));
+            it.set_usage(Use::Free);
+            it.set_flags(it.flags() & (flag::CLEAN | flag::ABSENT));
+        }
+        bits::fill(side.free(), superpage.index(), count, true);
+        self.lowest = self.lowest.min(superpage.index());
+        self.used -= count;
+    }
+
+    fn find(&mut self, side: &Side, count: usize) -> Option<usize> {
+        let mut runs = bits::runs(side.free(), self.lowest, self.committed, true);
+        let first = runs.next()?;
+        self.lowest = first.0;
+        std::iter::once(first)
+            .chain(runs)
+            .find(|(start, end)| end - start >= count)
+            .map(|(start, _)| start)
+    }
+
+    /// Commits enough for `count` adjacent superpages at the end, and more where that is cheap.
+    fn grow(&mut self, heap: &Heap, count: usize) -> Result<usize, Exhausted> {
+        let side = &heap.side;
+        let start = bits::runs(side.free(), self.lowest, self.committed, true)
+            .last()
+            .filter(|&(_, end)| end == self.committed)
+            .map_or(self.committed, |(start, _)| start);
+        let need = count - (self.committed - start);
+        let room = side.superpages() - self.committed;
+        if need > room {
+            return Err(Exhausted::Memory);
+        }
+        let much = need.max(STEP).max(self.committed / 8).min(room);
+        let end = |more: usize| side.heap() + (self.committed + more) * SUPERPAGE;
+        let grown = [much, need]
+            .into_iter()
+            .find(|&more| heap.os.commit(end(0)..end(more)).is_ok())
+            .ok_or(Exhausted::Memory)?;
+        for at in self.committed..self.committed + grown {
+            side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
+        }
+        bits::fill(side.free(), self.committed, grown, true);
+        self.committed += grown;
+        heap.set_reach(self.committed * SUPERPAGE);
+        Ok(start)
+    }
+
+    /// Gives the memory of free superpages back to the kernel, but for the `keep` lowest, and drops what is in swap
+    /// unread. Says how many it gave.
+    pub fn give_back(&mut self, heap: &Heap, keep: usize) -> usize {
+        let side = &heap.side;
+        let (mut kept, mut given) = (0, 0);
+        let mut dirty: Option<(usize, usize)> = None;
+        let mut give = |run: Option<(usize, usize)>| {
+            let Some((start, end)) = run else { return };
+            let address = |at: usize| side.address(Superpage(at as u32));
+            // What is not taken back stays as it is, to be given another time.
+            if heap.os.discard(address(start)..address(end)).is_ok() {
+                for at in start..end {
+                    side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
+                }
+                given += end - start;
+            }
+        };
+        for (start, end) in bits::runs(side.free(), self.lowest, self.committed, true) {
+            for at in start..end {
+                if side.descriptor(Superpage(at as u32)).has(flag::CLEAN) {
+                    continue;
+                }
+                if kept < keep && !side.descriptor(Superpage(at as u32)).has(flag::ABSENT) {
+                    kept += 1;
+                    continue;
+                }
+                dirty = match dirty {
+                    Some((first, last)) if last == at => Some((first, at + 1)),
+                    other => {
+                        give(other);
+                        Some((at, at + 1))
+                    }
+                };
+            }
+        }
+        give(dirty);
+        given
+    }
+}

@@ -1,0 +1,253 @@
+//! The heap: its ranges, its kinds, and questions about addresses.
+
+use crate::address::{SUPERPAGE, Slot, Superpage};
+use crate::bits;
+use crate::central::Central;
+use crate::kind::{KINDS, Kind, KindId};
+use crate::os::Os;
+use crate::side::{self, Side, Use, UsedBy, flag};
+use crate::stress::Stress;
+use crate::summary::Store;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Why there is no heap, or no kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel refuses even a small heap.
+    #[error(
+        "no room for a heap of {bytes} bytes of addresses: {source}; is there a limit on them (`ulimit -v`)?"
+    )]
+    NoRoom {
+        /// What was asked for last.
+        bytes: usize,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// All kinds are taken.
+    #[error("a heap has at most {KINDS} kinds of objects")]
+    TooManyKinds,
+}
+
+/// The smallest heap that is worth having, in bytes of addresses.
+const SMALLEST: usize = 16 << 20;
+
+/// A range of superpages and what is known of them. Lives as long as the process: its memory is never unmapped.
+pub struct Heap {
+    pub(crate) side: Side,
+    pub(crate) os: Box<dyn Os>,
+    /// Bytes of the heap that are committed: no object lies behind them.
+    reach: AtomicUsize,
+    /// Bytes of holes that were opened, and of large objects.
+    allocated: AtomicU64,
+    kinds: [OnceLock<Kind>; KINDS],
+    pub(crate) summaries: Store,
+    pub(crate) stress: Stress,
+    /// Writes are tracked: summaries can be told to hold.
+    tracked: AtomicBool,
+    /// Some superpage may be pending.
+    pub(crate) pending: AtomicBool,
+}
+
+impl Heap {
+    /// A heap that may grow to `most` bytes of addresses, or to as much as the kernel lets it reserve. It takes no memory yet.
+    /// With it comes what its threads share: whoever uses several threads keeps that behind a lock, and who stops the
+    /// world takes the lock before.
+    ///
+    /// # Errors
+    /// Not even 16 MiB can be reserved.
+    pub fn new(os: Box<dyn Os>, most: usize) -> Result<(Heap, Central), Error> {
+        let mut heap = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
+        loop {
+            match Heap::reserve(os.as_ref(), heap) {
+                Ok(side) => {
+                    let heap = Heap {
+                        side,
+                        os,
+                        reach: AtomicUsize::new(0),
+                        allocated: AtomicU64::new(0),
+                        kinds: [const { OnceLock::new() }; KINDS],
+                        summaries: Store::new(),
+                        stress: Stress::new(),
+                        tracked: AtomicBool::new(false),
+                        pending: AtomicBool::new(false),
+                    };
+                    return Ok((heap, Central::new()));
+                }
+                Err(source) if heap == SMALLEST => {
+                    return Err(Error::NoRoom {
+                        bytes: heap,
+                        source,
+                    });
+                }
+                Err(_) => heap = (heap / 2).max(SMALLEST).next_multiple_of(SUPERPAGE),
+            }
+        }
+    }
+
+    /// Metadata first, then the heap, in one range.
+    fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<Side> {
+        let superpages = heap / SUPERPAGE;
+        let metadata = side::bytes(superpages);
+        let start = os.reserve(metadata + heap, SUPERPAGE.max(64 << 10))?;
+        os.commit(start..start + metadata)?;
+        // SAFETY: reserved and committed just now, zeroed, never unmapped; nobody else knows of it.
+        Ok(unsafe { Side::new(start as *const u8, start + metadata, superpages) })
+    }
+
+    /// Adds a kind of objects.
+    ///
+    /// # Errors
+    /// There are [`KINDS`] already.
+    pub fn add_kind(&self, kind: Kind) -> Result<KindId, Error> {
+        let mut kind = Some(kind);
+        for (id, place) in self.kinds.iter().enumerate() {
+            place.get_or_init(|| kind.take().expect("taken once, then the loop ends"));
+            if kind.is_none() {
+                return Ok(KindId(id as u8));
+            }
+        }
+        Err(Error::TooManyKinds)
+    }
+
+    /// What a kind's objects have in common.
+    pub(crate) fn kind(&self, id: KindId) -> Kind {
+        *self.kinds[usize::from(id.0)]
+            .get()
+            .expect("objects are of kinds that were added")
+    }
+
+    /// Addresses where objects may lie: from the heap's start to the end of what is committed.
+    #[inline]
+    pub fn range(&self) -> Range<usize> {
+        let start = self.side.heap();
+        start..start + self.reach.load(Relaxed)
+    }
+
+    /// Addresses where objects may ever lie.
+    pub fn reserved(&self) -> Range<usize> {
+        let start = self.side.heap();
+        start..start + self.side.superpages() * SUPERPAGE
+    }
+
+    /// Bytes that were ever handed out, those in open holes included.
+    pub fn allocated(&self) -> u64 {
+        self.allocated.load(Relaxed)
+    }
+
+    pub(crate) fn add_allocated(&self, bytes: usize) {
+        self.allocated.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Whether writes to the heap are tracked.
+    pub fn is_tracked(&self) -> bool {
+        self.tracked.load(Relaxed)
+    }
+
+    pub(crate) fn set_tracked(&self, tracked: bool) {
+        self.tracked.store(tracked, Relaxed);
+    }
+
+    pub(crate) fn set_reach(&self, bytes: usize) {
+        self.reach.store(bytes, Relaxed);
+    }
+
+    /// The slot that an address points into, at its start or elsewhere. None outside of the heap and where no object can be.
+    /// A slot may be one that nobody has yet, or that nobody has any more.
+    #[inline]
+    pub fn slot(&self, address: usize) -> Option<Slot> {
+        if !self.range().contains(&address) {
+            return None;
+        }
+        self.side.resolve(address).map(|(slot, _)| slot)
+    }
+
+    /// The first byte of a slot.
+    #[inline]
+    pub fn start(&self, slot: Slot) -> usize {
+        self.side.start(slot)
+    }
+
+    /// Bytes of a slot: at least what was asked for.
+    #[inline]
+    pub fn size(&self, slot: Slot) -> usize {
+        self.side.size(slot)
+    }
+
+    /// The kind of a slot's object.
+    pub fn kind_of(&self, slot: Slot) -> KindId {
+        KindId(self.side.descriptor(slot.superpage).kind.load(Relaxed))
+    }
+
+    /// Whether the last collection, or the one under way, found it reachable.
+    #[inline]
+    pub fn is_marked(&self, slot: Slot) -> bool {
+        self.side.is_marked(slot)
+    }
+
+    /// Marks it, by hand.
+    pub fn set_mark(&self, slot: Slot) {
+        self.side.mark::<true>(slot);
+    }
+
+    /// Takes its mark away, by hand.
+    pub fn clear_mark(&self, slot: Slot) {
+        self.side.unmark(slot);
+    }
+
+    /// Every marked slot, by address. What is listed is what the last collection found, and what lives until it is freed.
+    pub fn each_marked(&self, central: &Central, mut each: impl FnMut(Slot)) {
+        for at in 0..central.committed() as u32 {
+            let superpage = Superpage(at);
+            let it = self.side.descriptor(superpage);
+            let slots = match it.usage() {
+                Use::Free | Use::Tail => continue,
+                Use::Small => usize::from(it.slots.load(Relaxed)),
+                Use::Head => 1,
+            };
+            for (from, to) in bits::runs(self.side.marks(superpage), 0, slots, true) {
+                for index in from..to {
+                    let index = index as u16;
+                    each(Slot { superpage, index });
+                }
+            }
+        }
+    }
+
+    /// Every slot of a kind that is not marked, whether it holds a dead object or none; it is marked where `each` says so.
+    pub fn each_unmarked(
+        &self,
+        central: &Central,
+        kind: KindId,
+        mut each: impl FnMut(Slot) -> bool,
+    ) {
+        for at in 0..central.committed() as u32 {
+            let superpage = Superpage(at);
+            let it = self.side.descriptor(superpage);
+            let slots = match it.usage() {
+                Use::Small if it.kind.load(Relaxed) == kind.0 => it.slots.load(Relaxed),
+                Use::Head if it.kind.load(Relaxed) == kind.0 => 1,
+                _ => continue,
+            };
+            for index in 0..slots {
+                let slot = Slot { superpage, index };
+                if !self.is_marked(slot) && each(slot) {
+                    self.set_mark(slot);
+                }
+            }
+        }
+    }
+
+    /// Whether its object lives until it is freed.
+    pub fn is_uncollectable(&self, slot: Slot) -> bool {
+        self.side
+            .descriptor(slot.superpage)
+            .has(flag::UNCOLLECTABLE)
+    }
+
+    /// Tables of metadata: their names, bits per superpage, and for which superpages they take memory.
+    pub fn metadata() -> impl Iterator<Item = (&'static str, usize, UsedBy)> {
+        side::specs()
+    }
+}

@@ -1,0 +1,87 @@
+//! Large objects: each has superpages of its own, adjacent ones.
+
+use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
+use crate::central::{Central, Exhausted};
+use crate::heap::Heap;
+use crate::kind::KindId;
+use crate::side::{Use, flag};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// From this many bytes on, what must be zeroed is given back to the kernel instead of written.
+const DISCARD: usize = 256 << 10;
+
+impl Heap {
+    /// Allocates an object of so many bytes, more than [`LARGEST_SMALL`](crate::LARGEST_SMALL). `first_only`: only
+    /// references to its first superpage keep it alive.
+    ///
+    /// # Errors
+    /// There is no room of that size.
+    pub fn allocate_large(
+        &self,
+        central: &mut Central,
+        kind: KindId,
+        bytes: usize,
+        first_only: bool,
+    ) -> Result<usize, Exhausted> {
+        let bytes = bytes
+            .checked_next_multiple_of(GRANULE)
+            .ok_or(Exhausted::Memory)?;
+        let count = bytes.div_ceil(SUPERPAGE);
+        let head = central.take(self, count)?;
+        self.dedicate(head, kind);
+        self.side.make_large(head, bytes);
+        if first_only {
+            self.side.descriptor(head).raise(flag::FIRST_ONLY);
+        }
+        self.add_allocated(bytes);
+        let of = self.kind(kind);
+        if of.zeroed {
+            self.clear_large(head, count);
+        }
+        for at in 0..count {
+            let it = self.side.descriptor(Superpage(head.0 + at as u32));
+            it.lower(flag::CLEAN);
+        }
+        if of.uncollectable {
+            self.side.mark::<true>(Slot {
+                superpage: head,
+                index: 0,
+            });
+        }
+        Ok(self.side.address(head))
+    }
+
+    fn clear_large(&self, head: Superpage, count: usize) {
+        let start = self.side.address(head);
+        let dirty = |at: &usize| {
+            let it = self.side.descriptor(Superpage(head.0 + *at as u32));
+            !it.has(flag::CLEAN)
+        };
+        let whole = start..start + count * SUPERPAGE;
+        if (0..count).filter(dirty).count() * SUPERPAGE >= DISCARD && self.os.discard(whole).is_ok()
+        {
+            return;
+        }
+        for at in (0..count).filter(dirty) {
+            // SAFETY: superpages that were taken for this object, which nobody has yet.
+            unsafe { std::ptr::write_bytes((start + at * SUPERPAGE) as *mut u8, 0, SUPERPAGE) };
+        }
+    }
+
+    /// Frees a large object.
+    ///
+    /// # Safety
+    /// `slot` is that of a large object that is not used any more and was not freed.
+    pub unsafe fn free_large(&self, central: &mut Central, slot: Slot) {
+        let it = self.side.descriptor(slot.superpage);
+        if it.usage() == Use::Head {
+            let extent = it.extent.load(Relaxed) as usize;
+            central.release(self, slot.superpage, extent);
+        }
+    }
+
+    /// Whether a slot is a large object's.
+    pub fn is_large(&self, slot: Slot) -> bool {
+        self.side.descriptor(slot.superpage).usage() == Use::Head
+    }
+}

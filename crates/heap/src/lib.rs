@@ -1,0 +1,51 @@
+//! A heap whose collections do not touch evicted pages: the bookmarking collector (Hertz, Feng and Berger, PLDI 2005)
+//! on a stock kernel, without the front end that a program sees.
+//!
+//! | word | is |
+//! |---|---|
+//! | *granule* | 16 bytes: what every object starts at, and the unit of sizes |
+//! | *page* | what the kernel takes and gives, 4 KiB |
+//! | *superpage* | 16 KiB, aligned: the unit of a size class, of residency, of summaries (paper 3.1) |
+//! | *slot* | the place of one object in a superpage; slots never cross one |
+//! | *kind* | what the objects of a superpage have in common: where references are, who frees them |
+//! | *hole* | adjacent slots that the last collection found dead |
+//! | *side* | all metadata: one range beside the heap, never inside of it |
+//! | *absent* | said of a superpage a part of which was in swap when the collection began |
+//! | *summary* | what a superpage's objects refer to, kept at the side while it is absent |
+//! | *bookmark* | a bit at the side: an absent superpage refers to this slot, says a summary that names no slots |
+//! | *pending* | said of a superpage with marked objects that nobody looked into yet |
+//!
+//! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from superpages (`alloc`, over
+//! `central`), a collection marks (`mark`) and then counts (`census`), which gives superpages back to `central`.
+//!
+//! Nothing here stops threads or finds roots: a front end does. While the world stands still nothing here allocates
+//! with `malloc`, whose locks a stopped thread may hold; who stops it has [`Central`] to itself before.
+
+mod address;
+mod alloc;
+mod area;
+mod bits;
+mod census;
+mod central;
+mod class;
+mod heap;
+mod kind;
+mod large;
+pub mod mark;
+pub mod os;
+mod prefetch;
+mod residency;
+mod side;
+mod stress;
+mod summary;
+
+pub use address::{GRANULE, SUPERPAGE, Slot, Superpage};
+pub use alloc::{Bin, Bins};
+pub use census::Census;
+pub use central::{Central, Exhausted};
+pub use class::{CLASSES, Class, LARGEST_SMALL};
+pub use heap::{Error, Heap};
+pub use kind::{KINDS, Kind, KindId, Layout};
+pub use residency::Residency;
+pub use side::UsedBy;
+pub use stress::{Difference, Marks};

@@ -1,0 +1,209 @@
+//! Pending superpages, in the order of their addresses: those for which a stack had no room, and those in swap. Of the
+//! latter a window at a time is asked for, read, looked into until nothing more comes of it, summarised, and given back.
+//! So each is read once per round, ahead of its use, and memory holds one window of them.
+
+use super::marker::{Marker, Span, WORD};
+use crate::address::{GRANULE, SUPERPAGE, Superpage};
+use crate::bits;
+use crate::central::Central;
+use crate::side::{Use, flag};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Superpages of a window: 1 MiB.
+const WINDOW: usize = 64;
+
+/// Pending superpages, lowest first.
+struct Window {
+    superpages: [Superpage; WINDOW],
+    absent: [bool; WINDOW],
+    length: usize,
+}
+
+impl Window {
+    fn new() -> Window {
+        Window {
+            superpages: [Superpage(0); WINDOW],
+            absent: [false; WINDOW],
+            length: 0,
+        }
+    }
+
+    /// Adds one; true if there is room for no more.
+    fn push(&mut self, superpage: Superpage, absent: bool) -> bool {
+        self.superpages[self.length] = superpage;
+        self.absent[self.length] = absent;
+        self.length += 1;
+        self.length == WINDOW
+    }
+
+    fn all(&self) -> impl Iterator<Item = Superpage> + '_ {
+        self.superpages[..self.length].iter().copied()
+    }
+
+    fn absent(&self) -> impl Iterator<Item = Superpage> + '_ {
+        self.all()
+            .zip(self.absent)
+            .filter_map(|(superpage, absent)| absent.then_some(superpage))
+    }
+}
+
+impl Marker<'_> {
+    /// Looks into pending superpages until there are none. No other marker runs.
+    pub(super) fn drain_pending(&mut self, central: &Central) {
+        while self.heap.pending.swap(false, Relaxed) {
+            let mut window = Window::new();
+            for at in 0..central.committed() as u32 {
+                let it = self.heap.side.descriptor(Superpage(at));
+                let flags = it.flags();
+                if flags & (flag::PENDING | flag::SUMMARISED) == flag::PENDING
+                    && window.push(Superpage(at), flags & flag::ABSENT != 0)
+                {
+                    self.look_at_window(&window);
+                    window.length = 0;
+                }
+            }
+            self.look_at_window(&window);
+        }
+    }
+
+    fn look_at_window(&mut self, window: &Window) {
+        let heap = self.heap;
+        let side = heap.side;
+        self.each_run(window, |range| heap.os.will_need(range));
+        for superpage in window.all() {
+            // While it is here it is looked into like others.
+            side.descriptor(superpage)
+                .lower(flag::PENDING | flag::ABSENT);
+        }
+        for superpage in window.all() {
+            self.look_at_pending(superpage);
+        }
+        if heap.is_tracked() {
+            self.each_run(window, |range| {
+                if heap.os.arm(range).is_err() {
+                    heap.set_tracked(false);
+                }
+            });
+        }
+        for superpage in window.absent() {
+            self.marking.read += 1;
+            if heap.is_tracked() && self.summarise(superpage) {
+                self.marking.summarised += 1;
+            } else {
+                self.marking.unsummarised += 1;
+            }
+            // What is marked here from now on is not in the summary: it will be read again.
+            side.descriptor(superpage).raise(flag::ABSENT);
+        }
+        self.each_run(window, |range| heap.os.page_out(range));
+    }
+
+    /// Tells each run of adjacent absent superpages of a window, by addresses.
+    fn each_run(&self, window: &Window, mut tell: impl FnMut(Range<usize>)) {
+        let mut run: Option<Range<usize>> = None;
+        for superpage in window.absent() {
+            let start = self.heap.side.address(superpage);
+            match &mut run {
+                Some(run) if run.end == start => run.end += SUPERPAGE,
+                _ => run
+                    .replace(start..start + SUPERPAGE)
+                    .into_iter()
+                    .for_each(&mut tell),
+            }
+        }
+        run.into_iter().for_each(tell);
+    }
+
+    /// Looks into the marked objects of one superpage, or into its part of a large one.
+    fn look_at_pending(&mut self, superpage: Superpage) {
+        let side = self.heap.side;
+        let it = side.descriptor(superpage);
+        match it.usage() {
+            Use::Free => {}
+            Use::Small => self.each_marked(superpage),
+            Use::Head if it.has(flag::TRACED) => {
+                let start = side.address(superpage);
+                let slot = crate::Slot {
+                    superpage,
+                    index: 0,
+                };
+                self.look_at_traced(start, start + side.size(slot));
+            }
+            Use::Head | Use::Tail => {
+                let part = self.part(superpage);
+                self.look_at_words(part);
+            }
+        }
+        self.drain(None);
+    }
+
+    /// A large object's part in a superpage.
+    fn part(&self, superpage: Superpage) -> Span {
+        let side = self.heap.side;
+        let start = side.address(superpage);
+        let end = match side.resolve(start) {
+            Some((slot, _)) => side.start(slot) + side.size(slot),
+            // Only its first superpage is referred to, but all of it is looked into.
+            None => start + SUPERPAGE,
+        };
+        Span {
+            start,
+            end: end.min(start + SUPERPAGE),
+        }
+    }
+
+    /// Keeps what a superpage's marked objects refer to. It is here, and armed.
+    fn summarise(&mut self, superpage: Superpage) -> bool {
+        let side = self.heap.side;
+        let it = side.descriptor(superpage);
+        if it.has(flag::TRACED) {
+            return false;
+        }
+        let mut count = 0;
+        match it.usage() {
+            Use::Free => return false,
+            Use::Small => {
+                let slots = usize::from(it.slots.load(Relaxed));
+                let bytes = side.size(crate::Slot {
+                    superpage,
+                    index: 0,
+                });
+                let start = side.address(superpage);
+                for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
+                    let span = Span {
+                        start: start + from * bytes,
+                        end: start + to * bytes,
+                    };
+                    count = self.candidates_of(span, count);
+                }
+            }
+            Use::Head | Use::Tail => count = self.candidates_of(self.part(superpage), 0),
+        }
+        let mut slots = 0;
+        for at in 0..count {
+            if let Some((slot, _)) = side.resolve(self.targets[at] as usize) {
+                self.targets[slots] = ((side.start(slot) - side.heap()) / GRANULE) as u64;
+                slots += 1;
+            }
+        }
+        self.heap.summarise(superpage, &mut self.targets[..slots])
+    }
+
+    /// Notes the words of a span that point into the heap, behind the `count` that are noted.
+    fn candidates_of(&mut self, span: Span, mut count: usize) -> usize {
+        let range = self.heap.range();
+        let mut at = span.start;
+        while at < span.end {
+            // SAFETY: a marked object's words.
+            let word = unsafe { (at as *const usize).read() };
+            if range.contains(&word) && count < self.targets.len() {
+                self.heap.side.prefetch(word);
+                self.targets[count] = word as u64;
+                count += 1;
+            }
+            at += WORD;
+        }
+        count
+    }
+}

@@ -1,0 +1,93 @@
+//! Taking a superpage's summary for what its objects refer to.
+
+use super::marker::Marker;
+use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
+use crate::bits;
+use crate::side::{Use, flag};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Marker<'_> {
+    /// Reaches what a superpage's summary names.
+    pub(super) fn replay(&mut self, superpage: Superpage) {
+        let heap = self.heap;
+        let Some(groups) = heap.summary(superpage) else {
+            return;
+        };
+        self.marking.replayed += 1;
+        let granules = groups.granules() as usize;
+        for first in groups {
+            let start = heap.side.heap() + first as usize * GRANULE;
+            if granules == 1 {
+                self.word(start);
+            } else {
+                self.bookmarked(start..start + granules * GRANULE);
+            }
+        }
+    }
+
+    /// Reaches the slots in a range of addresses that have bookmarks. Whole superpages are done once, whoever names them:
+    /// bookmarks do not tell whose they are.
+    fn bookmarked(&mut self, range: Range<usize>) {
+        let side = self.heap.side;
+        let end = range.end.min(self.heap.range().end);
+        if range.start >= end {
+            return;
+        }
+        if range.len() < SUPERPAGE {
+            let superpage = side.superpage(range.start);
+            return self.bookmarked_in(superpage, range.start..end);
+        }
+        let (first, last) = (
+            side.superpage(range.start).index(),
+            side.superpage(end - 1).index(),
+        );
+        for at in first / 64..=last / 64 {
+            let from = first.saturating_sub(at * 64).min(63);
+            let to = (last - at * 64).min(63);
+            let wanted = u64::MAX << from & u64::MAX >> (63 - to);
+            let word = &side.replayed()[at];
+            if word.load(Relaxed) & wanted == wanted {
+                continue;
+            }
+            let mut due = wanted & !word.fetch_or(wanted, Relaxed);
+            while due != 0 {
+                let superpage = Superpage((at * 64) as u32 + due.trailing_zeros());
+                // One after the other: all at once they would fill the stack.
+                if !self.push_bookmarks(superpage) {
+                    self.replay_bookmarks(superpage);
+                }
+                due &= due - 1;
+            }
+        }
+    }
+
+    /// Reaches all slots of a superpage that have bookmarks.
+    pub(super) fn replay_bookmarks(&mut self, superpage: Superpage) {
+        let start = self.heap.side.address(superpage);
+        self.bookmarked_in(superpage, start..start + SUPERPAGE);
+    }
+
+    fn bookmarked_in(&mut self, superpage: Superpage, range: Range<usize>) {
+        let side = self.heap.side;
+        let it = side.descriptor(superpage);
+        let (slots, bytes) = match it.usage() {
+            Use::Small => {
+                let granules = usize::from(it.granules.load(Relaxed));
+                (usize::from(it.slots.load(Relaxed)), granules * GRANULE)
+            }
+            Use::Head => (1, SUPERPAGE),
+            Use::Free | Use::Tail => return,
+        };
+        let start = side.address(superpage);
+        let first = (range.start - start).div_ceil(bytes);
+        let end = (range.end - start).div_ceil(bytes).min(slots);
+        let flags = it.flags() & !flag::PENDING;
+        for (from, to) in bits::runs(side.bookmarks(superpage), first, end, true) {
+            for index in from..to {
+                let index = index as u16;
+                self.reach(Slot { superpage, index }, flags);
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The kernel itself.
+
+use super::{Os, tracking};
+use plimsoll_kernel::scan::{self, Query, SWAPPED};
+use rustix::fs::{Mode, OFlags};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// System calls, as they are.
+#[derive(Debug, Default)]
+pub struct Linux {
+    files: Mutex<Files>,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    /// `/proc/self/pagemap`, open during a collection only: a program may close what it does not know.
+    pagemap: Option<OwnedFd>,
+    tracker: Option<OwnedFd>,
+}
+
+impl Linux {
+    /// Nothing is open yet.
+    pub const fn new() -> Linux {
+        Linux {
+            files: Mutex::new(Files {
+                pagemap: None,
+                tracker: None,
+            }),
+        }
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn advise(range: Range<usize>, advice: Advice) {
+        // SAFETY: none of the advices that are passed here changes contents. What the kernel does not follow costs time only.
+        let _ = unsafe { madvise(range.start as *mut _, range.len(), advice) };
+    }
+}
+
+impl Files {
+    /// Tells each run of pages that a query asks for.
+    fn scan(
+        &self,
+        range: Range<usize>,
+        query: Query,
+        tell: &mut dyn FnMut(Range<usize>),
+    ) -> io::Result<()> {
+        let pagemap = self
+            .pagemap
+            .as_ref()
+            .ok_or(io::Error::from(io::ErrorKind::NotConnected))?;
+        let range = range.start as u64..range.end as u64;
+        scan::walk(pagemap.as_fd(), range, query, &mut |run, _| {
+            tell(run.start as usize..run.end as usize);
+            true
+        })
+    }
+}
+
+// SAFETY: mmap gives fresh memory; the kernel documents the rest (mmap(2), mprotect(2), madvise(2)).
+unsafe impl Os for Linux {
+    fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
+        let room = bytes
+            .checked_add(alignment)
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            mmap_anonymous(
+                null_mut(),
+                room,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        } as usize;
+        let aligned = start.next_multiple_of(alignment);
+        for rest in [start..aligned, aligned + bytes..start + room] {
+            if !rest.is_empty() {
+                // SAFETY: both are ends of the mapping made above; nobody has seen them.
+                unsafe { munmap(rest.start as *mut _, rest.len())? };
+            }
+        }
+        Ok(aligned)
+    }
+
+    fn commit(&self, range: Range<usize>) -> io::Result<()> {
+        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: a part of what was reserved, so nobody relies on it being inaccessible.
+        unsafe { mprotect(range.start as *mut _, range.len(), flags)? };
+        Ok(())
+    }
+
+    fn discard(&self, range: Range<usize>) -> io::Result<()> {
+        // SAFETY: the caller wants what is in it dropped.
+        unsafe { madvise(range.start as *mut _, range.len(), Advice::LinuxDontNeed)? };
+        Ok(())
+    }
+
+    fn open(&self) {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        self.files().pagemap = rustix::fs::open(c"/proc/self/pagemap", flags, Mode::empty()).ok();
+    }
+
+    fn close(&self) {
+        self.files().pagemap = None;
+    }
+
+    fn swapped(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
+        self.files().scan(range, Query::any_of(SWAPPED), tell)
+    }
+
+    fn will_need(&self, range: Range<usize>) {
+        Linux::advise(range, Advice::WillNeed);
+    }
+
+    fn page_out(&self, range: Range<usize>) {
+        Linux::advise(range, Advice::LinuxPageOut);
+    }
+
+    fn cool(&self, range: Range<usize>) {
+        Linux::advise(range, Advice::LinuxCold);
+    }
+
+    fn track(&self, range: Range<usize>) -> io::Result<()> {
+        let mut files = self.files();
+        if let Some(tracker) = &files.tracker
+            && tracking::register(tracker, range.clone()).is_ok()
+        {
+            return Ok(());
+        }
+        // What has its number now may be the program's: it is not closed.
+        std::mem::forget(files.tracker.take());
+        let tracker = tracking::new()?;
+        tracking::register(&tracker, range)?;
+        files.tracker = Some(tracker);
+        Ok(())
+    }
+
+    fn arm(&self, range: Range<usize>) -> io::Result<()> {
+        self.files().scan(range, Query::ARM, &mut |_| {})
+    }
+
+    fn written(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
+        self.files().scan(range, Query::WRITTEN, tell)
+    }
+
+    fn forked(&self) {
+        let mut files = self.files();
+        // The parent's pages are none of ours; its own descriptors stay open.
+        files.pagemap = None;
+        files.tracker = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_is_aligned_zero_and_zero_again() {
+        let alignment = 1 << 20;
+        let linux = Linux::new();
+        let start = linux.reserve(3 << 20, alignment).unwrap();
+        assert_eq!(start % alignment, 0);
+        let range = start..start + (1 << 20);
+        linux.commit(range.clone()).unwrap();
+        // SAFETY: committed just now.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, range.len()) };
+        assert!(bytes.iter().all(|&byte| byte == 0));
+        bytes.fill(1);
+        linux.discard(range).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 0));
+    }
+
+    /// What swap does to it is tested where there is swap.
+    #[test]
+    fn writes_are_tracked_from_when_pages_are_armed() {
+        let linux = Linux::new();
+        let bytes = 1 << 20;
+        let start = linux.reserve(bytes, bytes).unwrap();
+        let range = start..start + bytes;
+        linux.commit(range.clone()).unwrap();
+        linux.open();
+        if let Err(error) = linux.track(range.clone()) {
+            println!("skipped: no write tracking here: {error}");
+            return;
+        }
+        let touch = |page: usize| {
+            // SAFETY: committed above.
+            unsafe { ((start + page * 4096) as *mut u8).write_volatile(1) };
+        };
+        (0..100).for_each(touch);
+        linux.arm(range.clone()).unwrap();
+        let seen = || {
+            let mut seen = Vec::new();
+            let armed = start..start + 100 * 4096;
+            linux
+                .written(armed, &mut |run| {
+                    seen.push((run.start - start) / 4096..(run.end - start) / 4096)
+                })
+                .unwrap();
+            seen
+        };
+        assert_eq!(seen(), []);
+        touch(3);
+        touch(99);
+        assert_eq!(seen(), [3..4, 99..100]);
+        let mut swapped = 0;
+        linux
+            .swapped(range.clone(), &mut |run| swapped += run.len())
+            .unwrap();
+        assert_eq!(swapped, 0, "arming leaves no marks where nothing is");
+        linux.close();
+        assert!(linux.arm(range).is_err());
+    }
+
+    #[test]
+    fn more_than_there_are_addresses_is_an_error() {
+        assert!(Linux::new().reserve(usize::MAX / 2, 1 << 20).is_err());
+        assert!(Linux::new().reserve(usize::MAX - 5, 1 << 20).is_err());
+    }
+}

@@ -1,0 +1,68 @@
+//! Tracking writes: userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel document
+//! `admin-guide/mm/userfaultfd.rst`.
+
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+
+const API: u64 = 0xaa;
+const WP_ASYNC: u64 = 1 << 15;
+const MODE_WP: u64 = 2;
+/// Faults in the kernel are resolved by itself in this mode, so no privilege is needed.
+const USER_MODE_ONLY: u32 = 1;
+
+/// `struct uffdio_api`.
+#[repr(C)]
+struct Hello {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_register`.
+#[repr(C)]
+struct Register {
+    start: u64,
+    bytes: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+const HELLO: Opcode = opcode::read_write::<Hello>(0xaa, 0x3f);
+const REGISTER: Opcode = opcode::read_write::<Register>(0xaa, 0x00);
+
+/// A tracker; closing it ends the tracking.
+pub(super) fn new() -> io::Result<OwnedFd> {
+    let flags = UserfaultfdFlags::CLOEXEC
+        | UserfaultfdFlags::NONBLOCK
+        | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+    // SAFETY: only asynchronous write protection is asked of it, which changes what no access does.
+    let fd = unsafe { userfaultfd(flags)? };
+    let mut hello = Hello {
+        api: API,
+        features: WP_ASYNC,
+        ioctls: 0,
+    };
+    // SAFETY: the request reads and writes this structure.
+    unsafe { ioctl(&fd, Updater::<HELLO, Hello>::new(&mut hello))? };
+    // Out of the way of programs that count on the next free number, or close all they know of.
+    match rustix::io::fcntl_dupfd_cloexec(&fd, 900) {
+        Ok(high) => Ok(high),
+        Err(_) => Ok(fd),
+    }
+}
+
+/// Has a range tracked.
+pub(super) fn register(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
+    let mut register = Register {
+        start: range.start as u64,
+        bytes: range.len() as u64,
+        mode: MODE_WP,
+        ioctls: 0,
+    };
+    // SAFETY: the request reads and writes this structure; tracking changes no contents.
+    unsafe { ioctl(tracker, Updater::<REGISTER, Register>::new(&mut register))? };
+    Ok(())
+}

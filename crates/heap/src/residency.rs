@@ -1,0 +1,135 @@
+//! Where the heap is when a collection begins: in memory, or in swap, and what is known of what is in swap.
+
+use crate::address::{SUPERPAGE, Superpage};
+use crate::bits;
+use crate::central::Central;
+use crate::heap::Heap;
+use crate::side::{Use, flag};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a look at the heap's pages found, in superpages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Residency {
+    /// At least a part of it is in swap.
+    pub absent: usize,
+    /// Of these, those with a summary that holds.
+    pub summarised: usize,
+    /// Summaries that were dropped: their superpages were written to.
+    pub dropped: usize,
+}
+
+impl Heap {
+    /// Before the world is stopped for a collection: what may allocate or wait.
+    pub fn begin_collection(&self) {
+        self.os.open();
+    }
+
+    /// After the census.
+    pub fn end_collection(&self, central: &Central) {
+        if self.stress.is_on() {
+            self.remember_marks(central.committed());
+        }
+        self.os.close();
+    }
+
+    /// Has the kernel forget that the collector looked at what is here: of that it would conclude that the program
+    /// uses all of it, and find nothing to evict. What the program does use it soon shows again.
+    pub fn cool(&self, central: &Central) {
+        let used = |at: &usize| {
+            let it = self.side.descriptor(Superpage(*at as u32));
+            it.usage() != Use::Free && !it.has(flag::ABSENT)
+        };
+        let address = |at: usize| self.side.address(Superpage(at as u32));
+        let mut start = None;
+        for at in 0..=central.committed() {
+            let counts = at < central.committed() && used(&at);
+            match start {
+                None if counts => start = Some(at),
+                Some(first) if !counts => {
+                    self.os.cool(address(first)..address(at));
+                    start = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// In a child of fork: pages are to be asked for anew, and what was said of the parent's holds no more.
+    pub fn forked(&self) {
+        self.os.forked();
+    }
+
+    /// Looks where the heap's pages are. All threads are stopped, and their bins retired; nothing is marked yet.
+    /// `complete`: summaries are not to be trusted, all that is absent will be read.
+    pub fn look(&self, central: &mut Central, complete: bool) -> Residency {
+        let mut found = Residency::default();
+        let committed = central.committed();
+        let side = &self.side;
+        let all = side.heap()..side.heap() + committed * SUPERPAGE;
+        for at in 0..committed as u32 {
+            let it = side.descriptor(Superpage(at));
+            let said = flag::ABSENT | flag::SUMMARISED | flag::PENDING;
+            if it.flags() & said != 0 {
+                it.lower(said);
+            }
+        }
+        // Where the kernel does not say, everything is taken for present: that costs faults, and no object.
+        let _ = self.os.swapped(all.clone(), &mut |run| {
+            for superpage in self.superpages(&run) {
+                found.absent += usize::from(side.descriptor(superpage).raise(flag::ABSENT));
+            }
+        });
+        if self.stress.is_on() {
+            for at in (0..committed as u32).filter(|_| self.stress.takes_away()) {
+                found.absent += usize::from(side.descriptor(Superpage(at)).raise(flag::ABSENT));
+            }
+        }
+        if found.absent > 0 {
+            self.set_tracked(self.os.track(all.clone()).is_ok());
+        }
+        if self.summary_bytes() > 0 {
+            bits::fill(side.replayed(), 0, committed, false);
+            found.dropped = self.drop_outdated(central, all, complete);
+            found.summarised = self.trust_summaries(committed);
+        }
+        found
+    }
+
+    /// Drops summaries of what was written to, and says how many.
+    fn drop_outdated(&self, central: &Central, all: Range<usize>, complete: bool) -> usize {
+        let mut dropped = 0;
+        let told = self.os.written(all, &mut |run| {
+            for superpage in self.superpages(&run) {
+                if self.side.descriptor(superpage).summary.load(Relaxed) != 0 {
+                    self.drop_summary(superpage);
+                    dropped += 1;
+                }
+            }
+        });
+        if told.is_err() || complete {
+            self.drop_summaries(central.committed());
+        }
+        dropped
+    }
+
+    /// Has summaries of what is absent stand for it, and says how many.
+    fn trust_summaries(&self, committed: usize) -> usize {
+        let mut count = 0;
+        for at in 0..committed as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            if it.summary.load(Relaxed) != 0 && it.has(flag::ABSENT) && it.usage() != Use::Free {
+                it.raise(flag::SUMMARISED);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Superpages that a range of addresses touches.
+    fn superpages(&self, range: &Range<usize>) -> impl Iterator<Item = Superpage> + use<> {
+        let first = self.side.superpage(range.start).0;
+        let end = self.side.superpage(range.end - 1).0 + 1;
+        (first..end).map(Superpage)
+    }
+}

@@ -1,0 +1,455 @@
+//! Metadata beside the heap: tables with one entry per superpage, one after the other in one range.
+//!
+//! [`SPECS`] is all there is; sizes, offsets and the share of the heap that metadata takes follow from it. Tables are
+//! as long as the reserved heap, but pages of them that nobody wrote to take no memory.
+
+use crate::address::{GRANULE, GRANULES, SUPERPAGE, Slot, Superpage};
+use crate::class::{Class, slot_at};
+use crate::summary::SUMMARY;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// One table: what it holds and how many bits of it describe one superpage.
+struct Spec {
+    name: &'static str,
+    bits: usize,
+    /// Superpages of which it takes memory.
+    used_by: UsedBy,
+}
+
+/// Which superpages a table takes memory for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UsedBy {
+    /// Every one that was ever used.
+    All,
+    /// Those that are in swap, and what they refer to.
+    Evicted,
+}
+
+const DESCRIPTORS: usize = 0;
+const MARKS: usize = 1;
+const FREE: usize = 2;
+const BOOKMARKS: usize = 3;
+const SUMMARIES: usize = 4;
+const REPLAYED: usize = 5;
+
+/// Every table, in the order in which they lie in memory.
+const SPECS: [Spec; 6] = [
+    Spec {
+        name: "descriptors",
+        bits: size_of::<Descriptor>() * 8,
+        used_by: UsedBy::All,
+    },
+    Spec {
+        name: "mark bits",
+        bits: GRANULES,
+        used_by: UsedBy::All,
+    },
+    Spec {
+        name: "free superpages",
+        bits: 1,
+        used_by: UsedBy::All,
+    },
+    Spec {
+        name: "bookmark bits",
+        bits: GRANULES,
+        used_by: UsedBy::Evicted,
+    },
+    Spec {
+        name: "summaries",
+        bits: SUMMARY * 8,
+        used_by: UsedBy::Evicted,
+    },
+    Spec {
+        name: "replayed bookmarks",
+        bits: 1,
+        used_by: UsedBy::Evicted,
+    },
+];
+
+/// Tables start at multiples of this: a page of any kernel that we run on.
+const ALIGNMENT: usize = 64 << 10;
+
+const fn table_bytes(table: usize, superpages: usize) -> usize {
+    (SPECS[table].bits * superpages)
+        .div_ceil(8)
+        .next_multiple_of(ALIGNMENT)
+}
+
+const fn offset(table: usize, superpages: usize) -> usize {
+    let (mut at, mut sum) = (0, 0);
+    while at < table {
+        sum += table_bytes(at, superpages);
+        at += 1;
+    }
+    sum
+}
+
+/// Bytes of all tables for a heap of so many superpages.
+pub(crate) const fn bytes(superpages: usize) -> usize {
+    offset(SPECS.len(), superpages)
+}
+
+/// Tables, how many bits of each describe a superpage, and which superpages take these.
+pub(crate) fn specs() -> impl Iterator<Item = (&'static str, usize, UsedBy)> {
+    SPECS
+        .iter()
+        .map(|spec| (spec.name, spec.bits, spec.used_by))
+}
+
+/// What a superpage is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Use {
+    /// Nothing: free, or not committed.
+    Free = 0,
+    /// Slots of one class.
+    Small = 1,
+    /// The first of a large object.
+    Head = 2,
+    /// A later one of a large object.
+    Tail = 3,
+}
+
+/// Flags of a superpage.
+pub(crate) mod flag {
+    /// Its objects hold no references.
+    pub(crate) const OPAQUE: u8 = 1;
+    /// The front end traces its objects.
+    pub(crate) const TRACED: u8 = 2;
+    /// Its objects live until they are freed.
+    pub(crate) const UNCOLLECTABLE: u8 = 4;
+    /// Only references to its first superpage count (a large object).
+    pub(crate) const FIRST_ONLY: u8 = 8;
+    /// It was not written to since the kernel gave it: all zero.
+    pub(crate) const CLEAN: u8 = 16;
+    /// It has marked objects that nobody looked into. Or, with `SUMMARISED`: its summary's turn has come.
+    pub(crate) const PENDING: u8 = 32;
+    /// A part of it was in swap when the collection began.
+    pub(crate) const ABSENT: u8 = 64;
+    /// Its summary was made before this collection, and it was not written to since.
+    pub(crate) const SUMMARISED: u8 = 128;
+}
+
+/// What is known of one superpage. All zero is a free one.
+///
+/// Only who has [`Central`](crate::Central) changes it, but for `PENDING`, which markers set; everybody reads.
+#[repr(C, align(32))]
+#[derive(Default)]
+pub(crate) struct Descriptor {
+    usage: AtomicU8,
+    pub(crate) kind: AtomicU8,
+    pub(crate) class: AtomicU8,
+    flags: AtomicU8,
+    /// Small: how many slots.
+    pub(crate) slots: AtomicU16,
+    /// Small: granules of a slot. Head: granules of its last superpage that are not the object's.
+    pub(crate) granules: AtomicU16,
+    /// Small: what a granule's number is multiplied with to find its slot.
+    pub(crate) reciprocal: AtomicU32,
+    /// Head: superpages of the object. Tail: how many superpages before it the head is.
+    pub(crate) extent: AtomicU32,
+    /// The next one of the list that it is in, plus 1; 0 ends a list.
+    pub(crate) next: AtomicU32,
+    /// Where its summary is ([`summary`](crate::summary)); 0 for none.
+    pub(crate) summary: AtomicU32,
+}
+
+impl Descriptor {
+    #[inline]
+    pub(crate) fn usage(&self) -> Use {
+        match self.usage.load(Relaxed) {
+            1 => Use::Small,
+            2 => Use::Head,
+            3 => Use::Tail,
+            _ => Use::Free,
+        }
+    }
+
+    pub(crate) fn set_usage(&self, usage: Use) {
+        self.usage.store(usage as u8, Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags.load(Relaxed) & flag != 0
+    }
+
+    #[inline]
+    pub(crate) fn flags(&self) -> u8 {
+        self.flags.load(Relaxed)
+    }
+
+    /// Takes the place of all flags; only where no marker runs.
+    pub(crate) fn set_flags(&self, flags: u8) {
+        self.flags.store(flags, Relaxed);
+    }
+
+    /// Sets one; true if it was not set.
+    pub(crate) fn raise(&self, flag: u8) -> bool {
+        self.flags.fetch_or(flag, Relaxed) & flag == 0
+    }
+
+    pub(crate) fn lower(&self, flag: u8) {
+        self.flags.fetch_and(!flag, Relaxed);
+    }
+}
+
+/// Mark bits of one superpage, by slot.
+pub(crate) type Marks = [AtomicU64; GRANULES / 64];
+
+/// Where the tables and the heap are.
+#[derive(Clone, Copy)]
+pub(crate) struct Side {
+    descriptors: *const Descriptor,
+    marks: *const Marks,
+    free: *const AtomicU64,
+    bookmarks: *const Marks,
+    summaries: *const u8,
+    replayed: *const AtomicU64,
+    heap: usize,
+    superpages: usize,
+}
+
+// SAFETY: the tables hold atomics only, and live as long as the process (see `new`).
+unsafe impl Send for Side {}
+// SAFETY: as above.
+unsafe impl Sync for Side {}
+
+impl Side {
+    /// The tables at `start` for the heap of `superpages` at `heap`.
+    ///
+    /// # Safety
+    /// `start` points to `bytes(superpages)` bytes of zeroed memory, aligned to `ALIGNMENT`, that may be read and written as long as
+    /// this value or a copy of it is used; nobody else uses them.
+    pub(crate) unsafe fn new(start: *const u8, heap: usize, superpages: usize) -> Side {
+        // SAFETY: inside of what the caller vouches for.
+        let table = |table| unsafe { start.add(offset(table, superpages)) };
+        Side {
+            descriptors: table(DESCRIPTORS).cast(),
+            marks: table(MARKS).cast(),
+            free: table(FREE).cast(),
+            bookmarks: table(BOOKMARKS).cast(),
+            summaries: table(SUMMARIES),
+            replayed: table(REPLAYED).cast(),
+            heap,
+            superpages,
+        }
+    }
+
+    /// The heap's first byte.
+    #[inline]
+    pub(crate) fn heap(&self) -> usize {
+        self.heap
+    }
+
+    /// Superpages of the reserved heap.
+    #[inline]
+    pub(crate) fn superpages(&self) -> usize {
+        self.superpages
+    }
+
+    #[inline]
+    pub(crate) fn descriptor(&self, superpage: Superpage) -> &Descriptor {
+        debug_assert!(superpage.index() < self.superpages);
+        // SAFETY: superpages are numbered below `superpages`, and the table is that long.
+        unsafe { &*self.descriptors.add(superpage.index()) }
+    }
+
+    #[inline]
+    pub(crate) fn marks(&self, superpage: Superpage) -> &Marks {
+        debug_assert!(superpage.index() < self.superpages);
+        // SAFETY: as above.
+        unsafe { &*self.marks.add(superpage.index()) }
+    }
+
+    /// Slots that some summary of a superpage stands for, together with others.
+    pub(crate) fn bookmarks(&self, superpage: Superpage) -> &Marks {
+        debug_assert!(superpage.index() < self.superpages);
+        // SAFETY: as above.
+        unsafe { &*self.bookmarks.add(superpage.index()) }
+    }
+
+    /// One bit per superpage all of whose bookmarked slots were reached in this collection.
+    pub(crate) fn replayed(&self) -> &[AtomicU64] {
+        // SAFETY: as `free`.
+        unsafe { std::slice::from_raw_parts(self.replayed, self.superpages.div_ceil(64)) }
+    }
+
+    /// Where summaries are: their first byte, and how many bytes there are.
+    pub(crate) fn summaries(&self) -> (*mut u8, usize) {
+        (self.summaries.cast_mut(), self.superpages * SUMMARY)
+    }
+
+    /// One bit per superpage that is committed and free, padded with zeros to a whole word.
+    pub(crate) fn free(&self) -> &[AtomicU64] {
+        // SAFETY: the table has a bit for each, rounded up to far more than a word.
+        unsafe { std::slice::from_raw_parts(self.free, self.superpages.div_ceil(64)) }
+    }
+
+    /// The first byte of a superpage.
+    #[inline]
+    pub(crate) fn address(&self, superpage: Superpage) -> usize {
+        self.heap + superpage.index() * SUPERPAGE
+    }
+
+    /// The superpage that an address of the heap is in.
+    #[inline]
+    pub(crate) fn superpage(&self, address: usize) -> Superpage {
+        Superpage(((address - self.heap) / SUPERPAGE) as u32)
+    }
+
+    /// Asks for what [`resolve`](Side::resolve) and a mark will read; `address` is in the heap.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, address: usize) {
+        let at = (address - self.heap) / SUPERPAGE;
+        crate::prefetch::prefetch(self.descriptors.wrapping_add(at) as usize);
+        // Classes from 32 bytes have all their bits in the first line.
+        crate::prefetch::prefetch(self.marks.wrapping_add(at) as usize);
+    }
+
+    /// The slot that an address of the reserved heap is in, and its superpage's flags. None where nothing is allocated
+    /// from: a free superpage, what is left over at the end of one, behind the end of a large object.
+    #[inline]
+    pub(crate) fn resolve(&self, address: usize) -> Option<(Slot, u8)> {
+        let superpage = self.superpage(address);
+        let it = self.descriptor(superpage);
+        if it.usage() == Use::Small {
+            let index = slot_at(address % SUPERPAGE / GRANULE, it.reciprocal.load(Relaxed));
+            let index = index as u16;
+            return (index < it.slots.load(Relaxed))
+                .then(|| (Slot { superpage, index }, it.flags()));
+        }
+        self.resolve_large(address, superpage)
+    }
+
+    #[cold]
+    fn resolve_large(&self, address: usize, superpage: Superpage) -> Option<(Slot, u8)> {
+        let it = self.descriptor(superpage);
+        let head = match it.usage() {
+            Use::Head => superpage,
+            Use::Tail => Superpage(superpage.0 - it.extent.load(Relaxed)),
+            Use::Free | Use::Small => return None,
+        };
+        let flags = self.descriptor(head).flags();
+        if head != superpage && flags & flag::FIRST_ONLY != 0 {
+            return None;
+        }
+        let slot = Slot {
+            superpage: head,
+            index: 0,
+        };
+        (address < self.start(slot) + self.size(slot)).then_some((slot, flags))
+    }
+
+    /// The first byte of a slot.
+    #[inline]
+    pub(crate) fn start(&self, slot: Slot) -> usize {
+        let granules = if slot.index == 0 {
+            0
+        } else {
+            usize::from(slot.index)
+                * usize::from(self.descriptor(slot.superpage).granules.load(Relaxed))
+        };
+        self.address(slot.superpage) + granules * GRANULE
+    }
+
+    /// Bytes of a slot.
+    #[inline]
+    pub(crate) fn size(&self, slot: Slot) -> usize {
+        let it = self.descriptor(slot.superpage);
+        let granules = usize::from(it.granules.load(Relaxed));
+        if it.usage() == Use::Small {
+            granules * GRANULE
+        } else {
+            it.extent.load(Relaxed) as usize * SUPERPAGE - granules * GRANULE
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_marked(&self, slot: Slot) -> bool {
+        let word = &self.marks(slot.superpage)[usize::from(slot.index) / 64];
+        word.load(Relaxed) >> (slot.index % 64) & 1 != 0
+    }
+
+    /// Marks a slot; true if it was not marked. `SHARED`: others mark at the same time.
+    #[inline(always)]
+    pub(crate) fn mark<const SHARED: bool>(&self, slot: Slot) -> bool {
+        let word = &self.marks(slot.superpage)[usize::from(slot.index) / 64];
+        let bit = 1 << (slot.index % 64);
+        let before = word.load(Relaxed);
+        if before & bit != 0 {
+            return false;
+        }
+        if SHARED {
+            return word.fetch_or(bit, Relaxed) & bit == 0;
+        }
+        word.store(before | bit, Relaxed);
+        true
+    }
+
+    pub(crate) fn unmark(&self, slot: Slot) {
+        let word = &self.marks(slot.superpage)[usize::from(slot.index) / 64];
+        word.fetch_and(!(1 << (slot.index % 64)), Relaxed);
+    }
+
+    /// Makes a free superpage one of `class`.
+    pub(crate) fn make_small(&self, superpage: Superpage, class: Class) {
+        let it = self.descriptor(superpage);
+        it.class.store(class.0, Relaxed);
+        it.slots.store(class.slots() as u16, Relaxed);
+        it.granules.store(class.granules() as u16, Relaxed);
+        it.reciprocal.store(class.reciprocal(), Relaxed);
+        it.set_usage(Use::Small);
+    }
+
+    /// Makes free superpages from `head` the place of an object of so many bytes.
+    pub(crate) fn make_large(&self, head: Superpage, bytes: usize) {
+        let extent = bytes.div_ceil(SUPERPAGE);
+        for distance in 1..extent as u32 {
+            let tail = self.descriptor(Superpage(head.0 + distance));
+            tail.extent.store(distance, Relaxed);
+            tail.set_usage(Use::Tail);
+        }
+        let it = self.descriptor(head);
+        let rest = (extent * SUPERPAGE - bytes) / GRANULE;
+        it.granules.store(rest as u16, Relaxed);
+        it.extent.store(extent as u32, Relaxed);
+        it.set_usage(Use::Head);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_at_most_two_percent_of_the_heap() {
+        let share = |tables: &[&str]| {
+            let bits: usize = specs()
+                .filter(|(name, ..)| tables.contains(name))
+                .map(|(_, bits, _)| bits)
+                .sum();
+            bits as f64 / (SUPERPAGE * 8) as f64
+        };
+        assert!(share(&["descriptors", "mark bits", "free superpages"]) <= 0.01);
+        assert!(
+            share(&[
+                "descriptors",
+                "mark bits",
+                "free superpages",
+                "bookmark bits"
+            ]) <= 0.02
+        );
+        assert!(share(&["summaries"]) <= 0.016);
+    }
+
+    #[test]
+    fn tables_do_not_overlap() {
+        for superpages in [1, 63, 64, 1000, 1 << 20] {
+            for (table, spec) in SPECS.iter().enumerate() {
+                let end = offset(table, superpages) * 8 + spec.bits * superpages;
+                assert!(end <= offset(table + 1, superpages) * 8, "{}", spec.name);
+            }
+        }
+    }
+}

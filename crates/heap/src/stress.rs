@@ -1,0 +1,174 @@
+//! Bad luck on demand, and a check that nothing is lost by it. Compiled always, used where a test or a user asks for it.
+
+use crate::address::{Slot, Superpage};
+use crate::area::Area;
+use crate::central::Central;
+use crate::heap::Heap;
+use crate::os::Os;
+use crate::side::{Use, flag};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Says of superpages at random that they are absent; off while the seed is 0.
+pub(crate) struct Stress {
+    seed: AtomicU64,
+    /// What the last collection marked.
+    last: Mutex<Option<Bits>>,
+}
+
+impl Stress {
+    pub(crate) const fn new() -> Stress {
+        Stress {
+            seed: AtomicU64::new(0),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// Whether this superpage is to be taken for absent.
+    pub(crate) fn takes_away(&self) -> bool {
+        let mut state = self.seed.load(Relaxed);
+        if state == 0 {
+            return false;
+        }
+        // Xorshift (Marsaglia 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.seed.store(state, Relaxed);
+        state.is_multiple_of(3)
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.seed.load(Relaxed) != 0
+    }
+}
+
+/// A copy of the mark bits of a heap.
+struct Bits(Area<u64>);
+
+impl Bits {
+    fn copy(heap: &Heap, committed: usize) -> io::Result<Bits> {
+        let mut words = Area::new(heap.os.as_ref(), committed.max(1) * WORDS)?;
+        for at in 0..committed as u32 {
+            for word in heap.side.marks(Superpage(at)) {
+                words.push(word.load(Relaxed));
+            }
+        }
+        Ok(Bits(words))
+    }
+
+    fn has(&self, slot: Slot) -> bool {
+        let at = slot.superpage.index() * WORDS + usize::from(slot.index) / 64;
+        self.0
+            .get(at)
+            .is_some_and(|word| word >> (slot.index % 64) & 1 != 0)
+    }
+
+    fn free(self, os: &dyn Os) {
+        self.0.free(os);
+    }
+}
+
+/// What is marked, kept aside; and which superpages' summaries were trusted.
+pub struct Marks {
+    bits: Bits,
+    trusted: Area<bool>,
+}
+
+/// How two markings of the same heap differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Difference {
+    /// Slots that only the first has: what summaries kept too long.
+    pub kept: u64,
+    /// The address of a slot that only the second has, and that an object of the first refers to: it was lost.
+    pub lost: Option<usize>,
+}
+
+impl Heap {
+    /// From now on every collection takes about a third of the heap for absent, by this seed; 0 ends it.
+    pub fn stress(&self, seed: u64) {
+        self.stress.seed.store(seed, Relaxed);
+    }
+
+    /// Keeps in mind what this collection marked, for the next one's verification.
+    pub(crate) fn remember_marks(&self, committed: usize) {
+        let mut last = self
+            .stress
+            .last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = last.take() {
+            before.free(self.os.as_ref());
+        }
+        *last = Bits::copy(self, committed).ok();
+    }
+
+    /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The world is stopped.
+    ///
+    /// # Errors
+    /// There is no memory for a copy.
+    pub fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
+        let bits = Bits::copy(self, central.committed())?;
+        let mut trusted = Area::new(self.os.as_ref(), central.committed().max(1))?;
+        for at in 0..central.committed() as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            trusted.push(it.has(flag::SUMMARISED));
+            it.lower(flag::SUMMARISED | flag::PENDING);
+        }
+        self.clear_marks(central);
+        Ok(Marks { bits, trusted })
+    }
+
+    /// Compares what is marked now with what was.
+    pub fn end_verification(&self, central: &Central, before: Marks) -> Difference {
+        let last = self
+            .stress
+            .last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut found = Difference::default();
+        for at in 0..central.committed() as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            let slots = match it.usage() {
+                Use::Small => it.slots.load(Relaxed),
+                Use::Head => 1,
+                Use::Free | Use::Tail => continue,
+            };
+            // A word that looks like a reference to what died before may mark it again. Its contents are nobody's, and
+            // a summary does not speak of them.
+            let trusted = before.trusted.get(at as usize) == Some(true);
+            let counts = |slot| !trusted || last.as_ref().is_some_and(|last| last.has(slot));
+            for index in 0..slots {
+                let slot = Slot {
+                    superpage: Superpage(at),
+                    index,
+                };
+                if before.bits.has(slot) {
+                    found.kept += u64::from(!self.is_marked(slot));
+                    if it.flags() & (flag::OPAQUE | flag::TRACED) == 0 && counts(slot) {
+                        found.lost = found.lost.or_else(|| self.lost_by(slot, &before.bits));
+                    }
+                }
+            }
+        }
+        before.bits.free(self.os.as_ref());
+        before.trusted.free(self.os.as_ref());
+        found
+    }
+
+    /// What an object refers to, and is marked now, and was not.
+    fn lost_by(&self, slot: Slot, before: &Bits) -> Option<usize> {
+        let start = self.side.start(slot);
+        (start..start + self.side.size(slot))
+            .step_by(size_of::<usize>())
+            .find_map(|at| {
+                // SAFETY: a word of a marked object; the world stands still.
+                let to = self.slot(unsafe { (at as *const usize).read() })?;
+                (self.is_marked(to) && !before.has(to)).then(|| self.side.start(to))
+            })
+    }
+}
+
+/// Words of mark bits of a superpage.
+const WORDS: usize = crate::address::GRANULES / 64;

@@ -1,0 +1,239 @@
+//! How a summary is written: a sorted list of numbers as gaps between them, in a Rice code.
+//!
+//! Byte 0: size of the block, see `store`. Byte 1: the groups' size as a power of two of granules. Byte 2: bits of a
+//! gap that are written as they are. Bytes 3 and 4: how many numbers. Then bits, lowest first: the first number in
+//! 40 bits, then gaps minus 1: their upper part in unary (at most `LONG` ones, then the whole gap in 40 bits), a zero,
+//! their lower part.
+
+use super::SUMMARY;
+
+const HEADER: usize = 5;
+/// Bits of a granule's number: heaps up to 16 TiB.
+const NUMBER: u32 = 40;
+const LONG: u64 = 20;
+
+/// Writes the groups of `1 << shift` that sorted numbers are in. None if there is no room; else how many bytes it took.
+pub(super) fn encode(numbers: &[u64], shift: u8, out: &mut [u8; SUMMARY]) -> Option<usize> {
+    let (mut count, mut digits) = (0u64, 0u64);
+    each_gap(numbers, shift, |gap| {
+        digits += u64::from(u64::BITS - gap.leading_zeros());
+        count += 1;
+    });
+    let low = ((digits + count / 2) / count.max(1)).saturating_sub(1) as u32;
+    let mut bits = u64::from(NUMBER);
+    each_gap(numbers, shift, |gap| {
+        let high = gap >> low;
+        bits += if high < LONG {
+            high + 1 + u64::from(low)
+        } else {
+            LONG + u64::from(NUMBER)
+        };
+    });
+    let first = numbers.first().map(|number| number >> shift);
+    let used = HEADER
+        + if first.is_some() {
+            bits.div_ceil(8) as usize
+        } else {
+            0
+        };
+    if used > SUMMARY {
+        return None;
+    }
+    let count = count + u64::from(first.is_some());
+    out[1] = shift;
+    out[2] = low as u8;
+    out[3..HEADER].copy_from_slice(&u16::try_from(count).ok()?.to_le_bytes());
+    let mut bits = Writer {
+        out: &mut out[HEADER..used],
+        at: 0,
+        word: 0,
+        filled: 0,
+    };
+    if let Some(first) = first {
+        bits.put(first, NUMBER);
+    }
+    each_gap(numbers, shift, |gap| {
+        let high = gap >> low;
+        if high < LONG {
+            bits.put((1 << high) - 1, high as u32 + 1);
+            bits.put(gap & ((1 << low) - 1), low);
+        } else {
+            bits.put((1 << LONG) - 1, LONG as u32);
+            bits.put(gap, NUMBER);
+        }
+    });
+    bits.finish();
+    Some(used)
+}
+
+/// Tells the gaps between neighbouring groups, minus 1.
+#[inline(always)]
+fn each_gap(numbers: &[u64], shift: u8, mut tell: impl FnMut(u64)) {
+    let Some(first) = numbers.first() else { return };
+    let mut last = first >> shift;
+    for number in numbers {
+        let group = number >> shift;
+        if group != last {
+            tell(group - last - 1);
+            last = group;
+        }
+    }
+}
+
+/// Bits, lowest first. Who uses it has counted them.
+struct Writer<'a> {
+    out: &'a mut [u8],
+    at: usize,
+    word: u64,
+    filled: u32,
+}
+
+impl Writer<'_> {
+    /// At most `NUMBER` bits.
+    fn put(&mut self, value: u64, count: u32) {
+        self.word |= value << self.filled;
+        self.filled += count;
+        while self.filled >= 8 {
+            self.out[self.at] = self.word as u8;
+            self.at += 1;
+            self.word >>= 8;
+            self.filled -= 8;
+        }
+    }
+
+    fn finish(mut self) {
+        if self.filled > 0 {
+            self.put(0, 8 - self.filled);
+        }
+    }
+}
+
+/// The groups of one summary, each as the first of its granules; with how many there are in a group.
+pub(crate) struct Groups<'a> {
+    bits: &'a [u8],
+    at: usize,
+    left: u16,
+    shift: u8,
+    low: u32,
+    last: Option<u64>,
+}
+
+/// Reads what [`encode`] wrote. Of other bytes it makes something, and ends.
+pub(super) fn decode(bytes: &[u8]) -> Groups<'_> {
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    Groups {
+        bits: bytes.get(HEADER..).unwrap_or_default(),
+        at: 0,
+        left: u16::from_le_bytes([byte(3), byte(4)]),
+        shift: byte(1).min(32),
+        low: u32::from(byte(2)).min(NUMBER),
+        last: None,
+    }
+}
+
+impl Groups<'_> {
+    /// Granules of a group: 1, and then each is a slot's first.
+    pub(crate) fn granules(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// At least 57 bits from where it is; zeros behind the end.
+    #[inline]
+    fn peek(&self) -> u64 {
+        let rest = self.bits.get(self.at / 8..).unwrap_or_default();
+        let word = match rest.first_chunk() {
+            Some(bytes) => u64::from_le_bytes(*bytes),
+            None => rest
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        word >> (self.at % 8)
+    }
+
+    #[inline]
+    fn get(&mut self, count: u32) -> Option<u64> {
+        let value = self.peek() & ((1 << count) - 1);
+        self.at += count as usize;
+        (self.at <= self.bits.len() * 8).then_some(value)
+    }
+
+    #[inline]
+    fn get_gap(&mut self) -> Option<u64> {
+        let high = self.peek().trailing_ones();
+        if u64::from(high) >= LONG {
+            self.at += LONG as usize;
+            return self.get(NUMBER);
+        }
+        self.at += high as usize + 1;
+        Some(u64::from(high) << self.low | self.get(self.low)?)
+    }
+}
+
+impl Iterator for Groups<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        let group = match self.last {
+            None => self.get(NUMBER)?,
+            Some(last) => last.wrapping_add(self.get_gap()?).wrapping_add(1),
+        };
+        self.last = Some(group);
+        Some(group.wrapping_shl(u32::from(self.shift)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
+
+    fn near(start: u64) -> impl Strategy<Value = Vec<u64>> {
+        vec(start..start + 3000, 0..200)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            close in (0u64..1 << 36).prop_flat_map(near),
+            far in vec(0u64..1 << 38, 0..60),
+            shift in 0u8..21,
+        ) {
+            let mut numbers: Vec<u64> = close.into_iter().chain(far).collect();
+            numbers.sort_unstable();
+            let mut out = [0xaa; SUMMARY];
+            if let Some(used) = encode(&numbers, shift, &mut out) {
+                let mut expected: Vec<u64> = numbers.iter().map(|number| number >> shift << shift).collect();
+                expected.dedup();
+                let groups = decode(&out[..used]);
+                prop_assert_eq!(groups.granules(), 1 << shift);
+                prop_assert_eq!(groups.collect::<Vec<_>>(), expected);
+            }
+        }
+
+        #[test]
+        fn what_does_not_fit_fits_in_larger_groups(numbers in btree_set(0u64..1 << 26, 500..2048)) {
+            let mut out = [0; SUMMARY];
+            let numbers: Vec<u64> = numbers.into_iter().collect();
+            let fits = super::super::SHIFTS.iter().any(|&shift| encode(&numbers, shift, &mut out).is_some());
+            prop_assert!(fits, "{} numbers", numbers.len());
+        }
+
+        #[test]
+        fn any_bytes_come_to_an_end(bytes in vec(any::<u8>(), 0..SUMMARY)) {
+            prop_assert!(decode(&bytes).count() <= usize::from(u16::MAX));
+        }
+    }
+
+    #[test]
+    fn neighbours_take_three_bits_each() {
+        let mut out = [0; SUMMARY];
+        let numbers: Vec<u64> = (0..600).map(|at| 5_000_000 + at * 4).collect();
+        let used = encode(&numbers, 0, &mut out).unwrap();
+        assert!(used < 240, "{used}");
+        assert_eq!(encode(&[], 0, &mut out), Some(HEADER));
+        assert_eq!(decode(&out[..HEADER]).count(), 0);
+    }
+}

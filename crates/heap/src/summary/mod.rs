@@ -1,0 +1,99 @@
+//! Summaries: what the objects of a superpage refer to, kept at the side while it is in swap, so that a collection
+//! need not read it. They are what bookmarks and incoming counters are in the paper (3.2 to 3.4).
+//!
+//! A summary lists the slots that the superpage's marked objects refer to. Where that takes more than [`SUMMARY`]
+//! bytes it lists groups of neighbouring granules instead, as large as they must be, and the slots that are meant
+//! are *bookmarked*: of a group, those slots are taken that have a bookmark from any summary.
+//!
+//! It holds as long as the superpage is not written to. An object that was not marked when it was made cannot be referred
+//! to since: nobody had its address, or somebody wrote to it first.
+
+mod codec;
+mod store;
+
+use crate::address::{GRANULE, Superpage};
+use crate::heap::Heap;
+use crate::side::Side;
+pub(crate) use codec::Groups;
+use std::sync::atomic::Ordering::Relaxed;
+pub(crate) use store::Store;
+
+/// Most bytes of a superpage's summary: 1.6 % of what it stands for.
+pub(crate) const SUMMARY: usize = 256;
+
+/// Sizes of groups to try, as powers of two of granules: one granule, then from 1 KiB.
+const SHIFTS: [u8; 13] = [0, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20];
+
+impl Heap {
+    /// Keeps what a superpage's objects refer to: granules that slots begin with, in any order. False if there is no
+    /// room.
+    pub(crate) fn summarise(&self, superpage: Superpage, targets: &mut [u64]) -> bool {
+        self.drop_summary(superpage);
+        targets.sort_unstable();
+        let mut bytes = [0; SUMMARY];
+        for shift in SHIFTS {
+            let Some(used) = codec::encode(targets, shift, &mut bytes) else {
+                continue;
+            };
+            let Some(place) = self.summaries.take(&self.side, used) else {
+                return false;
+            };
+            self.summaries.bytes(&self.side, place)[1..used].copy_from_slice(&bytes[1..used]);
+            self.side
+                .descriptor(superpage)
+                .summary
+                .store(place, Relaxed);
+            if shift > 0 {
+                self.bookmark(targets);
+            }
+            return true;
+        }
+        false
+    }
+
+    fn bookmark(&self, targets: &[u64]) {
+        self.summaries.bookmarked();
+        for &target in targets {
+            let start = self.side.heap() + target as usize * GRANULE;
+            if let Some((slot, _)) = self.side.resolve(start) {
+                let word = &self.side.bookmarks(slot.superpage)[usize::from(slot.index) / 64];
+                word.fetch_or(1 << (slot.index % 64), Relaxed);
+            }
+        }
+    }
+
+    /// What a superpage's objects refer to, if that is known.
+    pub(crate) fn summary(&self, superpage: Superpage) -> Option<Groups<'_>> {
+        let place = self.side.descriptor(superpage).summary.load(Relaxed);
+        (place != 0).then(|| codec::decode(self.summaries.bytes(&self.side, place)))
+    }
+
+    pub(crate) fn drop_summary(&self, superpage: Superpage) {
+        let place = self.side.descriptor(superpage).summary.swap(0, Relaxed);
+        if place != 0 {
+            self.summaries.free(&self.side, place);
+        }
+    }
+
+    /// Drops all summaries, and all bookmarks.
+    pub(crate) fn drop_summaries(&self, superpages: usize) {
+        let bookmarks = self.summaries.forget_bookmarks();
+        for at in 0..superpages as u32 {
+            self.drop_summary(Superpage(at));
+            if bookmarks {
+                clear(&self.side, Superpage(at));
+            }
+        }
+    }
+
+    /// Bytes of all summaries.
+    pub fn summary_bytes(&self) -> usize {
+        self.summaries.used()
+    }
+}
+
+fn clear(side: &Side, superpage: Superpage) {
+    for word in side.bookmarks(superpage) {
+        word.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,137 @@
+//! Where summaries are: blocks of one table of `side`, in sizes of 16 bytes.
+//!
+//! Who has [`Central`](crate::Central) changes it; markers read. A freed block's first word names the next of its size.
+
+use super::SUMMARY;
+use crate::side::Side;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+const UNIT: usize = 16;
+const SIZES: usize = SUMMARY / UNIT;
+
+/// Which blocks are free.
+pub(crate) struct Store {
+    /// The first free block by its units, minus 1.
+    free: [AtomicU32; SIZES],
+    /// Units that were ever handed out.
+    end: AtomicU32,
+    /// Units in use.
+    used: AtomicUsize,
+    /// Some slot has a bookmark.
+    bookmarks: AtomicBool,
+}
+
+impl Store {
+    pub(crate) const fn new() -> Store {
+        Store {
+            free: [const { AtomicU32::new(0) }; SIZES],
+            end: AtomicU32::new(0),
+            used: AtomicUsize::new(0),
+            bookmarks: AtomicBool::new(false),
+        }
+    }
+
+    /// A block of so many bytes, by its number; 0 is none. None if there is no room.
+    pub(super) fn take(&self, side: &Side, bytes: usize) -> Option<u32> {
+        let units = bytes.div_ceil(UNIT).clamp(1, SIZES);
+        let first = self.free[units - 1].load(Relaxed);
+        let place = if first != 0 {
+            let link = self.block(side, first, UNIT);
+            let next = u32::from_le_bytes([link[0], link[1], link[2], link[3]]);
+            self.free[units - 1].store(next, Relaxed);
+            first
+        } else {
+            let end = self.end.load(Relaxed) as usize;
+            if (end + units) * UNIT > side.summaries().1 {
+                return None;
+            }
+            self.end.store(u32::try_from(end + units).ok()?, Relaxed);
+            end as u32 + 1
+        };
+        self.block(side, place, UNIT)[0] = units as u8;
+        self.used.fetch_add(units, Relaxed);
+        Some(place)
+    }
+
+    /// Gives a block back.
+    pub(super) fn free(&self, side: &Side, place: u32) {
+        let link = self.block(side, place, UNIT);
+        let units = usize::from(link[0]).clamp(1, SIZES);
+        let next = self.free[units - 1].swap(place, Relaxed);
+        link[..4].copy_from_slice(&next.to_le_bytes());
+        self.used.fetch_sub(units, Relaxed);
+    }
+
+    /// The bytes of a block, the first of which says how many there are and must stay.
+    /// Who has `Central` writes, and nobody reads that block then.
+    pub(super) fn bytes<'a>(&self, side: &'a Side, place: u32) -> &'a mut [u8] {
+        let units = usize::from(self.block(side, place, UNIT)[0]).clamp(1, SIZES);
+        self.block(side, place, units * UNIT)
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "as `bytes`")]
+    fn block<'a>(&self, side: &'a Side, place: u32, bytes: usize) -> &'a mut [u8] {
+        let (start, _) = side.summaries();
+        // SAFETY: `take` hands out numbers of blocks inside of the table; who uses one at a time, see above.
+        unsafe { std::slice::from_raw_parts_mut(start.add((place as usize - 1) * UNIT), bytes) }
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Relaxed) * UNIT
+    }
+
+    pub(super) fn bookmarked(&self) {
+        self.bookmarks.store(true, Relaxed);
+    }
+
+    /// Whether there may have been bookmarks.
+    pub(super) fn forget_bookmarks(&self) -> bool {
+        self.bookmarks.swap(false, Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::Heap;
+    use crate::os::Linux;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn blocks_do_not_overlap_and_are_used_again(steps in proptest::collection::vec((any::<bool>(), 1usize..=SUMMARY), 1..300)) {
+            let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
+            let store = Store::new();
+            let mut blocks: Vec<(u32, usize, u8)> = Vec::new();
+            for (at, (free, bytes)) in steps.into_iter().enumerate() {
+                if free && !blocks.is_empty() {
+                    store.free(&heap.side, blocks.swap_remove(at % blocks.len()).0);
+                } else {
+                    let place = store.take(&heap.side, bytes).unwrap();
+                    store.bytes(&heap.side, place)[1..].fill(at as u8);
+                    blocks.push((place, bytes, at as u8));
+                }
+                for &(place, bytes, mark) in &blocks {
+                    let all = store.bytes(&heap.side, place);
+                    prop_assert!(all.len() >= bytes && all.len() < bytes + UNIT);
+                    prop_assert!(all[1..].iter().all(|&byte| byte == mark));
+                }
+            }
+            let units: usize = blocks.iter().map(|(_, bytes, _)| bytes.div_ceil(UNIT)).sum();
+            prop_assert_eq!(store.used(), units * UNIT);
+        }
+
+        #[test]
+        fn a_full_store_says_so(bytes in 100usize..SUMMARY) {
+            let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
+            let store = Store::new();
+            let mut taken = 0;
+            while store.take(&heap.side, bytes).is_some() {
+                taken += 1;
+            }
+            prop_assert!(taken * bytes <= heap.side.summaries().1);
+            prop_assert!((taken + 1) * bytes.next_multiple_of(UNIT) > heap.side.summaries().1 - SUMMARY);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A kernel that evicts what a test says, by superpages, and notes who brings it back. What is evicted cannot be
+//! touched without a fault, what is armed cannot be written to without one; the handler of the fault plays the
+//! kernel's part.
+
+use plimsoll_heap::SUPERPAGE;
+use plimsoll_heap::os::{Linux, Os};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Once};
+
+const ABSENT: u8 = 1;
+const ARMED: u8 = 2;
+
+/// What is known of one heap's pages.
+pub(crate) struct Pages {
+    start: AtomicUsize,
+    states: Vec<AtomicU8>,
+    /// Absent superpages that were touched.
+    pub(crate) faults: AtomicUsize,
+    /// Superpages that were asked for, and given back.
+    pub(crate) asked: AtomicUsize,
+    pub(crate) given: AtomicUsize,
+    /// Fail calls: residency is not told, writes are not tracked.
+    pub(crate) blind: AtomicUsize,
+    pub(crate) untracked: AtomicUsize,
+}
+
+/// Every heap of a test that runs, for the handler.
+static HEAPS: Mutex<Vec<Arc<Pages>>> = Mutex::new(Vec::new());
+
+impl Pages {
+    fn range(&self) -> Range<usize> {
+        let start = self.start.load(SeqCst);
+        start..start + self.states.len() * SUPERPAGE
+    }
+
+    fn each(&self, range: Range<usize>, mut tell: impl FnMut(usize, &AtomicU8)) {
+        let start = self.start.load(SeqCst);
+        for at in (range.start - start) / SUPERPAGE..(range.end - start).div_ceil(SUPERPAGE) {
+            tell(start + at * SUPERPAGE, &self.states[at]);
+        }
+    }
+
+    fn set(&self, address: usize, state: &AtomicU8, to: u8) {
+        state.store(to, SeqCst);
+        let protection = match to {
+            0 => libc::PROT_READ | libc::PROT_WRITE,
+            ARMED => libc::PROT_READ,
+            _ => libc::PROT_NONE,
+        };
+        // SAFETY: a superpage of the heap; what it holds stays.
+        assert_eq!(
+            // SAFETY: as above.
+            unsafe { libc::mprotect(address as *mut _, SUPERPAGE, protection) },
+            0
+        );
+    }
+
+    /// Evicts the superpages of a range.
+    pub(crate) fn evict(&self, range: Range<usize>) {
+        self.each(range, |address, state| {
+            self.set(address, state, state.load(SeqCst) | ABSENT)
+        });
+    }
+
+    /// How many superpages of a range are absent.
+    pub(crate) fn absent(&self, range: Range<usize>) -> usize {
+        let mut count = 0;
+        self.each(range, |_, state| {
+            count += usize::from(state.load(SeqCst) & ABSENT != 0)
+        });
+        count
+    }
+
+    fn bring_back(&self, address: usize, state: &AtomicU8) {
+        self.set(address, state, state.load(SeqCst) & !ABSENT);
+    }
+
+    fn tell_runs(
+        &self,
+        range: Range<usize>,
+        is: impl Fn(u8) -> bool,
+        tell: &mut dyn FnMut(Range<usize>),
+    ) {
+        self.each(range, |address, state| {
+            if is(state.load(SeqCst)) {
+                tell(address..address + SUPERPAGE);
+            }
+        });
+    }
+}
+
+/// The part of the kernel that a heap sees.
+pub(crate) struct Fake {
+    linux: Linux,
+    pages: Arc<Pages>,
+}
+
+impl Fake {
+    /// For one heap of at most so many bytes.
+    pub(crate) fn new(most: usize) -> (Fake, Arc<Pages>) {
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(install);
+        let pages = Arc::new(Pages {
+            start: AtomicUsize::new(0),
+            states: (0..most / SUPERPAGE).map(|_| AtomicU8::new(0)).collect(),
+            faults: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            given: AtomicUsize::new(0),
+            blind: AtomicUsize::new(0),
+            untracked: AtomicUsize::new(0),
+        });
+        HEAPS.lock().unwrap().push(pages.clone());
+        let fake = Fake {
+            linux: Linux::new(),
+            pages: pages.clone(),
+        };
+        (fake, pages)
+    }
+
+    /// The part of a range that is the heap's: metadata are never evicted here.
+    fn of_heap(&self, range: &Range<usize>) -> Option<Range<usize>> {
+        let heap = self.pages.range();
+        (heap.start != 0 && range.start >= heap.start && range.end <= heap.end)
+            .then(|| range.clone())
+    }
+}
+
+// SAFETY: as `Linux`; what is evicted keeps its contents, and comes back when it is touched.
+unsafe impl Os for Fake {
+    fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
+        let start = self.linux.reserve(bytes, alignment)?;
+        if self.pages.start.load(SeqCst) == 0 {
+            // Metadata come first, then the heap.
+            let heap = self.pages.states.len() * SUPERPAGE;
+            self.pages.start.store(start + bytes - heap, SeqCst);
+        }
+        Ok(start)
+    }
+
+    fn commit(&self, range: Range<usize>) -> io::Result<()> {
+        self.linux.commit(range)
+    }
+
+    fn discard(&self, range: Range<usize>) -> io::Result<()> {
+        if let Some(range) = self.of_heap(&range) {
+            self.pages
+                .each(range, |address, state| self.pages.set(address, state, 0));
+        }
+        self.linux.discard(range)
+    }
+
+    fn swapped(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
+        if self.pages.blind.load(SeqCst) != 0 {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        self.pages
+            .tell_runs(range, |state| state & ABSENT != 0, tell);
+        Ok(())
+    }
+
+    fn will_need(&self, range: Range<usize>) {
+        self.pages.each(range, |address, state| {
+            self.pages.asked.fetch_add(1, SeqCst);
+            self.pages.bring_back(address, state);
+        });
+    }
+
+    fn page_out(&self, range: Range<usize>) {
+        self.pages.given.fetch_add(range.len() / SUPERPAGE, SeqCst);
+        self.pages.evict(range);
+    }
+
+    fn cool(&self, _: Range<usize>) {}
+
+    fn track(&self, _: Range<usize>) -> io::Result<()> {
+        match self.pages.untracked.load(SeqCst) {
+            0 => Ok(()),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+
+    fn arm(&self, range: Range<usize>) -> io::Result<()> {
+        self.pages.each(range, |address, state| {
+            self.pages.set(address, state, state.load(SeqCst) | ARMED)
+        });
+        Ok(())
+    }
+
+    fn written(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
+        self.pages
+            .tell_runs(range, |state| state & ARMED == 0, tell);
+        Ok(())
+    }
+}
+
+/// Has faults handled as the kernel would.
+fn install() {
+    // SAFETY: a handler that only uses atomics and mprotect, but for a lock that no thread holds while it touches a heap.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel's information on this fault.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let heaps = HEAPS.lock().unwrap();
+    let Some(pages) = heaps.iter().find(|pages| pages.range().contains(&address)) else {
+        // A real fault: as if nobody handled it.
+        // SAFETY: the default action, for the instruction that is run again.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        return;
+    };
+    let at = (address - pages.range().start) / SUPERPAGE;
+    let state = &pages.states[at];
+    let superpage = pages.range().start + at * SUPERPAGE;
+    if state.load(SeqCst) & ABSENT != 0 {
+        pages.faults.fetch_add(1, SeqCst);
+        pages.bring_back(superpage, state);
+    } else {
+        // A write to an armed one; the fault of a page that was never committed would come back for ever.
+        assert_ne!(state.load(SeqCst), 0);
+        pages.set(superpage, state, 0);
+    }
+}

@@ -1,0 +1,6 @@
+//! Whole collections.
+
+mod collect;
+mod kernel;
+mod swap;
+mod world;

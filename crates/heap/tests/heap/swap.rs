@@ -1,0 +1,259 @@
+//! Collections while parts of the heap are in swap: they find the same, and do not touch what they need not.
+
+use crate::collect::{Step, step, take};
+use crate::kernel::{Fake, Pages};
+use crate::world::{MIB, World};
+use plimsoll_heap::SUPERPAGE;
+use plimsoll_heap::mark::{Marker, NoTracer};
+use proptest::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+const MOST: usize = 64 * MIB;
+
+fn world() -> (World, Arc<Pages>) {
+    let (fake, pages) = Fake::new(MOST);
+    (World::over(Box::new(fake), MOST), pages)
+}
+
+/// Evicts parts of the heap, by a pattern of bits.
+fn evict(world: &World, pages: &Pages, pattern: u64) {
+    let range = world.heap.range();
+    for at in 0..range.len() / SUPERPAGE {
+        if pattern >> (at % 64) & 1 != 0 {
+            let start = range.start + at * SUPERPAGE;
+            pages.evict(start..start + SUPERPAGE);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+    #[test]
+    fn the_same_lives_wherever_it_is(
+        steps in proptest::collection::vec((step(), any::<u64>(), any::<u64>(), 0u8..12), 1..300),
+        room in 1usize..40,
+    ) {
+        let (mut world, pages) = world();
+        let mut marker = Marker::with_room(world.heap, &NoTracer, room).unwrap();
+        for (step, one, other, what) in steps {
+            match what {
+                0 => evict(&world, &pages, one & other),
+                1 => evict(&world, &pages, one | other),
+                2 => pages.untracked.store((one % 2) as usize, SeqCst),
+                3 => pages.blind.store(usize::from(one % 8 == 0), SeqCst),
+                4 => world.complete = one % 4 == 0,
+                _ => {}
+            }
+            if matches!(step, Step::Collect { .. }) {
+                // The kernel takes its part right before.
+                evict(&world, &pages, one & other);
+            }
+            take(&mut world, &mut marker, step);
+        }
+        world.collect(&mut marker);
+    }
+}
+
+/// The verifier finds what summaries keep, and what a summary that is wrong would lose.
+#[test]
+fn the_verifier_compares_with_a_marking_without_summaries() {
+    let (mut world, pages, range) = full(3);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(range);
+    world.mark(&mut marker);
+    // An object in the middle of a list is let go by one that stays unread.
+    let second = world.roots.remove(1);
+    world.mark(&mut marker);
+    let again = |world: &mut World, marker: &mut Marker<'_>, roots: &[usize]| {
+        let before = world.heap.begin_verification(&mut world.central).unwrap();
+        marker.mark_from(&world.central, |marker| {
+            roots.iter().for_each(|&root| marker.word(root))
+        });
+        world.heap.end_verification(&world.central, before)
+    };
+    let roots = world.roots.clone();
+    let found = again(&mut world, &mut marker, &roots);
+    assert_eq!(found.lost, None);
+    assert!(found.kept <= 2000, "no more than that list: {found:?}");
+    let found = again(&mut world, &mut marker, &[roots[0], second]);
+    assert_eq!(
+        found.lost, None,
+        "no object of the first marking refers to the second list"
+    );
+    assert!(found.kept >= 1900, "{found:?}");
+}
+
+/// A world with lists of 100-byte objects, and the range of addresses of the heap that they take.
+fn full(lists: usize) -> (World, Arc<Pages>, Range<usize>) {
+    let (mut world, pages) = world();
+    for _ in 0..lists {
+        world.list(2000, 100);
+    }
+    let start = world.heap.range().start;
+    // The lowest are taken first.
+    let range = start..start + world.central.used() * SUPERPAGE;
+    (world, pages, range)
+}
+
+#[test]
+fn what_was_read_once_is_not_read_again() {
+    let (mut world, pages, range) = full(10);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.collect(&mut marker);
+    marker.take_marking();
+    pages.evict(range.clone());
+    let absent = pages.absent(range.clone());
+    world.mark(&mut marker);
+    assert_eq!(
+        pages.faults.load(SeqCst),
+        0,
+        "what is absent is asked for first"
+    );
+    let first = marker.take_marking();
+    assert_eq!(world.residency.absent, absent);
+    assert!(
+        first.read > 100 && first.read == first.summarised,
+        "{first:?}"
+    );
+    assert_eq!(pages.absent(range), absent, "it was given back");
+    let asked = pages.asked.load(SeqCst);
+    assert_eq!(asked, first.read as usize);
+    // Some were read in two rounds: what refers to them lies behind them.
+    let known = world.central.used() as u64;
+    assert!(first.read < known * 6 / 5, "{first:?}");
+    for _ in 0..3 {
+        world.mark(&mut marker);
+        let next = marker.take_marking();
+        assert_eq!((next.read, next.objects), (0, first.objects), "{next:?}");
+        assert_eq!(next.replayed, known);
+    }
+    assert_eq!(pages.asked.load(SeqCst), asked);
+    assert_eq!(pages.faults.load(SeqCst), 0);
+    assert!(world.heap.summary_bytes() > 0);
+    assert!(world.heap.summary_bytes() <= known as usize * 256);
+    world.collect(&mut marker);
+}
+
+#[test]
+fn what_was_written_to_is_read_again_and_only_that() {
+    let (mut world, pages, range) = full(10);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(range.clone());
+    world.mark(&mut marker);
+    let first = marker.take_marking();
+    let changed: Vec<usize> = world.roots.iter().map(|root| root / SUPERPAGE).collect();
+    for root in world.roots.clone() {
+        world.write(root, 3, 0);
+    }
+    pages.evict(range);
+    let before = pages.faults.load(SeqCst);
+    world.mark(&mut marker);
+    let second = marker.take_marking();
+    let mut distinct = changed;
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(second.read as usize, distinct.len());
+    assert_eq!(second.objects, first.objects);
+    assert_eq!(second.replayed as usize, world.residency.summarised);
+    assert_eq!(
+        world.residency.summarised + distinct.len(),
+        world.central.used()
+    );
+    assert_eq!(pages.faults.load(SeqCst), before);
+    world.collect(&mut marker);
+}
+
+#[test]
+fn what_died_in_swap_is_dropped_unread() {
+    let (mut world, pages, range) = full(4);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(range.clone());
+    world.mark(&mut marker);
+    let asked = pages.asked.load(SeqCst);
+    world.roots.clear();
+    world.mark(&mut marker);
+    let census = world.heap.census(&mut world.central);
+    assert_eq!(census.objects, 0);
+    let given = world.central.give_back(world.heap, usize::MAX);
+    assert!(
+        given >= census.freed,
+        "what is absent is not kept for later: {given} of {}",
+        census.freed
+    );
+    assert_eq!(
+        (pages.asked.load(SeqCst), pages.faults.load(SeqCst)),
+        (asked, 0)
+    );
+    assert_eq!(pages.absent(range), 0);
+    assert_eq!(world.heap.summary_bytes(), 0);
+}
+
+#[test]
+fn holes_in_swap_are_used_before_there_is_a_collection_and_after_those_in_memory() {
+    let (mut world, pages, range) = full(1);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    // Every second object dies: all superpages have holes.
+    let all: Vec<usize> = world.objects.keys().copied().collect();
+    world.roots = all.iter().copied().step_by(2).collect();
+    for &object in &all {
+        world.write(object, 0, 0);
+    }
+    pages.evict(range);
+    world.mark(&mut marker);
+    world.heap.census(&mut world.central);
+    let reached = world.reached();
+    world.objects.retain(|start, _| reached.contains(start));
+    world.central.give_back(world.heap, 0);
+    let used = world.central.used();
+    world.central.set_limit(used + 5);
+    let faults = pages.faults.load(SeqCst);
+    for _ in 0..5 * (SUPERPAGE / 112) {
+        world.allocate(world.words, 100).unwrap();
+    }
+    assert_eq!(
+        pages.faults.load(SeqCst),
+        faults,
+        "free superpages come first"
+    );
+    world.allocate(world.words, 100).unwrap();
+    assert_eq!(pages.faults.load(SeqCst), faults + 1);
+}
+
+/// Many references to everywhere: lists of slots do not fit, groups do.
+#[test]
+fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
+    let (mut world, pages) = world();
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    let mut all: Vec<usize> = Vec::new();
+    let mut random = 1usize;
+    for _ in 0..20_000 {
+        let start = world.allocate(world.words, 64).unwrap();
+        for at in 0..7 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            if !all.is_empty() {
+                world.write(start, at, all[(random >> 33) % all.len()]);
+            }
+        }
+        all.push(start);
+    }
+    world.roots = all[19_000..].to_vec();
+    pages.evict(world.heap.range());
+    world.mark(&mut marker);
+    let first = marker.take_marking();
+    assert_eq!(first.unsummarised, 0, "{first:?}");
+    world.mark(&mut marker);
+    let second = marker.take_marking();
+    assert_eq!(second.read, 0);
+    assert!(
+        second.objects >= first.objects,
+        "{second:?} after {first:?}"
+    );
+    assert_eq!(pages.faults.load(SeqCst), 0);
+    // What groups kept too much goes when all is read.
+    world.complete = true;
+    world.collect(&mut marker);
+}

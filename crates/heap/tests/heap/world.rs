@@ -1,0 +1,218 @@
+//! A heap with one thread, and a model of what is in it: what a slow walk over the same graph reaches.
+
+use plimsoll_heap::mark::Marker;
+use plimsoll_heap::os::{Linux, Os};
+use plimsoll_heap::{Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Residency};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const MIB: usize = 1 << 20;
+const WORD: usize = size_of::<usize>();
+
+/// What the model knows of an object.
+#[derive(Clone)]
+pub(crate) struct Object {
+    pub(crate) kind: KindId,
+    pub(crate) bytes: usize,
+    pub(crate) words: Vec<usize>,
+}
+
+/// A heap with one thread's bins, roots, and a model of what is in it.
+pub(crate) struct World {
+    pub(crate) heap: &'static Heap,
+    pub(crate) central: Central,
+    pub(crate) words: KindId,
+    pub(crate) opaque: KindId,
+    pub(crate) kept: KindId,
+    pub(crate) bins: Box<Bins>,
+    pub(crate) objects: BTreeMap<usize, Object>,
+    pub(crate) roots: Vec<usize>,
+    /// Summaries are not trusted.
+    pub(crate) complete: bool,
+    /// What the last collection found of the heap's pages.
+    pub(crate) residency: Residency,
+}
+
+impl World {
+    pub(crate) fn new(most: usize) -> World {
+        World::over(Box::new(Linux::new()), most)
+    }
+
+    pub(crate) fn over(os: Box<dyn Os>, most: usize) -> World {
+        // Its memory is never unmapped, so neither is what describes it.
+        let (heap, central) = Heap::new(os, most).unwrap();
+        let heap: &'static Heap = Box::leak(Box::new(heap));
+        let kept = Kind {
+            uncollectable: true,
+            ..Kind::WORDS
+        };
+        World {
+            heap,
+            central,
+            words: heap.add_kind(Kind::WORDS).unwrap(),
+            opaque: heap.add_kind(Kind::OPAQUE).unwrap(),
+            kept: heap.add_kind(kept).unwrap(),
+            bins: Box::default(),
+            objects: BTreeMap::new(),
+            roots: Vec::new(),
+            complete: false,
+            residency: Residency::default(),
+        }
+    }
+
+    pub(crate) fn allocate(&mut self, kind: KindId, bytes: usize) -> Result<usize, Exhausted> {
+        let start = match Class::of(bytes) {
+            Some(class) => {
+                let bin = self.bins.bin(kind, class);
+                match bin.take(class.bytes()) {
+                    Some(start) => start,
+                    None => {
+                        self.heap.refill(&mut self.central, bin, kind, class)?;
+                        bin.take(class.bytes()).unwrap()
+                    }
+                }
+            }
+            None => self
+                .heap
+                .allocate_large(&mut self.central, kind, bytes, false)?,
+        };
+        let before = self.objects.range(..start + bytes).next_back();
+        if let Some((&other, object)) = before {
+            assert!(
+                other + object.bytes <= start,
+                "{start:x} overlaps {other:x}"
+            );
+        }
+        let words = vec![0; bytes / WORD];
+        if kind != self.opaque {
+            assert_eq!(self.read(start, words.len()), words, "handed out zeroed");
+        }
+        let object = Object { kind, bytes, words };
+        self.objects.insert(start, object);
+        if kind == self.opaque {
+            for at in 0..bytes / WORD {
+                self.write(start, at, 7);
+            }
+        }
+        Ok(start)
+    }
+
+    pub(crate) fn read(&self, start: usize, words: usize) -> Vec<usize> {
+        // SAFETY: an object of at least so many words.
+        unsafe { std::slice::from_raw_parts(start as *const usize, words) }.to_vec()
+    }
+
+    pub(crate) fn write(&mut self, start: usize, at: usize, word: usize) {
+        let object = self.objects.get_mut(&start).unwrap();
+        if at < object.words.len() {
+            object.words[at] = word;
+            // SAFETY: inside of the object.
+            unsafe { *(start as *mut usize).add(at) = word };
+        }
+    }
+
+    pub(crate) fn free(&mut self, start: usize) {
+        let object = self.objects.remove(&start).unwrap();
+        let slot = self.heap.slot(start).unwrap();
+        match Class::of(object.bytes) {
+            // SAFETY: an object of this kind and class that is in the model no more.
+            Some(class) => unsafe {
+                self.heap.free(self.bins.bin(object.kind, class), start);
+            },
+            // SAFETY: as above.
+            None => unsafe { self.heap.free_large(&mut self.central, slot) },
+        }
+        for object in self.objects.values_mut() {
+            for word in &mut object.words {
+                if *word == start {
+                    *word = 0;
+                }
+            }
+        }
+        let all: Vec<usize> = self.objects.keys().copied().collect();
+        for other in all {
+            for (at, word) in self
+                .read(other, self.objects[&other].words.len())
+                .into_iter()
+                .enumerate()
+            {
+                if word == start {
+                    self.write(other, at, 0);
+                }
+            }
+        }
+        self.roots.retain(|&root| root != start);
+    }
+
+    /// What the model reaches.
+    pub(crate) fn reached(&self) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::new();
+        let kept = self
+            .objects
+            .iter()
+            .filter(|(_, object)| object.kind == self.kept);
+        let mut left: Vec<usize> = kept.map(|(&start, _)| start).collect();
+        left.extend(&self.roots);
+        while let Some(start) = left.pop() {
+            if !reached.insert(start) || self.objects[&start].kind == self.opaque {
+                continue;
+            }
+            let words = &self.objects[&start].words;
+            left.extend(words.iter().filter(|word| self.objects.contains_key(word)));
+        }
+        reached
+    }
+
+    pub(crate) fn collect(&mut self, marker: &mut Marker<'_>) -> Census {
+        self.mark(marker);
+        let census = self.heap.census(&mut self.central);
+        self.heap.end_collection(&self.central);
+        self.check(census)
+    }
+
+    pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) {
+        self.heap.begin_collection();
+        self.bins.retire(self.heap);
+        self.heap.clear_marks(&mut self.central);
+        self.residency = self.heap.look(&mut self.central, self.complete);
+        marker.mark_from(&self.central, |marker| {
+            marker.uncollectable(&self.central);
+            for &root in &self.roots {
+                marker.word(root);
+            }
+        });
+    }
+
+    /// Compares what is marked with what the model reaches.
+    fn check(&mut self, census: Census) -> Census {
+        let reached = self.reached();
+        // Summaries speak for whole superpages, also for objects that died since.
+        let exact = (self.residency.summarised == 0).then_some(reached.len() as u64);
+        for (&start, object) in &self.objects {
+            let lives = reached.contains(&start);
+            // The superpage of a dead one may be free.
+            let slot = self.heap.slot(start);
+            let marked = slot.is_some_and(|slot| self.heap.is_marked(slot));
+            assert!(marked == lives || marked && exact.is_none(), "{start:x}");
+            if lives {
+                assert_eq!(self.heap.start(slot.unwrap()), start);
+                assert!(self.heap.size(slot.unwrap()) >= object.bytes);
+                assert_eq!(self.read(start, object.words.len()), object.words);
+            }
+        }
+        assert!(census.objects >= reached.len() as u64);
+        assert!(exact.is_none_or(|count| count == census.objects));
+        self.objects.retain(|start, _| reached.contains(start));
+        census
+    }
+
+    /// A list of `length` objects of `bytes`, its first a root.
+    pub(crate) fn list(&mut self, length: usize, bytes: usize) {
+        let mut last = 0;
+        for _ in 0..length {
+            let start = self.allocate(self.words, bytes).unwrap();
+            self.write(start, 0, last);
+            last = start;
+        }
+        self.roots.push(last);
+    }
+}

@@ -1,0 +1,370 @@
+//! Getting objects.
+
+use crate::collect::{self, Why};
+use crate::collector::{self, Locked, State};
+use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use crate::settings::{
+    EXECUTABLE, GC_all_interior_pointers, GC_dont_expand, GC_max_retries, GC_non_gc_bytes,
+    GC_oom_fn,
+};
+use crate::stress;
+use crate::thread::blocking::with_registers;
+use crate::thread::{Thread, current};
+use crate::{finalize, inspect, leaks, report};
+use libc::{c_int, c_void};
+use plimsoll_heap::{Bin, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
+use rustix::mm::{MprotectFlags, mprotect};
+use std::ptr::null_mut;
+
+/// A byte more, so that a pointer behind the last byte of an object still points into it.
+#[inline(always)]
+pub(crate) fn extra() -> usize {
+    usize::from(GC_all_interior_pointers.get() != 0)
+}
+
+/// An object of a kind; null, or what the program's function gives, where there is no memory.
+#[inline(always)]
+pub(crate) fn allocate(bytes: usize, kind: KindId) -> *mut c_void {
+    // SAFETY: this thread's own; null if it is not registered, or looks for leaks.
+    if let Some(thread) = unsafe { current::quick().as_mut() }
+        && let Some(class) = Class::of(bytes.saturating_add(extra()))
+    {
+        thread.enter_bins();
+        let bin = thread.bins.bin(kind, class);
+        let taken = match bin.take(class.bytes()) {
+            None if next_hole(bin, kind, class) => bin.take(class.bytes()),
+            taken => taken,
+        };
+        thread.leave_bins();
+        if let Some(start) = taken {
+            return start as *mut c_void;
+        }
+    }
+    allocate_slowly(bytes, kind, false)
+}
+
+/// The next hole of the superpage that the bin has to itself.
+#[cold]
+#[inline(never)]
+fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
+    collector::heap().next_hole(bin, kind, class)
+}
+
+/// The same, with the lock; the object may be large.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *mut c_void {
+    let mut gc = collector::lock();
+    let limit = gc.central.limit();
+    let found = with_registers(|here| {
+        let mut tried = 0;
+        if stress::is_due() && collect::allowed() {
+            collect::collect(&mut gc, Why::Allocation, here);
+        }
+        loop {
+            let whole = bytes.saturating_add(extra());
+            match place(&mut gc, whole, kind, first_only) {
+                Ok(start) => break Some(start),
+                Err(why) => {
+                    if !make_room(&mut gc, whole, why, &mut tried, here) {
+                        break None;
+                    }
+                }
+            }
+        }
+    });
+    if found.is_none() {
+        // Room that was made for it, and did not suffice, is not for others.
+        let least = limit.max(gc.central.used()).min(gc.central.limit());
+        gc.central.set_limit(least);
+    }
+    if leaks::wanted()
+        && let Some(start) = found
+    {
+        current::no_quick();
+        gc.leaks.add(start);
+    }
+    if EXECUTABLE.get() != 0 {
+        make_executable(&mut gc);
+    }
+    let due = gc.finalization.is_due();
+    drop(gc);
+    clear_stack();
+    leaks::report();
+    if due {
+        finalize::notify_or_invoke();
+    }
+    match found {
+        Some(start) => start as *mut c_void,
+        None => {
+            report::warn(
+                c"Out of Memory! Returning NULL for an allocation of %lu bytes\n",
+                bytes,
+            );
+            (GC_oom_fn.get())(bytes)
+        }
+    }
+}
+
+/// Lets what the heap has grown by be executed.
+#[cold]
+fn make_executable(gc: &mut Locked) {
+    let range = gc.heap.range();
+    let start = range.start + gc.executable;
+    if start < range.end {
+        let all = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
+        // SAFETY: memory of the heap, which stays readable and writable.
+        if unsafe { mprotect(start as *mut c_void, range.end - start, all) }.is_err() {
+            report::abort(c"The kernel does not let objects be executed");
+        }
+        gc.executable = range.len();
+    }
+}
+
+/// Overwrites what lies below this thread's frames: references in frames that were left may otherwise come to lie in
+/// new ones that do not write to all of their words.
+#[inline(never)]
+fn clear_stack() {
+    let mut words = [0usize; 256];
+    std::hint::black_box(&mut words);
+}
+
+/// A place for an object, from what the heap has.
+fn place(
+    gc: &mut Locked,
+    bytes: usize,
+    kind: KindId,
+    first_only: bool,
+) -> Result<usize, Exhausted> {
+    let heap = gc.heap;
+    let Some(class) = Class::of(bytes) else {
+        return heap.allocate_large(&mut gc.central, kind, bytes, first_only);
+    };
+    // SAFETY: this thread's own.
+    let thread: Option<&mut Thread> = unsafe { current::get().as_mut() };
+    let state: &mut State = &mut *gc;
+    let bins = match thread {
+        Some(thread) => &mut thread.bins,
+        // libgc lets threads allocate that it does not know; what they have on their stacks is not seen.
+        None => state.spare.get_or_insert_default(),
+    };
+    let bin = bins.bin(kind, class);
+    if let Some(start) = bin.take(class.bytes()) {
+        return Ok(start);
+    }
+    heap.refill(&mut state.central, bin, kind, class)?;
+    bin.take(class.bytes()).ok_or(Exhausted::Memory)
+}
+
+/// Makes room for an object: collects, or lets the heap grow. False where there is nothing more to try.
+fn make_room(
+    gc: &mut Locked,
+    bytes: usize,
+    why: Exhausted,
+    tried: &mut usize,
+    here: usize,
+) -> bool {
+    let superpages = bytes.div_ceil(SUPERPAGE).max(1);
+    *tried += 1;
+    let may_collect = collect::allowed();
+    let heap = gc.heap;
+    let state: &mut State = &mut *gc;
+    if *tried == 1
+        && why == Exhausted::Limit
+        && state
+            .pace
+            .defer(&mut state.central, bytes, heap.allocated())
+    {
+        *tried = 0;
+        return true;
+    }
+    if *tried == 1 && may_collect {
+        collect::collect(gc, Why::Allocation, here);
+        return true;
+    }
+    let raise = why == Exhausted::Limit && (GC_dont_expand.get() == 0 || *tried == 1);
+    let state: &mut State = &mut *gc;
+    if raise && state.pace.raise(&mut state.central, superpages) {
+        state.pace.tell(&state.central);
+        return true;
+    }
+    // All is tried: what finalizers hold may be free after another collection.
+    may_collect && *tried <= 1 + GC_max_retries.get() && {
+        collect::collect(gc, Why::Allocation, here);
+        true
+    }
+}
+
+macro_rules! allocators {
+    ($($name:ident => $kind:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name(bytes: usize) -> *mut c_void {
+            allocate(bytes, $kind)
+        }
+    )*};
+}
+
+allocators! {
+    GC_malloc => NORMAL;
+    GC_malloc_atomic => PTRFREE;
+    GC_malloc_stubborn => NORMAL;
+}
+
+/// An object that lives until it is freed; its bytes are counted.
+pub(crate) fn allocate_held(bytes: usize, kind: KindId) -> *mut c_void {
+    let object = allocate(bytes, kind);
+    let heap = collector::heap();
+    // What the program's function gave, where there was no memory, is not ours to count.
+    if let Some(slot) = heap
+        .slot(object as usize)
+        .filter(|&slot| heap.is_uncollectable(slot))
+    {
+        GC_non_gc_bytes.add(heap.size(slot));
+    }
+    object
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_uncollectable(bytes: usize) -> *mut c_void {
+    allocate_held(bytes, UNCOLLECTABLE)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_atomic_uncollectable(bytes: usize) -> *mut c_void {
+    allocate_held(bytes, AUNCOLLECTABLE)
+}
+
+fn ignore_off_page(bytes: usize, kind: KindId) -> *mut c_void {
+    if bytes.saturating_add(extra()) <= LARGEST_SMALL {
+        allocate(bytes, kind)
+    } else {
+        allocate_slowly(bytes, kind, true)
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_ignore_off_page(bytes: usize) -> *mut c_void {
+    ignore_off_page(bytes, NORMAL)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut c_void {
+    ignore_off_page(bytes, PTRFREE)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
+    ignore_off_page(bytes, KindId(kind as u8))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_generic_malloc(bytes: usize, kind: c_int) -> *mut c_void {
+    allocate(bytes, KindId(kind as u8))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_void {
+    allocate(bytes, KindId(kind as u8))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_kind_global(bytes: usize, kind: c_int) -> *mut c_void {
+    allocate(bytes, KindId(kind as u8))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_void {
+    match KindId(kind as u8) {
+        kind @ (UNCOLLECTABLE | AUNCOLLECTABLE) => allocate_held(bytes, kind),
+        kind => allocate(bytes, kind),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut c_void {
+    match KindId(kind as u8) {
+        PTRFREE | AUNCOLLECTABLE => allocate_held(bytes, AUNCOLLECTABLE),
+        NORMAL | UNCOLLECTABLE => allocate_held(bytes, UNCOLLECTABLE),
+        _ => report::unsupported(
+            "GC_generic_malloc_uncollectable",
+            "uncollectable objects of a program's own kind",
+        ),
+    }
+}
+
+/// Several cleared objects, linked through their first words; null where there is no memory. They are as large as is
+/// asked for, without the byte more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_generic_malloc_many(bytes: usize, kind: c_int, result: *mut *mut c_void) {
+    // SAFETY: the caller's.
+    unsafe { *result = many(bytes.saturating_sub(extra()), KindId(kind as u8)) };
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_malloc_many(bytes: usize) -> *mut c_void {
+    many(bytes, NORMAL)
+}
+
+fn many(bytes: usize, kind: KindId) -> *mut c_void {
+    /// libgc gives about a page's worth.
+    const WORTH: usize = 4096;
+    let count = (WORTH / bytes.next_multiple_of(GRANULE).max(GRANULE)).max(1);
+    // On this stack, and so seen: a collection in between follows no link in an object without references.
+    let mut all = [null_mut(); WORTH / GRANULE];
+    let all = &mut all[..count];
+    all.fill_with(|| allocate(bytes, kind));
+    let mut list: *mut c_void = null_mut();
+    for &object in all.iter().filter(|object| !object.is_null()) {
+        // SAFETY: a new object of at least a word.
+        unsafe { *object.cast::<*mut c_void>() = list };
+        list = object;
+    }
+    list
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn GC_base(address: *mut c_void) -> *mut c_void {
+    let heap = collector::heap();
+    inspect::slot(address).map_or(null_mut(), |slot| heap.start(slot) as *mut c_void)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_size(object: *const c_void) -> usize {
+    inspect::slot(object).map_or(0, |slot| collector::heap().size(slot))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
+    c_int::from(inspect::slot(address).is_some())
+}
+
+/// Nothing is written before it is allocated, so stacks need no clearing.
+#[unsafe(no_mangle)]
+extern "C" fn GC_clear_stack(argument: *mut c_void) -> *mut c_void {
+    argument
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_noop1(word: usize) {
+    std::hint::black_box(word);
+}
+
+/// Every aligned word is taken for a reference wherever it points to in an object.
+#[unsafe(no_mangle)]
+extern "C" fn GC_register_displacement(_: usize) {}
+
+macro_rules! no_barriers {
+    ($($name:ident)*) => {$(
+        /// There is no barrier: the kernel tracks writes, or nobody does.
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(_: *const c_void) {}
+    )*};
+}
+
+no_barriers! { GC_change_stubborn GC_end_stubborn_change }
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
+    // SAFETY: the caller's.
+    unsafe { *place.cast::<*const c_void>() = value };
+}

@@ -1,0 +1,217 @@
+//! The collector of this process: made when it is first needed, and behind one lock.
+
+use crate::disclaim::Disclaims;
+use crate::finalize::Finalization;
+use crate::kinds::{self, Descriptors};
+use crate::leaks::{self, Leaks};
+use crate::links::Links;
+use crate::lock::Lock;
+use crate::pace::Pace;
+use crate::roots::Roots;
+use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr};
+use crate::stats::Stats;
+use crate::thread::{self, Threads, signals};
+use crate::toggle::Toggles;
+use crate::{environ, fork, report};
+use libc::{c_int, c_void};
+use plimsoll_heap::mark::{Crew, Marker};
+use plimsoll_heap::os::Linux;
+use plimsoll_heap::{Bins, Central, Heap, SUPERPAGE};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Everything that the lock guards.
+pub(crate) struct State {
+    pub(crate) central: Central,
+    pub(crate) marker: Marker<'static>,
+    /// Who marks with `marker`; none before the heap is worth it, and where one processor is all there is.
+    pub(crate) crew: Option<&'static Crew>,
+    /// It was looked for helpers.
+    pub(crate) alone: bool,
+    pub(crate) threads: Threads,
+    /// For threads that are not registered.
+    pub(crate) spare: Option<Box<Bins>>,
+    pub(crate) roots: Roots,
+    pub(crate) finalization: Finalization,
+    pub(crate) links: Links,
+    pub(crate) toggles: Toggles,
+    pub(crate) disclaims: Disclaims,
+    pub(crate) leaks: Leaks,
+    pub(crate) pace: Pace,
+    pub(crate) stats: Stats,
+    /// Bytes of the heap that can be executed.
+    pub(crate) executable: usize,
+}
+
+struct Place(UnsafeCell<Option<State>>);
+// SAFETY: used under `LOCK` only.
+unsafe impl Sync for Place {}
+
+static HEAP: OnceLock<Heap> = OnceLock::new();
+static LOCK: Lock = Lock::new();
+static STATE: Place = Place(UnsafeCell::new(None));
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Bytes of addresses for objects: as many as may be, up to this. A machine's memory is far below.
+const MOST: usize = 1 << 40;
+
+/// The state, for who holds the lock.
+pub(crate) struct Locked {
+    pub(crate) heap: &'static Heap,
+    state: *mut State,
+    owned: bool,
+}
+
+impl Deref for Locked {
+    type Target = State;
+    fn deref(&self) -> &State {
+        // SAFETY: made under the lock, which is held as long as this lives.
+        unsafe { &*self.state }
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        // SAFETY: as above; one function at a time uses it.
+        unsafe { &mut *self.state }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.owned {
+            LOCK.unlock();
+        }
+    }
+}
+
+/// Takes the lock. The first time, it makes the collector.
+pub(crate) fn lock() -> Locked {
+    LOCK.lock();
+    let mut locked = held();
+    locked.owned = true;
+    locked
+}
+
+/// The state, for what libgc's interface lets a program ask with the lock and without it.
+pub(crate) fn either() -> Locked {
+    if LOCK.is_mine() { held() } else { lock() }
+}
+
+/// The state, where the program holds the lock already (`GC_call_with_alloc_lock`, callbacks).
+pub(crate) fn held() -> Locked {
+    // SAFETY: under the lock.
+    let place = unsafe { &mut *STATE.0.get() };
+    let heap = HEAP.get();
+    let (heap, state) = match (heap, place) {
+        (Some(heap), Some(state)) => (heap, state),
+        (_, place) => make(place),
+    };
+    Locked {
+        heap,
+        state,
+        owned: false,
+    }
+}
+
+/// The heap; questions about addresses need no lock.
+pub(crate) fn heap() -> &'static Heap {
+    match HEAP.get() {
+        Some(heap) => heap,
+        None => lock().heap,
+    }
+}
+
+#[cold]
+fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State) {
+    let Ok((heap, central)) = Heap::new(Box::new(Linux::default()), MOST) else {
+        report::abort(c"No room for a heap: is there a limit on addresses (ulimit -v)?");
+    };
+    kinds::add_first(&heap);
+    let heap = HEAP.get_or_init(|| heap);
+    let range = heap.reserved();
+    GC_least_plausible_heap_addr.set(range.start);
+    GC_greatest_plausible_heap_addr.set(range.end);
+    let Ok(marker) = Marker::new(heap, &Descriptors) else {
+        report::abort(c"No room for a mark stack");
+    };
+    let state = place.insert(State {
+        central,
+        marker,
+        crew: None,
+        alone: false,
+        threads: Threads::new(),
+        spare: None,
+        roots: Roots::default(),
+        finalization: Finalization::default(),
+        links: Links::default(),
+        toggles: Toggles::default(),
+        disclaims: Disclaims::default(),
+        leaks: Leaks::default(),
+        pace: Pace::default(),
+        stats: Stats::default(),
+        executable: 0,
+    });
+    environ::read(heap, &mut state.pace);
+    state.pace.room = range.len() / SUPERPAGE;
+    state.pace.begin(&mut state.central);
+    signals::install();
+    thread::register_first(&mut state.threads);
+    fork::watch();
+    if leaks::wanted() {
+        leaks::look_at_exit();
+    }
+    READY.store(true, Relaxed);
+    (heap, state)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_init() {
+    drop(lock());
+}
+
+/// Whether there is a collector already.
+pub(crate) fn is_ready() -> bool {
+    READY.load(Relaxed)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_is_init_called() -> c_int {
+    c_int::from(is_ready())
+}
+
+/// libgc stops its threads at exit; there is nothing here that would not end with the process.
+#[unsafe(no_mangle)]
+extern "C" fn GC_deinit() {}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_alloc_lock() {
+    std::mem::forget(lock());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_alloc_unlock() {
+    unlock();
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_call_with_alloc_lock(
+    function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> *mut c_void {
+    let _gc = lock();
+    // SAFETY: what the caller asks for.
+    unsafe { function(argument) }
+}
+
+/// Frees the lock that another function took and did not free.
+pub(crate) fn unlock() {
+    LOCK.unlock();
+}
+
+/// In a child of fork, where nobody else is left to hold the lock.
+pub(crate) fn unlock_in_child() {
+    LOCK.forget();
+}

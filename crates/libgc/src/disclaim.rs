@@ -1,0 +1,125 @@
+//! Disclaim procedures: what a program wants to see of its dead before their places are used again, and the cheap
+//! finalizers that are made of that.
+//!
+//! A procedure is called for every place of its kind that holds nothing that lives, also for places that nobody ever
+//! had: those are zero, and the procedure tells by the first word, as with libgc. A place is zeroed when its
+//! procedure has let it go, so that it is asked once.
+
+use crate::allocate::allocate;
+use crate::collector::{self, State};
+use crate::finalize::Procedure;
+use crate::{kinds, leaks, report};
+use libc::{c_int, c_void};
+use plimsoll_heap::mark::Marker;
+use plimsoll_heap::{Central, Heap, KindId};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+type Disclaim = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// Procedures by kind.
+#[derive(Default)]
+pub(crate) struct Disclaims {
+    all: Vec<Entry>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    kind: KindId,
+    procedure: Disclaim,
+    /// What its dead refer to lives until they are gone.
+    mark_from_all: bool,
+}
+
+impl Disclaims {
+    /// Marks what the dead of such kinds refer to; the world is stopped, and all else is marked.
+    pub(crate) fn mark(&self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
+        for entry in self.all.iter().filter(|entry| entry.mark_from_all) {
+            // Room for one object is room for all: each is looked into before the next.
+            heap.each_unmarked(central, entry.kind, |slot| {
+                marker.mark_from(central, |marker| marker.contents(slot));
+                false
+            });
+        }
+    }
+}
+
+/// Asks for all that is dead; the world runs, and the places are nobody's yet.
+pub(crate) fn ask(heap: &Heap, state: &mut State) {
+    for entry in &state.disclaims.all {
+        heap.each_unmarked(&state.central, entry.kind, |slot| {
+            let start = heap.start(slot);
+            // SAFETY: the program's procedure, for a place of the kind that it is for.
+            let keep = unsafe { (entry.procedure)(start as *mut c_void) } != 0;
+            if !keep {
+                // SAFETY: nobody has the place.
+                unsafe { libc::memset(start as *mut c_void, 0, heap.size(slot)) };
+            }
+            keep
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_register_disclaim_proc(kind: c_int, procedure: Disclaim, mark_from_all: c_int) {
+    if leaks::wanted() {
+        return;
+    }
+    let mut gc = collector::lock();
+    let entry = Entry {
+        kind: KindId(kind as u8),
+        procedure,
+        mark_from_all: mark_from_all != 0,
+    };
+    gc.disclaims.all.retain(|other| other.kind != entry.kind);
+    gc.disclaims.all.push(entry);
+}
+
+/// `struct GC_finalizer_closure`.
+#[repr(C)]
+struct Closure {
+    procedure: Procedure,
+    data: *mut c_void,
+}
+
+static FINALIZED: OnceLock<KindId> = OnceLock::new();
+/// Said in the lowest bit of the first word, which is a closure's address: there is an object.
+const HELD: usize = 1;
+const WORD: usize = size_of::<usize>();
+
+unsafe extern "C" fn finalized(place: *mut c_void) -> c_int {
+    // SAFETY: a place of the kind of `GC_finalized_malloc`, so either zero or as that made it.
+    unsafe {
+        let word = *place.cast::<usize>();
+        if word & HELD != 0 {
+            let closure: &Closure = &*((word & !HELD) as *const Closure);
+            (closure.procedure)(place.byte_add(WORD), closure.data);
+        }
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_init_finalized_malloc() {
+    FINALIZED.get_or_init(|| {
+        let kind = kinds::own_kind(&collector::lock(), 0);
+        GC_register_disclaim_proc(c_int::from(kind.0), finalized, 1);
+        kind
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_finalized_malloc(bytes: usize, closure: *const c_void) -> *mut c_void {
+    let Some(&kind) = FINALIZED.get() else {
+        report::abort(c"GC_finalized_malloc before GC_init_finalized_malloc");
+    };
+    let place = allocate(bytes.saturating_add(WORD), kind);
+    if place.is_null() {
+        return null_mut();
+    }
+    // SAFETY: a new object of that many bytes and a word.
+    unsafe {
+        *place.cast::<usize>() = closure as usize | HELD;
+        place.byte_add(WORD)
+    }
+}

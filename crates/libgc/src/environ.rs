@@ -1,0 +1,79 @@
+//! Environment variables, named as libgc's.
+
+use crate::pace::Pace;
+use crate::report;
+use crate::settings::{
+    GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_free_space_divisor, GC_full_freq,
+    GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
+};
+use crate::stress;
+use libc::c_int;
+use plimsoll_heap::Heap;
+use std::env::var_os;
+
+fn present(name: &str) -> bool {
+    var_os(name).is_some()
+}
+
+fn number(name: &str) -> Option<usize> {
+    let text = var_os(name)?;
+    let text = text.to_str()?.trim();
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 10),
+        None => match text.strip_suffix(['m', 'M']) {
+            Some(digits) => (digits, 20),
+            None => match text.strip_suffix(['g', 'G']) {
+                Some(digits) => (digits, 30),
+                None => (text, 0),
+            },
+        },
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << unit)
+}
+
+/// Reads all; what is not a number is as if it were not set, as in libgc.
+pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
+    if let Some(path) = var_os("GC_LOG_FILE") {
+        report::log_to(
+            &path,
+            var_os("GC_ONLY_LOG_TO_FILE").is_some_and(|said| said != "0"),
+        );
+    }
+    if present("GC_DONT_GC") {
+        GC_dont_gc.set(1);
+    }
+    if present("GC_FIND_LEAK") {
+        GC_find_leak.set(1);
+    }
+    if present("GC_ALL_INTERIOR_POINTERS") {
+        GC_all_interior_pointers.set(1);
+    }
+    if present("GC_DISABLE_AUTOMATIC_COLLECTION") {
+        no_automatic.set(1);
+    }
+    if let Some(said) = var_os("GC_FORCE_UNMAP_ON_GCOLLECT") {
+        unmap_on_gcollect.set(c_int::from(said != "0"));
+    }
+    if let Some(said) = var_os("GC_USE_ENTIRE_HEAP") {
+        GC_use_entire_heap.set(c_int::from(said != "0"));
+    }
+    if let Some(divisor) = number("GC_FREE_SPACE_DIVISOR").filter(|&divisor| divisor > 0) {
+        GC_free_space_divisor.set(divisor);
+    }
+    if let Some(often) = number("GC_FULL_FREQUENCY") {
+        GC_full_freq.set(often.min(i32::MAX as usize) as i32);
+    }
+    if let Some(milliseconds) = number("GC_PAUSE_TIME_TARGET") {
+        GC_time_limit.set(milliseconds as u64);
+    }
+    pace.initial = number("GC_INITIAL_HEAP_SIZE").unwrap_or(0);
+    pace.most = number("GC_MAXIMUM_HEAP_SIZE").filter(|&most| most > 0);
+    pace.verbose = match var_os("GC_PRINT_VERBOSE_STATS") {
+        Some(_) => 2,
+        None => u8::from(present("GC_PRINT_STATS")),
+    };
+    if let Some(every) = number("PLIMSOLL_GC_STRESS").filter(|&every| every > 0) {
+        stress::begin(heap, every);
+    }
+    pace.markers = number("GC_MARKERS").or_else(|| number("GC_NPROCS"));
+}

@@ -1,0 +1,330 @@
+//! Finalizers: what is to be called when an object died, in libgc's orders.
+
+use crate::collector::{self, Locked, State};
+use crate::settings::{
+    GC_finalize_on_demand, GC_finalizer_notifier, GC_java_finalization, await_finalize,
+};
+use crate::{leaks, report};
+use libc::{c_int, c_void};
+use plimsoll_heap::mark::Marker;
+use plimsoll_heap::{Central, Heap, Slot};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ptr::null_mut;
+
+pub(crate) type Procedure = unsafe extern "C" fn(*mut c_void, *mut c_void);
+
+/// What an object must not be reachable from for its finalizer to be called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// From itself, or from other objects with finalizers.
+    Topological,
+    /// From other objects with finalizers, but from itself it may.
+    IgnoreSelf,
+    /// No matter what else has finalizers.
+    None,
+    /// From itself, or from anything else that is kept for a finalizer.
+    Unreachable,
+}
+
+#[derive(Clone, Copy)]
+struct Finalizer {
+    procedure: Procedure,
+    data: *mut c_void,
+    order: Order,
+}
+
+/// Finalizers by object, and those that are due.
+#[derive(Default)]
+pub(crate) struct Finalization {
+    by_object: HashMap<usize, Finalizer>,
+    /// Objects that died; they are kept until their finalizers ran.
+    due: Vec<(usize, Finalizer)>,
+    /// The program was told of them.
+    told: bool,
+    /// How many were due before the last collection.
+    former: usize,
+    /// Objects that died in the last collection and that their finalizers' order keeps from being finalized.
+    cycles: Vec<usize>,
+}
+
+// SAFETY: pointers of the program's, kept for it, used under the lock.
+unsafe impl Send for Finalization {}
+
+impl Finalization {
+    /// Makes room before the world is stopped: everything may become due at once.
+    pub(crate) fn prepare(&mut self) {
+        self.due.reserve(self.by_object.len());
+        self.cycles.reserve(self.by_object.len());
+        self.former = self.due.len();
+        self.told = false;
+    }
+
+    /// Tells the program of what the last collection found to be due, and warns of what it could not finalize; the
+    /// world runs, and so may the program's own allocator.
+    pub(crate) fn announce(&mut self) {
+        if let Some(callback) = await_finalize.get() {
+            for (object, _) in &self.due[self.former..] {
+                callback(*object as *mut c_void);
+            }
+        }
+        for object in self.cycles.drain(..) {
+            report::warn(c"Finalization cycle involving %p\n", object);
+        }
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.by_object.len()
+    }
+
+    /// What tables refer to and is not to die: data of finalizers, and objects that wait for theirs.
+    pub(crate) fn each_root(&self, mut root: impl FnMut(usize)) {
+        for finalizer in self.by_object.values() {
+            root(finalizer.data as usize);
+        }
+        for (object, finalizer) in &self.due {
+            root(*object);
+            root(finalizer.data as usize);
+        }
+    }
+}
+
+/// What happens to the dead: links are cleared, finalizers become due, and what they need is marked. The order is
+/// libgc's (finalize.c): short links, finalizers, long links.
+pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
+    let State {
+        central,
+        marker,
+        finalization,
+        links,
+        toggles,
+        disclaims,
+        ..
+    } = state;
+    let dead = |object: usize| heap.slot(object).is_some_and(|slot| !heap.is_marked(slot));
+    links.clear_short(&dead);
+    let Finalization {
+        by_object,
+        due,
+        cycles,
+        former,
+        ..
+    } = finalization;
+    let first = *former;
+    for (&object, finalizer) in by_object.iter() {
+        if dead(object) {
+            match finalizer.order {
+                Order::Topological | Order::Unreachable => {
+                    mark_contents(heap, central, marker, object, true)
+                }
+                Order::IgnoreSelf => mark_contents(heap, central, marker, object, false),
+                Order::None => {}
+            }
+            if !dead(object) {
+                cycles.push(object);
+            }
+        }
+    }
+    let java = GC_java_finalization.get() != 0;
+    // Those that nothing may reach come last: what the others need may reach them.
+    let last = |finalizer: &Finalizer| java && finalizer.order == Order::Unreachable;
+    by_object.retain(|&object, finalizer| {
+        let keep = last(finalizer) || !dead(object);
+        if !keep {
+            due.push((object, *finalizer));
+        }
+        keep
+    });
+    for (object, _) in &due[first..] {
+        mark_object(heap, central, marker, *object);
+    }
+    let ordered = due.len();
+    by_object.retain(|&object, finalizer| {
+        let keep = !dead(object);
+        if !keep {
+            due.push((object, *finalizer));
+        }
+        keep
+    });
+    for (object, _) in &due[ordered..] {
+        mark_object(heap, central, marker, *object);
+    }
+    disclaims.mark(heap, central, marker);
+    toggles.forget_dead(&dead);
+    links.clear_long(&dead);
+    links.forget_dead(&dead, heap);
+}
+
+fn mark_object(heap: &Heap, central: &Central, marker: &mut Marker<'_>, object: usize) {
+    if let Some(slot) = heap.slot(object) {
+        marker.mark_from(central, |marker| marker.slot(slot));
+    }
+}
+
+/// Marks what an object refers to, and not the object, unless it refers to itself and that counts.
+fn mark_contents(
+    heap: &Heap,
+    central: &Central,
+    marker: &mut Marker<'_>,
+    object: usize,
+    itself: bool,
+) {
+    let Some(slot) = heap.slot(object) else {
+        return;
+    };
+    marker.mark_from(central, |marker| {
+        if itself {
+            marker.contents(slot);
+        } else {
+            without_itself(heap, marker, slot);
+        }
+    });
+}
+
+fn without_itself(heap: &Heap, marker: &mut Marker<'_>, slot: Slot) {
+    let start = heap.start(slot);
+    for at in (start..start + heap.size(slot)).step_by(size_of::<usize>()) {
+        // SAFETY: a word of a dead object, whose contents are as they were.
+        let word = unsafe { (at as *const usize).read() };
+        if heap.slot(word) != Some(slot) {
+            marker.word(word);
+        }
+    }
+}
+
+/// Sets the finalizer of an object, or with none takes it away; the former one is reported.
+pub(crate) fn register(
+    object: *mut c_void,
+    procedure: Option<Procedure>,
+    data: *mut c_void,
+    former: (*mut Option<Procedure>, *mut *mut c_void),
+    order: Order,
+) {
+    if leaks::wanted() {
+        // As libgc has it, the places for the former one stay as they are.
+        return;
+    }
+    let mut gc = collector::lock();
+    let start = object as usize;
+    let is_object = gc.heap.slot(start).is_some();
+    let old = match procedure {
+        Some(procedure) if is_object => {
+            let finalizer = Finalizer {
+                procedure,
+                data,
+                order,
+            };
+            gc.finalization.by_object.insert(start, finalizer)
+        }
+        _ => gc.finalization.by_object.remove(&start),
+    };
+    // SAFETY: the caller's, where they are not null.
+    unsafe {
+        if let Some(place) = former.0.as_mut() {
+            *place = old.map(|old| old.procedure);
+        }
+        if let Some(place) = former.1.as_mut() {
+            *place = old.map_or(null_mut(), |old| old.data);
+        }
+    }
+}
+
+macro_rules! registers {
+    ($($name:ident => $order:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            object: *mut c_void,
+            procedure: Option<Procedure>,
+            data: *mut c_void,
+            former: *mut Option<Procedure>,
+            former_data: *mut *mut c_void,
+        ) {
+            register(object, procedure, data, (former, former_data), $order);
+        }
+    )*};
+}
+
+registers! {
+    GC_register_finalizer => Order::Topological;
+    GC_register_finalizer_ignore_self => Order::IgnoreSelf;
+    GC_register_finalizer_no_order => Order::None;
+    GC_register_finalizer_unreachable => Order::Unreachable;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_should_invoke_finalizers() -> c_int {
+    c_int::from(collector::either().finalization.is_due())
+}
+
+/// Calls what is due, and says how many that was.
+#[unsafe(no_mangle)]
+extern "C" fn GC_invoke_finalizers() -> c_int {
+    let mut count = 0;
+    loop {
+        let Some((object, finalizer)) = collector::lock().finalization.due.pop() else {
+            return count;
+        };
+        // The object is on this stack, and so kept.
+        // SAFETY: the program's procedure, for the object and the data that it was registered with.
+        unsafe { (finalizer.procedure)(object as *mut c_void, finalizer.data) };
+        std::hint::black_box(object);
+        count += 1;
+    }
+}
+
+/// Calls what is due, or tells the program of it, once per collection. The lock is not held.
+pub(crate) fn notify_or_invoke() {
+    thread_local! {
+        /// This thread is in a finalizer that was called from here.
+        static INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+    if INSIDE.replace(true) {
+        return;
+    }
+    if GC_finalize_on_demand.get() == 0 {
+        GC_invoke_finalizers();
+    } else {
+        // The lock is free before the program is called.
+        let notify = first_time(&mut collector::lock());
+        if let Some(notify) = notify {
+            notify();
+        }
+    }
+    INSIDE.set(false);
+}
+
+/// The program's notifier, if it was not called since the last collection.
+fn first_time(gc: &mut Locked) -> Option<extern "C" fn()> {
+    let notify = GC_finalizer_notifier.get()?;
+    let due = gc.finalization.is_due() && !std::mem::replace(&mut gc.finalization.told, true);
+    due.then_some(notify)
+}
+
+/// Makes every finalizer due and calls it, also those of objects that live; for the end of a program.
+#[unsafe(no_mangle)]
+extern "C" fn GC_finalize_all() {
+    loop {
+        let mut gc = collector::lock();
+        let Finalization { by_object, due, .. } = &mut gc.finalization;
+        if by_object.is_empty() && due.is_empty() {
+            return;
+        }
+        due.extend(by_object.drain());
+        drop(gc);
+        GC_invoke_finalizers();
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_dump_finalization() {
+    let gc = collector::either();
+    report::print(&format!(
+        "{} finalizers, {} due\n",
+        gc.finalization.count(),
+        gc.finalization.due.len()
+    ));
+}

@@ -1,0 +1,78 @@
+//! Fork: the child has one thread, and all objects.
+
+use crate::collector;
+use crate::settings::Variable;
+use libc::c_int;
+use std::mem::forget;
+use std::sync::Once;
+
+/// What `GC_set_handle_fork` said: whether handlers are ours (1), nobody's (0) or the program's (-1).
+static HANDLES: Variable<c_int> = Variable::new(1);
+
+/// Has the lock held through every fork of the process.
+pub(crate) fn watch() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: handlers that live as long as the library; it is never unloaded once it has a heap.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    });
+}
+
+extern "C" fn prepare() {
+    if HANDLES.get() == 1 {
+        hold();
+    }
+}
+
+extern "C" fn parent() {
+    if HANDLES.get() == 1 {
+        collector::unlock();
+    }
+}
+
+extern "C" fn child() {
+    if HANDLES.get() == 1 {
+        only_this();
+    }
+}
+
+fn hold() {
+    forget(collector::lock());
+}
+
+fn only_this() {
+    let mut gc = collector::held();
+    gc.threads.only_this();
+    gc.heap.forked();
+    // Helpers did not come along; what they share may be in any state, and is left alone.
+    gc.crew = None;
+    gc.alone = false;
+    drop(gc);
+    collector::unlock_in_child();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_set_handle_fork(handles: c_int) {
+    HANDLES.set(handles);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_atfork_prepare() {
+    if HANDLES.get() != 1 {
+        hold();
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_atfork_parent() {
+    if HANDLES.get() != 1 {
+        collector::unlock();
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_atfork_child() {
+    if HANDLES.get() != 1 {
+        only_this();
+    }
+}

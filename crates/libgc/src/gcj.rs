@@ -1,0 +1,66 @@
+//! Objects whose first word names a table, which holds their descriptor: as GNU's Java had them.
+
+use crate::allocate::allocate;
+use crate::collector;
+use crate::debug::debug_allocate;
+use crate::kinds;
+use crate::settings::Variable;
+use libc::{c_char, c_int, c_void};
+use plimsoll_heap::KindId;
+
+/// Where the descriptor is in the table, in bytes.
+const OFFSET: usize = size_of::<usize>();
+/// A descriptor in the table that the first word names (gc_mark.h).
+const INDIRECT: usize = (OFFSET + 0x10).wrapping_neg() & !3 | 3;
+
+/// What the procedure is told of objects with a debugging header.
+const DEBUG: usize = 1;
+
+#[unsafe(no_mangle)]
+static GC_gcj_kind: Variable<c_int> = Variable::new(0);
+#[unsafe(no_mangle)]
+static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
+
+/// The procedure is one that the program's descriptors name by its number; it is added by `GC_new_proc`'s table.
+#[unsafe(no_mangle)]
+extern "C" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
+    let gc = collector::lock();
+    if GC_gcj_kind.get() == 0 {
+        kinds::set_proc(index as usize, procedure);
+        let kind = kinds::own_kind_without_size(&gc, INDIRECT);
+        GC_gcj_kind.set(c_int::from(kind.0));
+        let kind = kinds::own_kind_without_size(&gc, kinds::proc_descriptor(index as usize, DEBUG));
+        GC_gcj_debug_kind.set(c_int::from(kind.0));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_gcj_malloc(bytes: usize, table: *mut c_void) -> *mut c_void {
+    let object: *mut *mut c_void = allocate(bytes, KindId(GC_gcj_kind.get() as u8)).cast();
+    if !object.is_null() {
+        // SAFETY: a new object of at least a word.
+        unsafe { *object = table };
+    }
+    object.cast()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_debug_gcj_malloc(
+    bytes: usize,
+    table: *mut c_void,
+    file: *const c_char,
+    line: c_int,
+) -> *mut c_void {
+    let kind = KindId(GC_gcj_debug_kind.get() as u8);
+    let object: *mut *mut c_void = debug_allocate(bytes, kind, file, line).cast();
+    if !object.is_null() {
+        // SAFETY: a new object of at least a word.
+        unsafe { *object = table };
+    }
+    object.cast()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_gcj_malloc_ignore_off_page(bytes: usize, table: *mut c_void) -> *mut c_void {
+    GC_gcj_malloc(bytes, table)
+}

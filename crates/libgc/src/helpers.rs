@@ -1,0 +1,70 @@
+//! Threads that help to mark: as many as there are processors besides this one, from when the heap is worth it.
+
+use crate::collector::State;
+use crate::kinds::Descriptors;
+use crate::settings::GC_parallel;
+use libc::c_uint;
+use plimsoll_heap::mark::{Crew, Marker};
+use plimsoll_heap::{Heap, SUPERPAGE};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A smaller heap is marked before a helper is awake.
+const WORTH: usize = (8 << 20) / SUPERPAGE;
+/// libgc's bound on markers.
+const MOST: usize = 16;
+
+/// What `GC_set_markers_count` said; 0 for nothing.
+static TOLD: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls helpers to life, if there are none yet and the heap is worth it. Before the world is stopped.
+pub(crate) fn call(heap: &'static Heap, state: &mut State) {
+    if state.crew.is_some() || state.central.used() < WORTH || state.alone {
+        return;
+    }
+    let told = TOLD.load(Relaxed);
+    let markers = match state.pace.markers {
+        Some(markers) => markers,
+        None if told > 0 => told,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    state.alone = true;
+    if markers < 2 {
+        return;
+    }
+    let Ok(crew) = Crew::new(heap) else { return };
+    let crew: &'static Crew = Box::leak(Box::new(crew));
+    let started = (1..markers.min(MOST)).filter(|_| start(heap, crew)).count();
+    if started > 0 {
+        state.crew = Some(crew);
+        GC_parallel.set(started as i32);
+    }
+}
+
+/// Starts one helper, which no signal of the program's reaches.
+fn start(heap: &'static Heap, crew: &'static Crew) -> bool {
+    // SAFETY: sets are filled in by the calls; only this thread's mask changes, and is set back.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = std::thread::Builder::new()
+            .name("gc-marker".to_owned())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                if let Ok(mut marker) = Marker::new(heap, &Descriptors) {
+                    while crew.help(&mut marker) {}
+                }
+            });
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started.is_ok()
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_set_markers_count(count: c_uint) {
+    TOLD.store(count as usize, Relaxed);
+}
+
+/// Helpers start when there is something to mark.
+#[unsafe(no_mangle)]
+extern "C" fn GC_start_mark_threads() {}

@@ -1,0 +1,335 @@
+//! Kinds of objects: the four that libgc has, and those that a program adds, with descriptors and mark procedures.
+
+use crate::collector::{self, Locked};
+use crate::settings::Variable;
+use crate::{inspect, report, typed};
+use libc::{c_char, c_int, c_uint, c_void};
+use plimsoll_heap::mark::{Marker, Tracer};
+use plimsoll_heap::{Heap, KINDS, Kind, KindId, Layout};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// libgc's numbers.
+pub(crate) const PTRFREE: KindId = KindId(0);
+pub(crate) const NORMAL: KindId = KindId(1);
+pub(crate) const UNCOLLECTABLE: KindId = KindId(2);
+pub(crate) const AUNCOLLECTABLE: KindId = KindId(3);
+
+/// What kind of descriptor one is, in its lowest two bits (gc_mark.h).
+const TAGS: usize = 3;
+const LENGTH: usize = 0;
+const BITMAP: usize = 1;
+const PROC: usize = 2;
+const PER_OBJECT: usize = 3;
+const LOG_MAX_PROCS: u32 = 6;
+const MAX_PROCS: usize = 1 << LOG_MAX_PROCS;
+const RESERVED_PROCS: usize = 8;
+const INDIRECT_BIAS: usize = 0x10;
+const WORD: usize = size_of::<usize>();
+
+type MarkProc = unsafe extern "C" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
+pub(crate) type Describe = unsafe extern "C" fn(*mut c_void, *mut c_char);
+
+/// `struct GC_ms_entry`: programs pass pointers to it on, and never look inside.
+#[repr(C)]
+pub(crate) struct Entry {
+    opaque: *mut c_void,
+}
+
+/// Descriptors of kinds, and procedures; read by markers without a lock.
+struct Table {
+    /// A kind's descriptor, to which the object's size is added where `adds_size` says so.
+    descriptors: [AtomicUsize; KINDS],
+    adds_size: [AtomicUsize; KINDS],
+    procs: [OnceLock<MarkProc>; MAX_PROCS],
+    next_proc: AtomicUsize,
+}
+
+static TABLE: Table = Table {
+    descriptors: [const { AtomicUsize::new(0) }; KINDS],
+    adds_size: [const { AtomicUsize::new(0) }; KINDS],
+    procs: [const { OnceLock::new() }; MAX_PROCS],
+    next_proc: AtomicUsize::new(RESERVED_PROCS),
+};
+
+static DESCRIBERS: [Variable<Option<Describe>>; KINDS] = [const { Variable::new(None) }; KINDS];
+
+/// Adds libgc's four kinds to a new heap.
+pub(crate) fn add_first(heap: &Heap) {
+    let kept = |kind: Kind| Kind {
+        uncollectable: true,
+        ..kind
+    };
+    for kind in [
+        Kind::OPAQUE,
+        Kind::WORDS,
+        kept(Kind::WORDS),
+        kept(Kind::OPAQUE),
+    ] {
+        heap.add_kind(kind).expect("the first of many");
+    }
+}
+
+/// Finds the references in objects of a program's kinds.
+pub(crate) struct Descriptors;
+
+thread_local! {
+    /// The marker that this thread runs while it is in a mark procedure or in the program's callback for roots.
+    static MARKER: Cell<*mut c_void> = const { Cell::new(null_mut()) };
+}
+
+/// Calls `then`, which may call back for references ([`GC_mark_and_push`] and the like).
+pub(crate) fn with_marker(marker: &mut Marker<'_>, then: impl FnOnce()) {
+    let before = MARKER.replace((&raw mut *marker).cast());
+    then();
+    MARKER.set(before);
+}
+
+/// Calls `then` with the marker that this thread runs, if it does.
+pub(crate) fn marker(then: impl FnOnce(&mut Marker<'_>)) {
+    let marker: *mut Marker<'_> = MARKER.get().cast();
+    // SAFETY: set only while `with_marker` waits for who calls this.
+    if let Some(marker) = unsafe { marker.as_mut() } {
+        then(marker);
+    }
+}
+
+// SAFETY: a descriptor names every reference, says libgc's interface of who makes one; nothing is allocated.
+unsafe impl Tracer for Descriptors {
+    unsafe fn trace(&self, start: usize, bytes: usize, kind: KindId, marker: &mut Marker<'_>) {
+        let kind = usize::from(kind.0);
+        let size = if TABLE.adds_size[kind].load(Relaxed) != 0 {
+            bytes
+        } else {
+            0
+        };
+        let descriptor = TABLE.descriptors[kind].load(Relaxed).wrapping_add(size);
+        // SAFETY: an object of this size, says the caller.
+        unsafe { follow(start, bytes, descriptor, marker) };
+    }
+}
+
+/// Reports what a descriptor says of the object at `start`.
+///
+/// # Safety
+/// There are `bytes` readable bytes, of which the descriptor speaks.
+pub(crate) unsafe fn follow(
+    start: usize,
+    bytes: usize,
+    mut descriptor: usize,
+    marker: &mut Marker<'_>,
+) {
+    // SAFETY: words of the object, or of a type that it names.
+    let read = |address: usize| unsafe { (address as *const usize).read() };
+    loop {
+        let rest = descriptor & !TAGS;
+        match descriptor & TAGS {
+            LENGTH => {
+                // SAFETY: a length of at most the object's.
+                unsafe { marker.span(start, start + rest.min(bytes)) };
+                return;
+            }
+            BITMAP => {
+                let (mut bits, mut at) = (rest, start);
+                while bits != 0 {
+                    let skip = bits.leading_zeros() as usize;
+                    at += skip * WORD;
+                    marker.word(read(at));
+                    at += WORD;
+                    bits = bits << skip << 1;
+                }
+                return;
+            }
+            PROC => {
+                let index = rest >> 2 & (MAX_PROCS - 1);
+                let environment = rest >> 2 >> LOG_MAX_PROCS;
+                if index == typed::PROC {
+                    // SAFETY: an object of one of the long descriptors.
+                    return unsafe { typed::follow(start, bytes, environment, marker) };
+                }
+                if let Some(&procedure) = TABLE.procs[index].get() {
+                    // Programs hand these two back to `GC_mark_and_push`, and compare them at most.
+                    let top: *mut Entry = null_mut::<Entry>().wrapping_add(1);
+                    let limit = top.wrapping_add(4096);
+                    with_marker(marker, || {
+                        // SAFETY: the program's procedure, for an object that it described with it.
+                        unsafe { procedure(start as *mut usize, top, limit, environment) };
+                    });
+                }
+                return;
+            }
+            _ => {
+                descriptor = if (descriptor as isize) >= 0 {
+                    read(start + rest)
+                } else {
+                    let of_type = read(start);
+                    if of_type == 0 {
+                        return;
+                    }
+                    let back = descriptor
+                        .wrapping_add(INDIRECT_BIAS)
+                        .wrapping_sub(PER_OBJECT);
+                    read(of_type.wrapping_sub(back))
+                };
+                if descriptor == 0 {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn new_kind(gc: &Locked, descriptor: usize, adds_size: c_int, clears: c_int) -> c_uint {
+    let layout = match (descriptor, adds_size != 0) {
+        (0, true) => Layout::Words,
+        (0, false) => Layout::Opaque,
+        _ => Layout::Traced,
+    };
+    let kind = Kind {
+        layout,
+        zeroed: clears != 0,
+        uncollectable: false,
+    };
+    match gc.heap.add_kind(kind) {
+        Ok(id) => {
+            TABLE.descriptors[usize::from(id.0)].store(descriptor, Relaxed);
+            TABLE.adds_size[usize::from(id.0)].store(adds_size as usize, Relaxed);
+            c_uint::from(id.0)
+        }
+        Err(_) => report::abort(c"Too many kinds"),
+    }
+}
+
+/// A kind of ours, described like a program's.
+pub(crate) fn own_kind(gc: &Locked, descriptor: usize) -> KindId {
+    KindId(new_kind(gc, descriptor, 1, 1) as u8)
+}
+
+/// The same where the descriptor does not depend on the object's size.
+pub(crate) fn own_kind_without_size(gc: &Locked, descriptor: usize) -> KindId {
+    KindId(new_kind(gc, descriptor, 0, 1) as u8)
+}
+
+/// The descriptor that has a procedure find references, told so much.
+pub(crate) fn proc_descriptor(index: usize, environment: usize) -> usize {
+    (environment << LOG_MAX_PROCS | index) << 2 | PROC
+}
+
+/// Sets one of the procedures whose numbers are known beforehand.
+pub(crate) fn set_proc(index: usize, procedure: *mut c_void) {
+    if let Some(place) = TABLE.procs.get(index)
+        && !procedure.is_null()
+    {
+        // SAFETY: a mark procedure, says the interface.
+        place.get_or_init(|| unsafe { std::mem::transmute::<*mut c_void, MarkProc>(procedure) });
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_new_kind(
+    _: *mut *mut c_void,
+    descriptor: usize,
+    adds_size: c_int,
+    clears: c_int,
+) -> c_uint {
+    new_kind(&collector::lock(), descriptor, adds_size, clears)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_new_kind_inner(
+    _: *mut *mut c_void,
+    descriptor: usize,
+    adds_size: c_int,
+    clears: c_int,
+) -> c_uint {
+    new_kind(&collector::held(), descriptor, adds_size, clears)
+}
+
+/// Programs pass it to `GC_new_kind`; free lists are in bins here.
+#[unsafe(no_mangle)]
+extern "C" fn GC_new_free_list() -> *mut *mut c_void {
+    GC_new_free_list_inner()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_new_free_list_inner() -> *mut *mut c_void {
+    static NONE: AtomicUsize = AtomicUsize::new(0);
+    (&raw const NONE).cast_mut().cast()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_new_proc(procedure: MarkProc) -> c_uint {
+    GC_new_proc_inner(procedure)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_new_proc_inner(procedure: MarkProc) -> c_uint {
+    let index = TABLE.next_proc.fetch_add(1, Relaxed);
+    match TABLE.procs.get(index) {
+        Some(place) => {
+            place.get_or_init(|| procedure);
+            index as c_uint
+        }
+        None => report::abort(c"Too many mark procedures"),
+    }
+}
+
+/// What describes objects of a kind in reports, if the program said so.
+pub(crate) fn describer(kind: KindId) -> Option<Describe> {
+    DESCRIBERS.get(usize::from(kind.0))?.get()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_register_describe_type_fn(kind: c_int, describe: Option<Describe>) {
+    if let Some(place) = DESCRIBERS.get(kind as usize) {
+        place.set(describe);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_mark_and_push(
+    object: *mut c_void,
+    top: *mut Entry,
+    _: *mut Entry,
+    _: *mut *mut c_void,
+) -> *mut Entry {
+    marker(|marker| marker.word(object as usize));
+    top
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
+    // SAFETY: memory that the program vouches for.
+    marker(|marker| unsafe { marker.span(low as usize, high as usize) });
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { GC_push_all(low, high) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_push_conditional(low: *mut c_void, high: *mut c_void, _: c_int) {
+    // SAFETY: as above.
+    unsafe { GC_push_all(low, high) };
+}
+
+/// Nothing to push: what the tables of finalizers refer to is marked when its turn comes.
+#[unsafe(no_mangle)]
+extern "C" fn GC_push_finalizer_structures() {}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
+    let heap = collector::heap();
+    let Some(slot) = inspect::slot(object) else {
+        return -1;
+    };
+    // SAFETY: the caller's, where it is not null.
+    if let Some(size) = unsafe { size.as_mut() } {
+        *size = heap.size(slot);
+    }
+    c_int::from(heap.kind_of(slot).0)
+}

@@ -1,0 +1,51 @@
+//! `libgc.so.1`: the interface of the Boehm-Demers-Weiser collector over [`plimsoll_heap`].
+//!
+//! Programs that were linked with libgc 8 run with this in its place, unchanged. What its public headers declare means here
+//! what they say; each function is named as there, and documented there.
+//!
+//! | room | is |
+//! |---|---|
+//! | `allocate`, `release`, `resize`, `kinds`, `typed`, `debug` | objects: getting them, what is in them |
+//! | `roots`, `thread` | where references are that are not in objects |
+//! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
+//! | `leaks` | what a program lost, or wrote beside of |
+//! | `collect`, `pace` | a collection, step by step, and when there is one |
+//! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
+//! | `collector`, `lock` | all of the above together, behind one lock |
+//!
+//! While the world stands still no thread may be waited for and nothing may be allocated or freed with `malloc`: a
+//! stopped thread may have its lock. What tables need for a collection they have before.
+
+#![allow(
+    non_upper_case_globals,
+    non_snake_case,
+    clippy::missing_safety_doc,
+    reason = "names, and contracts, are those of libgc's headers"
+)]
+
+mod allocate;
+mod collect;
+mod collector;
+mod debug;
+mod disclaim;
+mod environ;
+mod finalize;
+mod fork;
+mod gcj;
+mod helpers;
+mod inspect;
+mod kinds;
+mod leaks;
+mod links;
+mod lock;
+mod pace;
+mod release;
+mod report;
+mod resize;
+mod roots;
+mod settings;
+mod stats;
+mod stress;
+mod thread;
+mod toggle;
+mod typed;

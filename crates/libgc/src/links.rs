@@ -1,0 +1,147 @@
+//! Disappearing links: words that are cleared when the object that they speak of dies. Short ones are cleared before
+//! finalizers are called, long ones when an object is not kept for one either.
+
+use crate::{collector, leaks};
+use libc::{c_int, c_void};
+use plimsoll_heap::Heap;
+use std::collections::HashMap;
+
+const SUCCESS: c_int = 0;
+const DUPLICATE: c_int = 1;
+const UNIMPLEMENTED: c_int = 3;
+const NOT_FOUND: c_int = 4;
+
+/// Objects by the address of the link.
+type Table = HashMap<usize, usize>;
+
+/// All links of the program.
+#[derive(Default)]
+pub(crate) struct Links {
+    short: Table,
+    long: Table,
+}
+
+impl Links {
+    /// Clears short links to what is dead.
+    pub(crate) fn clear_short(&mut self, dead: &impl Fn(usize) -> bool) {
+        clear(&mut self.short, dead);
+    }
+
+    /// Clears long links to what is dead.
+    pub(crate) fn clear_long(&mut self, dead: &impl Fn(usize) -> bool) {
+        clear(&mut self.long, dead);
+    }
+
+    /// Forgets links that lie in dead objects.
+    pub(crate) fn forget_dead(&mut self, dead: &impl Fn(usize) -> bool, heap: &Heap) {
+        for table in [&mut self.short, &mut self.long] {
+            table.retain(|&link, _| heap.slot(link).is_none() || !dead(link));
+        }
+    }
+
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.short.len(), self.long.len())
+    }
+}
+
+fn clear(table: &mut Table, dead: &impl Fn(usize) -> bool) {
+    table.retain(|&link, &mut object| {
+        let lives = !dead(object);
+        if !lives {
+            // SAFETY: a word that the program registered, and did not unregister.
+            unsafe { *(link as *mut usize) = 0 };
+        }
+        lives
+    });
+}
+
+fn register(
+    table: impl FnOnce(&mut Links) -> &mut Table,
+    link: *mut *mut c_void,
+    object: *const c_void,
+) -> c_int {
+    if leaks::wanted() {
+        return UNIMPLEMENTED;
+    }
+    let mut gc = collector::lock();
+    match table(&mut gc.links).insert(link as usize, object as usize) {
+        Some(_) => DUPLICATE,
+        None => SUCCESS,
+    }
+}
+
+fn unregister(table: impl FnOnce(&mut Links) -> &mut Table, link: *mut *mut c_void) -> c_int {
+    let mut gc = collector::lock();
+    c_int::from(table(&mut gc.links).remove(&(link as usize)).is_some())
+}
+
+fn relink(
+    table: impl FnOnce(&mut Links) -> &mut Table,
+    from: *mut *mut c_void,
+    to: *mut *mut c_void,
+) -> c_int {
+    let mut gc = collector::lock();
+    let table = table(&mut gc.links);
+    if !table.contains_key(&(from as usize)) {
+        return NOT_FOUND;
+    }
+    if from == to {
+        return SUCCESS;
+    }
+    if table.contains_key(&(to as usize)) {
+        return DUPLICATE;
+    }
+    if let Some(object) = table.remove(&(from as usize)) {
+        table.insert(to as usize, object);
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_int {
+    let heap = collector::heap();
+    match heap.slot(link as usize) {
+        // The object that the link lies in, as libgc has it.
+        Some(slot) => register(
+            |links| &mut links.short,
+            link,
+            heap.start(slot) as *const c_void,
+        ),
+        None => {
+            crate::report::abort(c"GC_register_disappearing_link: the link is not in an object")
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_general_register_disappearing_link(
+    link: *mut *mut c_void,
+    object: *const c_void,
+) -> c_int {
+    register(|links| &mut links.short, link, object)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_register_long_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+    register(|links| &mut links.long, link, object)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_unregister_disappearing_link(link: *mut *mut c_void) -> c_int {
+    unregister(|links| &mut links.short, link)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_unregister_long_link(link: *mut *mut c_void) -> c_int {
+    unregister(|links| &mut links.long, link)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_move_disappearing_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+    relink(|links| &mut links.short, link, to)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+    relink(|links| &mut links.long, link, to)
+}

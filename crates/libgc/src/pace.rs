@@ -1,0 +1,161 @@
+//! When to collect: how much may be allocated until the next collection.
+
+use crate::settings::{GC_free_space_divisor, GC_on_heap_resize, min_bytes};
+use plimsoll_heap::{Central, SUPERPAGE};
+
+/// What a heap may use, and what the user said of that.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Superpages that the heap has addresses for.
+    pub(crate) room: usize,
+    /// Bytes to begin with (`GC_INITIAL_HEAP_SIZE`).
+    pub(crate) initial: usize,
+    /// Bytes at most (`GC_MAXIMUM_HEAP_SIZE`, `GC_set_max_heap_size`).
+    pub(crate) most: Option<usize>,
+    /// Bytes that the program said it will need (`GC_expand_hp`).
+    pub(crate) expected: usize,
+    /// Bytes that the last collection found that trusted no summaries.
+    known_live: usize,
+    /// The next one does not either.
+    complete: bool,
+    /// Bytes to allocate from the last collection to the next, and how many were ever allocated at the last.
+    allowance: usize,
+    allocated: u64,
+    /// What the program was told of the heap's size last.
+    told: usize,
+    pub(crate) verbose: u8,
+    pub(crate) markers: Option<usize>,
+}
+
+/// What a collection found.
+pub(crate) struct Found {
+    /// Bytes of live objects that hold references, and that hold none.
+    pub(crate) composite: usize,
+    pub(crate) atomic: usize,
+    /// Bytes of roots.
+    pub(crate) roots: usize,
+    /// Bytes of holes in superpages that are in use.
+    pub(crate) holes: usize,
+}
+
+/// A heap begins with this, in bytes.
+const BEGIN: usize = 1 << 20;
+
+/// A collection for less than this is not worth stopping the world, whatever `GC_set_min_bytes_allocd` said.
+const LEAST: usize = 64 << 10;
+
+/// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
+const DECAY: usize = 64;
+
+impl Pace {
+    /// Superpages of the heap's maximum.
+    fn cap(&self) -> usize {
+        self.most
+            .map_or(self.room, |bytes| (bytes / SUPERPAGE).min(self.room))
+    }
+
+    /// Before the first collection.
+    pub(crate) fn begin(&self, central: &mut Central) {
+        let bytes = BEGIN.max(self.initial).max(self.expected);
+        central.set_limit(bytes.div_ceil(SUPERPAGE).min(self.cap()));
+    }
+
+    /// Bytes to allocate until the next collection, by libgc's rule: what a collection reads, divided. What is atomic is
+    /// not read, what is composite is read and looked up.
+    fn allowance(found: &Found) -> usize {
+        let read = 2 * found.composite + found.atomic / 4 + found.roots;
+        (read / GC_free_space_divisor.get().max(1))
+            .max(min_bytes.get())
+            .max(LEAST)
+    }
+
+    /// Whether the next collection is to trust no summaries: what they keep may have grown to a fifth of the heap.
+    pub(crate) fn wants_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// After a collection, which may have `trusted` summaries: holes are filled first, so only the rest is new.
+    pub(crate) fn after(
+        &mut self,
+        central: &mut Central,
+        found: &Found,
+        trusted: bool,
+        allocated: u64,
+    ) {
+        let live = found.composite + found.atomic;
+        if !trusted {
+            self.known_live = live;
+        }
+        self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
+        let allowance = Pace::allowance(found);
+        (self.allowance, self.allocated) = (allowance, allocated);
+        let fresh = allowance.saturating_sub(found.holes).max(allowance / 8);
+        let due = central.used() + fresh.div_ceil(SUPERPAGE);
+        let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
+        let surplus = central.limit().saturating_sub(due) / DECAY * (DECAY - 1);
+        central.set_limit((due + surplus).max(least).min(self.cap()));
+    }
+
+    /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:
+    /// the holes that were there are of classes that nobody wants. False where it is time to collect.
+    pub(crate) fn defer(&self, central: &mut Central, bytes: usize, allocated: u64) -> bool {
+        let since = (allocated - self.allocated) as usize;
+        let rest = self.allowance.saturating_sub(since);
+        // Few bytes are not worth to come here again.
+        if bytes.max(self.allowance / 8) > rest {
+            return false;
+        }
+        let wanted = central.used() + rest.div_ceil(SUPERPAGE);
+        if wanted > self.cap() {
+            return false;
+        }
+        central.set_limit(wanted.max(central.limit()));
+        true
+    }
+
+    /// The maximum that was set just now holds from now on.
+    pub(crate) fn bound(&self, central: &mut Central) {
+        central.set_limit(central.limit().min(self.cap()));
+    }
+
+    /// Bytes of the heap: what it may use before the next collection, whether it has objects there or not.
+    pub(crate) fn size(central: &Central) -> usize {
+        central.limit().max(central.used()) * SUPERPAGE
+    }
+
+    /// Tells the program of the heap's size, if that is not what it was told last.
+    pub(crate) fn tell(&mut self, central: &Central) {
+        let size = Pace::size(central);
+        if size != std::mem::replace(&mut self.told, size)
+            && let Some(callback) = GC_on_heap_resize.get()
+        {
+            callback(size);
+        }
+    }
+
+    /// So much more room, from now on; false where the maximum is reached.
+    pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize) -> bool {
+        let wanted = central
+            .limit()
+            .max(central.used())
+            .saturating_add(superpages);
+        if wanted > self.cap() {
+            return false;
+        }
+        central.set_limit(wanted);
+        self.expected = wanted * SUPERPAGE;
+        true
+    }
+
+    /// More room without a collection, for `superpages` at least; false where the maximum is reached.
+    pub(crate) fn raise(&self, central: &mut Central, superpages: usize) -> bool {
+        let wanted = central.used().saturating_add(superpages);
+        let more = (central.used() / 8).max((1 << 20) / SUPERPAGE);
+        let limit = wanted.saturating_add(more).min(self.cap());
+        if limit < wanted {
+            return false;
+        }
+        central.set_limit(limit.max(central.limit()));
+        true
+    }
+}

@@ -1,0 +1,135 @@
+//! What the collector says, and how it gives up.
+
+use crate::settings::{Variable, abort_func};
+use libc::{c_char, c_int, c_void};
+use std::ffi::CStr;
+use std::os::fd::IntoRawFd;
+use std::ptr::null_mut;
+
+type WarnProc = unsafe extern "C" fn(*mut c_char, usize);
+
+static WARN: Variable<WarnProc> = Variable::new(warn_default);
+static LOG: Variable<c_int> = Variable::new(libc::STDERR_FILENO);
+static ERRORS: Variable<c_int> = Variable::new(libc::STDERR_FILENO);
+static OUTPUT: Variable<c_int> = Variable::new(libc::STDOUT_FILENO);
+
+fn write(to: c_int, text: &[u8]) {
+    // SAFETY: writes these bytes; nothing can be done if it cannot.
+    unsafe { libc::write(to, text.as_ptr().cast(), text.len()) };
+}
+
+/// What is said of collections: on the error output, or in the log that `GC_LOG_FILE` names.
+pub(crate) fn say(text: &str) {
+    write(LOG.get(), text.as_bytes());
+}
+
+/// What is said of a program's mistakes, whatever the log is.
+pub(crate) fn complain(text: &str) {
+    write(ERRORS.get(), text.as_bytes());
+}
+
+/// What is printed because the program asked for it.
+pub(crate) fn print(text: &str) {
+    write(OUTPUT.get(), text.as_bytes());
+}
+
+/// `GC_LOG_FILE`: everything is said in this file, but for the log alone where `only_log` says so.
+pub(crate) fn log_to(path: &std::ffi::OsStr, only_log: bool) {
+    let Ok(file) = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+    else {
+        complain(&format!(
+            "Failed to open {} as log file\n",
+            path.to_string_lossy()
+        ));
+        return;
+    };
+    let to = file.into_raw_fd();
+    LOG.set(to);
+    if !only_log {
+        ERRORS.set(to);
+        OUTPUT.set(to);
+    }
+}
+
+/// Warns the program. The message's only conversion is for one word, `%ld` or `%lu` or `%p`.
+pub(crate) fn warn(message: &CStr, value: usize) {
+    // SAFETY: the program's procedure, or ours, with what libgc gives it.
+    unsafe { (WARN.get())(message.as_ptr().cast_mut(), value) };
+}
+
+unsafe extern "C" fn warn_default(message: *mut c_char, value: usize) {
+    let mut line = [0u8; 512];
+    // SAFETY: a message of ours, or of the program's with the conversion that libgc's interface names.
+    let length = unsafe { libc::snprintf(line.as_mut_ptr().cast(), line.len(), message, value) };
+    write(ERRORS.get(), b"GC Warning: ");
+    write(
+        ERRORS.get(),
+        &line[..line.len().min(length.max(0) as usize)],
+    );
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_ignore_warn_proc(_: *mut c_char, _: usize) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_set_warn_proc(procedure: WarnProc) {
+    WARN.set(procedure);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_get_warn_proc() -> WarnProc {
+    WARN.get()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_set_log_fd(to: c_int) {
+    LOG.set(to);
+}
+
+/// The program's last words are these.
+pub(crate) fn abort(message: &CStr) -> ! {
+    (abort_func.get())(message.as_ptr());
+    std::process::abort()
+}
+
+pub(crate) extern "C" fn abort_default(message: *const c_char) {
+    // SAFETY: a string of ours.
+    let Some(message) = (unsafe { message.as_ref() }) else {
+        return;
+    };
+    // SAFETY: as above.
+    let message = unsafe { CStr::from_ptr(message) };
+    write(ERRORS.get(), message.to_bytes());
+    write(ERRORS.get(), b"\n");
+}
+
+/// Something that libgc can do and this cannot: it says so and ends the program, before that relies on it.
+pub(crate) fn unsupported(name: &str, what: &str) -> ! {
+    let text = format!(
+        "plimsoll libgc: {name}: {what} are not supported; use the system's libgc for this program\0"
+    );
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => abort(text),
+        Err(_) => abort(c"unsupported"),
+    }
+}
+
+/// What is called where there is no memory, unless the program sets its own: null, as libgc's.
+pub(crate) extern "C" fn no_memory(_: usize) -> *mut c_void {
+    null_mut()
+}
+
+extern "C" fn abort_without_memory(_: usize) -> *mut c_void {
+    complain("Insufficient memory for the allocation\n");
+    // As libgc: no message says that the program ends with a status of 1.
+    (abort_func.get())(std::ptr::null());
+    std::process::exit(1)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_abort_on_oom() {
+    crate::settings::GC_oom_fn.set(abort_without_memory);
+}

@@ -1,0 +1,122 @@
+//! Objects that are made of others: larger or smaller ones, copies of texts; and objects at multiples of something.
+
+use crate::allocate::{allocate, allocate_held, extra};
+use crate::collector;
+use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use crate::release::GC_free;
+use crate::report;
+use crate::settings::GC_oom_fn;
+use libc::{c_char, c_int, c_void};
+use plimsoll_heap::{GRANULE, LARGEST_SMALL, SUPERPAGE};
+use std::ptr::null_mut;
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn GC_realloc(object: *mut c_void, bytes: usize) -> *mut c_void {
+    if object.is_null() {
+        return allocate(bytes, NORMAL);
+    }
+    if bytes == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { GC_free(object) };
+        return null_mut();
+    }
+    let heap = collector::heap();
+    let start = object as usize;
+    let slot = heap.slot(start).filter(|&slot| heap.start(slot) == start);
+    let Some(slot) = slot else {
+        report::abort(c"GC_realloc of what is no object");
+    };
+    let size = heap.size(slot) - extra();
+    if bytes <= size && bytes * 2 >= size {
+        // What follows may have held references.
+        // SAFETY: inside of the object.
+        unsafe { libc::memset((start + bytes) as *mut c_void, 0, size - bytes) };
+        return object;
+    }
+    let kind = heap.kind_of(slot);
+    let new = match kind {
+        UNCOLLECTABLE | AUNCOLLECTABLE => allocate_held(bytes, kind),
+        _ => allocate(bytes, kind),
+    };
+    if new.is_null() {
+        return new;
+    }
+    // SAFETY: both are objects of at least so many bytes; the old one is not used any more.
+    unsafe {
+        libc::memcpy(new, object, bytes.min(size));
+        GC_free(object);
+    }
+    new
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_strdup(text: *const c_char) -> *mut c_char {
+    if text.is_null() {
+        return null_mut();
+    }
+    // SAFETY: the caller's string.
+    unsafe { GC_strndup(text, libc::strlen(text)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char {
+    // SAFETY: the caller's string.
+    let length = unsafe { libc::strnlen(text, most) };
+    let copy: *mut c_char = allocate(length + 1, PTRFREE).cast();
+    if copy.is_null() {
+        // SAFETY: this thread's own error number.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
+        return copy;
+    }
+    // SAFETY: a new object of so many bytes and one.
+    unsafe {
+        copy.copy_from_nonoverlapping(text, length);
+        *copy.add(length) = 0;
+    }
+    copy
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    if alignment <= GRANULE {
+        return allocate(bytes, NORMAL);
+    }
+    if alignment > SUPERPAGE {
+        if alignment > 1 << 20 {
+            return (GC_oom_fn.get())(bytes);
+        }
+        return aligned_inside(alignment, bytes);
+    }
+    if bytes.saturating_add(extra()) > LARGEST_SMALL {
+        // Large objects start at superpages.
+        return allocate(bytes, NORMAL);
+    }
+    aligned_inside(alignment, bytes)
+}
+
+/// A part of a larger object: references to it keep the whole.
+fn aligned_inside(alignment: usize, bytes: usize) -> *mut c_void {
+    let object = allocate(bytes.saturating_add(alignment - 1), NORMAL);
+    if object.is_null() {
+        return object;
+    }
+    (object as usize).next_multiple_of(alignment) as *mut c_void
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_posix_memalign(
+    result: *mut *mut c_void,
+    alignment: usize,
+    bytes: usize,
+) -> c_int {
+    if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
+        return libc::EINVAL;
+    }
+    let object = GC_memalign(alignment, bytes);
+    if object.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: the caller's.
+    unsafe { *result = object };
+    0
+}

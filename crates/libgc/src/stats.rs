@@ -1,0 +1,361 @@
+//! What collections did, in figures.
+
+use crate::collect::Why;
+use crate::collector::{self, Locked};
+use crate::pace::Pace;
+use crate::report;
+use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel};
+use libc::{c_char, c_int, c_ulong, rusage};
+use plimsoll_heap::mark::Marking;
+use plimsoll_heap::{Census, Class, Residency, SUPERPAGE};
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+/// Clocks and counters of one collection.
+pub(crate) struct Cycle {
+    why: Why,
+    begin: Instant,
+    stopped: Instant,
+    pause: Duration,
+    faults: i64,
+}
+
+fn major_faults() -> i64 {
+    // SAFETY: fills the structure in.
+    unsafe {
+        let mut usage: rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage.ru_majflt
+    }
+}
+
+impl Cycle {
+    pub(crate) fn begin(why: Why) -> Cycle {
+        let now = Instant::now();
+        Cycle {
+            why,
+            begin: now,
+            stopped: now,
+            pause: Duration::ZERO,
+            faults: major_faults(),
+        }
+    }
+
+    pub(crate) fn stopped(&mut self) {
+        self.stopped = Instant::now();
+    }
+
+    pub(crate) fn started(&mut self) {
+        self.pause = self.stopped.elapsed();
+    }
+}
+
+/// What one collection did.
+pub(crate) struct Work {
+    pub(crate) census: Census,
+    pub(crate) residency: Residency,
+    pub(crate) marking: Marking,
+    /// Superpages that were given back.
+    pub(crate) given: usize,
+    /// Bytes of the heap now.
+    pub(crate) size: usize,
+}
+
+/// Sums over the process's life.
+#[derive(Default)]
+pub(crate) struct Stats {
+    /// Time in collections.
+    total: Duration,
+    /// The longest time that the world stood still.
+    longest: Duration,
+    /// Major faults during collections.
+    faults: i64,
+    /// Bytes that were allocated until the last collection.
+    allocated_before: u64,
+    /// Bytes that were freed since the last collection, not counting what threads know of themselves.
+    pub(crate) freed: usize,
+    reclaimed: u64,
+    reclaimed_last: u64,
+    /// The most bytes that the heap ever had.
+    obtained: usize,
+    last: Census,
+    /// The time in collections when the program began to measure it, if it did.
+    measured_from: Option<Duration>,
+}
+
+impl Stats {
+    pub(crate) fn record(&mut self, cycle: Cycle, work: &Work, verbose: u8) {
+        let Work {
+            census,
+            residency,
+            marking,
+            given,
+            size,
+        } = work;
+        let whole = cycle.begin.elapsed();
+        let faults = major_faults() - cycle.faults;
+        self.total += whole;
+        self.longest = self.longest.max(cycle.pause);
+        self.faults += faults;
+        let allocated = collector::heap().allocated();
+        self.reclaimed_last =
+            (self.last.live + allocated - self.allocated_before).saturating_sub(census.live);
+        self.reclaimed += self.reclaimed_last;
+        self.allocated_before = allocated;
+        self.last = *census;
+        self.freed = 0;
+        self.obtained = self.obtained.max(*size);
+        if verbose > 0 {
+            let why = if cycle.why == Why::Asked {
+                "asked for"
+            } else {
+                "heap full"
+            };
+            report::say(&format!(
+                "gc {}: {why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
+                 ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} made in {} KiB; \
+                 freed {} superpages, gave back {given}\n",
+                GC_gc_no.get(),
+                cycle.pause.as_micros(),
+                whole.as_micros(),
+                census.live >> 10,
+                census.objects,
+                marking.shared,
+                marking.overflows,
+                residency.absent,
+                marking.read,
+                marking.replayed,
+                residency.dropped,
+                marking.summarised,
+                collector::heap().summary_bytes() >> 10,
+                census.freed,
+            ));
+        }
+    }
+}
+
+/// Bytes, as libgc counts them.
+struct Usage {
+    heap: usize,
+    free: usize,
+    unmapped: usize,
+    since: usize,
+    total: usize,
+}
+
+fn usage(gc: &Locked) -> Usage {
+    let heap = Pace::size(&gc.central);
+    let total = gc.heap.allocated() as usize;
+    let since = total - gc.stats.allocated_before as usize;
+    Usage {
+        heap,
+        free: heap.saturating_sub(gc.stats.last.live as usize + since),
+        unmapped: (gc.central.committed() * SUPERPAGE).saturating_sub(heap),
+        since,
+        total,
+    }
+}
+
+macro_rules! figures {
+    ($($name:ident => $field:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() -> usize {
+            usage(&collector::either()).$field
+        }
+    )*};
+}
+
+figures! {
+    GC_get_heap_size => heap;
+    GC_get_free_bytes => free;
+    GC_get_unmapped_bytes => unmapped;
+    GC_get_bytes_since_gc => since;
+    GC_get_total_bytes => total;
+}
+
+/// Superpages with objects.
+#[unsafe(no_mangle)]
+extern "C" fn GC_get_memory_use() -> usize {
+    collector::lock().central.used() * SUPERPAGE
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_get_obtained_from_os_bytes() -> usize {
+    obtained(&collector::either())
+}
+
+/// At least the heap with what is unmapped, which may not be committed yet.
+fn obtained(gc: &Locked) -> usize {
+    let usage = usage(gc);
+    (gc.central.committed() * SUPERPAGE)
+        .max(usage.heap + usage.unmapped)
+        .max(gc.stats.obtained)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_get_expl_freed_bytes_since_gc() -> usize {
+    freed(&collector::either())
+}
+
+fn freed(gc: &Locked) -> usize {
+    gc.stats.freed + gc.threads.freed()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_get_heap_usage_safe(
+    heap: *mut usize,
+    free: *mut usize,
+    unmapped: *mut usize,
+    since: *mut usize,
+    total: *mut usize,
+) {
+    let usage = usage(&collector::lock());
+    let places = [
+        (heap, usage.heap),
+        (free, usage.free),
+        (unmapped, usage.unmapped),
+        (since, usage.since),
+        (total, usage.total),
+    ];
+    for (place, value) in places {
+        // SAFETY: the caller's, where it is not null.
+        if let Some(place) = unsafe { place.as_mut() } {
+            *place = value;
+        }
+    }
+}
+
+/// `struct GC_prof_stats_s`, as words in its order.
+const PROF_WORDS: usize = 12;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_get_prof_stats(places: *mut usize, bytes: usize) -> usize {
+    // SAFETY: the caller's.
+    unsafe { fill(&collector::lock(), places, bytes) }
+}
+
+/// The caller holds the lock.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_get_prof_stats_unsafe(places: *mut usize, bytes: usize) -> usize {
+    // SAFETY: the caller's.
+    unsafe { fill(&collector::held(), places, bytes) }
+}
+
+unsafe fn fill(gc: &Locked, places: *mut usize, bytes: usize) -> usize {
+    let usage = usage(gc);
+    let words: [usize; PROF_WORDS] = [
+        usage.heap + usage.unmapped,
+        usage.free + usage.unmapped,
+        usage.unmapped,
+        usage.since,
+        usage.total - usage.since,
+        GC_non_gc_bytes.get(),
+        GC_gc_no.get(),
+        GC_parallel.get() as usize,
+        gc.stats.reclaimed_last as usize,
+        (gc.stats.reclaimed - gc.stats.reclaimed_last) as usize,
+        freed(gc),
+        obtained(gc),
+    ];
+    let known = size_of_val(&words);
+    // SAFETY: the caller has so many bytes; what is not known is filled as libgc does.
+    unsafe {
+        places
+            .cast::<u8>()
+            .copy_from_nonoverlapping(words.as_ptr().cast(), bytes.min(known));
+        if bytes > known {
+            places
+                .cast::<u8>()
+                .add(known)
+                .write_bytes(0xff, bytes - known);
+        }
+    }
+    bytes.min(known)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_start_performance_measurement() {
+    let mut gc = collector::either();
+    let total = gc.stats.total;
+    gc.stats.measured_from.get_or_insert(total);
+}
+
+/// Milliseconds.
+#[unsafe(no_mangle)]
+extern "C" fn GC_get_full_gc_total_time() -> c_ulong {
+    let gc = collector::either();
+    gc.stats
+        .measured_from
+        .map_or(0, |from| (gc.stats.total - from).as_millis() as c_ulong)
+}
+
+/// The bytes that an object gets for which so many are asked; all ones where libgc's table has ended.
+#[unsafe(no_mangle)]
+extern "C" fn GC_get_size_map_at(index: c_int) -> usize {
+    const LAST: usize = 2048;
+    match usize::try_from(index) {
+        Ok(bytes) if bytes <= LAST => {
+            let extra = usize::from(GC_all_interior_pointers.get() != 0);
+            Class::of(bytes + extra).map_or(usize::MAX, Class::bytes)
+        }
+        _ => usize::MAX,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_expand_hp(bytes: usize) -> c_int {
+    let mut gc = collector::lock();
+    let state = &mut *gc;
+    let raised = state
+        .pace
+        .expand(&mut state.central, bytes.div_ceil(SUPERPAGE));
+    if raised {
+        state.pace.tell(&state.central);
+    }
+    c_int::from(raised)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_set_max_heap_size(bytes: usize) {
+    let mut gc = collector::either();
+    let state = &mut *gc;
+    state.pace.most = Some(bytes).filter(|&bytes| bytes > 0);
+    state.pace.bound(&mut state.central);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_dump() {
+    // SAFETY: no name.
+    unsafe { GC_dump_named(std::ptr::null()) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_dump_named(name: *const c_char) {
+    let name = if name.is_null() {
+        String::new()
+    } else {
+        // SAFETY: the caller's string.
+        let name = unsafe { CStr::from_ptr(name) };
+        format!("***GC Dump {}\n", name.to_string_lossy())
+    };
+    let gc = collector::either();
+    let usage = usage(&gc);
+    report::print(&format!(
+        "{name}***Heap: {} KiB used, {} KiB free in it, {} KiB unmapped; {} collections, {} ms in all, longest pause {} us, \
+         {} major faults; {} finalizers, {:?} links\n",
+        usage.heap >> 10,
+        usage.free >> 10,
+        usage.unmapped >> 10,
+        GC_gc_no.get(),
+        gc.stats.total.as_millis(),
+        gc.stats.longest.as_micros(),
+        gc.stats.faults,
+        gc.finalization.count(),
+        gc.links.counts(),
+    ));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_dump_regions() {
+    GC_dump();
+}

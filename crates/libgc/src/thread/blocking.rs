@@ -1,0 +1,106 @@
+//! Regions where a thread does not touch objects, so that nobody waits for it: what is on its stack at the beginning
+//! stays there to the end.
+
+use super::{Section, current};
+use crate::collector;
+use libc::c_void;
+use std::arch::asm;
+use std::sync::atomic::Ordering::Relaxed;
+
+type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// Registers that a function leaves as they are: what else the program had in registers it has put on its stack.
+#[cfg(target_arch = "x86_64")]
+type Registers = [usize; 6];
+#[cfg(target_arch = "aarch64")]
+type Registers = [usize; 12];
+
+/// Calls `then` with the registers of this thread on its stack, at and above the address that it gets. Frames below
+/// that address are ours: what they happen to hold keeps nothing alive.
+#[inline(never)]
+pub(crate) fn with_registers<R>(then: impl FnOnce(usize) -> R) -> R {
+    let mut registers: Registers = Default::default();
+    let place = (&raw mut registers) as usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: writes into the array.
+    unsafe {
+        asm!(
+            "mov [{place}], rbx", "mov [{place} + 8], rbp", "mov [{place} + 16], r12",
+            "mov [{place} + 24], r13", "mov [{place} + 32], r14", "mov [{place} + 40], r15",
+            place = in(reg) place,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: writes into the array.
+    unsafe {
+        asm!(
+            "stp x19, x20, [{place}]", "stp x21, x22, [{place}, 16]", "stp x23, x24, [{place}, 32]",
+            "stp x25, x26, [{place}, 48]", "stp x27, x28, [{place}, 64]", "str x29, [{place}, 80]",
+            place = in(reg) place,
+            options(nostack, preserves_flags),
+        );
+    }
+    let result = then(place);
+    std::hint::black_box(&registers);
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_do_blocking(function: Function, argument: *mut c_void) -> *mut c_void {
+    with_registers(|here| {
+        let gc = collector::lock();
+        // SAFETY: this thread's own; under the lock.
+        let this = unsafe { current::get().as_ref() };
+        if let Some(this) = this {
+            this.blocked_at.store(here, Relaxed);
+        }
+        drop(gc);
+        // SAFETY: what the caller asks for.
+        let result = unsafe { function(argument) };
+        // Here it waits while the world is stopped.
+        let gc = collector::lock();
+        if let Some(this) = this {
+            this.blocked_at.store(0, Relaxed);
+        }
+        drop(gc);
+        result
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_call_with_gc_active(
+    function: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
+    let thread = current::get();
+    let gc = collector::lock();
+    // SAFETY: this thread's own; under the lock.
+    let blocked_at = unsafe { thread.as_ref() }.map_or(0, |this| this.blocked_at.load(Relaxed));
+    if blocked_at == 0 {
+        drop(gc);
+        // SAFETY: what the caller asks for.
+        return unsafe { function(argument) };
+    }
+    let mut section = Section {
+        blocked_at,
+        before: std::ptr::null(),
+    };
+    // SAFETY: not null, see above; under the lock.
+    unsafe {
+        section.before = (*thread).sections;
+        (*thread).sections = &raw const section;
+        (*thread).blocked_at.store(0, Relaxed);
+    }
+    drop(gc);
+    // SAFETY: what the caller asks for.
+    let result = unsafe { function(argument) };
+    let gc = collector::lock();
+    // SAFETY: as above; the section is this thread's innermost.
+    unsafe {
+        (*thread).sections = section.before;
+        (*thread).blocked_at.store(section.blocked_at, Relaxed);
+    }
+    drop(gc);
+    result
+}

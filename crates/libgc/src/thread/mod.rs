@@ -1,0 +1,343 @@
+//! Registered threads: whose stacks are roots, and who is stopped for a collection.
+
+pub(crate) mod blocking;
+pub(crate) mod current;
+mod pthreads;
+pub(crate) mod stack;
+mod stop;
+mod suspend;
+
+pub(crate) use stop::signals;
+
+use crate::collector::{self, Locked};
+use crate::settings::GC_stackbottom;
+use libc::{c_int, c_void};
+use plimsoll_heap::Bins;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use stack::{DUPLICATE, SUCCESS, StackBase};
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+/// What is known of one thread. Its place is mapped when it is registered, so that no `malloc` is involved.
+pub(crate) struct Thread {
+    /// It is between the lines of its bins: not to be stopped here.
+    pub(crate) busy: AtomicBool,
+    /// It was to be stopped while it was busy.
+    pub(crate) wanted: AtomicBool,
+    pub(crate) bins: Bins,
+    /// Bytes that it freed since the last collection.
+    pub(crate) freed: AtomicUsize,
+    /// The end of its stack, above all that it has on it: see [`Thread::base`].
+    base: AtomicUsize,
+    /// It used the collector first: the variable `GC_stackbottom` says where its stack ends.
+    first: bool,
+    /// Where its stack ended when it was stopped last, and when it began to block; the latter is 0 while it does not.
+    stopped_at: AtomicUsize,
+    blocked_at: AtomicUsize,
+    /// Where it may be instead of on its stack, while it is in a handler, and from where its stack reaches.
+    alternative: [AtomicUsize; 2],
+    stack_start: AtomicUsize,
+    /// Parts of the stack below which it blocks, when it is active again inside.
+    sections: *const Section,
+    /// The last stop that it answered.
+    answered: AtomicU32,
+    /// The program wants it to wait, and it does ([`suspend`]).
+    suspended: AtomicU32,
+    parked: AtomicU32,
+    id: libc::pid_t,
+    pthread: libc::pthread_t,
+    /// Created through `GC_pthread_create`: stays until it is joined, for what it returned.
+    created: bool,
+    detached: bool,
+    finished: bool,
+    result: *mut c_void,
+    next: *mut Thread,
+}
+
+impl Thread {
+    /// The end of its stack. Programs with several stacks per thread set it as they switch, the first thread's by a
+    /// variable.
+    fn base(&self) -> usize {
+        if self.first {
+            GC_stackbottom.get()
+        } else {
+            self.base.load(Relaxed)
+        }
+    }
+
+    fn set_base(&self, base: usize) {
+        if self.first {
+            GC_stackbottom.set(base);
+        } else {
+            self.base.store(base, Relaxed);
+        }
+    }
+}
+
+/// A part of a stack that holds references although the thread is (again) active below.
+struct Section {
+    /// Where the stack ended when the thread began to block.
+    blocked_at: usize,
+    before: *const Section,
+}
+
+/// All registered threads of the process.
+pub(crate) struct Threads {
+    first: *mut Thread,
+}
+
+impl Thread {
+    /// Addresses of its alternative stack; none where it has none.
+    fn alternative(&self) -> Range<usize> {
+        self.alternative[0].load(Relaxed)..self.alternative[1].load(Relaxed)
+    }
+}
+
+impl Threads {
+    pub(crate) const fn new() -> Threads {
+        Threads { first: null_mut() }
+    }
+
+    /// Every one that is registered and has not finished.
+    fn all(&self) -> impl Iterator<Item = *mut Thread> + use<> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            let this = at;
+            // SAFETY: the list holds mapped threads; it changes under the lock only, which who has `self` holds.
+            unsafe { at = this.as_ref()?.next };
+            Some(this)
+        })
+    }
+
+    fn running(&self) -> impl Iterator<Item = *mut Thread> {
+        // SAFETY: as above.
+        self.all().filter(|&thread| unsafe { !(*thread).finished })
+    }
+
+    /// Registers this thread, whose stack ends at `base`. None if there is no memory.
+    pub(crate) fn register(&mut self, base: usize) -> Option<*mut Thread> {
+        // SAFETY: a new mapping; zero is a valid `Thread`.
+        let thread = unsafe {
+            mmap_anonymous(
+                null_mut(),
+                size_of::<Thread>(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+            .ok()?
+            .cast::<Thread>()
+        };
+        // SAFETY: mapped just now.
+        let this = unsafe { &mut *thread };
+        this.base.store(base, Relaxed);
+        // SAFETY: both only ask who this is.
+        (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
+        this.next = self.first;
+        self.first = thread;
+        current::set(thread);
+        Some(thread)
+    }
+
+    /// Unmaps one that no list is to hold any more.
+    fn remove(&mut self, thread: *mut Thread) {
+        let mut link = &raw mut self.first;
+        // SAFETY: links of the list, under the lock; `thread` is one of it, and nobody uses it any more.
+        unsafe {
+            while !(*link).is_null() {
+                if *link == thread {
+                    *link = (*thread).next;
+                    let _ = munmap(thread.cast(), size_of::<Thread>());
+                    return;
+                }
+                link = &raw mut (**link).next;
+            }
+        }
+    }
+
+    /// In a child of fork: this thread is the only one.
+    pub(crate) fn only_this(&mut self) {
+        let this = current::get();
+        while let Some(other) = self.all().find(|&thread| thread != this) {
+            self.remove(other);
+        }
+        // SAFETY: this thread's own.
+        if let Some(this) = unsafe { this.as_mut() } {
+            // SAFETY: only asks who this is.
+            this.id = unsafe { libc::gettid() };
+        }
+    }
+
+    /// Empties the bins of all threads; the world is stopped.
+    pub(crate) fn retire_bins(&mut self, heap: &plimsoll_heap::Heap) {
+        for thread in self.all() {
+            // SAFETY: the thread is stopped, or is this one, outside of its bins.
+            unsafe {
+                (*thread).bins.retire(heap);
+                (*thread).freed.store(0, Relaxed);
+            }
+        }
+    }
+
+    /// Bytes that threads freed since the last collection.
+    pub(crate) fn freed(&self) -> usize {
+        // SAFETY: as in `all`.
+        self.all()
+            .map(|thread| unsafe { (*thread).freed.load(Relaxed) })
+            .sum()
+    }
+
+    /// Every stretch of memory that holds references of threads: stacks, results. The world is stopped; this
+    /// thread's registers are on its stack above `here`.
+    pub(crate) fn each_root(&self, here: usize, mut root: impl FnMut(usize, usize)) {
+        for thread in self.all() {
+            // SAFETY: as in `all`.
+            let this = unsafe { &*thread };
+            let result = &raw const this.result as usize;
+            root(result, result + size_of::<usize>());
+            if this.finished {
+                continue;
+            }
+            let blocked_at = this.blocked_at.load(Relaxed);
+            let mut low = if thread == current::get() {
+                here
+            } else if blocked_at != 0 {
+                blocked_at
+            } else {
+                this.stopped_at.load(Relaxed)
+            };
+            let alternative = this.alternative();
+            if alternative.contains(&low) {
+                // How far down its own stack is in use is not known.
+                root(low, alternative.end);
+                low = stack::mapped_from(this.stack_start.load(Relaxed), this.base());
+            }
+            let mut section = this.sections;
+            // SAFETY: sections are on the thread's stack, in frames that have not returned.
+            while let Some(this) = unsafe { section.as_ref() } {
+                root(low, section as usize);
+                low = this.blocked_at;
+                section = this.before;
+            }
+            root(low, this.base());
+        }
+    }
+}
+
+/// Registers the thread that uses the collector first: the program's main thread, as libgc has it.
+pub(crate) fn register_first(threads: &mut Threads) {
+    let told = GC_stackbottom.get();
+    let base = if told != 0 {
+        told
+    } else {
+        stack::base().unwrap_or_else(stack::pointer)
+    };
+    GC_stackbottom.set(base);
+    let thread = threads.register(base);
+    // SAFETY: mapped just now, and this thread's own.
+    if let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) {
+        this.first = true;
+    }
+}
+
+/// `GC_EVENT_THREAD_SUSPENDED` and `_UNSUSPENDED`.
+const SUSPENDED: u32 = 10;
+const UNSUSPENDED: u32 = 11;
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_allow_register_threads() {
+    drop(collector::lock());
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_register_my_thread(base: *const StackBase) -> c_int {
+    let mut gc = collector::lock();
+    if !current::get().is_null() {
+        return DUPLICATE;
+    }
+    // SAFETY: the caller's.
+    let base = unsafe { (*base).mem_base } as usize;
+    match gc.threads.register(base) {
+        Some(_) => SUCCESS,
+        None => stack::UNIMPLEMENTED,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_unregister_my_thread() -> c_int {
+    let mut gc = collector::lock();
+    leave(&mut gc, null_mut());
+    SUCCESS
+}
+
+/// This thread is no more one of ours; what it returned is kept where somebody may ask for it.
+fn leave(gc: &mut Locked, result: *mut c_void) {
+    let thread = current::get();
+    // SAFETY: this thread's own.
+    let Some(this) = (unsafe { thread.as_mut() }) else {
+        return;
+    };
+    // What its bins hold is found again by the next census.
+    this.bins.retire(gc.heap);
+    gc.stats.freed += this.freed.swap(0, Relaxed);
+    current::set(null_mut());
+    if this.created && !this.detached {
+        this.result = result;
+        this.finished = true;
+    } else {
+        gc.threads.remove(thread);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_thread_is_registered() -> c_int {
+    c_int::from(!current::get().is_null())
+}
+
+/// Says where this thread is while it is in a handler that has a stack of its own.
+#[unsafe(no_mangle)]
+extern "C" fn GC_register_altstack(
+    stack: *mut c_void,
+    _: usize,
+    alternative: *mut c_void,
+    bytes: usize,
+) {
+    let _gc = collector::lock();
+    // SAFETY: this thread's own; under the lock.
+    if let Some(this) = unsafe { current::get().as_ref() } {
+        this.stack_start.store(stack as usize, Relaxed);
+        this.alternative[0].store(alternative as usize, Relaxed);
+        this.alternative[1].store(alternative as usize + bytes, Relaxed);
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut c_void {
+    let gc = collector::lock();
+    let thread = current::get();
+    // SAFETY: this thread's own; `found` is the caller's.
+    unsafe {
+        let base = thread.as_ref().map_or(0, Thread::base);
+        (*found).mem_base = base as *mut c_void;
+    }
+    drop(gc);
+    thread.cast()
+}
+
+/// The caller holds the allocation lock, or the thread is its own.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_set_stackbottom(handle: *mut c_void, base: *const StackBase) {
+    let thread: *mut Thread = if handle.is_null() {
+        current::get()
+    } else {
+        handle.cast()
+    };
+    // SAFETY: a handle that `GC_get_my_stackbottom` gave, or this thread; `base` is the caller's.
+    unsafe {
+        let base = (*base).mem_base as usize;
+        match thread.as_ref() {
+            Some(this) => this.set_base(base),
+            None => GC_stackbottom.set(base),
+        }
+    }
+}

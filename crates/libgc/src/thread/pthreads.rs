@@ -1,0 +1,184 @@
+//! Threads that are created through the collector: registered before they run, gone from the books when they end.
+
+use super::{Thread, current, leave, stack};
+use crate::collector;
+use crate::thread::signals;
+use libc::{c_int, c_void, pthread_attr_t, pthread_t, sigset_t};
+use rustix::thread::futex;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Release},
+};
+
+type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// What a new thread is told. It lies on its creator's stack, which waits until it was read: so the argument is
+/// seen by collections all the time.
+struct Order {
+    start: Start,
+    argument: *mut c_void,
+    detached: bool,
+    taken: AtomicU32,
+}
+
+/// A key whose destructor runs when a thread ends in any way.
+fn key() -> libc::pthread_key_t {
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: makes a key; without one threads are not forgotten when they end, which the result tells.
+        unsafe { libc::pthread_key_create(&mut key, Some(ended)) };
+        key
+    })
+}
+
+extern "C" fn ended(_: *mut c_void) {
+    let mut gc = collector::lock();
+    leave(&mut gc, null_mut());
+}
+
+extern "C" fn run(order: *mut c_void) -> *mut c_void {
+    let base = stack::base().unwrap_or_else(stack::pointer);
+    // SAFETY: the creator waits until `taken` is set.
+    let order: &Order = unsafe { &*order.cast() };
+    let (start, argument) = (order.start, order.argument);
+    let mut gc = collector::lock();
+    let thread = gc.threads.register(base);
+    // SAFETY: this thread's own.
+    if let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) {
+        this.created = true;
+        this.detached = order.detached;
+    }
+    drop(gc);
+    // SAFETY: any value that is not null has the destructor run.
+    unsafe { libc::pthread_setspecific(key(), std::ptr::dangling()) };
+    order.taken.store(1, Release);
+    let _ = futex::wake(&order.taken, futex::Flags::PRIVATE, 1);
+    let result = start(argument);
+    let mut gc = collector::lock();
+    leave(&mut gc, result);
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+) -> c_int {
+    drop(collector::lock());
+    signals::unblock();
+    let mut detached = 0;
+    if !attributes.is_null() {
+        // SAFETY: the caller's.
+        unsafe { pthread_attr_getdetachstate(attributes, &mut detached) };
+    }
+    let order = Order {
+        start,
+        argument,
+        detached: detached == libc::PTHREAD_CREATE_DETACHED,
+        taken: AtomicU32::new(0),
+    };
+    // SAFETY: the caller's arguments; the order outlives its use, because this waits.
+    let failed = unsafe {
+        libc::pthread_create(
+            thread,
+            attributes,
+            run,
+            (&raw const order).cast_mut().cast(),
+        )
+    };
+    if failed == 0 {
+        while order.taken.load(Acquire) == 0 {
+            let _ = futex::wait(&order.taken, futex::Flags::PRIVATE, 0, None);
+        }
+    }
+    failed
+}
+
+/// What is kept of a thread that ended is forgotten; it was joined, or detached.
+fn forget(pthread: pthread_t, joined: bool) {
+    let mut gc = collector::lock();
+    // SAFETY: threads of the list, under the lock.
+    let found = gc
+        .threads
+        .all()
+        .find(|&thread| unsafe { (*thread).pthread == pthread && (*thread).created });
+    if let Some(thread) = found {
+        // SAFETY: as above.
+        let this: &mut Thread = unsafe { &mut *thread };
+        if this.finished {
+            gc.threads.remove(thread);
+        } else if !joined {
+            this.detached = true;
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller's arguments.
+    let failed = unsafe { libc::pthread_join(thread, result) };
+    if failed == 0 {
+        forget(thread, true);
+    }
+    failed
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_pthread_detach(thread: pthread_t) -> c_int {
+    // SAFETY: the caller's argument.
+    let failed = unsafe { libc::pthread_detach(thread) };
+    if failed == 0 {
+        forget(thread, false);
+    }
+    failed
+}
+
+unsafe extern "C" {
+    fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+    fn pthread_cancel(thread: pthread_t) -> c_int;
+    fn pthread_exit(result: *mut c_void) -> !;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
+    // SAFETY: the caller's argument.
+    unsafe { pthread_cancel(thread) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
+    let mut gc = collector::lock();
+    // SAFETY: this thread's own.
+    if unsafe { current::get().as_ref() }.is_some_and(|this| this.created) {
+        leave(&mut gc, result);
+    }
+    drop(gc);
+    // SAFETY: the caller's wish; nothing of ours is on the stack any more.
+    unsafe { pthread_exit(result) }
+}
+
+/// As `pthread_sigmask`, but the suspend signal is let through.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GC_pthread_sigmask(
+    how: c_int,
+    set: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
+    let mut mine;
+    let mut set = set;
+    if !set.is_null() && (how == libc::SIG_BLOCK || how == libc::SIG_SETMASK) {
+        // SAFETY: a copy of the caller's set.
+        unsafe {
+            mine = *set;
+            libc::sigdelset(&mut mine, signals::suspend());
+        }
+        set = &raw const mine;
+    }
+    // SAFETY: the caller's arguments, but for the copy.
+    unsafe { libc::pthread_sigmask(how, set, old) }
+}

@@ -1,0 +1,236 @@
+//! Stopping the world: each thread is sent a signal, and waits in its handler until the world starts again.
+//!
+//! A stop has a number; while the world runs the number is even. A thread answers a stop by leaving where its stack
+//! ends and counting itself; the kernel has put its registers on that stack. A thread that is between the lines of
+//! its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
+
+use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
+use crate::settings::on_thread_event;
+use crate::{collector, report};
+use libc::{c_int, siginfo_t};
+use rustix::thread::futex;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
+use std::time::Duration;
+
+static STOP: AtomicU32 = AtomicU32::new(0);
+static ANSWERS: AtomicU32 = AtomicU32::new(0);
+
+/// Signals that a program may set before the first thread, and ask for.
+pub(crate) mod signals {
+    use super::*;
+
+    static SUSPEND: AtomicU32 = AtomicU32::new(libc::SIGPWR as u32);
+    static RESTART: AtomicU32 = AtomicU32::new(libc::SIGXCPU as u32);
+
+    /// The signal that stops a thread.
+    pub(crate) fn suspend() -> c_int {
+        SUSPEND.load(Relaxed) as c_int
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn GC_get_suspend_signal() -> c_int {
+        suspend()
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn GC_get_thr_restart_signal() -> c_int {
+        RESTART.load(Relaxed) as c_int
+    }
+
+    /// Without effect once the handler is installed.
+    #[unsafe(no_mangle)]
+    extern "C" fn GC_set_suspend_signal(signal: c_int) {
+        if !collector::is_ready() {
+            SUSPEND.store(signal as u32, Relaxed);
+        }
+    }
+
+    /// Nothing is sent to restart a thread here: it waits for a number to change.
+    #[unsafe(no_mangle)]
+    extern "C" fn GC_set_thr_restart_signal(signal: c_int) {
+        if !collector::is_ready() {
+            RESTART.store(signal as u32, Relaxed);
+        }
+    }
+
+    /// Installs the handler.
+    pub(crate) fn install() {
+        // SAFETY: a handler that only does what may be done in one.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_stop as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            libc::sigfillset(&mut action.sa_mask);
+            for kept in [
+                libc::SIGINT,
+                libc::SIGQUIT,
+                libc::SIGABRT,
+                libc::SIGTERM,
+                libc::SIGSEGV,
+                libc::SIGBUS,
+            ] {
+                libc::sigdelset(&mut action.sa_mask, kept);
+            }
+            libc::sigaction(suspend(), &action, std::ptr::null_mut());
+        }
+    }
+
+    /// Lets the signal through to this thread.
+    pub(crate) fn unblock() {
+        // SAFETY: changes this thread's mask only.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, suspend());
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: this thread's own error number.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: this thread's own; null if it is not registered.
+    if let Some(this) = unsafe { current::get().as_ref() } {
+        if this.busy.load(Relaxed) {
+            this.wanted.store(true, Relaxed);
+        } else {
+            wait(this, context as usize);
+            this.park(context as usize);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Answers the stop that is under way, if it was not answered, and waits until it ends. The thread's registers are at
+/// `context`, with all that it has on its stack above.
+fn wait(this: &Thread, context: usize) {
+    let stop = STOP.load(Acquire);
+    if stop.is_multiple_of(2) || this.answered.load(Relaxed) == stop {
+        return;
+    }
+    this.stopped_at.store(context, Relaxed);
+    this.answered.store(stop, Relaxed);
+    ANSWERS.fetch_add(1, Release);
+    let _ = futex::wake(&ANSWERS, futex::Flags::PRIVATE, 1);
+    while STOP.load(Acquire) == stop {
+        let _ = futex::wait(&STOP, futex::Flags::PRIVATE, stop, None);
+    }
+}
+
+impl Thread {
+    /// Sends it the signal; false if it is gone.
+    pub(super) fn signal(&self) -> bool {
+        // SAFETY: only a signal; a thread that is gone gets none.
+        unsafe {
+            libc::syscall(
+                libc::SYS_tgkill,
+                libc::getpid(),
+                self.id,
+                signals::suspend(),
+            ) == 0
+        }
+    }
+
+    /// From here to [`leave_bins`](Thread::leave_bins) this thread is not stopped.
+    #[inline(always)]
+    pub(crate) fn enter_bins(&self) {
+        self.busy.store(true, Relaxed);
+        std::sync::atomic::compiler_fence(SeqCst);
+    }
+
+    /// From here on it may be stopped again; if it was to be meanwhile, it is.
+    #[inline(always)]
+    pub(crate) fn leave_bins(&self) {
+        std::sync::atomic::compiler_fence(SeqCst);
+        self.busy.store(false, Relaxed);
+        std::sync::atomic::compiler_fence(SeqCst);
+        if self.wanted.load(Relaxed) {
+            self.stop_late();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_late(&self) {
+        self.wanted.store(false, Relaxed);
+        // By the signal again, because the kernel puts all registers on the stack.
+        // SAFETY: this thread, and a signal that we handle.
+        unsafe { libc::pthread_kill(libc::pthread_self(), signals::suspend()) };
+    }
+}
+
+/// How long to wait for answers before threads that did not answer are sent the signal again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// After so many times a thread that does not answer is reported: most likely it blocks the signal.
+const PATIENCE: u32 = 200;
+
+impl Threads {
+    /// Stops every registered thread but this one, and those that block in a blocking region.
+    pub(crate) fn stop_world(&self) {
+        ANSWERS.store(0, Relaxed);
+        let stop = STOP.fetch_add(1, SeqCst).wrapping_add(1);
+        let mut expected = self.call(stop);
+        let mut rounds = 0;
+        loop {
+            let answers = ANSWERS.load(Acquire);
+            if answers >= expected {
+                break;
+            }
+            let wait = rustix::time::Timespec::try_from(AGAIN).ok();
+            let _ = futex::wait(&ANSWERS, futex::Flags::PRIVATE, answers, wait.as_ref());
+            if ANSWERS.load(Acquire) == answers {
+                rounds += 1;
+                expected = self.call(stop);
+                if rounds == PATIENCE {
+                    report::warn(c"A thread does not stop: does it block the suspend signal? %ld threads wait\n", expected as usize);
+                }
+            }
+        }
+        fence(SeqCst);
+        self.tell(SUSPENDED, stop);
+    }
+
+    /// Tells the program of each thread that answered a stop: from the thread that stops, as libgc does.
+    fn tell(&self, event: u32, stop: u32) {
+        let Some(callback) = on_thread_event.get() else {
+            return;
+        };
+        for thread in self.running() {
+            // SAFETY: as in `all`.
+            let this = unsafe { &*thread };
+            if this.answered.load(Relaxed) == stop {
+                callback(event, this.pthread as *mut libc::c_void);
+            }
+        }
+    }
+
+    /// Sends the signal to every thread that has not answered. Says how many answers there will be, those that came
+    /// included: one may come in between.
+    fn call(&self, stop: u32) -> u32 {
+        let mut count = 0;
+        for thread in self.running() {
+            // SAFETY: as in `all`.
+            let this = unsafe { &*thread };
+            if thread == current::get()
+                || this.blocked_at.load(Relaxed) != 0
+                || this.parked.load(Relaxed) != 0
+            {
+                continue;
+            }
+            if this.answered.load(Relaxed) == stop || this.signal() {
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Lets all go on.
+    pub(crate) fn start_world(&self) {
+        let stop = STOP.fetch_add(1, SeqCst);
+        let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
+        self.tell(UNSUSPENDED, stop);
+    }
+}

@@ -1,0 +1,90 @@
+//! What programs may do to threads by themselves (javaxfc.h, gc.h): have one wait, and stop the world.
+//!
+//! A suspended thread waits in the handler of the suspend signal, where collections need not stop it again.
+
+use super::{Thread, current};
+use crate::collector::{self, Locked};
+use libc::{c_int, c_void, pthread_t};
+use rustix::thread::futex;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+impl Thread {
+    /// In the handler of the signal: waits as long as the program wants it to. Its registers are at `context`.
+    pub(super) fn park(&self, context: usize) {
+        if self.suspended.load(Acquire) == 0 {
+            return;
+        }
+        self.stopped_at.store(context, Release);
+        self.parked.store(1, Release);
+        let _ = futex::wake(&self.parked, futex::Flags::PRIVATE, u32::MAX >> 1);
+        while self.suspended.load(Acquire) != 0 {
+            let _ = futex::wait(&self.suspended, futex::Flags::PRIVATE, 1, None);
+        }
+        self.parked.store(0, Release);
+        let _ = futex::wake(&self.parked, futex::Flags::PRIVATE, u32::MAX >> 1);
+    }
+
+    /// Waits until it is parked, or is not any more.
+    fn await_parked(&self, parked: u32) {
+        while self.parked.load(Acquire) != parked {
+            let _ = futex::wait(&self.parked, futex::Flags::PRIVATE, 1 - parked, None);
+        }
+    }
+}
+
+fn find(gc: &Locked, pthread: *mut c_void) -> Option<&'static Thread> {
+    gc.threads
+        .running()
+        // SAFETY: threads of the list, under the lock.
+        .map(|thread| unsafe { &*thread })
+        .find(|this| this.pthread == pthread as pthread_t)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_suspend_thread(pthread: *mut c_void) {
+    let gc = collector::lock();
+    let Some(this) = find(&gc, pthread) else {
+        return;
+    };
+    if this.suspended.swap(1, Release) != 0 {
+        return;
+    }
+    if std::ptr::eq(this, current::get()) {
+        drop(gc);
+        this.signal();
+    } else if this.signal() {
+        // With the lock: no collection begins before the thread is where it need not be stopped.
+        this.await_parked(1);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_resume_thread(pthread: *mut c_void) {
+    let gc = collector::lock();
+    if let Some(this) = find(&gc, pthread)
+        && this.suspended.swap(0, Release) != 0
+    {
+        let _ = futex::wake(&this.suspended, futex::Flags::PRIVATE, u32::MAX >> 1);
+        this.await_parked(0);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
+    let gc = collector::lock();
+    c_int::from(find(&gc, pthread).is_some_and(|this| this.suspended.load(Acquire) != 0))
+}
+
+/// The lock is held until [`GC_start_world_external`].
+#[unsafe(no_mangle)]
+extern "C" fn GC_stop_world_external() {
+    let gc = collector::lock();
+    gc.threads.stop_world();
+    std::mem::forget(gc);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn GC_start_world_external() {
+    collector::held().threads.start_world();
+    collector::unlock();
+}

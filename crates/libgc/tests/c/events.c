@@ -1,0 +1,160 @@
+/* What is told of collections, and who may stop them. */
+#include "check.h"
+#include <gc/gc_mark.h>
+
+static char order[400];
+static int starts, stops, pushes;
+
+static void note(char what) {
+    size_t length = strlen(order);
+    if (length < sizeof order - 1)
+        order[length] = what;
+}
+
+static void on_event(GC_EventType event) { note((char)('a' + event)); }
+
+static void on_start(void) {
+    starts++;
+    /* The event comes before. */
+    note('!');
+}
+
+static GC_ToggleRefStatus on_toggle(void *object) {
+    note('t');
+    return GC_TOGGLE_REF_DROP;
+}
+
+static void on_roots(void) { pushes++; }
+
+static int always(void) {
+    stops++;
+    return 1;
+}
+
+static int never(void) {
+    stops++;
+    return 0;
+}
+
+static void on_await(void *object) { note('w'); }
+static void on_death(void *object, void *data) { note('f'); }
+static void make(void) { GC_register_finalizer(GC_malloc(40), on_death, 0, 0, 0); }
+
+static void allocate(void) {
+    for (int i = 0; i < 2000000; i++)
+        GC_malloc(40);
+}
+
+static void allocate_little(void) {
+    for (int i = 0; i < 200000; i++)
+        GC_malloc(40);
+}
+
+static int died;
+static void on_count(void *object, void *data) { died++; }
+static void make_many(void) {
+    for (int i = 0; i < 100; i++)
+        GC_register_finalizer(GC_malloc(40), on_count, 0, 0, 0);
+}
+
+int main(void) {
+    GC_INIT();
+    CHECK(GC_get_on_collection_event() == 0);
+    CHECK(GC_get_start_callback() == 0);
+    GC_set_on_collection_event(on_event);
+    CHECK(GC_get_on_collection_event() == on_event);
+    GC_word before = GC_get_gc_no();
+    GC_gcollect();
+    printf("events: %s\n", order);
+    CHECK(GC_get_gc_no() == before + 1 && GC_gc_no == GC_get_gc_no());
+    GC_set_start_callback(on_start);
+    CHECK(GC_get_start_callback() == on_start);
+    memset(order, 0, sizeof order);
+    CHECK(GC_try_to_collect(never) == 1);
+    CHECK(stops > 0);
+    printf("events: %s\n", order);
+    CHECK(starts == 1);
+    memset(order, 0, sizeof order);
+    GC_set_toggleref_func(on_toggle);
+    static void *kept;
+    kept = GC_malloc(10);
+    GC_toggleref_add(kept, 1);
+    GC_gcollect_and_unmap();
+    printf("events: %s\n", order);
+    GC_set_toggleref_func(0);
+    below(make);
+    below(make);
+    GC_set_await_finalize_proc(on_await);
+    wipe();
+    memset(order, 0, sizeof order);
+    GC_gcollect();
+    CHECK(strstr(order, "w") != 0 && strstr(order, "f") != 0);
+    CHECK(strstr(order, "d") < strstr(order, "w") && strstr(order, "w") < strstr(order, "e"));
+    CHECK(strstr(order, "f") > strstr(order, "j"));
+    GC_set_await_finalize_proc(0);
+    starts = 0;
+    memset(order, 0, sizeof order);
+    below(allocate);
+    CHECK(starts > 0);
+    GC_set_on_collection_event(0);
+    GC_set_start_callback(0);
+
+    /* Collections that are stopped do not count. */
+    before = GC_get_gc_no();
+    stops = 0;
+    CHECK(GC_try_to_collect(always) == 0);
+    CHECK(stops == 1);
+    CHECK(GC_get_gc_no() == before);
+    GC_stop_func was = GC_get_stop_func();
+    CHECK(was != 0 && was() == 0);
+    GC_set_stop_func(always);
+    CHECK(GC_get_stop_func() == always);
+    GC_gcollect();
+    CHECK(GC_get_gc_no() == before);
+    GC_gcollect_and_unmap();
+    CHECK(GC_get_gc_no() == before + 1);
+    GC_set_stop_func(was);
+
+    /* Counted. */
+    CHECK(GC_is_disabled() == 0 && GC_dont_gc == 0);
+    before = GC_get_gc_no();
+    GC_disable();
+    GC_disable();
+    CHECK(GC_is_disabled() != 0 && GC_dont_gc == 2);
+    GC_gcollect();
+    CHECK(GC_try_to_collect(never) == 0);
+    below(allocate_little);
+    CHECK(GC_get_gc_no() == before);
+    GC_enable();
+    CHECK(GC_is_disabled() != 0);
+    GC_gcollect();
+    CHECK(GC_get_gc_no() == before);
+    GC_enable();
+    CHECK(GC_is_disabled() == 0);
+    GC_gcollect();
+    CHECK(GC_get_gc_no() == before + 1);
+
+    CHECK(GC_get_disable_automatic_collection() == 0);
+    GC_set_disable_automatic_collection(1);
+    CHECK(GC_get_disable_automatic_collection() == 1);
+    before = GC_get_gc_no();
+    below(allocate_little);
+    CHECK(GC_get_gc_no() == before);
+    GC_gcollect();
+    CHECK(GC_get_gc_no() == before + 1);
+    GC_set_disable_automatic_collection(0);
+    below(allocate);
+    CHECK(GC_get_gc_no() > before + 1);
+
+    GC_push_other_roots_proc roots = GC_get_push_other_roots();
+    GC_set_push_other_roots(on_roots);
+    GC_gcollect();
+    CHECK(pushes > 0);
+    GC_set_push_other_roots(roots);
+
+    below(make_many);
+    collect_well();
+    CHECK(MOST(died, 100));
+    CHECK(GC_collect_a_little() == 0);
+    return 0;
+}

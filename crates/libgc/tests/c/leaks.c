@@ -1,0 +1,149 @@
+/* Finding objects that were lost without being freed. */
+#define GC_DEBUG
+#include "check.h"
+#include <gc/gc_disclaim.h>
+#include <gc/gc_mark.h>
+
+static void *volatile held[100];
+static int died;
+
+static void on_death(void *object, void *data) { died++; }
+
+static void lose_plain(void) {
+    for (int i = 0; i < 5; i++)
+        held[i] = GC_malloc(30);
+    memset((void *)held, 0, sizeof held);
+}
+
+static void lose_debug(void) {
+    for (int i = 0; i < 5; i++)
+        held[i] = GC_MALLOC(30);
+    for (int i = 5; i < 8; i++)
+        held[i] = GC_MALLOC_ATOMIC(300);
+    held[8] = GC_MALLOC(50000);
+    memset((void *)held, 0, sizeof held);
+}
+
+static void lose_many(void) {
+    for (int i = 0; i < 100; i++)
+        held[i] = GC_MALLOC(64);
+    memset((void *)held, 0, sizeof held);
+}
+
+static void free_all(void) {
+    for (int i = 0; i < 50; i++)
+        held[i] = i % 2 ? GC_MALLOC(20 + i * 100) : GC_malloc(20 + i * 100);
+    for (int i = 0; i < 50; i++)
+        if (i % 2)
+            GC_FREE(held[i]);
+        else
+            GC_free(held[i]);
+    memset((void *)held, 0, sizeof held);
+}
+
+static void lose_chain(void) {
+    void **first = GC_MALLOC(16), **second = GC_MALLOC(16);
+    *first = second;
+    held[0] = first;
+    held[0] = 0;
+}
+
+static void describe(void *object, char *text) { strcpy(text, "a thing of ours"); }
+
+static int part(const char *name) {
+    GC_set_find_leak(1);
+    GC_INIT();
+    CHECK(GC_get_find_leak() == 1 && GC_find_leak == 1);
+    if (!strcmp(name, "nothing")) {
+        below(free_all);
+        collect();
+    } else if (!strcmp(name, "held")) {
+        for (int i = 0; i < 20; i++)
+            held[i] = GC_MALLOC(20);
+        collect();
+        collect();
+    } else if (!strcmp(name, "plain")) {
+        below(lose_plain);
+        collect();
+    } else if (!strcmp(name, "debug")) {
+        below(lose_debug);
+        collect();
+    } else if (!strcmp(name, "many")) {
+        below(lose_many);
+        collect();
+    } else if (!strcmp(name, "chain")) {
+        below(lose_chain);
+        collect();
+        collect();
+    } else if (!strcmp(name, "at exit")) {
+        below(lose_debug);
+        wipe();
+    } else if (!strcmp(name, "uncollectable")) {
+        held[0] = GC_MALLOC_UNCOLLECTABLE(20);
+        held[1] = GC_malloc_atomic_uncollectable(20);
+        memset((void *)held, 0, sizeof held);
+        collect();
+    } else if (!strcmp(name, "realloc")) {
+        held[0] = GC_MALLOC(20);
+        held[0] = GC_REALLOC(held[0], 2000);
+        held[1] = GC_malloc(20);
+        held[1] = GC_realloc(held[1], 2000);
+        held[2] = GC_STRDUP("a text");
+        collect();
+        GC_FREE(held[0]);
+        GC_free(held[1]);
+        GC_FREE(held[2]);
+        memset((void *)held, 0, sizeof held);
+    } else if (!strcmp(name, "links")) {
+        GC_hidden_pointer word = 0;
+        void *object = held[0] = GC_MALLOC(20);
+        GC_finalization_proc before = on_death;
+        void *data = &word;
+        GC_register_finalizer(GC_base(object), on_death, 0, &before, &data);
+        CHECK(before == on_death && data == &word);
+        SHOW(GC_general_register_disappearing_link((void **)&word, GC_base(object)));
+        SHOW(GC_register_long_link((void **)&word, GC_base(object)));
+        GC_FREE(object);
+        held[0] = 0;
+    } else if (!strcmp(name, "described")) {
+        GC_register_describe_type_fn(1, describe);
+        below(lose_debug);
+        collect();
+    } else if (!strcmp(name, "abort")) {
+        setenv("GC_ABORT_ON_LEAK", "1", 1);
+        below(lose_debug);
+        collect();
+        printf("not reached\n");
+    } else if (!strcmp(name, "incremental")) {
+        GC_enable_incremental();
+        CHECK(GC_is_incremental_mode() == 0);
+    }
+    return 0;
+}
+
+static void show(const char *name, const char *argument) {
+    char said[20000];
+    int status = again(argument, said, sizeof said);
+    printf("%s: leaks named %d, of them atomic %d, composite %d, without a place %d; described %d; ended with %d\n", name,
+           count_of(said, "leaks.c:"), count_of(said, "PTRFREE"), count_of(said, "NORMAL"), count_of(said, " (composite)"),
+           count_of(said, "a thing of ours") > 0, status);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1 && strcmp(arguments[1], "by environment"))
+        return part(arguments[1]);
+    if (count > 1) {
+        GC_INIT();
+        CHECK(GC_get_find_leak() == 1);
+        below(lose_debug);
+        collect();
+        return 0;
+    }
+    static const char *parts[] = {"nothing", "held", "plain", "debug", "many", "chain", "at exit", "uncollectable",
+                                  "realloc", "links", "described", "abort", "incremental"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        show(parts[i], parts[i]);
+    setenv("GC_FIND_LEAK", "1", 1);
+    show("environment", "by environment");
+    return 0;
+}

@@ -1,0 +1,167 @@
+//! Under memory pressure: a cgroup with a limit below what the program takes, and swap behind it. Programs finish, with
+//! the right result, and collections do not fault.
+
+#[path = "support/library.rs"]
+mod library;
+
+use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+
+const MIB: u64 = 1 << 20;
+
+/// One at a time: they share the disk, and swap files of tests that run at once would be used in turns.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn temporary() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The program of the measurements, compiled; none where there is no compiler or no libgc to link with.
+fn heapload() -> Option<PathBuf> {
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs/libgc/heapload.c");
+    let program = temporary().join("heapload");
+    let compiled = Command::new("cc")
+        .args(["-O2", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .arg("-lgc")
+        .output();
+    match compiled {
+        Ok(compiled) if compiled.status.success() => Some(program),
+        _ => {
+            println!("skipped: no C compiler, or no libgc-dev");
+            None
+        }
+    }
+}
+
+/// A directory with our library, by the name that programs look for.
+fn library() -> PathBuf {
+    let directory = temporary().join("pressed");
+    library::link(&directory);
+    directory
+}
+
+/// A line of the collector's about one collection.
+#[derive(Debug)]
+struct Collection {
+    faults: u64,
+    absent: u64,
+    read: u64,
+    held: u64,
+}
+
+struct Run {
+    result: serde_json::Value,
+    collections: Vec<Collection>,
+}
+
+/// The number before a word in a line.
+fn before(line: &str, word: &str) -> u64 {
+    let head = line.split(word).next().unwrap_or_default().trim_end();
+    let number = head.rsplit(|c: char| !c.is_ascii_digit()).next();
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no number before {word:?} in {line:?}"))
+}
+
+/// Runs it in a group with so many bytes.
+fn run(program: &Path, library: &Path, group: &TestCgroup, arguments: &[&str]) -> Output {
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec \"$@\"",
+        group.cgroup().dir().display()
+    );
+    let mut command = Command::new("timeout");
+    command
+        .args(["300", "sh", "-c", &script, "sh"])
+        .arg(program)
+        .args(arguments)
+        .env("GC_PRINT_STATS", "1")
+        .env("LD_LIBRARY_PATH", library)
+        .stdin(Stdio::null());
+    command.output().expect("a shell runs")
+}
+
+/// Runs it over our library in so many bytes, to its end. None where there is no cgroup or no swap to be had.
+fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
+    let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
+    let program = heapload()?;
+    let Ok(group) = TestCgroup::new("libgc-pressure", Some(limit)) else {
+        println!("skipped: no cgroup of our own here");
+        return None;
+    };
+    let Ok(_swap) = SwapFile::new(temporary(), 1 << 30) else {
+        println!("skipped: no swap of our own here");
+        return None;
+    };
+    let output = run(&program, &library(), &group, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}: {told}{said}", output.status);
+    let collections = said
+        .lines()
+        .filter(|line| line.starts_with("gc ") && line.contains("summaries held"))
+        .map(|line| Collection {
+            faults: before(line, "major faults"),
+            absent: before(line, "superpages absent"),
+            read: before(line, "read,"),
+            held: before(line, "summaries held"),
+        })
+        .collect();
+    Some(Run {
+        result: serde_json::from_str(told.trim()).expect("one object"),
+        collections,
+    })
+}
+
+/// Most of it lies still and does not fit: it is read once, and not again.
+#[test]
+fn what_lies_still_in_swap_is_not_read_by_collections() {
+    let arguments = [
+        "largelive",
+        "--live-mb",
+        "96",
+        "--churn",
+        "12000000",
+        "--hot",
+        "5",
+    ];
+    let Some(run) = pressed(140 * MIB, &arguments) else {
+        return;
+    };
+    assert_eq!(
+        run.result["checksum"].as_u64(),
+        Some(60_277_690_924),
+        "{}",
+        run.result
+    );
+    let steady = &run.collections[run.collections.len() * 2 / 3..];
+    assert!(steady.len() >= 3, "{:?}", run.collections);
+    assert!(
+        steady.iter().all(|one| one.absent > 0),
+        "it did not fit: {steady:?}"
+    );
+    let faults: u64 = steady.iter().map(|one| one.faults).sum();
+    assert!(faults <= 100 * steady.len() as u64, "{steady:?}");
+    let read: u64 = steady.iter().map(|one| one.read).sum();
+    let held: u64 = steady.iter().map(|one| one.held).sum();
+    assert!(read * 10 <= held, "{steady:?}");
+    assert!(run.result["rss_peak"].as_u64().unwrap() <= 142 * MIB);
+}
+
+/// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.
+#[test]
+fn a_program_that_touches_all_it_has_is_not_killed() {
+    let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"]) else {
+        return;
+    };
+    assert_eq!(
+        run.result["checksum"].as_u64(),
+        Some(34_847_678),
+        "{}",
+        run.result
+    );
+}

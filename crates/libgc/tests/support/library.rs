@@ -1,0 +1,21 @@
+//! Our library, as cargo built it, by the name that programs look for.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// Links it into a directory as `libgc.so.1`.
+pub(crate) fn link(directory: &Path) {
+    let test = std::env::current_exe().expect("tests know where they are");
+    let built = test
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|place| place.join("libplimsoll_gc.so"))
+        .find(|library| library.exists())
+        .expect("cargo builds the library with its tests");
+    let _ = fs::create_dir(directory);
+    let name = directory.join("libgc.so.1");
+    let _ = fs::remove_file(&name);
+    symlink(fs::canonicalize(built).expect("it exists"), name).expect("a link");
+}
