@@ -12,8 +12,19 @@ const HEADER: usize = 5;
 const NUMBER: u32 = 40;
 const LONG: u64 = 20;
 
-/// Writes the groups of `1 << shift` that sorted numbers are in. None if there is no room; else how many bytes it took.
-pub(super) fn encode(numbers: &[u64], shift: u8, out: &mut [u8; SUMMARY]) -> Option<usize> {
+/// How the groups of sorted numbers are written, and that there is room for them.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    shift: u8,
+    low: u32,
+    /// How many groups.
+    count: u16,
+    /// Bytes, with those before the bits.
+    bytes: usize,
+}
+
+/// Plans to write the groups of `1 << shift` that sorted numbers are in. None if there is no room.
+pub(super) fn plan(numbers: &[u64], shift: u8) -> Option<Plan> {
     let (mut count, mut digits) = (0u64, 0u64);
     each_gap(numbers, shift, |gap| {
         digits += u64::from(u64::BITS - gap.leading_zeros());
@@ -29,28 +40,40 @@ pub(super) fn encode(numbers: &[u64], shift: u8, out: &mut [u8; SUMMARY]) -> Opt
             LONG + u64::from(NUMBER)
         };
     });
-    let first = numbers.first().map(|number| number >> shift);
-    let used = HEADER
-        + if first.is_some() {
-            bits.div_ceil(8) as usize
-        } else {
-            0
-        };
-    if used > SUMMARY {
-        return None;
+    let any = !numbers.is_empty();
+    let bytes = HEADER + if any { bits.div_ceil(8) as usize } else { 0 };
+    let count = u16::try_from(count + u64::from(any)).ok()?;
+    (bytes <= SUMMARY).then_some(Plan {
+        shift,
+        low,
+        count,
+        bytes,
+    })
+}
+
+impl Plan {
+    /// Bytes that it takes, the first of which is left alone.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
-    let count = count + u64::from(first.is_some());
+}
+
+/// Writes what was planned for these numbers to a block of as many bytes.
+pub(super) fn write(numbers: &[u64], plan: Plan, out: &mut [u8]) {
+    let Plan {
+        shift, low, count, ..
+    } = plan;
     out[1] = shift;
     out[2] = low as u8;
-    out[3..HEADER].copy_from_slice(&u16::try_from(count).ok()?.to_le_bytes());
+    out[3..HEADER].copy_from_slice(&count.to_le_bytes());
     let mut bits = Writer {
-        out: &mut out[HEADER..used],
+        out: &mut out[HEADER..plan.bytes],
         at: 0,
         word: 0,
         filled: 0,
     };
-    if let Some(first) = first {
-        bits.put(first, NUMBER);
+    if let Some(first) = numbers.first() {
+        bits.put(first >> shift, NUMBER);
     }
     each_gap(numbers, shift, |gap| {
         let high = gap >> low;
@@ -63,7 +86,6 @@ pub(super) fn encode(numbers: &[u64], shift: u8, out: &mut [u8; SUMMARY]) -> Opt
         }
     });
     bits.finish();
-    Some(used)
 }
 
 /// Tells the gaps between neighbouring groups, minus 1.
@@ -118,7 +140,7 @@ pub(crate) struct Groups<'a> {
     last: Option<u64>,
 }
 
-/// Reads what [`encode`] wrote. Of other bytes it makes something, and ends.
+/// Reads what [`write`] wrote. Of other bytes it makes something, and ends.
 pub(super) fn decode(bytes: &[u8]) -> Groups<'_> {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     Groups {
@@ -190,6 +212,12 @@ mod tests {
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
 
+    fn encode(numbers: &[u64], shift: u8, out: &mut [u8]) -> Option<usize> {
+        let plan = plan(numbers, shift)?;
+        write(numbers, plan, out);
+        Some(plan.bytes())
+    }
+
     fn near(start: u64) -> impl Strategy<Value = Vec<u64>> {
         vec(start..start + 3000, 0..200)
     }
@@ -215,9 +243,8 @@ mod tests {
 
         #[test]
         fn what_does_not_fit_fits_in_larger_groups(numbers in btree_set(0u64..1 << 26, 500..2048)) {
-            let mut out = [0; SUMMARY];
             let numbers: Vec<u64> = numbers.into_iter().collect();
-            let fits = super::super::SHIFTS.iter().any(|&shift| encode(&numbers, shift, &mut out).is_some());
+            let fits = super::super::SHIFTS.iter().any(|&shift| plan(&numbers, shift).is_some());
             prop_assert!(fits, "{} numbers", numbers.len());
         }
 

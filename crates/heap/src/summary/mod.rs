@@ -15,6 +15,7 @@ use crate::address::{GRANULE, Superpage};
 use crate::heap::Heap;
 use crate::side::Side;
 pub(crate) use codec::Groups;
+use codec::Plan;
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use store::Store;
 
@@ -30,25 +31,34 @@ impl Heap {
     pub(crate) fn summarise(&self, superpage: Superpage, targets: &mut [u64]) -> bool {
         self.drop_summary(superpage);
         targets.sort_unstable();
-        let mut bytes = [0; SUMMARY];
-        for shift in SHIFTS {
-            let Some(used) = codec::encode(targets, shift, &mut bytes) else {
-                continue;
-            };
-            let Some(place) = self.summaries.take(&self.side, used) else {
-                return false;
-            };
-            self.summaries.bytes(&self.side, place)[1..used].copy_from_slice(&bytes[1..used]);
-            self.side
-                .descriptor(superpage)
-                .summary
-                .store(place, Relaxed);
-            if shift > 0 {
-                self.bookmark(targets);
-            }
-            return true;
+        let Some((size, plan)) = self.plan(targets) else {
+            return false;
+        };
+        let Some(place) = self.summaries.take(&self.side, plan.bytes()) else {
+            return false;
+        };
+        codec::write(targets, plan, self.summaries.bytes(&self.side, place));
+        let it = self.side.descriptor(superpage);
+        it.summary.store(place, Relaxed);
+        if size > 0 {
+            self.bookmark(targets);
         }
-        false
+        true
+    }
+
+    /// The smallest groups that fit, by their place in [`SHIFTS`]. What fitted the last time is a good guess.
+    fn plan(&self, targets: &[u64]) -> Option<(usize, Plan)> {
+        let try_size = |size: usize| Some((size, codec::plan(targets, SHIFTS[size])?));
+        if let Some(slots) = try_size(0) {
+            return Some(slots);
+        }
+        let guess = self.summaries.guess().clamp(1, SHIFTS.len() - 1);
+        let fits = match try_size(guess) {
+            Some(fits) => (1..guess).rev().map_while(try_size).last().or(Some(fits)),
+            None => (guess + 1..SHIFTS.len()).find_map(try_size),
+        }?;
+        self.summaries.set_guess(fits.0);
+        Some(fits)
     }
 
     fn bookmark(&self, targets: &[u64]) {
@@ -57,7 +67,10 @@ impl Heap {
             let start = self.side.heap() + target as usize * GRANULE;
             if let Some((slot, _)) = self.side.resolve(start) {
                 let word = &self.side.bookmarks(slot.superpage)[usize::from(slot.index) / 64];
-                word.fetch_or(1 << (slot.index % 64), Relaxed);
+                let bit = 1 << (slot.index % 64);
+                if word.load(Relaxed) & bit == 0 {
+                    word.fetch_or(bit, Relaxed);
+                }
             }
         }
     }

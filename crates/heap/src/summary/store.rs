@@ -19,6 +19,8 @@ pub(crate) struct Store {
     used: AtomicUsize,
     /// Some slot has a bookmark.
     bookmarks: AtomicBool,
+    /// Which size of groups fitted last.
+    guess: AtomicUsize,
 }
 
 impl Store {
@@ -28,6 +30,7 @@ impl Store {
             end: AtomicU32::new(0),
             used: AtomicUsize::new(0),
             bookmarks: AtomicBool::new(false),
+            guess: AtomicUsize::new(0),
         }
     }
 
@@ -79,6 +82,14 @@ impl Store {
     /// Bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Relaxed) * UNIT
+    }
+
+    pub(super) fn guess(&self) -> usize {
+        self.guess.load(Relaxed)
+    }
+
+    pub(super) fn set_guess(&self, size: usize) {
+        self.guess.store(size, Relaxed);
     }
 
     pub(super) fn bookmarked(&self) {
