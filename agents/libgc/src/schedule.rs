@@ -2,6 +2,7 @@
 //! nanoseconds.
 
 use crate::sense::Memory;
+pub use plimsoll_policy::footprint::{low_water, threshold};
 
 /// Smallest step between two collections.
 pub const MIN_GUARD: u64 = 1 << 20;
@@ -11,24 +12,6 @@ const DIVISOR: usize = 16;
 
 /// libgc's smallest increment (`MINHINCR`, 16 blocks).
 const MIN_INCREMENT: u64 = 64 << 10;
-
-/// What stays unused below the limit, at the most: what the process holds besides its heap moves by so much, however
-/// large the heap is.
-const MOST_UNUSED: u64 = 24 << 20;
-
-/// How far a release goes below the threshold, at the most: what lies deeper is filled again at once.
-const MOST_RELEASED: u64 = 32 << 20;
-
-/// The heap may grow until the process uses this much: 15/16 of the limit (paper, section 5.1), nearer to a large one.
-pub fn threshold(limit: u64) -> u64 {
-    limit - (limit / 16).min(MOST_UNUSED)
-}
-
-/// A release goes down to this use: 7/8 of the threshold (paper, section 5.1), nearer to a large one.
-pub fn low_water(limit: u64) -> u64 {
-    let threshold = threshold(limit);
-    threshold - (threshold / 8).min(MOST_RELEASED)
-}
 
 /// What a program must be allowed to allocate between two collections: as long as a collection takes
 /// (half of the time, at worst), within 1/64 and 2/3 of the live data. libgc's own rule is about 2/3.
@@ -206,19 +189,6 @@ mod tests {
             guard: 4 * MIB,
             now: 1,
         }
-    }
-
-    #[test]
-    fn of_a_small_limit_threshold_and_low_water_are_the_papers() {
-        assert_eq!(threshold(1600), 1500);
-        assert_eq!(low_water(1600), 1313);
-    }
-
-    #[test]
-    fn a_large_limit_is_used_to_within_a_few_megabytes() {
-        let limit = 4096 * MIB;
-        assert_eq!(limit - threshold(limit), MOST_UNUSED);
-        assert_eq!(threshold(limit) - low_water(limit), MOST_RELEASED);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::bits;
 use crate::class::{CLASSES, Class};
 use crate::heap::Heap;
 use crate::kind::{KINDS, KindId};
-use crate::side::{Side, Use, flag};
+use crate::side::{Side, Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why there is no room for an object.
@@ -140,6 +140,7 @@ impl Central {
             heap.drop_summary(Superpage(at));
             it.set_usage(Use::Free);
             it.set_flags(it.flags() & (flag::CLEAN | flag::ABSENT));
+            it.age.store(age::UNKNOWN, Relaxed);
         }
         bits::fill(side.free(), superpage.index(), count, true);
         self.lowest = self.lowest.min(superpage.index());
@@ -184,8 +185,8 @@ impl Central {
     }
 
     /// Gives the memory of free superpages back to the kernel, but for the `keep` lowest, and drops what is in swap
-    /// unread. Says how many it gave.
-    pub fn give_back(&mut self, heap: &Heap, keep: usize) -> usize {
+    /// unread. Says how many it gave, and how many it kept.
+    pub fn give_back(&mut self, heap: &Heap, keep: usize) -> (usize, usize) {
         let side = &heap.side;
         let (mut kept, mut given) = (0, 0);
         let mut dirty: Option<(usize, usize)> = None;
@@ -219,6 +220,6 @@ impl Central {
             }
         }
         give(dirty);
-        given
+        (given, kept)
     }
 }

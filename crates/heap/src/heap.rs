@@ -48,6 +48,8 @@ pub struct Heap {
     tracked: AtomicBool,
     /// Some superpage may be pending.
     pub(crate) pending: AtomicBool,
+    /// Some superpage is armed.
+    pub(crate) watched: AtomicBool,
 }
 
 impl Heap {
@@ -72,6 +74,7 @@ impl Heap {
                         stress: Stress::new(),
                         tracked: AtomicBool::new(false),
                         pending: AtomicBool::new(false),
+                        watched: AtomicBool::new(false),
                     };
                     return Ok((heap, Central::new()));
                 }

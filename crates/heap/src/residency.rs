@@ -4,9 +4,12 @@ use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
 use crate::central::Central;
 use crate::heap::Heap;
-use crate::side::{Use, flag};
+use crate::side::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// For so many collections what was paged out and came back is not paged out again.
+const HOLD: u8 = 8;
 
 /// What a look at the heap's pages found, in superpages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +20,10 @@ pub struct Residency {
     pub summarised: usize,
     /// Summaries that were dropped: their superpages were written to.
     pub dropped: usize,
+    /// What the kernel took since the last look, without being asked to.
+    pub evicted: usize,
+    /// What it was asked to take, and was read since.
+    pub returned: usize,
 }
 
 impl Heap {
@@ -88,7 +95,8 @@ impl Heap {
         if found.absent > 0 {
             self.set_tracked(self.os.track(all.clone()).is_ok());
         }
-        if self.summary_bytes() > 0 {
+        self.grow_older(committed, &mut found);
+        if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
             bits::fill(side.replayed(), 0, committed, false);
             found.dropped = self.drop_outdated(central, all, complete);
             found.summarised = self.trust_summaries(committed);
@@ -96,21 +104,64 @@ impl Heap {
         found
     }
 
-    /// Drops summaries of what was written to, and says how many.
+    /// Makes what is armed a collection older, and notes what went to swap and what came back.
+    fn grow_older(&self, committed: usize, found: &mut Residency) {
+        for at in 0..committed as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            let old = it.age.load(Relaxed);
+            let hold = it.hold.load(Relaxed);
+            if hold > 0 {
+                it.hold.store(hold - 1, Relaxed);
+            }
+            let new = match (it.has(flag::ABSENT), old) {
+                (true, age::GONE) => continue,
+                (true, _) => {
+                    found.evicted += usize::from(it.usage() != Use::Free);
+                    age::GONE
+                }
+                (false, age::GONE) => {
+                    found.returned += usize::from(it.usage() != Use::Free);
+                    it.hold.store(HOLD, Relaxed);
+                    age::UNKNOWN
+                }
+                (false, age::UNKNOWN | age::OLDEST) => continue,
+                (false, old) => old + 1,
+            };
+            it.age.store(new, Relaxed);
+        }
+    }
+
+    /// Makes young what was written to, drops its summary, and says of how many.
     fn drop_outdated(&self, central: &Central, all: Range<usize>, complete: bool) -> usize {
         let mut dropped = 0;
         let told = self.os.written(all, &mut |run| {
             for superpage in self.superpages(&run) {
-                if self.side.descriptor(superpage).summary.load(Relaxed) != 0 {
+                let it = self.side.descriptor(superpage);
+                if it.age.load(Relaxed) != age::GONE {
+                    it.age.store(age::UNKNOWN, Relaxed);
+                }
+                if it.summary.load(Relaxed) != 0 {
                     self.drop_summary(superpage);
                     dropped += 1;
                 }
             }
         });
+        if told.is_err() {
+            self.forget_ages(central.committed());
+        }
         if told.is_err() || complete {
             self.drop_summaries(central.committed());
         }
         dropped
+    }
+
+    fn forget_ages(&self, committed: usize) {
+        for at in 0..committed as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            if it.age.load(Relaxed) != age::GONE {
+                it.age.store(age::UNKNOWN, Relaxed);
+            }
+        }
     }
 
     /// Has summaries of what is absent stand for it, and says how many.

@@ -130,6 +130,20 @@ pub(crate) mod flag {
     pub(crate) const SUMMARISED: u8 = 128;
 }
 
+/// Ages of a superpage.
+pub(crate) mod age {
+    /// Writes to it do not show.
+    pub(crate) const UNKNOWN: u8 = 0;
+    /// It was armed after the last collection.
+    pub(crate) const ARMED: u8 = 1;
+    /// Nobody wrote to it between two collections.
+    pub(crate) const COLD: u8 = 2;
+    /// It does not get older.
+    pub(crate) const OLDEST: u8 = 254;
+    /// A part of it was in swap at the last look, or should be since.
+    pub(crate) const GONE: u8 = 255;
+}
+
 /// What is known of one superpage. All zero is a free one.
 ///
 /// Only who has [`Central`](crate::Central) changes it, but for `PENDING`, which markers set; everybody reads.
@@ -152,6 +166,10 @@ pub(crate) struct Descriptor {
     pub(crate) next: AtomicU32,
     /// Where its summary is ([`summary`](crate::summary)); 0 for none.
     pub(crate) summary: AtomicU32,
+    /// For how many collections nobody wrote to it, see [`age`].
+    pub(crate) age: AtomicU8,
+    /// For how many collections it is not to be paged out: it was, and somebody read it.
+    pub(crate) hold: AtomicU8,
 }
 
 impl Descriptor {

@@ -1,6 +1,7 @@
 //! One collection, step by step.
 
 use crate::collector::{self, Locked, State};
+use crate::footprint::{self, Ended};
 use crate::pace::{Found, Pace};
 use crate::settings::{
     GC_dont_gc, GC_gc_no, GC_push_other_roots, StopFunc, no_automatic, on_collection_event,
@@ -96,23 +97,14 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
         holes: census.holes as usize,
     };
     let marking = state.marker.take_marking();
-    state.pace.after(
-        &mut state.central,
-        &found,
-        marking.replayed > 0,
-        heap.allocated(),
-    );
-    // Where memory is short, what is free is given back before the kernel has to find a place for it.
-    let short = residency.absent > 0;
-    let keep = if short {
-        0
-    } else {
-        state.central.limit().saturating_sub(state.central.used())
+    state.pace.after(&found, marking.replayed > 0);
+    let ended = Ended {
+        found: &found,
+        residency: &residency,
+        took: cycle.so_far(),
+        allocated: heap.allocated(),
     };
-    let given = state.central.give_back(heap, keep);
-    if short {
-        heap.cool(&state.central);
-    }
+    let settled = footprint::settle(heap, state, &ended);
     heap.end_collection(&state.central);
     tell(Event::ReclaimEnd);
     GC_gc_no.set(GC_gc_no.get() + 1);
@@ -120,7 +112,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
         census,
         residency,
         marking,
-        given,
+        settled,
         size: Pace::size(&state.central),
     };
     state.stats.record(cycle, &work, state.pace.verbose);

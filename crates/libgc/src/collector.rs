@@ -2,6 +2,7 @@
 
 use crate::disclaim::Disclaims;
 use crate::finalize::Finalization;
+use crate::footprint::Surroundings;
 use crate::kinds::{self, Descriptors};
 use crate::leaks::{self, Leaks};
 use crate::links::Links;
@@ -40,6 +41,7 @@ pub(crate) struct State {
     pub(crate) disclaims: Disclaims,
     pub(crate) leaks: Leaks,
     pub(crate) pace: Pace,
+    pub(crate) surroundings: Surroundings,
     pub(crate) stats: Stats,
     /// Bytes of the heap that can be executed.
     pub(crate) executable: usize,
@@ -151,6 +153,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         disclaims: Disclaims::default(),
         leaks: Leaks::default(),
         pace: Pace::default(),
+        surroundings: Surroundings::default(),
         stats: Stats::default(),
         executable: 0,
     });

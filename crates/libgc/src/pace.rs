@@ -62,7 +62,7 @@ impl Pace {
 
     /// Bytes to allocate until the next collection, by libgc's rule: what a collection reads, divided. What is atomic is
     /// not read, what is composite is read and looked up.
-    fn allowance(found: &Found) -> usize {
+    pub(crate) fn allowance(found: &Found) -> usize {
         let read = 2 * found.composite + found.atomic / 4 + found.roots;
         (read / GC_free_space_divisor.get().max(1))
             .max(min_bytes.get())
@@ -74,25 +74,43 @@ impl Pace {
         self.complete
     }
 
-    /// After a collection, which may have `trusted` summaries: holes are filled first, so only the rest is new.
-    pub(crate) fn after(
-        &mut self,
-        central: &mut Central,
-        found: &Found,
-        trusted: bool,
-        allocated: u64,
-    ) {
+    /// After a collection, which may have `trusted` summaries.
+    pub(crate) fn after(&mut self, found: &Found, trusted: bool) {
         let live = found.composite + found.atomic;
         if !trusted {
             self.known_live = live;
         }
         self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
-        let allowance = Pace::allowance(found);
+    }
+
+    /// By how much the heap grows until the next collection, where memory is not short: holes are filled first, so only the
+    /// rest is new.
+    pub(crate) fn growth(&self, found: &Found, allowance: usize) -> usize {
+        allowance.saturating_sub(found.holes).max(allowance / 8)
+    }
+
+    /// Lets the heap grow by so many bytes, while as much as `allowance` is allocated. Where memory is `short` a heap that was
+    /// larger shrinks at once.
+    pub(crate) fn grow(
+        &mut self,
+        central: &mut Central,
+        growth: usize,
+        allowance: usize,
+        allocated: u64,
+        short: bool,
+    ) {
         (self.allowance, self.allocated) = (allowance, allocated);
-        let fresh = allowance.saturating_sub(found.holes).max(allowance / 8);
-        let due = central.used() + fresh.div_ceil(SUPERPAGE);
-        let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
-        let surplus = central.limit().saturating_sub(due) / DECAY * (DECAY - 1);
+        let due = central.used() + growth.div_ceil(SUPERPAGE);
+        let least = if short {
+            0
+        } else {
+            BEGIN.max(self.initial).max(self.expected) / SUPERPAGE
+        };
+        let surplus = if short {
+            0
+        } else {
+            central.limit().saturating_sub(due) / DECAY * (DECAY - 1)
+        };
         central.set_limit((due + surplus).max(least).min(self.cap()));
     }
 

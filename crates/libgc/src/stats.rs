@@ -2,6 +2,7 @@
 
 use crate::collect::Why;
 use crate::collector::{self, Locked};
+use crate::footprint::Settled;
 use crate::pace::Pace;
 use crate::report;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel};
@@ -45,6 +46,11 @@ impl Cycle {
         self.stopped = Instant::now();
     }
 
+    /// How long it takes until now.
+    pub(crate) fn so_far(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
     pub(crate) fn started(&mut self) {
         self.pause = self.stopped.elapsed();
     }
@@ -55,8 +61,7 @@ pub(crate) struct Work {
     pub(crate) census: Census,
     pub(crate) residency: Residency,
     pub(crate) marking: Marking,
-    /// Superpages that were given back.
-    pub(crate) given: usize,
+    pub(crate) settled: Settled,
     /// Bytes of the heap now.
     pub(crate) size: usize,
 }
@@ -89,7 +94,7 @@ impl Stats {
             census,
             residency,
             marking,
-            given,
+            settled,
             size,
         } = work;
         let whole = cycle.begin.elapsed();
@@ -114,7 +119,7 @@ impl Stats {
             report::say(&format!(
                 "gc {}: {why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
                  ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} made in {} KiB; \
-                 freed {} superpages, gave back {given}\n",
+                 freed {} superpages, gave back {}, paged out {}\n",
                 GC_gc_no.get(),
                 cycle.pause.as_micros(),
                 whole.as_micros(),
@@ -129,6 +134,8 @@ impl Stats {
                 marking.summarised,
                 collector::heap().summary_bytes() >> 10,
                 census.freed,
+                settled.given,
+                settled.shed,
             ));
         }
     }

@@ -7,12 +7,13 @@
 //! Marked objects that nobody looked into yet are on a stack of fixed size. Where it is full, the object's superpage
 //! is *pending* instead, and all of its marked objects are looked into later. So is a superpage that is absent, unless
 //! it has a summary that holds; pending superpages are read in the order of their addresses, and summarised while they
-//! are there.
+//! are there. What is likely to be evicted next is summarised and paged out before that (`shed`).
 
 mod crew;
 mod marker;
 mod pending;
 mod replay;
+mod shed;
 
 pub use crew::Crew;
 pub use marker::{Marker, Marking};

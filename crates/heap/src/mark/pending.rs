@@ -14,14 +14,14 @@ use std::sync::atomic::Ordering::Relaxed;
 const WINDOW: usize = 64;
 
 /// Pending superpages, lowest first.
-struct Window {
+pub(super) struct Window {
     superpages: [Superpage; WINDOW],
     absent: [bool; WINDOW],
-    length: usize,
+    pub(super) length: usize,
 }
 
 impl Window {
-    fn new() -> Window {
+    pub(super) fn new() -> Window {
         Window {
             superpages: [Superpage(0); WINDOW],
             absent: [false; WINDOW],
@@ -30,14 +30,14 @@ impl Window {
     }
 
     /// Adds one; true if there is room for no more.
-    fn push(&mut self, superpage: Superpage, absent: bool) -> bool {
+    pub(super) fn push(&mut self, superpage: Superpage, absent: bool) -> bool {
         self.superpages[self.length] = superpage;
         self.absent[self.length] = absent;
         self.length += 1;
         self.length == WINDOW
     }
 
-    fn all(&self) -> impl Iterator<Item = Superpage> + '_ {
+    pub(super) fn all(&self) -> impl Iterator<Item = Superpage> + '_ {
         self.superpages[..self.length].iter().copied()
     }
 
@@ -100,7 +100,7 @@ impl Marker<'_> {
     }
 
     /// Tells each run of adjacent absent superpages of a window, by addresses.
-    fn each_run(&self, window: &Window, mut tell: impl FnMut(Range<usize>)) {
+    pub(super) fn each_run(&self, window: &Window, mut tell: impl FnMut(Range<usize>)) {
         let mut run: Option<Range<usize>> = None;
         for superpage in window.absent() {
             let start = self.heap.side.address(superpage);
@@ -153,8 +153,8 @@ impl Marker<'_> {
         }
     }
 
-    /// Keeps what a superpage's marked objects refer to. It is here, and armed.
-    fn summarise(&mut self, superpage: Superpage) -> bool {
+    /// Keeps what a superpage's marked objects refer to. It is here, and was armed before.
+    pub(super) fn summarise(&mut self, superpage: Superpage) -> bool {
         let side = self.heap.side;
         let it = side.descriptor(superpage);
         if it.has(flag::TRACED) {
@@ -195,8 +195,8 @@ impl Marker<'_> {
         let range = self.heap.range();
         let mut at = span.start;
         while at < span.end {
-            // SAFETY: a marked object's words.
-            let word = unsafe { (at as *const usize).read() };
+            // SAFETY: a marked object's words. The program may write to them: then that shows, and the summary is dropped.
+            let word = unsafe { (at as *const usize).read_volatile() };
             if range.contains(&word) && count < self.targets.len() {
                 self.heap.side.prefetch(word);
                 self.targets[count] = word as u64;

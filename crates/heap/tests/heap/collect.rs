@@ -182,8 +182,8 @@ fn memory_that_is_given_back_is_gone_and_comes_back_zeroed() {
     let census = world.collect(&mut marker);
     assert_eq!(census.objects, 0);
     assert_eq!(census.freed, 125);
-    assert_eq!(world.central.give_back(world.heap, 25), 100);
-    assert_eq!(world.central.give_back(world.heap, 25), 0);
+    assert_eq!(world.central.give_back(world.heap, 25), (100, 25));
+    assert_eq!(world.central.give_back(world.heap, 25), (0, 25));
     for _ in 0..500 {
         world.allocate(world.words, 4096).unwrap();
     }

@@ -44,6 +44,7 @@ proptest! {
                 2 => pages.untracked.store((one % 2) as usize, SeqCst),
                 3 => pages.blind.store(usize::from(one % 8 == 0), SeqCst),
                 4 => world.complete = one % 4 == 0,
+                5 => world.shed = (one % 8 * (other % 16)) as usize,
                 _ => {}
             }
             if matches!(step, Step::Collect { .. }) {
@@ -176,7 +177,7 @@ fn what_died_in_swap_is_dropped_unread() {
     world.mark(&mut marker);
     let census = world.heap.census(&mut world.central);
     assert_eq!(census.objects, 0);
-    let given = world.central.give_back(world.heap, usize::MAX);
+    let (given, _) = world.central.give_back(world.heap, usize::MAX);
     assert!(
         given >= census.freed,
         "what is absent is not kept for later: {given} of {}",
@@ -256,4 +257,56 @@ fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
     // What groups kept too much goes when all is read.
     world.complete = true;
     world.collect(&mut marker);
+}
+
+/// What is paged out before the kernel does it was summarised before: no collection reads it.
+#[test]
+fn what_nobody_wrote_to_is_paged_out_and_not_read() {
+    let (mut world, pages, range) = full(10);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = 100;
+    let (census, shed) = world.collect_unchecked(&mut marker);
+    assert_eq!(shed, 0, "nobody knows yet what is written to");
+    let written = world.roots[9];
+    world.write(written, 3, 0);
+    let (_, shed) = world.collect_unchecked(&mut marker);
+    assert_eq!(shed, 100);
+    assert_eq!(pages.absent(range.clone()), 100);
+    marker.take_marking();
+    world.shed = usize::MAX;
+    let (again, shed) = world.collect_unchecked(&mut marker);
+    let marking = marker.take_marking();
+    assert_eq!((marking.read, marking.replayed), (0, 100), "{marking:?}");
+    assert_eq!(
+        (again.objects, pages.faults.load(SeqCst)),
+        (census.objects, 0)
+    );
+    assert_eq!(world.residency.evicted, 0, "nothing went by itself");
+    // All but what has holes and what was written to.
+    let left = world.central.used() - pages.absent(range);
+    assert!(
+        shed > 10 && (1..=3).contains(&left),
+        "{shed} shed, {left} left"
+    );
+    world.collect(&mut marker);
+}
+
+#[test]
+fn what_comes_back_is_held_for_a_while() {
+    let (mut world, pages, range) = full(4);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = usize::MAX;
+    world.collect_unchecked(&mut marker);
+    let (_, first) = world.collect_unchecked(&mut marker);
+    assert!(first > 40, "{first}");
+    let read: Vec<usize> = world.objects.keys().copied().collect();
+    read.iter().for_each(|&start| drop(world.read(start, 1)));
+    assert_eq!(pages.absent(range), 0);
+    let mut shed = Vec::new();
+    for _ in 0..12 {
+        shed.push(world.collect_unchecked(&mut marker).1);
+    }
+    assert_eq!(world.residency.returned, 0);
+    assert!(shed[..7].iter().all(|&shed| shed == 0), "{shed:?}");
+    assert_eq!(shed.iter().sum::<usize>(), first, "{shed:?}");
 }

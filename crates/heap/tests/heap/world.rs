@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) roots: Vec<usize>,
     /// Summaries are not trusted.
     pub(crate) complete: bool,
+    /// Superpages to page out after each collection, at most.
+    pub(crate) shed: usize,
     /// What the last collection found of the heap's pages.
     pub(crate) residency: Residency,
 }
@@ -55,6 +57,7 @@ impl World {
             objects: BTreeMap::new(),
             roots: Vec::new(),
             complete: false,
+            shed: 0,
             residency: Residency::default(),
         }
     }
@@ -163,10 +166,21 @@ impl World {
     }
 
     pub(crate) fn collect(&mut self, marker: &mut Marker<'_>) -> Census {
+        let (census, _) = self.collect_unchecked(marker);
+        self.check(census)
+    }
+
+    /// A collection after which nobody looks at objects; and how many superpages were paged out.
+    pub(crate) fn collect_unchecked(&mut self, marker: &mut Marker<'_>) -> (Census, usize) {
         self.mark(marker);
         let census = self.heap.census(&mut self.central);
+        let mut shed = 0;
+        if self.shed > 0 {
+            self.heap.watch(&self.central);
+            shed = marker.shed(&self.central, self.shed);
+        }
         self.heap.end_collection(&self.central);
-        self.check(census)
+        (census, shed)
     }
 
     pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) {

@@ -1,0 +1,163 @@
+//! How much memory the heap takes: what bounds it is looked up after collections, and `plimsoll_policy` decides.
+
+use crate::collector::State;
+use crate::pace::{Found, Pace};
+use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
+use plimsoll_kernel::capacity::{Domain, Reading};
+use plimsoll_kernel::process::Process;
+use plimsoll_policy::footprint::{self, Bound, Decision, Seen};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What a broker grants the heap, in bytes; all ones where none does.
+pub(crate) static GRANTED: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// A smaller heap's memory is nobody's concern.
+const WORTH: u64 = 4 << 20;
+/// Where there is room for so many times what the heap might take, nobody looks again for as long as this.
+const PLENTY: u64 = 8;
+const REST: Duration = Duration::from_secs(1);
+
+/// No more than this part of what is in memory is paged out after one collection.
+const SHED_PART: usize = 4;
+
+/// What is known of the memory around the heap.
+#[derive(Default)]
+pub(crate) struct Surroundings {
+    sizing: footprint::Footprint,
+    /// There was plenty of room then.
+    plenty: Option<Instant>,
+    /// When the last collection ended, and what was allocated by then.
+    last: Option<(Instant, u64)>,
+}
+
+/// What a collection found, and how long it took.
+pub(crate) struct Ended<'a> {
+    pub(crate) found: &'a Found,
+    pub(crate) residency: &'a Residency,
+    pub(crate) took: Duration,
+    /// Bytes that were ever allocated.
+    pub(crate) allocated: u64,
+}
+
+/// What was done about it, in superpages.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Settled {
+    /// Given back.
+    pub(crate) given: usize,
+    /// Paged out.
+    pub(crate) shed: usize,
+}
+
+/// Gives back what is not needed, pages out what there is no room for, and sets how far the heap may grow. At the end of a
+/// collection, after the census.
+pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settled {
+    let State {
+        central,
+        marker,
+        pace,
+        surroundings,
+        ..
+    } = state;
+    let keep = central.limit().saturating_sub(central.used());
+    let (mut given, idle) = central.give_back(heap, keep);
+    let allowance = surroundings.allowance(ended);
+    let growth = pace.growth(ended.found, allowance);
+    let decision = surroundings.decide(central, ended.residency, growth, idle);
+    let mut shed = 0;
+    if decision.short || ended.residency.evicted > 0 {
+        given += central.give_back(heap, 0).0;
+        heap.watch(central);
+        let most = central.used().saturating_sub(ended.residency.absent) / SHED_PART;
+        shed = marker.shed(central, most.min(decision.shed as usize / SUPERPAGE));
+        heap.cool(central);
+    }
+    let growth = decision.growth((shed * SUPERPAGE) as u64) as usize;
+    let allowance = if decision.short {
+        growth
+    } else {
+        allowance.max(growth)
+    };
+    pace.grow(central, growth, allowance, ended.allocated, decision.short);
+    Settled { given, shed }
+}
+
+impl Surroundings {
+    /// Bytes to allocate until the next collection, where memory is not short.
+    fn allowance(&mut self, ended: &Ended<'_>) -> usize {
+        let usual = Pace::allowance(ended.found);
+        let enough = self.square_root(ended).max(usual as u64 / 4);
+        usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
+    }
+
+    /// Decides by how much the heap may grow.
+    fn decide(
+        &mut self,
+        central: &Central,
+        residency: &Residency,
+        growth: usize,
+        idle: usize,
+    ) -> Decision {
+        let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
+        let growth = growth as u64;
+        let granted = GRANTED.load(Relaxed);
+        let bound = if granted != u64::MAX {
+            Bound::Granted(granted)
+        } else if resident + growth < WORTH {
+            Bound::None
+        } else {
+            self.look(resident, growth, (idle * SUPERPAGE) as u64)
+        };
+        self.sizing.after(&Seen {
+            resident,
+            growth,
+            bound,
+            stalls: residency.evicted as u64,
+        })
+    }
+
+    /// What is enough for a heap that allocates so fast, and is collected so fast.
+    fn square_root(&mut self, ended: &Ended<'_>) -> u64 {
+        let now = Instant::now();
+        let last = self.last.replace((now, ended.allocated));
+        let Some((then, before)) = last else {
+            return u64::MAX;
+        };
+        let per_second = |bytes: u64, time: Duration| {
+            (bytes as f64 / time.as_secs_f64().max(1e-9)).min(u64::MAX as f64) as u64
+        };
+        let ran = now.duration_since(then).saturating_sub(ended.took);
+        let rate = per_second(ended.allocated - before, ran);
+        let read = (ended.found.composite + ended.found.roots) as u64;
+        let speed = per_second(read, ended.took);
+        footprint::square_root(read, rate, speed)
+    }
+
+    /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs
+    /// close what they do not know.
+    fn look(&mut self, resident: u64, growth: u64, idle: u64) -> Bound {
+        if self.plenty.is_some_and(|then| then.elapsed() < REST) {
+            return Bound::None;
+        }
+        self.plenty = None;
+        let Some((reading, uses)) = read() else {
+            return Bound::None;
+        };
+        if reading.room() / PLENTY > resident + growth {
+            self.plenty = Some(Instant::now());
+        }
+        // Of a large object some may not have been touched yet, and will be.
+        let untouched = (resident + idle).saturating_sub(uses);
+        Bound::Domain {
+            capacity: reading.capacity,
+            free: (reading.room() + idle).saturating_sub(untouched),
+        }
+    }
+}
+
+/// What bounds this process, and how much it has in memory. None where the kernel does not say.
+fn read() -> Option<(Reading, u64)> {
+    let reading = Domain::of_self().ok()?.read().ok()?;
+    let own = Process::own().ok()?.memory_fast().ok()?;
+    Some((reading, own.anon()))
+}
