@@ -5,10 +5,11 @@
 use crate::collector::{Body, Libgc};
 use crate::hooks::{self, SHARED};
 use crate::interpose::WISHES;
-use crate::link::{Link, Numbers};
+use crate::link::Link;
 use crate::schedule::{self, Act, Released, View};
 use crate::settings::{self, Mode};
 use crate::{ballast, fork, release, sense};
+use plimsoll_client::Granted;
 use plimsoll_client::messages::Report;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -205,7 +206,7 @@ impl Helper {
     fn run(&mut self) {
         loop {
             self.step();
-            let nap = schedule::nap(SHARED.rate.load(Ordering::Acquire), self.link.wakes());
+            let nap = schedule::nap(SHARED.rate.load(Ordering::Acquire), self.link.is_heard());
             self.link.wait(Duration::from_nanos(nap));
         }
     }
@@ -232,7 +233,7 @@ impl Helper {
 
     /// Tells the broker what the collector is like, about once a second.
     fn report(&mut self, view: &View) {
-        if !self.link.reports() || view.now.saturating_sub(self.reported) < REPORT_EVERY {
+        if !self.link.is_heard() || view.now.saturating_sub(self.reported) < REPORT_EVERY {
             return;
         }
         self.reported = view.now;
@@ -313,7 +314,7 @@ impl Helper {
     }
 
     /// What the process looks like, with target and ceiling brought up to date.
-    fn look(&mut self, numbers: Numbers) -> View {
+    fn look(&mut self, numbers: Granted) -> View {
         // In this order, so that what the program allocates meanwhile does not count as something else than heap.
         let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
         release::saw_swapped(swapped);
@@ -352,7 +353,7 @@ impl Helper {
     }
 
     /// Makes the extent no larger than `goal` if it can, and then as large as the ceiling allows.
-    fn release(&mut self, goal: u64, numbers: Numbers, view: &View) {
+    fn release(&mut self, goal: u64, numbers: Granted, view: &View) {
         let began = sense::now();
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
             return;

@@ -1,8 +1,5 @@
 //! The environment: `PLIMSOLL_LIBGC` (tests and measurements) and what `plimsoll run` gives.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-
 /// What the adapter shall do in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -39,21 +36,6 @@ pub fn from_environment() -> Mode {
     }
 }
 
-/// What the process is called, as a principal's name: printable, at most 64 bytes.
-pub fn program_name() -> String {
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    let name: String = name
-        .chars()
-        .filter(char::is_ascii_graphic)
-        .take(64)
-        .collect();
-    if name.is_empty() {
-        "libgc".to_owned()
-    } else {
-        name
-    }
-}
-
 /// A size from the environment, as libgc reads it: bytes, or a number with `k`, `M`, `G`. Nothing where it makes no sense.
 pub fn size(name: &str) -> Option<usize> {
     size_of(std::env::var(name).ok()?.trim())
@@ -72,12 +54,6 @@ fn size_of(text: &str) -> Option<usize> {
         text
     };
     digits.parse::<usize>().ok()?.checked_mul(1 << shift)
-}
-
-/// A path from the environment.
-pub fn path(name: &str) -> Option<CString> {
-    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
-    CString::new(value.as_bytes()).ok()
 }
 
 #[cfg(test)]

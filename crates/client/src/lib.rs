@@ -41,17 +41,21 @@
 mod adaptive;
 mod connection;
 mod error;
+mod follow;
 mod guard;
 mod local;
 mod principal;
 mod reading;
 mod socket;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod thread;
 mod window;
 
 pub use adaptive::Adaptive;
 pub use connection::{Connection, Stream, TIMEOUT};
 pub use error::{Error, Result};
+pub use follow::{Follower, Granted};
 pub use plimsoll_wire::messages;
 pub use plimsoll_wire::page::{Level, Numbers};
 pub use plimsoll_wire::varlink::{ErrorName, WireError};

@@ -10,7 +10,7 @@ use crate::settings::{
 use crate::stats::{Cycle, Work};
 use crate::stress;
 use crate::thread::blocking::with_registers;
-use crate::{disclaim, finalize, helpers, kinds, leaks};
+use crate::{disclaim, finalize, follow, helpers, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
 
@@ -21,6 +21,8 @@ pub(crate) enum Why {
     Allocation,
     /// The program asked.
     Asked,
+    /// A broker's limit fell.
+    Limit,
 }
 
 /// `GC_EventType`.
@@ -64,6 +66,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     state.finalization.prepare();
     state.leaks.prepare();
     helpers::call(heap, state);
+    follow::start();
     heap.begin_collection();
     tell(Event::PreStop);
     state.threads.stop_world();

@@ -9,17 +9,16 @@ use plimsoll_policy::footprint::{self, Bound, Decision, Seen};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a broker grants the heap, in bytes; all ones where none does.
-pub(crate) static GRANTED: AtomicU64 = AtomicU64::new(u64::MAX);
+/// What a broker grants the heap, in bytes.
+pub(crate) static GRANTED: AtomicU64 = AtomicU64::new(NOT_GRANTED);
+/// No broker does.
+pub(crate) const NOT_GRANTED: u64 = u64::MAX;
 
 /// A smaller heap's memory is nobody's concern.
 const WORTH: u64 = 4 << 20;
 /// Where there is room for so many times what the heap might take, nobody looks again for as long as this.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
-
-/// No more than this part of what is in memory is paged out after one collection.
-const SHED_PART: usize = 4;
 
 /// What is known of the memory around the heap.
 #[derive(Default)]
@@ -29,6 +28,10 @@ pub(crate) struct Surroundings {
     plenty: Option<Instant>,
     /// When the last collection ended, and what was allocated by then.
     last: Option<(Instant, u64)>,
+    /// Superpages after the last collection: with objects but in swap, with objects, and free but in memory.
+    absent: usize,
+    used: usize,
+    idle: usize,
 }
 
 /// What a collection found, and how long it took.
@@ -64,14 +67,16 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let allowance = surroundings.allowance(ended);
     let growth = pace.growth(ended.found, allowance);
     let decision = surroundings.decide(central, ended.residency, growth, idle);
+    (surroundings.used, surroundings.idle) = (central.used(), idle);
     let mut shed = 0;
     if decision.short || ended.residency.evicted > 0 {
         given += central.give_back(heap, 0).0;
+        surroundings.gave_all();
         heap.watch(central);
-        let most = central.used().saturating_sub(ended.residency.absent) / SHED_PART;
-        shed = marker.shed(central, most.min(decision.shed as usize / SUPERPAGE));
+        shed = marker.shed(central, decision.shed as usize / SUPERPAGE);
         heap.cool(central);
     }
+    surroundings.absent = ended.residency.absent + shed;
     let growth = decision.growth((shed * SUPERPAGE) as u64) as usize;
     let allowance = if decision.short {
         growth
@@ -79,10 +84,33 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         allowance.max(growth)
     };
     pace.grow(central, growth, allowance, ended.allocated, decision.short);
+    // What will not be filled before the next collection need not be kept.
+    let keep = central.limit().saturating_sub(central.used());
+    if surroundings.idle > keep {
+        given += central.give_back(heap, keep).0;
+        surroundings.idle = keep;
+    }
     Settled { given, shed }
 }
 
 impl Surroundings {
+    /// Bytes of the heap that are in memory, as far as is known without asking the kernel.
+    pub(crate) fn resident(&self, central: &Central) -> u64 {
+        let grown = central.used().saturating_sub(self.used);
+        let idle = self.idle.saturating_sub(grown);
+        ((central.used() + idle).saturating_sub(self.absent) * SUPERPAGE) as u64
+    }
+
+    /// Superpages in swap.
+    pub(crate) fn absent(&self) -> usize {
+        self.absent
+    }
+
+    /// All that is free went back to the kernel.
+    pub(crate) fn gave_all(&mut self) {
+        self.idle = 0;
+    }
+
     /// Bytes to allocate until the next collection, where memory is not short.
     fn allowance(&mut self, ended: &Ended<'_>) -> usize {
         let usual = Pace::allowance(ended.found);
@@ -101,7 +129,7 @@ impl Surroundings {
         let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
         let growth = growth as u64;
         let granted = GRANTED.load(Relaxed);
-        let bound = if granted != u64::MAX {
+        let bound = if granted != NOT_GRANTED {
             Bound::Granted(granted)
         } else if resident + growth < WORTH {
             Bound::None

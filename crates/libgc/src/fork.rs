@@ -1,6 +1,7 @@
 //! Fork: the child has one thread, and all objects.
 
 use crate::collector;
+use crate::follow;
 use crate::settings::Variable;
 use libc::c_int;
 use std::mem::forget;
@@ -44,6 +45,8 @@ fn only_this() {
     let mut gc = collector::held();
     gc.threads.only_this();
     gc.heap.forked();
+    gc.pace.orphaned();
+    follow::forked();
     // Helpers did not come along; what they share may be in any state, and is left alone.
     gc.crew = None;
     gc.alone = false;

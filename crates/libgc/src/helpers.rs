@@ -40,21 +40,26 @@ pub(crate) fn call(heap: &'static Heap, state: &mut State) {
     }
 }
 
-/// Starts one helper, which no signal of the program's reaches.
+/// Starts one helper.
 fn start(heap: &'static Heap, crew: &'static Crew) -> bool {
+    spawn("gc-marker", move || {
+        if let Ok(mut marker) = Marker::new(heap, &Descriptors) {
+            while crew.help(&mut marker) {}
+        }
+    })
+}
+
+/// Starts a thread that no signal of the program's reaches; false where the kernel has none.
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: sets are filled in by the calls; only this thread's mask changes, and is set back.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let started = std::thread::Builder::new()
-            .name("gc-marker".to_owned())
+            .name(name.to_owned())
             .stack_size(256 << 10)
-            .spawn(move || {
-                if let Ok(mut marker) = Marker::new(heap, &Descriptors) {
-                    while crew.help(&mut marker) {}
-                }
-            });
+            .spawn(body);
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         started.is_ok()
     }

@@ -10,7 +10,7 @@
 //! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
 //! | `leaks` | what a program lost, or wrote beside of |
 //! | `collect`, `pace` | a collection, step by step, and when there is one |
-//! | `footprint` | how much memory the heap takes |
+//! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
 //! | `collector`, `lock` | all of the above together, behind one lock |
 //!
@@ -31,6 +31,7 @@ mod debug;
 mod disclaim;
 mod environ;
 mod finalize;
+mod follow;
 mod footprint;
 mod fork;
 mod gcj;

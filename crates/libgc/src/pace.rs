@@ -21,6 +21,10 @@ pub(crate) struct Pace {
     /// Bytes to allocate from the last collection to the next, and how many were ever allocated at the last.
     allowance: usize,
     allocated: u64,
+    /// Superpages that a broker lets the heap have.
+    granted: Option<usize>,
+    /// Superpages that the heap may have in any case until the next collection.
+    floor: usize,
     /// What the program was told of the heap's size last.
     told: usize,
     pub(crate) verbose: u8,
@@ -101,6 +105,8 @@ impl Pace {
     ) {
         (self.allowance, self.allocated) = (allowance, allocated);
         let due = central.used() + growth.div_ceil(SUPERPAGE);
+        let progress = (central.used() / 16).max(BEGIN / SUPERPAGE);
+        self.floor = central.used() + progress.min(growth.div_ceil(SUPERPAGE));
         let least = if short {
             0
         } else {
@@ -124,11 +130,26 @@ impl Pace {
             return false;
         }
         let wanted = central.used() + rest.div_ceil(SUPERPAGE);
-        if wanted > self.cap() {
+        let most = self.granted.unwrap_or(usize::MAX).min(self.cap());
+        if wanted > most {
             return false;
         }
         central.set_limit(wanted.max(central.limit()));
         true
+    }
+
+    /// A broker says how many superpages the heap may have, or says no more: a collection is due where it has more, but not
+    /// before the program has made some progress.
+    pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>) {
+        self.granted = superpages;
+        if let Some(superpages) = superpages {
+            central.set_limit(superpages.max(self.floor).min(self.cap()));
+        }
+    }
+
+    /// Nobody speaks to the broker any more.
+    pub(crate) fn orphaned(&mut self) {
+        self.granted = None;
     }
 
     /// The maximum that was set just now holds from now on.
@@ -168,7 +189,10 @@ impl Pace {
     /// More room without a collection, for `superpages` at least; false where the maximum is reached.
     pub(crate) fn raise(&self, central: &mut Central, superpages: usize) -> bool {
         let wanted = central.used().saturating_add(superpages);
-        let more = (central.used() / 8).max((1 << 20) / SUPERPAGE);
+        let more = match self.granted {
+            Some(_) => 0,
+            None => (central.used() / 8).max((1 << 20) / SUPERPAGE),
+        };
         let limit = wanted.saturating_add(more).min(self.cap());
         if limit < wanted {
             return false;

@@ -69,8 +69,9 @@ pub(crate) struct Work {
 /// Sums over the process's life.
 #[derive(Default)]
 pub(crate) struct Stats {
-    /// Time in collections.
+    /// Time in collections, and in the last one.
     total: Duration,
+    last_whole: Duration,
     /// The longest time that the world stood still.
     longest: Duration,
     /// Major faults during collections.
@@ -100,6 +101,7 @@ impl Stats {
         let whole = cycle.begin.elapsed();
         let faults = major_faults() - cycle.faults;
         self.total += whole;
+        self.last_whole = whole;
         self.longest = self.longest.max(cycle.pause);
         self.faults += faults;
         let allocated = collector::heap().allocated();
@@ -111,10 +113,10 @@ impl Stats {
         self.freed = 0;
         self.obtained = self.obtained.max(*size);
         if verbose > 0 {
-            let why = if cycle.why == Why::Asked {
-                "asked for"
-            } else {
-                "heap full"
+            let why = match cycle.why {
+                Why::Allocation => "heap full",
+                Why::Asked => "asked for",
+                Why::Limit => "limit fell",
             };
             report::say(&format!(
                 "gc {}: {why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
@@ -138,6 +140,29 @@ impl Stats {
                 settled.shed,
             ));
         }
+    }
+}
+
+/// What a broker is told.
+impl Stats {
+    /// Bytes that lived after the last collection.
+    pub(crate) fn live(&self) -> u64 {
+        self.last.live
+    }
+
+    /// Bytes of live objects that the last collection went through in a second.
+    pub(crate) fn speed(&self) -> Option<u64> {
+        let took = self.last_whole.as_secs_f64();
+        (took > 0.0).then(|| ((self.last.live as f64 / took) as u64).max(1))
+    }
+
+    pub(crate) fn collections(&self) -> u64 {
+        GC_gc_no.get() as u64
+    }
+
+    /// In collections so far.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        self.total.as_millis() as u64
     }
 }
 

@@ -20,7 +20,7 @@ fn stays_below(program: &stage::Running, limit: u64) {
 fn use_follows_the_limit_down_and_up() {
     let Some(gcbench) = gcbench() else { return };
     let page = Page::new(300 * MB);
-    let mut program = page.start(&with(&gcbench, &["--seconds", "120"]));
+    let mut program = stage::start(&page, &with(&gcbench, &["--seconds", "120"]));
     program.until("fills its limit", |uses| uses > 270 * MB);
     stays_below(&program, 300 * MB);
     page.set(120 * MB);
@@ -35,7 +35,7 @@ fn use_follows_the_limit_down_and_up() {
 fn guile_follows_the_limit_down_and_up() {
     let Some(churn) = churn() else { return };
     let page = Page::new(250 * MB);
-    let mut program = page.start(&with(&churn, &["15", "120"]));
+    let mut program = stage::start(&page, &with(&churn, &["15", "120"]));
     program.until("fills its limit", |uses| uses > 225 * MB);
     page.set(120 * MB);
     program.until("gives back", |uses| uses <= 120 * MB);
@@ -119,10 +119,10 @@ fn an_idle_program_pays_its_debt() {
         &gcbench,
         &["--iterations", "60", "--every", "60", "--idle", "120"],
     );
-    let mut program = page.start(&argv);
+    let mut program = stage::start(&page, &argv);
     program.until("fills its limit", |uses| uses > 250 * MB);
     let idle = |lines: &stage::Lines| lines.iter().any(|line| line["event"] == "idle");
-    while !idle(&program.lines()) {
+    while !idle(&stage::lines(&program)) {
         std::thread::sleep(Duration::from_millis(50));
     }
     page.set(60 * MB);
@@ -146,7 +146,7 @@ fn a_program_that_forbids_collections_has_none() {
             "40",
         ],
     );
-    let lines = page.start(&argv).finish();
+    let lines = stage::finish(stage::start(&page, &argv));
     let at = |iteration: u64| {
         let line = lines
             .iter()
@@ -166,24 +166,27 @@ fn threads_compute_the_same_while_the_limit_moves() {
     let argv = with(&gcbench, &["--iterations", "25", "--threads", "3"]);
     let plain = number(last(&run(&argv, None)), "checksum");
     let page = Page::new(300 * MB);
-    let program = page.start(&argv);
+    let program = stage::start(&page, &argv);
     for limit in [60, 200, 40, 300].into_iter().cycle().take(12) {
         std::thread::sleep(Duration::from_millis(150));
         page.set(limit * MB);
     }
-    assert_eq!(number(last(&program.finish()), "checksum"), plain);
+    assert_eq!(number(last(&stage::finish(program)), "checksum"), plain);
 }
 
 #[test]
 fn finalizers_run_on_the_programs_own_thread() {
     let Some(gcbench) = gcbench() else { return };
     let page = Page::new(200 * MB);
-    let program = page.start(&with(&gcbench, &["--iterations", "60", "--finalizers"]));
+    let program = stage::start(
+        &page,
+        &with(&gcbench, &["--iterations", "60", "--finalizers"]),
+    );
     for limit in [40, 150].into_iter().cycle().take(12) {
         std::thread::sleep(Duration::from_millis(100));
         page.set(limit * MB);
     }
-    let lines = program.finish();
+    let lines = stage::finish(program);
     let told = lines
         .iter()
         .find(|line| line["event"] == "finalizers")
@@ -198,12 +201,12 @@ fn finalizers_run_on_the_programs_own_thread() {
 fn a_forked_child_goes_on() {
     let Some(gcbench) = gcbench() else { return };
     let page = Page::new(100 * MB);
-    let program = page.start(&with(&gcbench, &["--iterations", "40", "--fork"]));
+    let program = stage::start(&page, &with(&gcbench, &["--iterations", "40", "--fork"]));
     for limit in [40, 150].into_iter().cycle().take(10) {
         std::thread::sleep(Duration::from_millis(100));
         page.set(limit * MB);
     }
-    let lines = program.finish();
+    let lines = stage::finish(program);
     let child = lines
         .iter()
         .find(|line| line["event"] == "child")
@@ -216,15 +219,18 @@ fn a_forked_child_goes_on() {
 fn a_dead_broker_leaves_its_last_word() {
     let Some(gcbench) = gcbench() else { return };
     let mut page = Page::new(300 * MB);
-    let mut program = page.start(&with(&gcbench, &["--seconds", "120", "--every", "1"]));
+    let mut program = stage::start(
+        &page,
+        &with(&gcbench, &["--seconds", "120", "--every", "1"]),
+    );
     program.until("fills its limit", |uses| uses > 250 * MB);
     page.set(150 * MB);
     program.until("gives back", |uses| uses <= 150 * MB);
     page.die();
     std::thread::sleep(Duration::from_secs(4)); // the page is stale after three
-    let before = number(last(&program.lines()), "collections");
+    let before = number(last(&stage::lines(&program)), "collections");
     stays_below(&program, 150 * MB);
-    while number(last(&program.lines()), "collections") < before + 3 {
+    while number(last(&stage::lines(&program)), "collections") < before + 3 {
         stays_below(&program, 150 * MB);
     }
 }

@@ -1,6 +1,6 @@
 //! Under memory pressure: a cgroup with a limit, and swap behind it.
 
-use crate::stage::{MB, Page, Running, churn, with};
+use crate::stage::{self, MB, Page, Running, churn, with};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::testing::{SwapFile, TestCgroup};
 use std::path::Path;
@@ -59,7 +59,7 @@ fn garbage_that_is_in_swap_is_thrown_away_unread() {
     };
     let page = Page::new(300 * MB);
     let argv = with(&churn, &["20", "120", "30", "100"]);
-    let mut program = page.start(&within(&group, argv));
+    let mut program = stage::start(&page, &within(&group, argv));
     program.until("fills its heap", |uses| uses > 150 * MB);
     until_asleep(&mut program);
     group

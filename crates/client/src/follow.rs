@@ -1,0 +1,174 @@
+//! For adapters inside of a program: the numbers of the principal that the environment names, and somebody to report to.
+//! Under `plimsoll run` both are that principal; a page alone (a forked child, a test) is only read. Such a page is read, not
+//! mapped: ten reads a second cost nothing, and no handler is needed for a file that somebody truncates.
+
+use crate::{Principal, Source};
+use plimsoll_kernel::clock;
+use plimsoll_wire::messages::Report;
+use plimsoll_wire::page::{self, PAGE_SIZE, PageView, offset};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const WORDS: usize = PAGE_SIZE / 8;
+/// Tries to read a page that is being written, per look.
+const TRIES: usize = 8;
+/// Longest name of a principal, bytes.
+const NAME: usize = 64;
+
+/// What an adapter goes by. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// May use now.
+    pub limit: u64,
+    /// Must give back.
+    pub owed: u64,
+    /// What the broker counts for the principal, 0 when unknown.
+    pub uses: u64,
+}
+
+/// Where this process's numbers come from.
+#[derive(Debug)]
+pub enum Follower {
+    /// A page to read, and nobody to report to; the last numbers that it held.
+    Page(PathBuf, Option<Granted>),
+    /// A principal; the last limit that a broker gave it, 0 before.
+    Principal(Box<Principal>, u64),
+}
+
+impl Follower {
+    /// As the environment says (`PLIMSOLL_PAGE`, `PLIMSOLL_ID`, `PLIMSOLL_SOCKET`); where it names no principal, this process
+    /// becomes one by the name of its program. `report` is false in a forked child, whose parent is the one who reports. May
+    /// take some seconds when a broker hangs.
+    pub fn of_environment(adapter: &str, report: bool) -> Option<Follower> {
+        let page = std::env::var_os("PLIMSOLL_PAGE").filter(|page| !page.is_empty());
+        let page = page.map(|page| Follower::Page(page.into(), None));
+        let named = std::env::var_os("PLIMSOLL_ID").is_some();
+        match page {
+            Some(page) if !named || !report => Some(page),
+            _ if !report => None,
+            page => {
+                let builder = Principal::builder(&program_name()).adapter(adapter);
+                match builder.from_environment().open() {
+                    Ok(principal) => Some(Follower::Principal(Box::new(principal), 0)),
+                    Err(_) => page,
+                }
+            }
+        }
+    }
+
+    /// The numbers of now; nothing before a broker spoke. When it is lost (or its page is stale, broken or gone), the limit
+    /// that it gave last goes on to hold, and still bounds what is sensed locally.
+    pub fn read(&mut self) -> Option<Granted> {
+        match self {
+            Follower::Page(path, last) => {
+                let reading = (0..TRIES).find_map(|_| read_page(path));
+                let alive = reading.filter(|reading| !reading.is_stale(clock::now_ns()));
+                match alive.filter(|reading| reading.numbers.limit > 0) {
+                    Some(reading) => *last = Some(Granted::of(&reading.numbers)),
+                    None => {
+                        *last = last.map(|granted| Granted {
+                            owed: 0,
+                            uses: 0,
+                            ..granted
+                        })
+                    }
+                }
+                *last
+            }
+            Follower::Principal(principal, limit) => {
+                let reading = principal.read();
+                let granted = Granted::of(&reading.numbers);
+                match reading.source {
+                    Source::Local if *limit == 0 || granted.limit == 0 => None,
+                    Source::Local => Some(Granted {
+                        limit: granted.limit.min(*limit),
+                        ..granted
+                    }),
+                    Source::Broker | Source::Stale if granted.limit == 0 => None,
+                    Source::Broker | Source::Stale => {
+                        *limit = granted.limit;
+                        Some(granted)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps until there is news, or that time is over.
+    pub fn wait(&self, time: Duration) {
+        match self {
+            Follower::Principal(principal, _) => {
+                principal.wait(time);
+            }
+            Follower::Page(..) => std::thread::sleep(time),
+        }
+    }
+
+    /// Whether news wake [`Follower::wait`], and somebody hears [`Follower::report`].
+    pub fn is_principal(&self) -> bool {
+        matches!(self, Follower::Principal(..))
+    }
+
+    /// Tells the broker. Does not wait.
+    pub fn report(&self, report: &Report) {
+        if let Follower::Principal(principal, _) = self {
+            principal.report(report);
+        }
+    }
+
+    /// Tells the broker that bytes were given back. Does not wait.
+    pub fn released(&self, bytes: u64) {
+        if let Follower::Principal(principal, _) = self {
+            principal.released(bytes);
+        }
+    }
+}
+
+impl Granted {
+    fn of(numbers: &page::Numbers) -> Granted {
+        Granted {
+            limit: numbers.limit,
+            owed: numbers.owed,
+            uses: numbers.uses,
+        }
+    }
+}
+
+/// What this process is called, as a principal's name: printable, not too long.
+fn program_name() -> String {
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let name: String = name
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(NAME)
+        .collect();
+    if name.is_empty() {
+        "program".to_owned()
+    } else {
+        name
+    }
+}
+
+/// A consistent page: two copies with the same even sequence; what the first one holds was not written meanwhile.
+fn read_page(path: &Path) -> Option<page::Reading> {
+    let first = copy_page(path)?;
+    let second = copy_page(path)?;
+    let view = PageView::of_words(&first);
+    view.check().ok()?;
+    let at = offset::SEQUENCE / 8;
+    let same = first[at].load(Ordering::Relaxed) == second[at].load(Ordering::Relaxed);
+    view.read().filter(|_| same)
+}
+
+fn copy_page(path: &Path) -> Option<[AtomicU64; WORDS]> {
+    let mut bytes = [0u8; PAGE_SIZE];
+    File::open(path).ok()?.read_exact(&mut bytes).ok()?;
+    Some(std::array::from_fn(|word| {
+        let mut raw = [0; 8];
+        raw.copy_from_slice(&bytes[word * 8..word * 8 + 8]);
+        AtomicU64::new(u64::from_ne_bytes(raw))
+    }))
+}

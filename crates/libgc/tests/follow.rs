@@ -1,0 +1,116 @@
+//! Programs with a page: their heap follows the limit that it says. Bytes and counts are asserted, never times.
+
+#[path = "support/library.rs"]
+mod library;
+
+use plimsoll_client::testing::{Page, Running};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const MB: u64 = 1_000_000;
+/// Samples while a limit holds.
+const SAMPLES: usize = 20;
+
+/// The program of the adapter's tests, over our library; none where it cannot be built.
+fn gcbench(arguments: &[&str]) -> Option<Command> {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs");
+    let out = temporary.join("followers");
+    let made = Command::new("make")
+        .args(["-s", "-C"])
+        .arg(source)
+        .arg(format!("OUT={}", out.display()))
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: gcbench cannot be built (install make, a C compiler and libgc-dev)");
+        return None;
+    }
+    Some(with_ours(Command::new(out.join("gcbench")), arguments))
+}
+
+fn with_ours(mut command: Command, arguments: &[&str]) -> Command {
+    let directory: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join("following");
+    library::link(&directory);
+    command.args(arguments).env("LD_LIBRARY_PATH", directory);
+    command
+}
+
+fn stays_below(program: &Running, limit: u64) {
+    for _ in 0..SAMPLES {
+        let uses = program.uses();
+        assert!(uses <= limit, "uses {uses} of {limit}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn use_follows_the_limit_down_and_up() {
+    let Some(gcbench) = gcbench(&["--seconds", "120"]) else {
+        return;
+    };
+    let page = Page::new(300 * MB);
+    let mut program = page.start(gcbench);
+    program.until("fills its limit", |uses| uses > 265 * MB);
+    stays_below(&program, 300 * MB);
+    page.set(120 * MB);
+    program.until("gives back", |uses| uses <= 120 * MB);
+    stays_below(&program, 120 * MB);
+    page.set(400 * MB);
+    program.until("grows again", |uses| uses > 355 * MB);
+    stays_below(&program, 400 * MB);
+}
+
+#[test]
+fn guile_follows_the_limit_down_and_up() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs/churn.scm");
+    let script = script.display().to_string();
+    let arguments = ["--no-auto-compile", &script, "15", "120"];
+    if Command::new("guile").arg("--version").output().is_err() {
+        println!("skipped: there is no guile (install guile-3.0)");
+        return;
+    }
+    let page = Page::new(250 * MB);
+    let mut program = page.start(with_ours(Command::new("guile"), &arguments));
+    program.until("fills its limit", |uses| uses > 220 * MB);
+    page.set(120 * MB);
+    program.until("gives back", |uses| uses <= 120 * MB);
+    page.set(200 * MB);
+    program.until("grows again", |uses| uses > 175 * MB);
+    stays_below(&program, 200 * MB);
+}
+
+#[test]
+fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
+    let last = |limit: Option<u64>| -> Option<serde_json::Value> {
+        let mut command = gcbench(&["--iterations", "60"])?;
+        let printed = match limit {
+            Some(limit) => Page::new(limit).start(command).finish(),
+            None => String::from_utf8(command.output().ok()?.stdout).ok()?,
+        };
+        serde_json::from_str(printed.lines().last()?).ok()
+    };
+    let (Some(plain), Some(granted)) = (last(None), last(Some(500 * MB))) else {
+        return;
+    };
+    assert_eq!(plain["checksum"], granted["checksum"]);
+    let collections = |line: &serde_json::Value| line["collections"].as_u64().unwrap();
+    assert!(
+        collections(&granted) * 5 <= collections(&plain),
+        "{granted} {plain}"
+    );
+}
+
+/// Nobody writes the page any more: the last limit holds.
+#[test]
+fn the_limit_of_a_broker_that_died_holds() {
+    let Some(gcbench) = gcbench(&["--seconds", "120"]) else {
+        return;
+    };
+    let mut page = Page::new(200 * MB);
+    let mut program = page.start(gcbench);
+    program.until("fills its limit", |uses| uses > 170 * MB);
+    page.die();
+    std::thread::sleep(Duration::from_secs(4));
+    stays_below(&program, 200 * MB);
+}
