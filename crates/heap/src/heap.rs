@@ -5,6 +5,7 @@ use crate::bits;
 use crate::central::Central;
 use crate::kind::{KINDS, Kind, KindId};
 use crate::os::Os;
+use crate::residency::Means;
 use crate::side::{self, Side, Use, UsedBy, flag};
 use crate::stress::Stress;
 use crate::summary::Store;
@@ -46,6 +47,7 @@ pub struct Heap {
     pub(crate) stress: Stress,
     /// Writes are tracked: summaries can be told to hold.
     tracked: AtomicBool,
+    pub(crate) means: OnceLock<Means>,
     /// Some superpage may be pending.
     pub(crate) pending: AtomicBool,
     /// Some superpage is armed.
@@ -73,6 +75,7 @@ impl Heap {
                         summaries: Store::new(),
                         stress: Stress::new(),
                         tracked: AtomicBool::new(false),
+                        means: OnceLock::new(),
                         pending: AtomicBool::new(false),
                         watched: AtomicBool::new(false),
                     };

@@ -46,6 +46,6 @@ pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};
 pub use heap::{Error, Heap};
 pub use kind::{KINDS, Kind, KindId, Layout};
-pub use residency::Residency;
+pub use residency::{Means, Residency};
 pub use side::UsedBy;
 pub use stress::{Difference, Marks};

@@ -26,7 +26,24 @@ pub struct Residency {
     pub returned: usize,
 }
 
+/// What a heap does about what is in swap; less than all of it is for measuring what each part is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Means {
+    /// It holds little memory when some is in swap, and reads what is absent as if it were present.
+    Resizing,
+    /// It reads what is absent in the order of its addresses, in each collection.
+    Order,
+    /// It reads what is absent once: summaries stand for it from then on.
+    #[default]
+    Bookmarks,
+}
+
 impl Heap {
+    /// Has it use these means only, from the first collection on; the first who says so decides.
+    pub fn limit_means(&self, means: Means) {
+        let _ = self.means.set(means);
+    }
+
     /// Before the world is stopped for a collection: what may allocate or wait.
     pub fn begin_collection(&self) {
         self.os.open();
@@ -92,8 +109,14 @@ impl Heap {
                 found.absent += usize::from(side.descriptor(Superpage(at)).raise(flag::ABSENT));
             }
         }
-        if found.absent > 0 {
-            self.set_tracked(self.os.track(all.clone()).is_ok());
+        let means = self.means.get().copied().unwrap_or_default();
+        if means == Means::Resizing {
+            for at in 0..committed as u32 {
+                side.descriptor(Superpage(at)).lower(flag::ABSENT);
+            }
+        } else if found.absent > 0 {
+            let summaries = means == Means::Bookmarks;
+            self.set_tracked(summaries && self.os.track(all.clone()).is_ok());
         }
         self.grow_older(committed, &mut found);
         if self.summary_bytes() > 0 || self.watched.load(Relaxed) {

@@ -8,8 +8,9 @@ use crate::settings::{
 };
 use crate::stress;
 use libc::c_int;
-use plimsoll_heap::Heap;
+use plimsoll_heap::{Heap, Means};
 use std::env::var_os;
+use std::ffi::OsStr;
 
 fn present(name: &str) -> bool {
     var_os(name).is_some()
@@ -29,6 +30,19 @@ fn number(name: &str) -> Option<usize> {
         },
     };
     digits.parse::<usize>().ok()?.checked_mul(1 << unit)
+}
+
+/// What the collector may do about what is in swap.
+fn limit_means(heap: &Heap, said: &OsStr) {
+    match said.to_str() {
+        Some("resizing") => heap.limit_means(Means::Resizing),
+        Some("order") => heap.limit_means(Means::Order),
+        Some("bookmarks") => heap.limit_means(Means::Bookmarks),
+        _ => report::warn(
+            c"PLIMSOLL_GC_MEANS is none of resizing, order and bookmarks: all means are used\n",
+            0,
+        ),
+    }
 }
 
 /// Reads all; what is not a number is as if it were not set, as in libgc.
@@ -74,6 +88,9 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     };
     if let Some(every) = number("PLIMSOLL_GC_STRESS").filter(|&every| every > 0) {
         stress::begin(heap, every);
+    }
+    if let Some(said) = var_os("PLIMSOLL_GC_MEANS") {
+        limit_means(heap, &said);
     }
     pace.markers = number("GC_MARKERS").or_else(|| number("GC_NPROCS"));
 }

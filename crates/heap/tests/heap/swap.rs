@@ -3,8 +3,8 @@
 use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
-use plimsoll_heap::SUPERPAGE;
 use plimsoll_heap::mark::{Marker, NoTracer};
+use plimsoll_heap::{Means, SUPERPAGE};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,6 +96,31 @@ fn full(lists: usize) -> (World, Arc<Pages>, Range<usize>) {
     // The lowest are taken first.
     let range = start..start + world.central.used() * SUPERPAGE;
     (world, pages, range)
+}
+
+/// With fewer means the same lives, at a higher price: faults, or reading it all each time.
+#[test]
+fn what_is_absent_costs_by_what_is_done_about_it() {
+    let cost = |means| {
+        let (mut world, pages, range) = full(10);
+        world.heap.limit_means(means);
+        let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+        pages.evict(range.clone());
+        world.mark(&mut marker);
+        let first = marker.take_marking();
+        pages.evict(range.clone());
+        let before = pages.faults.swap(0, SeqCst);
+        world.mark(&mut marker);
+        let next = marker.take_marking();
+        let after = pages.faults.load(SeqCst);
+        assert_eq!(next.objects, first.objects);
+        assert_eq!(world.residency.absent, range.len() / SUPERPAGE);
+        world.collect(&mut marker);
+        (before > 0, after > 0, next.read > 0)
+    };
+    assert_eq!(cost(Means::Resizing), (true, true, false));
+    assert_eq!(cost(Means::Order), (false, false, true));
+    assert_eq!(cost(Means::Bookmarks), (false, false, false));
 }
 
 #[test]
