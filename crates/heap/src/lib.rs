@@ -13,6 +13,8 @@
 //! | *absent* | said of a superpage a part of which was in swap when the collection began |
 //! | *summary* | what a superpage's objects refer to, kept at the side while it is absent |
 //! | *bookmark* | a bit at the side: an absent superpage refers to this slot, says a summary that names no slots |
+//! | *age* | for how many collections nobody wrote to a superpage, as far as it is watched |
+//! | *young* | said of a superpage that may have been written to since the last collection |
 //! | *pending* | said of a superpage with marked objects that nobody looked into yet |
 //!
 //! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from superpages (`alloc`, over
@@ -38,6 +40,7 @@ mod residency;
 mod side;
 mod stress;
 mod summary;
+mod watch;
 
 pub use address::{GRANULE, SUPERPAGE, Slot, Superpage};
 pub use alloc::{Bin, Bins};
@@ -49,3 +52,4 @@ pub use kind::{KINDS, Kind, KindId, Layout};
 pub use residency::{Means, Residency};
 pub use side::UsedBy;
 pub use stress::{Difference, Marks};
+pub use watch::Watch;

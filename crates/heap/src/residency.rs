@@ -44,6 +44,16 @@ impl Heap {
         let _ = self.means.set(means);
     }
 
+    fn means(&self) -> Means {
+        self.means.get().copied().unwrap_or_default()
+    }
+
+    /// Has writes to the heap tracked, where that is wanted and the kernel can.
+    pub(crate) fn track(&self, all: Range<usize>) {
+        let wanted = self.means() == Means::Bookmarks;
+        self.set_tracked(wanted && self.os.track(all).is_ok());
+    }
+
     /// Before the world is stopped for a collection: what may allocate or wait.
     pub fn begin_collection(&self) {
         self.os.open();
@@ -84,8 +94,8 @@ impl Heap {
         self.os.forked();
     }
 
-    /// Looks where the heap's pages are. All threads are stopped, and their bins retired; nothing is marked yet.
-    /// `complete`: summaries are not to be trusted, all that is absent will be read.
+    /// Looks where the heap's pages are, and what of it was written to since it was armed. All threads are stopped, and their
+    /// bins retired; nothing is marked yet. `complete`: summaries are not to be trusted, all that is absent will be read.
     pub fn look(&self, central: &mut Central, complete: bool) -> Residency {
         let mut found = Residency::default();
         let committed = central.committed();
@@ -109,14 +119,12 @@ impl Heap {
                 found.absent += usize::from(side.descriptor(Superpage(at)).raise(flag::ABSENT));
             }
         }
-        let means = self.means.get().copied().unwrap_or_default();
-        if means == Means::Resizing {
+        if self.means() == Means::Resizing {
             for at in 0..committed as u32 {
                 side.descriptor(Superpage(at)).lower(flag::ABSENT);
             }
         } else if found.absent > 0 {
-            let summaries = means == Means::Bookmarks;
-            self.set_tracked(summaries && self.os.track(all.clone()).is_ok());
+            self.track(all.clone());
         }
         self.grow_older(committed, &mut found);
         if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
@@ -137,12 +145,17 @@ impl Heap {
                 it.hold.store(hold - 1, Relaxed);
             }
             let new = match (it.has(flag::ABSENT), old) {
-                (true, age::GONE) => continue,
+                (true, age::GONE | age::GONE_WRITTEN) => continue,
                 (true, _) => {
                     found.evicted += usize::from(it.usage() != Use::Free);
-                    age::GONE
+                    // What it was before, a look at what was written to says next.
+                    if old == age::UNKNOWN {
+                        age::GONE_WRITTEN
+                    } else {
+                        age::GONE
+                    }
                 }
-                (false, age::GONE) => {
+                (false, age::GONE | age::GONE_WRITTEN) => {
                     found.returned += usize::from(it.usage() != Use::Free);
                     it.hold.store(HOLD, Relaxed);
                     age::UNKNOWN
@@ -160,9 +173,7 @@ impl Heap {
         let told = self.os.written(all, &mut |run| {
             for superpage in self.superpages(&run) {
                 let it = self.side.descriptor(superpage);
-                if it.age.load(Relaxed) != age::GONE {
-                    it.age.store(age::UNKNOWN, Relaxed);
-                }
+                it.forget_age();
                 if it.summary.load(Relaxed) != 0 {
                     self.drop_summary(superpage);
                     dropped += 1;
@@ -181,9 +192,7 @@ impl Heap {
     fn forget_ages(&self, committed: usize) {
         for at in 0..committed as u32 {
             let it = self.side.descriptor(Superpage(at));
-            if it.age.load(Relaxed) != age::GONE {
-                it.age.store(age::UNKNOWN, Relaxed);
-            }
+            it.forget_age();
         }
     }
 

@@ -139,8 +139,10 @@ pub(crate) mod age {
     /// Nobody wrote to it between two collections.
     pub(crate) const COLD: u8 = 2;
     /// It does not get older.
-    pub(crate) const OLDEST: u8 = 254;
-    /// A part of it was in swap at the last look, or should be since.
+    pub(crate) const OLDEST: u8 = 253;
+    /// A part of it was in swap at the last look, or should be since; and it was written to since it was armed, if it was.
+    pub(crate) const GONE_WRITTEN: u8 = 254;
+    /// The same, and it was not written to.
     pub(crate) const GONE: u8 = 255;
 }
 
@@ -209,6 +211,22 @@ impl Descriptor {
 
     pub(crate) fn lower(&self, flag: u8) {
         self.flags.fetch_and(!flag, Relaxed);
+    }
+
+    /// It was written to.
+    pub(crate) fn forget_age(&self) {
+        let gone = self.age.load(Relaxed) >= age::GONE_WRITTEN;
+        let age = if gone {
+            age::GONE_WRITTEN
+        } else {
+            age::UNKNOWN
+        };
+        self.age.store(age, Relaxed);
+    }
+
+    /// Whether it may have been written to since the last collection.
+    pub(crate) fn is_young(&self) -> bool {
+        matches!(self.age.load(Relaxed), age::UNKNOWN | age::GONE_WRITTEN)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::settings::{
 use crate::stats::{Cycle, Work};
 use crate::stress;
 use crate::thread::blocking::with_registers;
-use crate::{disclaim, finalize, follow, helpers, kinds, leaks};
+use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
 
@@ -77,10 +77,15 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     if let Some(bins) = &mut state.spare {
         bins.retire(heap);
     }
-    heap.clear_marks(&mut state.central);
-    let residency = heap.look(&mut state.central, state.pace.wants_complete());
-    mark(state, here);
-    stress::verify(heap, state, |state| mark(state, here));
+    let complete = state.pace.wants_complete();
+    let live = state.stats.live();
+    let young = why == Why::Allocation && !complete && state.incremental.is_young(heap, live);
+    if !young {
+        heap.clear_marks(&mut state.central);
+    }
+    let residency = heap.look(&mut state.central, complete);
+    mark(state, here, young);
+    stress::verify(heap, state, |state| mark(state, here, false));
     state.leaks.look(heap, &state.central);
     finalize::after_marking(heap, state);
     tell(Event::MarkEnd);
@@ -108,6 +113,8 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
         allocated: heap.allocated(),
     };
     let settled = footprint::settle(heap, state, &ended);
+    state.incremental.after(young, census.live);
+    incremental::watch(heap, state);
     heap.end_collection(&state.central);
     tell(Event::ReclaimEnd);
     GC_gc_no.set(GC_gc_no.get() + 1);
@@ -115,6 +122,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
         census,
         residency,
         marking,
+        young,
         settled,
         size: Pace::size(&state.central),
     };
@@ -122,8 +130,8 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     tell(Event::End);
 }
 
-/// Marks from all roots.
-fn mark(state: &mut State, here: usize) {
+/// Marks from all roots. `young`: what is marked already is one where it was written to.
+fn mark(state: &mut State, here: usize, young: bool) {
     let State {
         central,
         marker,
@@ -144,6 +152,9 @@ fn mark(state: &mut State, here: usize) {
         // SAFETY: as above, and what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
         marker.uncollectable(central);
+        if young {
+            marker.written(central);
+        }
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));
     };
@@ -192,12 +203,6 @@ fn ask(stop: Option<StopFunc>) -> bool {
         finalize::notify_or_invoke();
     }
     true
-}
-
-/// There is no work left over to do a little of.
-#[unsafe(no_mangle)]
-extern "C" fn GC_collect_a_little() -> c_int {
-    0
 }
 
 #[unsafe(no_mangle)]

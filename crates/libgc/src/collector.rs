@@ -3,6 +3,7 @@
 use crate::disclaim::Disclaims;
 use crate::finalize::Finalization;
 use crate::footprint::Surroundings;
+use crate::incremental::{self, Incremental};
 use crate::kinds::{self, Descriptors};
 use crate::leaks::{self, Leaks};
 use crate::links::Links;
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) leaks: Leaks,
     pub(crate) pace: Pace,
     pub(crate) surroundings: Surroundings,
+    pub(crate) incremental: Incremental,
     pub(crate) stats: Stats,
     /// Bytes of the heap that can be executed.
     pub(crate) executable: usize,
@@ -154,6 +156,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         leaks: Leaks::default(),
         pace: Pace::default(),
         surroundings: Surroundings::default(),
+        incremental: Incremental::default(),
         stats: Stats::default(),
         executable: 0,
     });
@@ -165,6 +168,9 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     fork::watch();
     if leaks::wanted() {
         leaks::look_at_exit();
+    }
+    if environ::wants_incremental() {
+        incremental::turn_on(heap, state);
     }
     READY.store(true, Relaxed);
     (heap, state)

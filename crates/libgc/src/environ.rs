@@ -45,6 +45,11 @@ fn limit_means(heap: &Heap, said: &OsStr) {
     }
 }
 
+/// Whether the mode is to be on from the beginning.
+pub(crate) fn wants_incremental() -> bool {
+    present("GC_ENABLE_INCREMENTAL")
+}
+
 /// Reads all; what is not a number is as if it were not set, as in libgc.
 pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if let Some(path) = var_os("GC_LOG_FILE") {

@@ -2,7 +2,7 @@
 
 use crate::collector::State;
 use crate::pace::{Found, Pace};
-use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
+use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE, Watch};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::process::Process;
 use plimsoll_policy::footprint::{self, Bound, Decision, Seen};
@@ -72,7 +72,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     if decision.short || ended.residency.evicted > 0 {
         given += central.give_back(heap, 0).0;
         surroundings.gave_all();
-        heap.watch(central);
+        heap.watch(central, Watch::Full);
         shed = marker.shed(central, decision.shed as usize / SUPERPAGE);
         heap.cool(central);
     }

@@ -138,25 +138,6 @@ pub(crate) unsafe extern "C" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
     p
 }
 
-/// Time limits and increments: collections are whole.
-#[unsafe(no_mangle)]
-extern "C" fn GC_enable_incremental() {
-    drop(collector::lock());
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn GC_is_incremental_mode() -> c_int {
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn GC_incremental_protection_needs() -> c_int {
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn GC_start_incremental_collection() {}
-
 /// Free places are not in lists here: they are runs of bits.
 #[unsafe(no_mangle)]
 extern "C" fn GC_print_free_list(kind: c_int, granules: usize) {

@@ -10,6 +10,7 @@
 //! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
 //! | `leaks` | what a program lost, or wrote beside of |
 //! | `collect`, `pace` | a collection, step by step, and when there is one |
+//! | `incremental` | collections of young objects |
 //! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
 //! | `collector`, `lock` | all of the above together, behind one lock |
@@ -36,6 +37,7 @@ mod footprint;
 mod fork;
 mod gcj;
 mod helpers;
+mod incremental;
 mod inspect;
 mod kinds;
 mod leaks;

@@ -61,6 +61,8 @@ pub(crate) struct Work {
     pub(crate) census: Census,
     pub(crate) residency: Residency,
     pub(crate) marking: Marking,
+    /// Old objects were not collected.
+    pub(crate) young: bool,
     pub(crate) settled: Settled,
     /// Bytes of the heap now.
     pub(crate) size: usize,
@@ -95,6 +97,7 @@ impl Stats {
             census,
             residency,
             marking,
+            young,
             settled,
             size,
         } = work;
@@ -119,10 +122,11 @@ impl Stats {
                 Why::Limit => "limit fell",
             };
             report::say(&format!(
-                "gc {}: {why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
+                "gc {}: {}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
                  ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} made in {} KiB; \
                  freed {} superpages, gave back {}, paged out {}\n",
                 GC_gc_no.get(),
+                if *young { "young, " } else { "" },
                 cycle.pause.as_micros(),
                 whole.as_micros(),
                 census.live >> 10,

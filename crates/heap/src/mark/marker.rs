@@ -216,9 +216,18 @@ impl<'a> Marker<'a> {
     #[inline(always)]
     pub(super) fn reach(&mut self, slot: Slot, flags: u8) {
         if self.mark(slot) {
+            if flags & flag::UNCOLLECTABLE != 0 {
+                return self.reach_free(slot);
+            }
             self.marking.objects += 1;
             self.remember(slot, flags);
         }
+    }
+
+    /// What lives until it is freed is marked as long as that. This slot is free, whoever still refers to it.
+    #[cold]
+    fn reach_free(&mut self, slot: Slot) {
+        self.heap.side.unmark(slot);
     }
 
     /// Has an object looked into, unless there is nothing to see: now, or when its superpage's turn comes.

@@ -14,6 +14,7 @@ mod marker;
 mod pending;
 mod replay;
 mod shed;
+mod young;
 
 pub use crew::Crew;
 pub use marker::{Marker, Marking};

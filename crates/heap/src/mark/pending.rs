@@ -6,7 +6,7 @@ use super::marker::{Marker, Span, WORD};
 use crate::address::{GRANULE, SUPERPAGE, Superpage};
 use crate::bits;
 use crate::central::Central;
-use crate::side::{Use, flag};
+use crate::side::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -94,7 +94,11 @@ impl Marker<'_> {
                 self.marking.unsummarised += 1;
             }
             // What is marked here from now on is not in the summary: it will be read again.
-            side.descriptor(superpage).raise(flag::ABSENT);
+            let it = side.descriptor(superpage);
+            it.raise(flag::ABSENT);
+            let armed = heap.is_tracked();
+            it.age
+                .store(if armed { age::GONE } else { age::GONE_WRITTEN }, Relaxed);
         }
         self.each_run(window, |range| heap.os.page_out(range));
     }
@@ -139,7 +143,7 @@ impl Marker<'_> {
     }
 
     /// A large object's part in a superpage.
-    fn part(&self, superpage: Superpage) -> Span {
+    pub(super) fn part(&self, superpage: Superpage) -> Span {
         let side = self.heap.side;
         let start = side.address(superpage);
         let end = match side.resolve(start) {

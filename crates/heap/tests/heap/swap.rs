@@ -44,6 +44,7 @@ proptest! {
                 2 => pages.untracked.store((one % 2) as usize, SeqCst),
                 3 => pages.blind.store(usize::from(one % 8 == 0), SeqCst),
                 4 => world.complete = one % 4 == 0,
+                6 => world.young = one % 4 != 0,
                 5 => world.shed = (one % 8 * (other % 16)) as usize,
                 _ => {}
             }
@@ -334,4 +335,41 @@ fn what_comes_back_is_held_for_a_while() {
     assert_eq!(world.residency.returned, 0);
     assert!(shed[..7].iter().all(|&shed| shed == 0), "{shed:?}");
     assert_eq!(shed.iter().sum::<usize>(), first, "{shed:?}");
+}
+
+/// A collection of young objects looks into new ones and what was written to, and not into what is old.
+#[test]
+fn old_objects_are_not_looked_into_unless_they_were_written_to() {
+    let (mut world, pages, range) = full(10);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.collect_unchecked(&mut marker);
+    world.young = true;
+    let (old, _) = world.collect_unchecked(&mut marker);
+    marker.take_marking();
+    // An old object comes to refer to a new one, and a new one dies.
+    let new = world.allocate(world.words, 48).unwrap();
+    world.allocate(world.words, 48).unwrap();
+    world.write(world.roots[4], 5, new);
+    let (young, _) = world.collect_unchecked(&mut marker);
+    world.forget_dead();
+    assert_eq!(marker.take_marking().objects, 1);
+    assert_eq!(young.objects, old.objects + 1);
+    // What is old and in swap stays there; what was written to before it went is read.
+    let newer = world.allocate(world.words, 48).unwrap();
+    world.write(world.roots[7], 5, newer);
+    pages.evict(range.clone());
+    let absent = pages.absent(range.clone());
+    let (young, _) = world.collect_unchecked(&mut marker);
+    let marking = marker.take_marking();
+    assert_eq!((marking.objects, young.objects), (1, old.objects + 2));
+    assert!((1..=2).contains(&marking.read), "{marking:?} of {absent}");
+    assert_eq!(pages.faults.load(SeqCst), 0);
+    // What died when it was old is found by a whole collection.
+    world.roots.clear();
+    assert_eq!(
+        world.collect_unchecked(&mut marker).0.objects,
+        old.objects + 2
+    );
+    world.young = false;
+    assert_eq!(world.collect_unchecked(&mut marker).0.objects, 0);
 }

@@ -2,7 +2,9 @@
 
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::os::{Linux, Os};
-use plimsoll_heap::{Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Residency};
+use plimsoll_heap::{
+    Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Residency, Watch,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -30,6 +32,8 @@ pub(crate) struct World {
     pub(crate) complete: bool,
     /// Superpages to page out after each collection, at most.
     pub(crate) shed: usize,
+    /// What was marked stays marked.
+    pub(crate) young: bool,
     /// What the last collection found of the heap's pages.
     pub(crate) residency: Residency,
 }
@@ -58,6 +62,7 @@ impl World {
             roots: Vec::new(),
             complete: false,
             shed: 0,
+            young: false,
             residency: Residency::default(),
         }
     }
@@ -175,8 +180,11 @@ impl World {
         self.mark(marker);
         let census = self.heap.census(&mut self.central);
         let mut shed = 0;
+        if self.young {
+            self.heap.watch(&self.central, Watch::All);
+        }
         if self.shed > 0 {
-            self.heap.watch(&self.central);
+            self.heap.watch(&self.central, Watch::Full);
             shed = marker.shed(&self.central, self.shed);
         }
         self.heap.end_collection(&self.central);
@@ -186,10 +194,15 @@ impl World {
     pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) {
         self.heap.begin_collection();
         self.bins.retire(self.heap);
-        self.heap.clear_marks(&mut self.central);
+        if !self.young {
+            self.heap.clear_marks(&mut self.central);
+        }
         self.residency = self.heap.look(&mut self.central, self.complete);
         marker.mark_from(&self.central, |marker| {
             marker.uncollectable(&self.central);
+            if self.young {
+                marker.written(&self.central);
+            }
             for &root in &self.roots {
                 marker.word(root);
             }
@@ -200,7 +213,7 @@ impl World {
     fn check(&mut self, census: Census) -> Census {
         let reached = self.reached();
         // Summaries speak for whole superpages, also for objects that died since.
-        let exact = (self.residency.summarised == 0).then_some(reached.len() as u64);
+        let exact = (self.residency.summarised == 0 && !self.young).then_some(reached.len() as u64);
         for (&start, object) in &self.objects {
             let lives = reached.contains(&start);
             // The superpage of a dead one may be free.
@@ -214,9 +227,18 @@ impl World {
             }
         }
         assert!(census.objects >= reached.len() as u64);
-        assert!(exact.is_none_or(|count| count == census.objects));
+        assert!(
+            exact.is_none_or(|count| count == census.objects),
+            "{exact:?} {census:?}"
+        );
         self.objects.retain(|start, _| reached.contains(start));
         census
+    }
+
+    /// Nobody will ask for what is not reached.
+    pub(crate) fn forget_dead(&mut self) {
+        let reached = self.reached();
+        self.objects.retain(|start, _| reached.contains(start));
     }
 
     /// A list of `length` objects of `bytes`, its first a root.

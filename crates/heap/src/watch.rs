@@ -1,0 +1,90 @@
+//! Who is written to: superpages are armed after a collection, and the next look asks the kernel which of them were written
+//! to since.
+
+use crate::address::{SUPERPAGE, Superpage};
+use crate::bits;
+use crate::central::Central;
+use crate::heap::Heap;
+use crate::side::{Use, age, flag};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What is to be told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// What no thread allocates from: full superpages, and large objects. To find out what lies still.
+    Full,
+    /// Everything. To find out what may have come to refer to new objects.
+    All,
+}
+
+impl Heap {
+    /// Whether the kernel tells who is written to.
+    pub fn can_watch(&self) -> bool {
+        if !self.is_tracked() {
+            self.track(self.reserved());
+        }
+        self.is_tracked()
+    }
+
+    /// Has writes show from now on, of which the next look is told. After the census.
+    pub fn watch(&self, central: &Central, what: Watch) {
+        let committed = central.committed();
+        let all = self.side.heap()..self.side.heap() + committed * SUPERPAGE;
+        if !self.is_tracked() {
+            self.track(all);
+        }
+        if !self.is_tracked() {
+            return;
+        }
+        let mut run: Option<(usize, usize)> = None;
+        for at in 0..=committed {
+            if at < committed && self.is_to_be_watched(Superpage(at as u32), what) {
+                run = Some(run.map_or((at, at + 1), |(start, _)| (start, at + 1)));
+            } else if let Some((start, end)) = run.take() {
+                self.arm(start, end);
+            }
+        }
+    }
+
+    fn is_to_be_watched(&self, superpage: Superpage, what: Watch) -> bool {
+        let it = self.side.descriptor(superpage);
+        let wanted = match it.usage() {
+            Use::Free => false,
+            _ if what == Watch::All => true,
+            Use::Small => {
+                let slots = usize::from(it.slots.load(Relaxed));
+                bits::runs(self.side.marks(superpage), 0, slots, false)
+                    .next()
+                    .is_none()
+            }
+            Use::Head | Use::Tail => true,
+        };
+        wanted && it.age.load(Relaxed) == age::UNKNOWN && !it.has(flag::ABSENT)
+    }
+
+    fn arm(&self, start: usize, end: usize) {
+        let address = |at: usize| self.side.address(Superpage(at as u32));
+        if self.os.arm(address(start)..address(end)).is_err() {
+            return self.set_tracked(false);
+        }
+        self.watched.store(true, Relaxed);
+        for at in start..end {
+            let it = self.side.descriptor(Superpage(at as u32));
+            it.age.store(age::ARMED, Relaxed);
+        }
+    }
+
+    /// The first superpage of the object that a superpage holds a part of; itself where it holds small ones.
+    pub(crate) fn head(&self, superpage: Superpage) -> Superpage {
+        let it = self.side.descriptor(superpage);
+        match it.usage() {
+            Use::Tail => Superpage(superpage.0 - it.extent.load(Relaxed)),
+            _ => superpage,
+        }
+    }
+
+    /// The flags of the objects that a superpage holds, or a part of.
+    pub(crate) fn flags_of_object(&self, superpage: Superpage) -> u8 {
+        self.side.descriptor(self.head(superpage)).flags()
+    }
+}
