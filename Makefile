@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
-BENCHES := demo shares hog split broker-cost libgc-adaptive sharing hotspot
+BENCHES := demo shares hog split broker-cost libgc-adaptive libgc libgc-pressure libgc-ablation sharing hotspot
 PREFIX ?= /usr/local
 
 .PHONY: help build test test-programs demo bench lint fmt fuzz simulate docs install clean $(addprefix bench-,$(BENCHES))

@@ -36,8 +36,14 @@ enum Name {
     Hog,
     /// How Java follows a limit, by collector.
     Hotspot,
+    /// Our libgc against the system's, in enough memory.
+    Libgc,
+    /// Our libgc with parts of it turned off.
+    LibgcAblation,
     /// Walfield's Table 2 for a libgc program.
     LibgcAdaptive,
+    /// Our libgc against the system's, in too little memory.
+    LibgcPressure,
     /// Accounting of shared memory: how true, how dear.
     Sharing,
     /// Throughput against the best static split.
@@ -60,7 +66,10 @@ fn main() -> ExitCode {
         Name::Shares => scenarios::shares::measure(&options),
         Name::Hog => scenarios::hog::measure(&options),
         Name::Hotspot => scenarios::hotspot::measure(&options),
+        Name::Libgc => scenarios::libgc::plain::measure(&options),
+        Name::LibgcAblation => scenarios::libgc::ablation::measure(&options),
         Name::LibgcAdaptive => scenarios::libgc_adaptive::measure(&options),
+        Name::LibgcPressure => scenarios::libgc::pressure::measure(&options),
         Name::Sharing => scenarios::sharing::measure(&options),
         Name::Split => scenarios::split::measure(&options),
     };

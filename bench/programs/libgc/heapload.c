@@ -8,18 +8,18 @@
  * largelive  objects of 64 bytes with two near and two random references that live to the end, then cells of 40 bytes that die young,
  *            while a part of the live ones is read
  *
- * Prints one JSON object: times in seconds, sizes in bytes. A pause is from before the world is stopped to after it is started again;
- * FILE gets one line per pause: when it began, how long it was, major faults of the process in it. The checksum does not depend on the collector. */
+ * Prints one JSON object: times in seconds, sizes in bytes. Pauses, and FILE: see pauses.h. "before_heap" is what is resident right below the
+ * heap's lowest address, where a collector may have its tables. The checksum does not depend on the collector. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
+#include <sys/mman.h>
 #define GC_THREADS
-#include <gc/gc.h>
+#include "pauses.h"
+#include <gc/gc_mark.h>
 
 struct options {
     const char *what, *pauses;
@@ -27,42 +27,6 @@ struct options {
 };
 
 static struct options opt = {.threads = 1, .rounds = 5, .depth = 20, .live_mb = 600, .churn = 60000000, .hot = 10, .seed = 1};
-
-/* What collections took, recorded in a fixed array: nothing may be allocated while they run. */
-enum { PAUSES = 100000 };
-static struct pause {
-    double begin, length;
-    long faults;
-} pauses[PAUSES];
-static long count;
-static double start;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static long major_faults(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_majflt;
-}
-
-static void on_event(GC_EventType event)
-{
-    struct pause *pause = &pauses[count % PAUSES];
-    if (event == GC_EVENT_PRE_STOP_WORLD) {
-        pause->begin = now() - start;
-        pause->faults = major_faults();
-    } else if (event == GC_EVENT_POST_START_WORLD) {
-        pause->length = now() - start - pause->begin;
-        pause->faults = major_faults() - pause->faults;
-        count++;
-    }
-}
 
 static void *need(void *memory)
 {
@@ -252,6 +216,28 @@ static uint64_t run_all(void)
     return sum;
 }
 
+/* Bytes that are resident between the start of the mapping below the heap and the heap. */
+static size_t before_heap(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), heap = (size_t)GC_least_plausible_heap_addr / page * page;
+    size_t from, to, resident = 0;
+    char line[512];
+    unsigned char pages[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    if (maps == NULL)
+        return 0;
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (sscanf(line, "%zx-%zx", &from, &to) == 2 && from < heap && heap <= to)
+            for (size_t at = from; at < heap; at += sizeof pages * page) {
+                const size_t bytes = heap - at < sizeof pages * page ? heap - at : sizeof pages * page;
+                if (mincore((void *)at, bytes, pages) == 0)
+                    for (size_t i = 0; i < bytes / page; i++)
+                        resident += (pages[i] & 1) * page;
+            }
+    fclose(maps);
+    return resident;
+}
+
 static int by_length(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -260,33 +246,23 @@ static int by_length(const void *a, const void *b)
 
 static void print(uint64_t sum)
 {
-    static double lengths[PAUSES];
-    long recorded = count < PAUSES ? count : PAUSES, faults = 0;
+    static double lengths[RECORDED];
+    long recorded = pauses.count < RECORDED ? pauses.count : RECORDED, faults = 0;
     double total = 0;
     struct rusage usage;
     for (long i = 0; i < recorded; i++) {
-        lengths[i] = pauses[i].length;
+        lengths[i] = pauses.first[i].length;
         total += lengths[i];
-        faults += pauses[i].faults;
+        faults += pauses.first[i].faults;
     }
     qsort(lengths, (size_t)recorded, sizeof *lengths, by_length);
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"workload\":\"%s\",\"threads\":%ld,\"seconds\":%.4f,\"cpu\":%.3f,\"collections\":%ld,\"pause_max\":%.6f,\"pause_median\":%.6f,"
-           "\"pause_total\":%.4f,\"faults_in_pauses\":%ld,\"major_faults\":%ld,\"rss_peak\":%ld,\"heap\":%zu,\"checksum\":%" PRIu64 "}\n",
-           opt.what, opt.threads, now() - start,
-           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, count,
+           "\"pause_total\":%.4f,\"faults_in_pauses\":%ld,\"major_faults\":%ld,\"rss_peak\":%ld,\"heap\":%zu,\"before_heap\":%zu,\"checksum\":%" PRIu64 "}\n",
+           opt.what, opt.threads, now() - pauses.start,
+           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, pauses.count,
            recorded ? lengths[recorded - 1] : 0, recorded ? lengths[recorded / 2] : 0, total, faults, usage.ru_majflt, usage.ru_maxrss * 1024,
-           GC_get_heap_size(), sum);
-    if (opt.pauses != NULL) {
-        FILE *file = fopen(opt.pauses, "w");
-        if (file == NULL) {
-            perror(opt.pauses);
-            exit(1);
-        }
-        for (long i = 0; i < recorded; i++)
-            fprintf(file, "%.6f %.6f %ld\n", pauses[i].begin, pauses[i].length, pauses[i].faults);
-        fclose(file);
-    }
+           GC_get_heap_size(), before_heap(), sum);
 }
 
 static long number(const char *name, const char *text)
@@ -328,8 +304,8 @@ int main(int argc, char **argv)
     }
     GC_INIT();
     GC_allow_register_threads();
-    GC_set_on_collection_event(on_event);
-    start = now();
+    if (!watch_pauses(opt.pauses))
+        return 1;
     print(run_all());
     return 0;
 }

@@ -53,13 +53,13 @@ impl Ground {
         &self.folder
     }
 
-    /// Sets the limit of the cgroup, bytes.
+    /// Sets the limit of the cgroup, bytes, or takes it away.
     ///
     /// # Errors
     /// A sentence on why not.
-    pub fn limit(&self, bytes: u64) -> Result<(), String> {
+    pub fn limit(&self, bytes: impl Into<Option<u64>>) -> Result<(), String> {
         self.cgroup()
-            .set_limit(Some(bytes))
+            .set_limit(bytes.into())
             .map(drop)
             .map_err(|e| format!("cannot limit the cgroup: {e}"))
     }

@@ -1,9 +1,10 @@
-//! The measurements, one file each. Every one prints its table, says which targets it met, and saves results and plots.
+//! The measurements, one file or folder each. Every one prints its table, says which targets it met, and saves results and plots.
 
 pub mod broker_cost;
 pub mod demo;
 pub mod hog;
 pub mod hotspot;
+pub mod libgc;
 pub mod libgc_adaptive;
 pub mod shares;
 pub mod sharing;

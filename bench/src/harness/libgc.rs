@@ -1,0 +1,179 @@
+//! Programs linked with libgc, and the collectors that they can run with: the system's, and ours in its place.
+
+use super::ground::Ground;
+use super::job::Job;
+use super::programs::sibling;
+use crate::report::results::root;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A collector that a program can run with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collector {
+    /// For tables.
+    pub name: &'static str,
+    ours: bool,
+    /// What ours may do about what is in swap (`PLIMSOLL_GC_MEANS`).
+    means: Option<&'static str>,
+}
+
+/// The distribution's.
+pub const SYSTEM: Collector = Collector {
+    name: "libgc",
+    ours: false,
+    means: None,
+};
+
+/// Ours, as it is.
+pub const OURS: Collector = Collector {
+    name: "ours",
+    ours: true,
+    means: None,
+};
+
+impl Collector {
+    /// Ours, with some of its means only.
+    pub const fn only(means: &'static str) -> Collector {
+        Collector {
+            name: means,
+            ours: true,
+            means: Some(means),
+        }
+    }
+}
+
+/// A program that allocates.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// For tables.
+    pub name: String,
+    command: Vec<String>,
+    /// It notes its pauses itself.
+    notes: bool,
+}
+
+impl Workload {
+    /// Objects of 64 bytes that live, then cells that die young.
+    pub fn largelive(live_mib: u32, cells: u32, threads: u32) -> Workload {
+        let sizes = [("--live-mb", live_mib), ("--churn", cells)];
+        Workload::heapload("largelive", &sizes, threads)
+    }
+
+    /// Trees of pairs beside one that lives.
+    pub fn bintree(depth: u32, threads: u32) -> Workload {
+        Workload::heapload("bintree", &[("--depth", depth)], threads)
+    }
+
+    /// The benchmark of Ellis, Kovac and Boehm; each thread does all the rounds.
+    pub fn gcbench(rounds: u32, threads: u32) -> Workload {
+        Workload::heapload("gcbench", &[("--rounds", rounds)], threads)
+    }
+
+    /// Guile: a hash table that lives, and lists that die.
+    pub fn guile(entries: u32, rounds: u32) -> Workload {
+        let script = source("bench/programs/libgc/table.scm");
+        let mut command = vec!["guile".into(), "--no-auto-compile".into(), script];
+        command.extend([entries, rounds].map(|number| number.to_string()));
+        Workload {
+            name: "guile".into(),
+            command,
+            notes: false,
+        }
+    }
+
+    /// Nix: attribute sets that live, and others that die. None, with a message, where it is not installed.
+    pub fn nix(sets: u32, rounds: u32) -> Option<Workload> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if !std::env::split_paths(&path).any(|folder| folder.join("nix-instantiate").exists()) {
+            eprintln!("nix is left out: it is not installed (Debian: nix-bin)");
+            return None;
+        }
+        let (sets, rounds) = (sets.to_string(), rounds.to_string());
+        let expression = source("bench/programs/libgc/attributes.nix");
+        let mut command: Vec<String> = ["nix-instantiate", "--eval", "--store", "dummy://"]
+            .map(str::to_owned)
+            .into();
+        command.extend([expression, "--arg".into(), "sets".into(), sets]);
+        command.extend(["--arg".into(), "rounds".into(), rounds]);
+        Some(Workload {
+            name: "nix".into(),
+            command,
+            notes: false,
+        })
+    }
+
+    /// What it computes, sizes included.
+    pub fn what(&self) -> String {
+        self.command.join(" ")
+    }
+
+    fn heapload(what: &str, sizes: &[(&str, u32)], threads: u32) -> Workload {
+        let mut command = vec![source("bench/out/programs/heapload"), what.to_owned()];
+        for (option, number) in sizes.iter().chain([&("--threads", threads)]) {
+            command.extend([(*option).to_owned(), number.to_string()]);
+        }
+        let name = match threads {
+            1 => what.to_owned(),
+            several => format!("{what}, {several} threads"),
+        };
+        Workload {
+            name,
+            command,
+            notes: true,
+        }
+    }
+}
+
+/// Where our library has the name that programs look for.
+#[derive(Debug)]
+pub struct Libraries {
+    folder: PathBuf,
+}
+
+impl Libraries {
+    /// Links the library that was built beside this program, in the measurement's folder.
+    ///
+    /// # Errors
+    /// A sentence on what is missing.
+    pub fn new(ground: &Ground) -> Result<Libraries, String> {
+        let built = sibling("libplimsoll_gc.so");
+        if !built.exists() {
+            return Err(format!("{} is not built (make build)", built.display()));
+        }
+        let link = ground.folder().join("libgc.so.1");
+        std::os::unix::fs::symlink(&built, &link)
+            .map_err(|e| format!("cannot link {}: {e}", link.display()))?;
+        Ok(Libraries {
+            folder: ground.folder().to_owned(),
+        })
+    }
+
+    /// A program with a collector; jobs that run at once differ by `number`.
+    pub fn job(&self, workload: &Workload, collector: Collector, number: usize) -> Job {
+        let text = |path: &Path| path.display().to_string();
+        let pauses = self.folder.join(format!("{number}.pauses"));
+        let mut command = workload.command.clone();
+        let mut env = BTreeMap::new();
+        if workload.notes {
+            command.extend(["--pauses".into(), text(&pauses)]);
+        } else {
+            env.insert("PAUSES".into(), text(&pauses));
+            env.insert("LD_PRELOAD".into(), source("bench/out/programs/watch.so"));
+        }
+        if collector.ours {
+            env.insert("LD_LIBRARY_PATH".into(), text(&self.folder));
+        }
+        if let Some(means) = collector.means {
+            env.insert("PLIMSOLL_GC_MEANS".into(), means.into());
+        }
+        Job {
+            command,
+            env,
+            pauses,
+        }
+    }
+}
+
+fn source(name: &str) -> String {
+    root().join(name).display().to_string()
+}

@@ -1,0 +1,92 @@
+//! What the collections of a program on libgc took, as `bench/programs/libgc/pauses.h` noted it.
+
+use crate::report::statistics::spread;
+
+/// The program stood still for a collection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pause {
+    /// Seconds into the run.
+    pub begin: f64,
+    /// Seconds.
+    pub length: f64,
+    /// Major faults of the process meanwhile.
+    pub faults: u64,
+}
+
+/// The pauses of a run, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pauses(pub Vec<Pause>);
+
+impl Pauses {
+    /// Reads one pause a line; a last line that was not written to its end is none.
+    pub fn read(text: &str) -> Pauses {
+        let pause = |line: &str| {
+            let mut words = line.split_whitespace();
+            Some(Pause {
+                begin: words.next()?.parse().ok()?,
+                length: words.next()?.parse().ok()?,
+                faults: words.next()?.parse().ok()?,
+            })
+        };
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        Pauses(whole.lines().filter_map(pause).collect())
+    }
+
+    /// The last third of them: what the heap has become by then, and the kernel's choice of pages, change little more.
+    pub fn steady(&self) -> Pauses {
+        Pauses(self.0[self.0.len() * 2 / 3..].to_vec())
+    }
+
+    /// Seconds of the longest.
+    pub fn longest(&self) -> f64 {
+        self.0.iter().map(|pause| pause.length).fold(0.0, f64::max)
+    }
+
+    /// Seconds of the median.
+    pub fn median(&self) -> f64 {
+        let lengths: Vec<f64> = self.0.iter().map(|pause| pause.length).collect();
+        spread(&lengths).median
+    }
+
+    /// Seconds on average.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().map(|pause| pause.length).sum::<f64>() / (self.0.len() as f64).max(1.0)
+    }
+
+    /// Major faults of a pause, on average.
+    pub fn faults(&self) -> f64 {
+        let all: u64 = self.0.iter().map(|pause| pause.faults).sum();
+        all as f64 / (self.0.len() as f64).max(1.0)
+    }
+
+    /// With those of another program that ran at the same time.
+    pub fn merged(mut self, other: Pauses) -> Pauses {
+        self.0.extend(other.0);
+        self.0.sort_by(|a, b| a.begin.total_cmp(&b.begin));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_pauses_and_the_last_third_is_steady() {
+        let pauses = Pauses::read("0.1 0.05 3\n0.5 0.03 0\n0.9 0.01 1\n1.2 0.0");
+        assert_eq!(pauses.0.len(), 3);
+        assert_eq!(
+            (pauses.longest(), pauses.median(), pauses.faults()),
+            (0.05, 0.03, 4.0 / 3.0)
+        );
+        assert_eq!(pauses.steady().0, pauses.0[2..]);
+        assert_eq!(Pauses::default().steady().mean(), 0.0);
+    }
+
+    #[test]
+    fn pauses_of_two_programs_are_in_order() {
+        let merged = Pauses::read("1 0.1 0\n3 0.1 0\n").merged(Pauses::read("2 0.1 0\n"));
+        let begins: Vec<f64> = merged.0.iter().map(|pause| pause.begin).collect();
+        assert_eq!(begins, [1.0, 2.0, 3.0]);
+    }
+}

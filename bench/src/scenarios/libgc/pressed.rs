@@ -1,0 +1,284 @@
+//! Workloads in less memory than they would take, with some collectors.
+
+use super::stage::{Runs, Stage, cell, ratio};
+use crate::harness::job::{Conditions, Outcome};
+use crate::harness::libgc::{Collector, SYSTEM, Workload};
+use crate::harness::programs::hog;
+use crate::report::curves;
+use crate::report::results::{Results, folder};
+use crate::scenarios::Options;
+
+/// A run may take so many times as long as with libgc and no limit; then it is ended.
+const PATIENCE: f64 = 8.0;
+/// What takes memory beside a program takes 1 MiB every 100 ms.
+const RATE: u64 = 10 << 20;
+/// What it takes for itself.
+const OWN: u64 = 8 << 20;
+
+/// How memory is short. Percent of the most that was resident with libgc and no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pressure {
+    None,
+    /// So much may be used.
+    Limit(u32),
+    /// As much may be used as there was; another process takes so much of it, little by little, and locks it.
+    Growing(u32),
+}
+
+impl Pressure {
+    pub(super) fn name(self) -> String {
+        match self {
+            Pressure::None => "none".to_owned(),
+            Pressure::Limit(percent) => format!("limit {percent} %"),
+            Pressure::Growing(percent) => format!("grows to {percent} %"),
+        }
+    }
+
+    fn conditions(self, peak: u64, longest: f64) -> Conditions {
+        let part = |percent: u32| peak / 100 * u64::from(percent);
+        let (limit, beside) = match self {
+            Pressure::None => (None, None),
+            Pressure::Limit(percent) => (Some(part(percent)), None),
+            Pressure::Growing(percent) => (Some(peak + OWN), Some(hog(part(percent), RATE))),
+        };
+        Conditions {
+            limit,
+            beside,
+            longest,
+        }
+    }
+}
+
+/// A workload under some pressures; what it does without any comes first.
+pub(super) struct Experiment {
+    pub(super) name: String,
+    workload: Workload,
+    /// So many run at once.
+    copies: usize,
+    pub(super) levels: Vec<Level>,
+    /// A plot of utilization under the first pressure has this name.
+    plot: Option<&'static str>,
+}
+
+/// One pressure, and the runs of each collector under it.
+pub(super) struct Level {
+    pub(super) pressure: Pressure,
+    pub(super) runs: Vec<Runs>,
+}
+
+impl Experiment {
+    pub(super) fn new(workload: Workload, pressures: &[Pressure]) -> Experiment {
+        let levels = [Pressure::None].iter().chain(pressures);
+        Experiment {
+            name: workload.name.clone(),
+            workload,
+            copies: 1,
+            levels: levels
+                .map(|&pressure| Level {
+                    pressure,
+                    runs: Vec::new(),
+                })
+                .collect(),
+            plot: None,
+        }
+    }
+
+    /// Two at once, in one limit.
+    pub(super) fn twice(mut self) -> Experiment {
+        self.copies = 2;
+        self.named("two at once")
+    }
+
+    pub(super) fn named(mut self, what: &str) -> Experiment {
+        self.name = format!("{}, {what}", self.name);
+        self
+    }
+
+    pub(super) fn plotted(mut self, name: &'static str) -> Experiment {
+        self.plot = Some(name);
+        self
+    }
+
+    /// The levels with pressure.
+    pub(super) fn pressed(&self) -> &[Level] {
+        &self.levels[1..]
+    }
+
+    /// For targets.
+    pub(super) fn at(&self, level: &Level) -> String {
+        format!("{}, {}:", self.name, level.pressure.name())
+    }
+}
+
+/// Experiments with some collectors, in turn.
+pub(super) struct Series {
+    name: &'static str,
+    pub(super) collectors: &'static [Collector],
+    pub(super) experiments: Vec<Experiment>,
+}
+
+impl Series {
+    pub(super) fn new(
+        name: &'static str,
+        collectors: &'static [Collector],
+        experiments: Vec<Experiment>,
+    ) -> Series {
+        Series {
+            name,
+            collectors,
+            experiments,
+        }
+    }
+
+    /// Runs what is wanted, draws, and keeps what came of it.
+    pub(super) fn run(&mut self, options: &Options) -> Result<(), String> {
+        self.experiments.retain(|one| options.wants(&one.name));
+        let mut stage = Stage::new(self.name)?;
+        let mut known: Vec<Outcome> = Vec::new();
+        for one in &self.experiments {
+            let label = format!("{}, {}, first", self.name, one.name);
+            known.push(stage.run_freely(&one.workload, one.copies, SYSTEM, &label)?);
+        }
+        for repetition in 1..=options.repeat {
+            for (one, known) in self.experiments.iter_mut().zip(&known) {
+                for level in &mut one.levels {
+                    level.runs.resize(self.collectors.len(), Runs::default());
+                    let longest = known.seconds * PATIENCE;
+                    let conditions = level.pressure.conditions(known.resident, longest);
+                    for (runs, collector) in level.runs.iter_mut().zip(self.collectors) {
+                        let label = format!(
+                            "{}, {}, {}, {repetition} of {}",
+                            self.name,
+                            one.name,
+                            level.pressure.name(),
+                            options.repeat
+                        );
+                        let (workload, copies) = (&one.workload, one.copies);
+                        let run = stage.run(workload, copies, *collector, &conditions, &label)?;
+                        runs.0.push(run);
+                    }
+                }
+            }
+        }
+        self.draw()
+    }
+
+    /// Utilization with each collector under pressure; dashed, without.
+    fn draw(&self) -> Result<(), String> {
+        for one in &self.experiments {
+            let Some(plot) = one.plot else { continue };
+            let [free, pressed, ..] = one.levels.as_slice() else {
+                continue;
+            };
+            let mut lines = Vec::new();
+            for (index, collector) in self.collectors.iter().enumerate() {
+                let name = format!("{}, no pressure", collector.name);
+                lines.push(free.runs[index].curve(&name, index, true));
+                lines.push(pressed.runs[index].curve(collector.name, index, false));
+            }
+            let title = format!("{}, {}: utilization", one.name, pressed.pressure.name());
+            let file = folder().join(format!("{}-{plot}.svg", self.name));
+            curves::save(&title, &lines, &file)?;
+        }
+        Ok(())
+    }
+
+    /// A table with a row for each collector under each pressure.
+    pub(super) fn table(&self, title: &str, method: &str, repeat: usize) -> Results {
+        let mut results = Results::new(self.name, title, method, repeat).columns(&[
+            ("program", ""),
+            ("pressure", ""),
+            ("collector", ""),
+            ("ended", ""),
+            ("time", "s"),
+            ("of no pressure", ""),
+            ("collections", ""),
+            ("longest pause", "ms"),
+            ("mean pause", "ms"),
+            ("steady pause", "ms"),
+            ("of no pressure", ""),
+            ("major faults of a steady collection", ""),
+            ("major faults", ""),
+        ]);
+        for one in &self.experiments {
+            for level in &one.levels {
+                for (index, collector) in self.collectors.iter().enumerate() {
+                    let (runs, free) = (&level.runs[index], &one.levels[0].runs[index]);
+                    let relative =
+                        |of: fn(&Outcome) -> f64| cell(ratio(runs.median(of), free.median(of)));
+                    results.row([
+                        one.name.as_str().into(),
+                        level.pressure.name().into(),
+                        collector.name.into(),
+                        runs.ended().into(),
+                        cell(runs.median(|run| run.seconds)),
+                        relative(|run| run.seconds),
+                        cell(runs.median(|run| run.pauses.0.len() as f64)),
+                        cell(runs.median(|run| run.pauses.longest() * 1e3)),
+                        cell(runs.median(|run| run.pauses.mean() * 1e3)),
+                        cell(runs.median(steady_pause).map(|seconds| seconds * 1e3)),
+                        relative(steady_pause),
+                        cell(runs.median(steady_faults)),
+                        cell(runs.median(|run| run.faults as f64)),
+                    ]);
+                }
+            }
+        }
+        results
+    }
+
+    /// A figure of each experiment under each pressure, where there is one.
+    pub(super) fn figures(
+        &self,
+        of: impl Fn(&Experiment, &Level) -> Option<f64>,
+    ) -> Vec<(String, f64)> {
+        let levels = self
+            .experiments
+            .iter()
+            .flat_map(|one| one.pressed().iter().map(move |level| (one, level)));
+        levels
+            .filter_map(|(one, level)| Some((one.at(level), of(one, level)?)))
+            .collect()
+    }
+}
+
+/// The median of the last third of the pauses, seconds.
+pub(super) fn steady_pause(run: &Outcome) -> f64 {
+    run.pauses.steady().median()
+}
+
+/// Major faults of a collection in the last third.
+pub(super) fn steady_faults(run: &Outcome) -> f64 {
+    run.pauses.steady().faults()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_is_relative_to_what_was_resident() {
+        let peak = 1000 << 20;
+        let limit = Pressure::Limit(60).conditions(peak, 9.0);
+        assert_eq!((limit.limit, limit.beside), (Some(600 << 20), None));
+        let growing = Pressure::Growing(50).conditions(peak, 9.0);
+        assert_eq!(growing.limit, Some(peak + OWN));
+        assert!(
+            growing
+                .beside
+                .unwrap()
+                .contains(&(500u64 << 20).to_string())
+        );
+        assert_eq!(Pressure::None.conditions(peak, 9.0).limit, None);
+    }
+
+    #[test]
+    fn what_it_does_without_pressure_comes_first() {
+        let one = Experiment::new(Workload::bintree(4, 1), &[Pressure::Limit(60)]).twice();
+        assert_eq!(one.levels[0].pressure, Pressure::None);
+        assert_eq!(
+            one.at(&one.pressed()[0]),
+            "bintree, two at once, limit 60 %:"
+        );
+    }
+}

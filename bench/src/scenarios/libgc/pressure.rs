@@ -1,0 +1,93 @@
+//! Too little memory: who finishes, how soon, and what collections cost by then.
+//!
+//! After section 5.3 of the bookmarking collector's paper: steady pressure, pressure that grows (its Figures 4 to 6), and two programs at once
+//! (Figure 7).
+
+use super::pressed::{Experiment, Pressure, Series, steady_faults, steady_pause};
+use super::stage::{ratio, target};
+use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload};
+use crate::report::results::Results;
+use crate::scenarios::Options;
+
+const COLLECTORS: [Collector; 2] = [SYSTEM, OURS];
+
+/// What is left of the memory.
+const LIMITS: [Pressure; 2] = [Pressure::Limit(60), Pressure::Limit(50)];
+
+fn experiments() -> Vec<Experiment> {
+    let steady = |workload| Experiment::new(workload, &LIMITS);
+    let mut all = vec![
+        steady(Workload::largelive(200, 20_000_000, 1)).plotted("largelive"),
+        steady(Workload::bintree(19, 1)),
+        steady(Workload::gcbench(5, 1)),
+        steady(Workload::guile(1_000_000, 50_000)),
+    ];
+    all.extend(Workload::nix(400_000, 500_000).map(steady));
+    all.push(Experiment::new(Workload::largelive(100, 30_000_000, 1), &LIMITS[..1]).twice());
+    all.push(
+        Experiment::new(
+            Workload::largelive(50, 70_000_000, 1),
+            &[Pressure::Growing(50)],
+        )
+        .named("growing pressure")
+        .plotted("growing"),
+    );
+    all
+}
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started, or went wrong.
+pub fn measure(options: &Options) -> Result<(), String> {
+    let mut series = Series::new("libgc-pressure", &COLLECTORS, experiments());
+    series.run(options)?;
+    report(&series, options.repeat)
+        .save()
+        .map_err(|e| e.to_string())
+}
+
+fn report(series: &Series, repeat: usize) -> Results {
+    let mut results = series.table(
+        "Our collector in the place of Debian's libgc 8.2.2, in too little memory, with swap behind it.",
+        "The programs of `libgc`, smaller: largelive with 3.3 million objects that live and 20 million cells, bintree of depth 19, Nix with half of the garbage. Limits are of the most that was \
+         resident with libgc and no limit, in a run at the start. Two at once: two largelive with 1.6 million objects and 30 million cells in one limit; their times, to the end of both. Growing pressure: largelive with 0.8 million objects and 70 million \
+         cells, and a process in the same cgroup that takes 1 MiB every 100 ms up to half of the memory, and locks it. A run that takes more than 8 times as long as the first with libgc and no limit is ended (took too long). \
+         Figures are of runs that finished. Steady: the last third of the collections; their median pause.",
+        repeat,
+    );
+    let pairs = || {
+        let levels = series.experiments.iter().flat_map(Experiment::pressed);
+        levels.map(|level| (&level.runs[0], &level.runs[1]))
+    };
+    let (all, finished) = pairs().fold((0, 0), |(all, finished), (_, ours)| {
+        (all + ours.0.len(), finished + ours.finished())
+    });
+    let (all_libgc, finished_libgc) = pairs().fold((0, 0), |(all, finished), (libgc, _)| {
+        (all + libgc.0.len(), finished + libgc.finished())
+    });
+    results.target(
+        "every run finishes",
+        format!("{finished} of {all} (libgc: {finished_libgc} of {all_libgc})"),
+        finished == all,
+    );
+    let time = series.figures(|_, level| {
+        let (libgc, ours) = (&level.runs[0], &level.runs[1]);
+        let survived = libgc.survived() && ours.all_finished();
+        survived.then(|| ours.least_seconds() / libgc.least_seconds().max(1e-9))
+    });
+    let claim = "time at most 0.25 of libgc's where that survives";
+    target(&mut results, claim, &time, 0.25);
+    let faults = series.figures(|_, level| level.runs[1].median(steady_faults));
+    let claim = "at most 100 major faults in a steady collection";
+    target(&mut results, claim, &faults, 100.0);
+    let pauses = series.figures(|one, level| {
+        ratio(
+            level.runs[1].median(steady_pause),
+            one.levels[0].runs[1].median(steady_pause),
+        )
+    });
+    let claim = "steady pauses at most 1.2 times those without a limit";
+    target(&mut results, claim, &pauses, 1.2);
+    results
+}

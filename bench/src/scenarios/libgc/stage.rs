@@ -1,0 +1,230 @@
+//! Where workloads run with one collector or the other, and what their repetitions came to.
+
+use crate::harness::ground::Ground;
+use crate::harness::job::{self, Conditions, Ending, Outcome};
+use crate::harness::libgc::{Collector, Libraries, Workload};
+use crate::report::curves::Curve;
+use crate::report::results::{Cell, Results, number};
+use crate::report::statistics::spread;
+use crate::report::utilization::Utilization;
+use std::collections::BTreeMap;
+
+/// The ground, our library, and what workloads compute: that does not depend on the collector.
+pub(super) struct Stage {
+    ground: Ground,
+    libraries: Libraries,
+    checksums: BTreeMap<String, Option<u64>>,
+}
+
+impl Stage {
+    pub(super) fn new(name: &str) -> Result<Stage, String> {
+        let ground = Ground::new(name)?;
+        let libraries = Libraries::new(&ground)?;
+        Ok(Stage {
+            ground,
+            libraries,
+            checksums: BTreeMap::new(),
+        })
+    }
+
+    /// Runs copies of a workload at once.
+    ///
+    /// # Errors
+    /// When they cannot be run, fail by themselves, or compute something else than before.
+    pub(super) fn run(
+        &mut self,
+        workload: &Workload,
+        copies: usize,
+        collector: Collector,
+        conditions: &Conditions,
+        label: &str,
+    ) -> Result<Outcome, String> {
+        let jobs: Vec<_> = (0..copies)
+            .map(|number| self.libraries.job(workload, collector, number))
+            .collect();
+        let label = format!("{label}, {}", collector.name);
+        let outcomes = job::run(&self.ground, &jobs, conditions, &label)?;
+        for outcome in &outcomes {
+            if outcome.ending == Ending::Finished {
+                let told = outcome.told("checksum");
+                let known = *self.checksums.entry(workload.what()).or_insert(told);
+                if told.is_none() || told != known {
+                    return Err(format!("{label}: {told:?} instead of {known:?}"));
+                }
+            }
+        }
+        let all = outcomes.into_iter().reduce(Outcome::with);
+        all.ok_or_else(|| format!("{label}: no copy"))
+    }
+
+    /// The same without a limit; it has to finish.
+    pub(super) fn run_freely(
+        &mut self,
+        workload: &Workload,
+        copies: usize,
+        collector: Collector,
+        label: &str,
+    ) -> Result<Outcome, String> {
+        /// Seconds.
+        const LONGEST: f64 = 300.0;
+        let conditions = Conditions {
+            longest: LONGEST,
+            ..Conditions::default()
+        };
+        let outcome = self.run(workload, copies, collector, &conditions, label)?;
+        match &outcome.ending {
+            Ending::Finished => Ok(outcome),
+            other => Err(format!("{label}, {}: {other:?}", collector.name)),
+        }
+    }
+}
+
+/// The repetitions of one variant.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs(pub(super) Vec<Outcome>);
+
+impl Runs {
+    fn count(&self, ending: &Ending) -> usize {
+        self.0.iter().filter(|run| run.ending == *ending).count()
+    }
+
+    pub(super) fn finished(&self) -> usize {
+        self.count(&Ending::Finished)
+    }
+
+    pub(super) fn all_finished(&self) -> bool {
+        self.finished() == self.0.len()
+    }
+
+    /// None was killed, and none gave up.
+    pub(super) fn survived(&self) -> bool {
+        self.finished() + self.count(&Ending::TooLong) == self.0.len()
+    }
+
+    /// Of those that finished; none where none did.
+    pub(super) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
+        let finished = self.0.iter().filter(|run| run.ending == Ending::Finished);
+        let values: Vec<f64> = finished.map(of).collect();
+        (!values.is_empty()).then(|| spread(&values).median)
+    }
+
+    /// The median time; what was ended counts with the time that it had.
+    pub(super) fn least_seconds(&self) -> f64 {
+        let values: Vec<f64> = self.0.iter().map(|run| run.seconds).collect();
+        spread(&values).median
+    }
+
+    /// How they ended.
+    pub(super) fn ended(&self) -> String {
+        let failed = self.0.iter().filter_map(|run| match &run.ending {
+            Ending::Failed(how) => Some(how.as_str()),
+            _ => None,
+        });
+        let failures: Vec<&str> = failed.collect();
+        let parts = [
+            (self.finished(), "finished".to_owned()),
+            (self.count(&Ending::Killed), "killed".to_owned()),
+            (self.count(&Ending::TooLong), "took too long".to_owned()),
+            (
+                failures.len(),
+                format!("failed ({})", failures.first().unwrap_or(&"")),
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = parts
+            .map(|(count, how)| {
+                if count == self.0.len() {
+                    how
+                } else {
+                    format!("{count} {how}")
+                }
+            })
+            .collect();
+        words.join(", ")
+    }
+
+    /// The utilization in the first repetition, as far as it went.
+    pub(super) fn curve(&self, name: &str, colour: usize, reference: bool) -> Curve {
+        let Some(run) = self.0.first() else {
+            return Curve::default();
+        };
+        let pauses = run.pauses.0.iter().map(|p| (p.begin, p.length));
+        let ended = match run.ending {
+            Ending::Finished => "",
+            Ending::Killed => " (killed)",
+            Ending::TooLong => " (took too long)",
+            Ending::Failed(_) => " (failed)",
+        };
+        Curve {
+            name: format!("{name}{ended}"),
+            points: Utilization::new(pauses, run.seconds).curve(),
+            colour,
+            reference,
+        }
+    }
+}
+
+/// A number, or a dash where there is none.
+pub(super) fn cell(value: Option<f64>) -> Cell {
+    value.map_or("-".into(), Cell::from)
+}
+
+/// One number through another, where there are both.
+pub(super) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
+    Some(value? / base.filter(|base| *base > 0.0)?)
+}
+
+/// Notes a target of named figures that are each to be at most `most`; without any it is open.
+pub(super) fn target(results: &mut Results, claim: &str, figures: &[(String, f64)], most: f64) {
+    let text = |(name, figure): &(String, f64)| format!("{name} {}", number(*figure));
+    let all: Vec<String> = figures.iter().map(text).collect();
+    let met = figures.iter().all(|(_, figure)| *figure <= most);
+    match all.is_empty() {
+        true => results.target(claim, "nothing to compare".to_owned(), None),
+        false => results.target(claim, all.join("; "), met),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::pauses::Pauses;
+
+    fn runs(endings: &[Ending]) -> Runs {
+        let run = |(index, ending): (usize, &Ending)| Outcome {
+            ending: ending.clone(),
+            seconds: index as f64 + 1.0,
+            resident: 0,
+            faults: 0,
+            pauses: Pauses::default(),
+            said: String::new(),
+        };
+        Runs(endings.iter().enumerate().map(run).collect())
+    }
+
+    #[test]
+    fn what_did_not_finish_has_no_figures_but_a_time() {
+        let all = runs(&[Ending::Finished, Ending::Finished, Ending::TooLong]);
+        assert_eq!(all.ended(), "2 finished, 1 took too long");
+        assert_eq!(all.median(|run| run.seconds), Some(1.5));
+        assert_eq!(all.least_seconds(), 2.0);
+        assert!(all.survived() && !all.all_finished());
+        let none = runs(&[Ending::Killed]);
+        assert_eq!(none.ended(), "killed");
+        assert_eq!(none.median(|run| run.seconds), None);
+        assert!(!none.survived());
+    }
+
+    #[test]
+    fn a_target_is_met_by_all_figures_and_open_without_any() {
+        let figures = [("a".to_owned(), 0.5), ("b".to_owned(), 1.5)];
+        let mut results = Results::new("x", "", "", 1);
+        target(&mut results, "less", &figures, 1.0);
+        target(&mut results, "more", &figures, 1.5);
+        target(&mut results, "none", &[], 1.0);
+        let met: Vec<_> = results.targets.iter().map(|target| target.met).collect();
+        assert_eq!(met, [Some(false), Some(true), None]);
+        assert_eq!(results.targets[0].measured, "a 0.5; b 1.5");
+        assert_eq!(ratio(Some(1.0), Some(0.0)), None);
+    }
+}
