@@ -17,8 +17,8 @@ const LIMITS: [Pressure; 2] = [Pressure::Limit(60), Pressure::Limit(50)];
 fn experiments() -> Vec<Experiment> {
     vec![
         Experiment::new(Workload::largelive(200, 20_000_000, 1), &LIMITS).plotted("largelive"),
-        Experiment::new(Workload::bintree(19, 1), &LIMITS),
-        Experiment::new(Workload::guile(1_000_000, 50_000), &LIMITS),
+        Experiment::new(Workload::bintree(19, 1), &LIMITS[..1]),
+        Experiment::new(Workload::guile(1_000_000, 40_000), &LIMITS[..1]),
         Experiment::new(
             Workload::largelive(50, 70_000_000, 1),
             &[Pressure::Growing(50)],
