@@ -50,29 +50,44 @@ fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
     collector::heap().next_hole(bin, kind, class)
 }
 
-/// The same, with the lock; the object may be large.
+/// The same, with the lock; the object may be large. Nothing of this but the program's registers is above what a collection
+/// sees of the stack: words of frames that were left may lie in ours.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *mut c_void {
-    let mut gc = collector::lock();
-    let limit = gc.central.limit();
-    let found = with_registers(|here| {
-        let mut tried = 0;
-        if stress::is_due() && collect::allowed() {
-            collect::collect(&mut gc, Why::Allocation, here);
-        }
-        loop {
-            let whole = bytes.saturating_add(extra());
-            match place(&mut gc, whole, kind, first_only) {
-                Ok(start) => break Some(start),
-                Err(why) => {
-                    if !make_room(&mut gc, whole, why, &mut tried, here) {
-                        break None;
-                    }
+    with_registers(|here| allocate_below(bytes, kind, first_only, here))
+}
+
+/// Looks for a place until there is one, or nothing more to try.
+fn find_place(
+    gc: &mut Locked,
+    bytes: usize,
+    kind: KindId,
+    first_only: bool,
+    here: usize,
+) -> Option<usize> {
+    let mut tried = 0;
+    if stress::is_due() && collect::allowed() {
+        collect::collect(gc, Why::Allocation, here);
+    }
+    let whole = bytes.saturating_add(extra());
+    loop {
+        match place(gc, whole, kind, first_only) {
+            Ok(start) => return Some(start),
+            Err(why) => {
+                if !make_room(gc, whole, why, &mut tried, here) {
+                    return None;
                 }
             }
         }
-    });
+    }
+}
+
+#[inline(never)]
+fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
+    let mut gc = collector::lock();
+    let limit = gc.central.limit();
+    let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {
         // Room that was made for it, and did not suffice, is not for others.
         let least = limit.max(gc.central.used()).min(gc.central.limit());

@@ -136,7 +136,8 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     kinds::add_first(&heap);
     let heap = HEAP.get_or_init(|| heap);
     let range = heap.reserved();
-    GC_least_plausible_heap_addr.set(range.start);
+    // A word less, as in libgc: a program that names the variable has it among its own data, and the first object would live on.
+    GC_least_plausible_heap_addr.set(range.start - size_of::<usize>());
     GC_greatest_plausible_heap_addr.set(range.end);
     let Ok(marker) = Marker::new(heap, &Descriptors) else {
         report::abort(c"No room for a mark stack");

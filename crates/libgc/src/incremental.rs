@@ -49,7 +49,7 @@ pub(crate) fn watch(heap: &Heap, state: &State) {
 
 /// Turns the mode on, where the kernel tracks writes.
 pub(crate) fn turn_on(heap: &Heap, state: &mut State) {
-    if state.incremental.on {
+    if state.incremental.on || leaks::wanted() {
         return;
     }
     if heap.can_watch() {
