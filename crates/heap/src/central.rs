@@ -22,6 +22,10 @@ pub enum Exhausted {
 /// The least superpages to commit at once: 1 MiB.
 const STEP: usize = (1 << 20) / SUPERPAGE;
 
+/// The first superpage that is used. The heap's first byte is in no object, because the collector's own words and registers hold
+/// its address, and a conservative front end would take them for references.
+const FIRST: usize = 1;
+
 /// First of a list of superpages, plus 1, by kind and class; linked by `Descriptor::next`.
 type Lists = [[u32; CLASSES]; KINDS];
 
@@ -49,10 +53,10 @@ impl Central {
         Central {
             partial: [[0; CLASSES]; KINDS],
             absent: [[0; CLASSES]; KINDS],
-            committed: 0,
+            committed: FIRST,
             used: 0,
             limit: usize::MAX,
-            lowest: 0,
+            lowest: FIRST,
         }
     }
 

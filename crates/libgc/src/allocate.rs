@@ -8,7 +8,7 @@ use crate::settings::{
     GC_oom_fn,
 };
 use crate::stress;
-use crate::thread::blocking::with_registers;
+use crate::thread::blocking::{lock_at, with_registers};
 use crate::thread::{Thread, current};
 use crate::{finalize, inspect, leaks, report};
 use libc::{c_int, c_void};
@@ -85,7 +85,7 @@ fn find_place(
 
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
-    let mut gc = collector::lock();
+    let mut gc = lock_at(here);
     let limit = gc.central.limit();
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {

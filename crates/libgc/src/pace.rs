@@ -49,7 +49,7 @@ const BEGIN: usize = 1 << 20;
 const LEAST: usize = 64 << 10;
 
 /// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
-const DECAY: usize = 64;
+const DECAY: usize = 1024;
 
 impl Pace {
     /// Superpages of the heap's maximum.
@@ -115,7 +115,8 @@ impl Pace {
         let surplus = if short {
             0
         } else {
-            central.limit().saturating_sub(due) / DECAY * (DECAY - 1)
+            let surplus = central.limit().saturating_sub(due);
+            surplus - surplus.div_ceil(DECAY)
         };
         central.set_limit((due + surplus).max(least).min(self.cap()));
     }

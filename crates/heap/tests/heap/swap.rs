@@ -93,8 +93,8 @@ fn full(lists: usize) -> (World, Arc<Pages>, Range<usize>) {
     for _ in 0..lists {
         world.list(2000, 100);
     }
-    let start = world.heap.range().start;
-    // The lowest are taken first.
+    // The lowest are taken first, but for the very first.
+    let start = world.heap.range().start + SUPERPAGE;
     let range = start..start + world.central.used() * SUPERPAGE;
     (world, pages, range)
 }

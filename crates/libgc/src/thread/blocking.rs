@@ -2,7 +2,7 @@
 //! stays there to the end.
 
 use super::{Section, current};
-use crate::collector;
+use crate::collector::{self, Locked};
 use libc::c_void;
 use std::arch::asm;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,6 +44,21 @@ pub(crate) fn with_registers<R>(then: impl FnOnce(usize) -> R) -> R {
     let result = then(place);
     std::hint::black_box(&registers);
     result
+}
+
+/// Takes the lock for a thread whose registers are at `here`. While it waits it blocks: nobody has to stop it, and what our
+/// frames hold below keeps nothing alive.
+pub(crate) fn lock_at(here: usize) -> Locked {
+    // SAFETY: this thread's own.
+    let this = unsafe { current::get().as_ref() };
+    if let Some(this) = this {
+        this.blocked_at.store(here, Relaxed);
+    }
+    let gc = collector::lock();
+    if let Some(this) = this {
+        this.blocked_at.store(0, Relaxed);
+    }
+    gc
 }
 
 #[unsafe(no_mangle)]
