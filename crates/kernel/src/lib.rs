@@ -37,5 +37,6 @@ pub mod stalls;
 pub mod swap;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod tracking;
 
 pub use error::{Error, Result};

@@ -1,7 +1,8 @@
 //! The kernel itself.
 
-use super::{Os, tracking};
+use super::Os;
 use plimsoll_kernel::scan::{self, Query, SWAPPED};
+use plimsoll_kernel::tracking;
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,

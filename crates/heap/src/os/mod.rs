@@ -1,7 +1,6 @@
 //! Every system call of the heap. Tests put a scripted [`Os`] in the place of [`Linux`].
 
 mod linux;
-mod tracking;
 
 pub use linux::Linux;
 

@@ -10,7 +10,6 @@ use crate::reader::Reader;
 use crate::stalls::Taskstats;
 use crate::{Error, referenced, smaps, swap};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 const ABSENT: &str = "not there";
@@ -138,37 +137,6 @@ pub(super) fn page_states() -> Capability {
             "cold pages cannot be chosen",
         ),
     }
-}
-
-/// `_IOWR(0xaa, 0x3f, struct uffdio_api)`, and the feature to track writes without a handler.
-const UFFDIO_API: u64 = 0xc018_aa3f;
-const UFFD_API: u64 = 0xaa;
-const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
-const UFFD_USER_MODE_ONLY: i32 = 1;
-
-pub(super) fn write_tracking() -> Capability {
-    let found = |tier: &str| Capability::best("write-tracking", tier);
-    let costs = "a collector built on it touches pages that it could have passed over";
-    // SAFETY: takes flags only; the descriptor that it returns is ours alone.
-    let raw =
-        unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) };
-    if raw < 0 {
-        let tier = std::io::Error::last_os_error().to_string();
-        return found(&tier).lesser(
-            Grade::Missing,
-            "Linux 6.7; a container profile that allows userfaultfd",
-            costs,
-        );
-    }
-    // SAFETY: `raw` was just opened and belongs to nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-    let mut api = [UFFD_API, UFFD_FEATURE_WP_ASYNC, 0u64];
-    // SAFETY: the request reads and writes a structure of three 64-bit words, which `api` is.
-    let answer = unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API as _, api.as_mut_ptr()) };
-    if answer == 0 {
-        return found("userfaultfd WP_ASYNC");
-    }
-    found("userfaultfd").lesser(Grade::Fallback, "Linux 6.7", costs)
 }
 
 /// Advises a page of our own: that needs no right, so the right is probed apart (`cap-sys-nice`).

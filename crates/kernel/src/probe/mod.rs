@@ -1,6 +1,7 @@
 //! What this kernel and these rights allow, found out by calling each thing once (`plimsoll doctor` shows it).
 
 mod checks;
+mod own;
 mod rights;
 
 /// One capability, as found.
@@ -66,7 +67,7 @@ pub fn purpose(name: &str) -> &'static str {
         .map_or("", |(_, purpose)| purpose)
 }
 
-const PURPOSES: [(&str, &str); 19] = [
+const PURPOSES: [(&str, &str); 20] = [
     ("cgroup", "limits and usage of groups"),
     (
         "cgroup-write",
@@ -78,6 +79,10 @@ const PURPOSES: [(&str, &str); 19] = [
     (
         "write-tracking",
         "which pages changed since they were summarised",
+    ),
+    (
+        "own-advice",
+        "telling which of its own pages a program does not use",
     ),
     ("page-out", "choosing which pages of a program go first"),
     (
@@ -113,7 +118,8 @@ pub fn probe() -> Vec<Capability> {
         checks::reclaim(),
         checks::warning(),
         checks::page_states(),
-        checks::write_tracking(),
+        own::write_tracking(),
+        own::own_advice(),
         checks::page_out(),
         checks::working_set(),
         checks::stalls(),

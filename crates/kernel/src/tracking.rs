@@ -1,5 +1,5 @@
 //! Tracking writes: userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel document
-//! `admin-guide/mm/userfaultfd.rst`.
+//! `admin-guide/mm/userfaultfd.rst`. Nothing here allocates; [`crate::scan`] arms pages and tells which were written to.
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
@@ -34,7 +34,11 @@ const HELLO: Opcode = opcode::read_write::<Hello>(0xaa, 0x3f);
 const REGISTER: Opcode = opcode::read_write::<Register>(0xaa, 0x00);
 
 /// A tracker; closing it ends the tracking.
-pub(super) fn new() -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// `ENOSYS` or `EPERM` where a container's profile refuses the call (or the kernel was built without it), `EINVAL` before
+/// Linux 6.7.
+pub fn new() -> io::Result<OwnedFd> {
     let flags = UserfaultfdFlags::CLOEXEC
         | UserfaultfdFlags::NONBLOCK
         | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
@@ -55,7 +59,10 @@ pub(super) fn new() -> io::Result<OwnedFd> {
 }
 
 /// Has a range tracked.
-pub(super) fn register(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
+///
+/// # Errors
+/// The range is tracked by somebody else, or is of a kind that cannot be tracked.
+pub fn register(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
     let mut register = Register {
         start: range.start as u64,
         bytes: range.len() as u64,
