@@ -102,7 +102,16 @@ pub fn gcbench(iterations: u32) -> Vec<String> {
     vec![program, "--iterations".to_owned(), iterations.to_string()]
 }
 
-/// The adapter that `plimsoll run` preloads into programs on libgc.
+/// What `plimsoll run` is told of a program: figures of libgc are those of the adapter over the system's.
+pub fn adapter(command: &[String]) -> &'static str {
+    let program = command.first().and_then(|word| word.rsplit('/').next());
+    match program {
+        Some("guile" | "gcbench") => "libgc-stock",
+        _ => "auto",
+    }
+}
+
+/// The adapter that `plimsoll run` preloads into programs on the system's libgc.
 pub fn libgc_adapter() -> PathBuf {
     sibling("libplimsoll_libgc.so")
 }

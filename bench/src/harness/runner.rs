@@ -4,7 +4,7 @@ use super::broker::Broker;
 use super::ground::Ground;
 use super::interrupt;
 use super::processor::Yardstick;
-use super::programs::sibling;
+use super::programs::{adapter, sibling};
 use super::scenario::{Conditions, Program, Scenario};
 use super::trace::{Ending, Sample, Seen, Trace};
 use super::watch::{Group, Watched};
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
                 ]);
                 command
                     .arg(program.weight.to_string())
-                    .arg("--")
+                    .args(["--adapter", adapter(&program.command), "--"])
                     .args(&program.command);
                 command
             }

@@ -2,7 +2,7 @@
 
 use crate::harness::follow::follow;
 use crate::harness::ground::Ground;
-use crate::harness::programs::{hog_that_leaves, sibling, trio};
+use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
@@ -155,6 +155,7 @@ fn programs_toml(scenario: &Scenario) -> String {
         );
         if !program.outsider {
             let _ = writeln!(text, "weight = {}", program.weight);
+            let _ = writeln!(text, "adapter = {:?}", adapter(&program.command));
         }
         let _ = writeln!(
             text,

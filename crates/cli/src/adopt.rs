@@ -85,7 +85,7 @@ fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {
         args::AdapterChoice::Auto => detect::of_process(pid).adapter(),
         args::AdapterChoice::None => None,
         args::AdapterChoice::Hotspot => Runtime::HotSpot.adapter(),
-        args::AdapterChoice::Libgc => Runtime::LibGc.adapter(),
+        args::AdapterChoice::Libgc | args::AdapterChoice::LibgcStock => Runtime::LibGc.adapter(),
     }
 }
 

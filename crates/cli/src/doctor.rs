@@ -4,11 +4,18 @@
 //! # The JSON contract
 //! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
-//! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`.
+//! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `libgc`: `drop_in` and
+//! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
+//! `name`, `works`, `means`.
+
+mod libgc;
+
+pub use libgc::{LibGc, Library, Tier};
 
 use crate::control::Control;
 use crate::embed::Place;
 use crate::rows::{Faults, Order, rows, shown};
+use crate::run::libraries;
 use crate::size::Human;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::probe::{Capability, probe, purpose};
@@ -33,6 +40,8 @@ pub struct Findings {
     pub broker: Option<BrokerFound>,
     /// As probed.
     pub capabilities: Vec<Found>,
+    /// Programs on libgc.
+    pub libgc: LibGc,
 }
 
 /// A broker that answers.
@@ -108,6 +117,7 @@ pub fn examine(place: &Place) -> Findings {
     let listing = Control::connect(&place.socket)
         .and_then(|mut control| control.list())
         .ok();
+    let capabilities: Vec<Found> = probe().into_iter().map(Found::from).collect();
     Findings {
         kernel: rustix::system::uname()
             .release()
@@ -118,7 +128,8 @@ pub fn examine(place: &Place) -> Findings {
         domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
         socket: place.socket.path().display().to_string(),
         broker: listing.map(BrokerFound::from),
-        capabilities: probe().into_iter().map(Found::from).collect(),
+        libgc: LibGc::examine(&libraries(), &capabilities),
+        capabilities,
     }
 }
 
@@ -171,7 +182,7 @@ pub fn text(findings: &Findings) -> String {
             }
         }
     }
-    text
+    text + &findings.libgc.text()
 }
 
 /// For programs.
@@ -204,6 +215,7 @@ mod tests {
                 found("three", false, true, "cgroup version 2", "a short stall"),
                 found("zap", false, false, "root", "slower"),
             ],
+            libgc: libgc::tests::sample(),
         }
     }
 
@@ -222,7 +234,10 @@ none  zap    zap tier
              needs: root
              costs: slower
 ";
-        assert_eq!(text(&sample()), expected);
+        let text = text(&sample());
+        let (text, libgc) = text.split_at(expected.len());
+        assert_eq!(text, expected);
+        assert!(libgc.starts_with("libgc    programs"), "{libgc}");
     }
 
     #[test]
@@ -232,6 +247,8 @@ none  zap    zap tier
         assert_eq!(value["broker"], serde_json::Value::Null);
         assert_eq!(value["capabilities"][1]["works"], true);
         assert_eq!(value["capabilities"][1]["costs"], "a short stall");
+        assert_eq!(value["libgc"]["drop_in"]["version"], "8.2.2");
+        assert_eq!(value["libgc"]["tiers"][0]["works"], true);
     }
 
     #[test]

@@ -1,16 +1,21 @@
 //! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
 
-use crate::elf;
 use crate::setting::Setting;
+use crate::{elf, libgc};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The most that is read of a process's memory map, bytes.
 const MAX_MAPS: u64 = 16 << 20;
 /// Bytes of a file `release` that are read at the most.
 const MAX_RELEASE: u64 = 64 << 10;
+
+/// Bits of a file's mode.
+const SET_USER: u32 = 0o4000;
+const SET_GROUP: u32 = 0o2000;
 
 /// What manages the memory of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,17 +42,33 @@ impl Runtime {
 /// The runtime of a command line that is to be started. Scripts and shells are [`Runtime::Other`]: what they
 /// start is found when it runs.
 pub fn of_command(argv: &[OsString], setting: &Setting<'_>) -> Runtime {
-    let Some(path) = argv.first().and_then(|name| program(name, setting)) else {
+    let Some(real) = executable(argv, setting) else {
         return Runtime::Other;
     };
-    let real = std::fs::canonicalize(&path).unwrap_or(path);
     if real.file_name() == Some(OsStr::new("java")) && is_java(&real) {
         Runtime::HotSpot
-    } else if elf::needs(&real, b"libgc.so.1") {
+    } else if elf::needs(&real, libgc::NEEDED.as_bytes()) {
         Runtime::LibGc
     } else {
         Runtime::Other
     }
+}
+
+/// The file that a command line starts.
+pub(crate) fn executable(argv: &[OsString], setting: &Setting<'_>) -> Option<PathBuf> {
+    let path = program(argv.first()?, setting)?;
+    Some(std::fs::canonicalize(&path).unwrap_or(path))
+}
+
+/// Whether the program has another user or group than who starts it: then the loader takes no libraries from its
+/// environment.
+pub(crate) fn is_privileged(executable: &Path) -> bool {
+    let Ok(file) = std::fs::metadata(executable) else {
+        return false;
+    };
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    file.mode() & SET_USER != 0 && file.uid() != user.as_raw()
+        || file.mode() & SET_GROUP != 0 && file.gid() != group.as_raw()
 }
 
 /// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so` (`jre/lib/amd64/server` in Java 8).
@@ -113,12 +134,15 @@ pub fn of_process(pid: u32) -> Runtime {
         let path = text.trim_end().trim_end_matches(" (deleted)");
         match path.rsplit('/').next() {
             Some("libjvm.so") => return Runtime::HotSpot,
-            Some(name) if name == "libgc.so" || name.starts_with("libgc.so.") => {
-                found = Runtime::LibGc
-            }
+            Some(name) if is_libgc(name) => found = Runtime::LibGc,
             _ => {}
         }
         line.clear();
     }
     found
+}
+
+/// The system's, by any version; and the drop-in, as installed and as built.
+fn is_libgc(name: &str) -> bool {
+    name == "libgc.so" || name.starts_with("libgc.so.") || name == libgc::BUILT
 }

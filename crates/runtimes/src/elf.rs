@@ -9,7 +9,7 @@ const MAX_FILES: usize = 256;
 /// The most that is read of a dynamic section or of a string table, bytes.
 const MAX_SECTION: u64 = 4 << 20;
 /// Where libraries lie beside `LD_LIBRARY_PATH`.
-const PLACES: [&str; 8] = [
+pub(crate) const PLACES: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
     "/lib/aarch64-linux-gnu",
@@ -71,47 +71,98 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     word(bytes, at).map(u64::from_le_bytes)
 }
 
+/// `DT_NEEDED`, `DT_STRTAB`, `DT_STRSZ`, `DT_RPATH`, `DT_RUNPATH`.
+const NEEDED: u64 = 1;
+const STRINGS: u64 = 5;
+const STRINGS_SIZE: u64 = 10;
+const RPATH: u64 = 15;
+const RUNPATH: u64 = 29;
+
+/// The executable says itself where libraries are, in the older way that comes before `LD_LIBRARY_PATH`.
+pub(crate) fn has_rpath(executable: &Path) -> bool {
+    let Some(dynamic) = Dynamic::read(executable) else {
+        return false;
+    };
+    let has = |kind| dynamic.entries().any(|(found, _)| found == kind);
+    has(RPATH) && !has(RUNPATH)
+}
+
 /// The names in `DT_NEEDED`.
 fn needed(path: &Path) -> Option<Vec<Vec<u8>>> {
-    let mut file = std::fs::File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
+    let mut dynamic = Dynamic::read(path)?;
+    let strings = dynamic.first(STRINGS)?;
+    let length = dynamic.first(STRINGS_SIZE)?;
+    // The table is named by its address; the segment that holds it says where it lies in the file.
+    let inside =
+        |s: &&Segment| s.kind == 1 && s.address <= strings && strings - s.address < s.length;
+    let segment = dynamic.segments.iter().find(inside)?;
+    let at = segment.offset.checked_add(strings - segment.address)?;
+    let text = read_at(&mut dynamic.file, at, length)?;
+    let names = dynamic
+        .entries()
+        .filter(|e| e.0 == NEEDED)
+        .filter_map(|(_, at)| {
+            let rest = text.get(usize::try_from(at).ok()?..)?;
+            Some(rest[..rest.iter().position(|&b| b == 0)?].to_vec())
+        });
+    Some(names.take(MAX_FILES).collect())
+}
+
+struct Segment {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    length: u64,
+}
+
+/// What the loader is told of an executable or a library.
+struct Dynamic {
+    file: std::fs::File,
+    segments: Vec<Segment>,
+    words: Vec<u8>,
+}
+
+impl Dynamic {
+    fn read(path: &Path) -> Option<Dynamic> {
+        let mut file = std::fs::File::open(path).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let header = read_at(&mut file, 0, 64)?;
+        if header.get(..6)? != b"\x7fELF\x02\x01" {
+            return None;
+        }
+        let size = u64::from(u16::from_le_bytes(word(&header, 54)?));
+        let count = u64::from(u16::from_le_bytes(word(&header, 56)?));
+        let table = read_at(&mut file, u64_at(&header, 32)?, size * count)?;
+        let mut segments = Vec::new();
+        for entry in table.chunks_exact(usize::try_from(size).ok().filter(|&s| s >= 56)?) {
+            let kind = u32::from_le_bytes(word(entry, 0)?);
+            segments.push(Segment {
+                kind,
+                offset: u64_at(entry, 8)?,
+                address: u64_at(entry, 16)?,
+                length: u64_at(entry, 32)?,
+            });
+        }
+        let dynamic = segments.iter().find(|s| s.kind == 2)?;
+        let words = read_at(&mut file, dynamic.offset, dynamic.length)?;
+        Some(Dynamic {
+            file,
+            segments,
+            words,
+        })
     }
-    let header = read_at(&mut file, 0, 64)?;
-    if header.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let size = u64::from(u16::from_le_bytes(word(&header, 54)?));
-    let count = u64::from(u16::from_le_bytes(word(&header, 56)?));
-    let table = read_at(&mut file, u64_at(&header, 32)?, size * count)?;
-    let mut segments = Vec::new();
-    for entry in table.chunks_exact(usize::try_from(size).ok().filter(|&s| s >= 56)?) {
-        let kind = u32::from_le_bytes(word(entry, 0)?);
-        segments.push((
-            kind,
-            u64_at(entry, 8)?,
-            u64_at(entry, 16)?,
-            u64_at(entry, 32)?,
-        ));
-    }
-    let (_, offset, _, length) = *segments.iter().find(|s| s.0 == 2)?;
-    let dynamic = read_at(&mut file, offset, length)?;
-    let entries = || {
-        dynamic
+
+    fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.words
             .chunks_exact(16)
             .filter_map(|e| Some((u64_at(e, 0)?, u64_at(e, 8)?)))
-    };
-    let strings = entries().find(|e| e.0 == 5)?.1;
-    let length = entries().find(|e| e.0 == 10)?.1;
-    // The table is named by its address; the segment that holds it says where it lies in the file.
-    let inside = |s: &&(u32, u64, u64, u64)| s.0 == 1 && s.2 <= strings && strings - s.2 < s.3;
-    let (_, offset, address, _) = segments.iter().find(inside)?;
-    let text = read_at(&mut file, offset.checked_add(strings - address)?, length)?;
-    let names = entries().filter(|e| e.0 == 1).filter_map(|(_, at)| {
-        let rest = text.get(usize::try_from(at).ok()?..)?;
-        Some(rest[..rest.iter().position(|&b| b == 0)?].to_vec())
-    });
-    Some(names.take(MAX_FILES).collect())
+    }
+
+    fn first(&self, kind: u64) -> Option<u64> {
+        self.entries().find(|e| e.0 == kind).map(|e| e.1)
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +177,7 @@ mod tests {
         assert!(needs(&own, b"libc.so.6"));
         assert!(!needs(&own, b"libgc.so.1"));
         assert!(!needs(Path::new("/etc/passwd"), b"libc.so.6"));
+        assert!(!has_rpath(&own) && !has_rpath(Path::new("/etc/passwd")));
     }
 
     proptest! {
@@ -141,6 +193,7 @@ mod tests {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(&bytes).unwrap();
             let _ = needed(file.path());
+            let _ = has_rpath(file.path());
         }
     }
 }

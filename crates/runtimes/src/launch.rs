@@ -2,9 +2,9 @@
 
 use crate::detect::{self, Runtime};
 use crate::hotspot::flags::{self, Given, LAUNCHER, Surroundings};
+use crate::libgc::{Libraries, Wish};
 use crate::setting::Setting;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
@@ -15,8 +15,10 @@ pub struct Plan {
     pub memory: Option<u64>,
     /// What the user says that it is, whatever it looks like: a script, a build tool, a program with libraries of its own.
     pub said: Option<Runtime>,
-    /// The adapter library to preload into programs that use libgc.
-    pub libgc_agent: Option<PathBuf>,
+    /// What there is for programs that use libgc.
+    pub libraries: Libraries,
+    /// Which of it they get.
+    pub wish: Wish,
 }
 
 /// What to start.
@@ -28,6 +30,8 @@ pub struct Prepared {
     pub environment: Vec<(OsString, OsString)>,
     /// What the program is.
     pub runtime: Runtime,
+    /// Who will steer it, as `Register` takes it; none for a passive program.
+    pub adapter: Option<&'static str>,
     /// What was added and why, one line each, for `-v`.
     pub notes: Vec<String>,
 }
@@ -44,6 +48,7 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prep
         argv: argv.to_vec(),
         environment: Vec::new(),
         runtime,
+        adapter: plan.said.unwrap_or(runtime).adapter(),
         notes: Vec::new(),
     };
     match runtime {
@@ -102,23 +107,28 @@ fn java_inside(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
 }
 
 fn libgc(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
-    let Some(agent) = &plan.libgc_agent else {
-        prepared
-            .notes
-            .push("the adapter for libgc is not installed: the program is passive".to_owned());
+    let executable = detect::executable(&prepared.argv, setting);
+    prepared.adapter = None;
+    if executable.as_deref().is_some_and(detect::is_privileged) {
+        prepared.notes.push(
+            "libgc: the program is set-user-ID, so the loader takes no library from us: it is passive"
+                .to_owned(),
+        );
+        return;
+    }
+    let Some(put) = plan
+        .libraries
+        .put(plan.wish, executable.as_deref(), setting)
+    else {
+        prepared.notes.push(
+            "libgc: neither the drop-in nor the adapter is installed: the program is passive"
+                .to_owned(),
+        );
         return;
     };
-    let mut value = agent.clone().into_os_string();
-    if let Some(old) = (setting.variables)("LD_PRELOAD").filter(|v| !v.is_empty()) {
-        value.push(":");
-        value.push(old);
-    }
-    prepared
-        .notes
-        .push(format!("LD_PRELOAD={}", value.to_string_lossy()));
-    prepared
-        .environment
-        .push((OsString::from("LD_PRELOAD"), value));
+    prepared.adapter = Runtime::LibGc.adapter();
+    prepared.notes.push(put.note);
+    prepared.environment.extend(put.environment);
 }
 
 #[cfg(test)]
@@ -215,7 +225,10 @@ mod tests {
     fn what_is_said_to_use_libgc_is_given_its_adapter() {
         let plan = Plan {
             said: Some(Runtime::LibGc),
-            libgc_agent: Some(PathBuf::from("/agent.so")),
+            libraries: Libraries {
+                drop_in: None,
+                adapter: Some("/agent.so".into()),
+            },
             ..plan()
         };
         let nothing = Setting {
@@ -227,6 +240,40 @@ mod tests {
             prepared.environment,
             [("LD_PRELOAD".into(), OsString::from("/agent.so"))]
         );
+        assert_eq!(prepared.adapter, Some("libgc"));
+        let nothing_there = Plan {
+            libraries: Libraries::default(),
+            ..plan
+        };
+        let prepared = prepare_in(&["./tool.scm".into()], &nothing_there, &nothing);
+        assert_eq!((prepared.adapter, prepared.environment.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_set_user_id_program_is_passive() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let program = home.path().join("tool");
+        std::fs::write(&program, "").unwrap();
+        let plan = Plan {
+            said: Some(Runtime::LibGc),
+            libraries: Libraries {
+                drop_in: Some("/g/libgc.so.1".into()),
+                adapter: None,
+            },
+            ..plan()
+        };
+        let adapter = |mode| {
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(mode)).unwrap();
+            prepare(&[program.clone().into_os_string()], &plan).adapter
+        };
+        assert_eq!(adapter(0o755), Some("libgc"));
+        // Ours already: who starts it gains nothing, and the loader takes what it is given.
+        assert_eq!(adapter(0o4755), Some("libgc"));
+        if std::os::unix::fs::chown(&program, Some(4711), None).is_ok() {
+            assert_eq!(adapter(0o4755), None);
+            assert_eq!(adapter(0o755), Some("libgc"));
+        }
     }
 
     #[test]

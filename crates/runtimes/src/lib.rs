@@ -12,7 +12,7 @@
 //! [`launch::prepare`] is asked before a program starts, [`run`] steers it while it runs.
 //!
 //! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start, in which [`setting`]), [`process`] (what
-//! `/proc` tells), [`hotspot`] (Java), [`passive`] (anything else).
+//! `/proc` tells), [`hotspot`] (Java), [`libgc`] (which collector a program on libgc gets), [`passive`] (anything else).
 
 pub mod adapter;
 pub mod client;
@@ -21,6 +21,7 @@ mod elf;
 pub mod family;
 pub mod hotspot;
 pub mod launch;
+pub mod libgc;
 pub mod passive;
 pub mod process;
 pub mod setting;

@@ -84,7 +84,7 @@ pub struct Principal {
 
 /// How a program is steered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum AdapterChoice {
     /// By what the program turns out to be
     #[default]
@@ -93,8 +93,10 @@ pub enum AdapterChoice {
     None,
     /// A Java program on HotSpot
     Hotspot,
-    /// A program on the Boehm-Demers-Weiser collector (Guile, say)
+    /// A program on the Boehm-Demers-Weiser collector (Guile, say): it gets our libgc.so.1
     Libgc,
+    /// The same on the system's libgc.so.1, which an adapter in it steers
+    LibgcStock,
 }
 
 /// `plimsoll run`.

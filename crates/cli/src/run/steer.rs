@@ -5,18 +5,15 @@ use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
 use plimsoll_runtimes::launch::{self, Plan};
+use plimsoll_runtimes::libgc::{Libraries, Wish};
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_runtimes::{Options, Runtime};
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tracing::{info, warn};
-
-/// The library that is preloaded into programs that use libgc.
-const LIBGC_AGENT: &str = "libplimsoll_libgc.so";
 
 /// A runtime gets back what was changed so soon, or not at all.
 const LET_GO: Duration = Duration::from_secs(3);
@@ -61,36 +58,35 @@ pub(crate) fn prepare(
     let budget = budget.or_else(|| told().map(|listing| listing.budget));
     let said = match choice {
         AdapterChoice::Hotspot => Some(Runtime::HotSpot),
-        AdapterChoice::Libgc => Some(Runtime::LibGc),
+        AdapterChoice::Libgc | AdapterChoice::LibgcStock => Some(Runtime::LibGc),
         AdapterChoice::Auto | AdapterChoice::None => None,
+    };
+    let wish = match choice {
+        AdapterChoice::Libgc => Wish::DropIn,
+        AdapterChoice::LibgcStock => Wish::Stock,
+        _ => Wish::Any,
     };
     let plan = Plan {
         budget,
         memory: Some(capacity()).filter(|&bytes| bytes < u64::MAX),
         said,
-        libgc_agent: libgc_agent(),
+        libraries: libraries(),
+        wish,
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
     for note in &prepared.notes {
         info!("{note}");
     }
-    let adapter = said.unwrap_or(prepared.runtime).adapter();
     Steered {
         argv: prepared.argv,
         environment: prepared.environment,
-        adapter,
+        adapter: prepared.adapter,
     }
 }
 
-/// Beside our own program, or where it is installed.
-fn libgc_agent() -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?;
-    let dir = own.parent()?;
-    let places = [
-        dir.join(LIBGC_AGENT),
-        dir.join("../lib/plimsoll").join(LIBGC_AGENT),
-    ];
-    places.into_iter().find(|path| path.is_file())
+/// What there is for programs on libgc, as it was built or installed with us.
+pub(crate) fn libraries() -> Libraries {
+    std::env::current_exe().map_or_else(|_| Libraries::default(), |own| Libraries::of(&own))
 }
 
 /// A thread that steers a program. It goes on by itself when this is dropped.

@@ -30,7 +30,8 @@ impl Page {
 
     fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: neither advice that is passed here changes contents.
-        Ok(unsafe { madvise(self.0.cast(), page_size() as usize, advice)? })
+        unsafe { madvise(self.0.cast(), page_size() as usize, advice)? };
+        Ok(())
     }
 }
 
