@@ -1,0 +1,310 @@
+//! Programs on libgc under `plimsoll run`: which collector they get, and that nothing else changes for them.
+
+mod common;
+
+use common::{Place, stderr};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Computes something, with garbage; then says which collectors and adapters are mapped.
+const SCRIPT: &str = r#"
+(use-modules (ice-9 rdelim) (srfi srfi-1))
+(define (tree depth) (if (zero? depth) '() (cons (tree (- depth 1)) (tree (- depth 1)))))
+(define (count t) (if (null? t) 1 (+ (count (car t)) (count (cdr t)))))
+(let loop ((n 0) (sum 0))
+  (if (< n 40) (loop (+ n 1) (+ sum (count (tree 12)))) (format #t "nodes ~a~%" sum)))
+(define (mapped port)
+  (let loop ((line (read-line port)) (found '()))
+    (if (eof-object? line)
+        (delete-duplicates found)
+        (loop (read-line port)
+              (let ((at (string-index line #\/)))
+                (if (and at (or (string-contains line "libgc.so") (string-contains line "libplimsoll")))
+                    (cons (substring line at) found)
+                    found))))))
+(for-each (lambda (file) (format #t "mapped ~a~%" file)) (call-with-input-file "/proc/self/maps" mapped))
+"#;
+
+/// Says who gives it GC_malloc, and which version that is.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <gc/gc.h>
+#include <stdio.h>
+int main(void)
+{
+    Dl_info from = {0};
+    GC_INIT();
+    dladdr((void *)GC_malloc, &from);
+    printf("%x\nmapped %s\n", GC_get_version(), from.dli_fname ? from.dli_fname : "");
+    return GC_MALLOC(10) == NULL;
+}
+"#;
+
+/// Where our program and libraries are, as installed or as built.
+enum Layout {
+    Installed,
+    Built,
+}
+
+/// A library that cargo built with these tests.
+fn library(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let places = test.ancestors().skip(1).take(2);
+    let found = places.map(|place| place.join(name)).find(|p| p.is_file());
+    found.unwrap_or_else(|| panic!("cargo builds {name} with its tests"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    if fs::hard_link(from, to).is_err() {
+        fs::copy(from, to).unwrap();
+    }
+}
+
+/// Our program in that layout below the place.
+fn laid_out(place: &Place, layout: &Layout) -> PathBuf {
+    let own = place.path("prefix/bin/plimsoll");
+    copy(Path::new(env!("CARGO_BIN_EXE_plimsoll")), &own);
+    let (drop_in, adapter) = match layout {
+        Layout::Installed => ("lib/plimsoll/gc/libgc.so.1", "lib/plimsoll/"),
+        Layout::Built => ("bin/libplimsoll_gc.so", "bin/"),
+    };
+    let prefix = place.path("prefix");
+    copy(&library("libplimsoll_gc.so"), &prefix.join(drop_in));
+    let name = "libplimsoll_libgc.so";
+    copy(&library(name), &prefix.join(format!("{adapter}{name}")));
+    own
+}
+
+fn run(place: &Place, own: &Path, args: &[&str]) -> Output {
+    let mut command = place.program(own.to_str().unwrap(), args);
+    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "PLIMSOLL_LIBGC"] {
+        command.env_remove(name);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    output
+}
+
+/// What it printed of itself, and which libraries it had.
+fn told(output: &Output) -> (String, Vec<String>) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (libraries, rest): (Vec<&str>, _) =
+        text.lines().partition(|line| line.starts_with("mapped "));
+    let mut libraries: Vec<String> = libraries
+        .iter()
+        .map(|line| line.trim_start_matches("mapped ").to_owned())
+        .collect();
+    libraries.sort();
+    (rest.join("\n"), libraries)
+}
+
+/// Whether one of them ends so; and how many there are.
+fn only(libraries: &[String], end: &str) -> bool {
+    libraries.len() == 1 && libraries[0].ends_with(end)
+}
+
+/// What a bare Guile prints; none, with a word, where there is no Guile.
+fn bare(place: &Place, script: &str) -> Option<(String, Vec<String>)> {
+    match place
+        .program("guile", &["--no-auto-compile", script])
+        .output()
+    {
+        Ok(output) => Some(told(&output)),
+        Err(_) => {
+            println!("skipped: there is no guile (Debian: guile-3.0)");
+            None
+        }
+    }
+}
+
+/// Compiles [`PROGRAM`]; none, with a word, where that cannot be.
+fn compiled(place: &Place, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let source = place.write("program.c", PROGRAM);
+    let program = place.path(name);
+    let done = Command::new("cc")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .args(flags)
+        .output();
+    if done.is_ok_and(|output| output.status.success()) {
+        return Some(program);
+    }
+    println!("skipped: cc and libgc-dev are needed, for {flags:?}");
+    None
+}
+
+#[test]
+fn guile_gets_the_drop_in_and_prints_the_same() {
+    let place = Place::new();
+    let script = place.write("trees.scm", SCRIPT).display().to_string();
+    let Some((printed, theirs)) = bare(&place, &script) else {
+        return;
+    };
+    assert!(
+        printed.contains("nodes 163840") && theirs.len() == 1,
+        "{printed} {theirs:?}"
+    );
+    for (layout, variable, library) in [
+        (Layout::Installed, "LD_LIBRARY_PATH=", "/gc/libgc.so.1"),
+        (Layout::Built, "LD_PRELOAD=", "/libplimsoll_gc.so"),
+    ] {
+        let place = Place::new();
+        let own = laid_out(&place, &layout);
+        let args = ["run", "-v", "guile", "--no-auto-compile", &script];
+        let output = run(&place, &own, &args);
+        let (ours, libraries) = told(&output);
+        assert_eq!(ours, printed);
+        assert!(only(&libraries, library), "{libraries:?}");
+        let said = stderr(&output);
+        assert!(
+            said.contains("libgc: the drop-in") && said.contains(variable),
+            "{said}"
+        );
+        let sleeping = ["run", "-n", "sleeper", "guile", "-c", "(sleep 600)"];
+        let mut command = place.program(own.to_str().unwrap(), &sleeping);
+        let sleeper = common::Started(command.spawn().unwrap());
+        assert_eq!(place.attached("sleeper").adapter.as_deref(), Some("libgc"));
+        drop(sleeper);
+    }
+}
+
+#[test]
+fn the_systems_with_the_adapter_is_there_on_demand_also_inside_of_the_other() {
+    let place = Place::new();
+    let script = place.write("trees.scm", SCRIPT).display().to_string();
+    let Some((printed, theirs)) = bare(&place, &script) else {
+        return;
+    };
+    let own = laid_out(&place, &Layout::Installed);
+    let own_name = own.to_str().unwrap();
+    let stock = ["run", "-v", "-a", "libgc-stock"];
+    let guile = ["guile", "--no-auto-compile", &script];
+    let inside = ["run", "-a", "libgc", own_name];
+    for args in [
+        [&stock[..], &guile].concat(),
+        [&inside[..], &stock, &guile].concat(),
+    ] {
+        let output = run(&place, &own, &args);
+        let (ours, mut libraries) = told(&output);
+        assert_eq!(ours, printed);
+        libraries.retain(|library| !library.ends_with("libplimsoll_libgc.so"));
+        assert_eq!(libraries, theirs, "{args:?}");
+        let said = stderr(&output);
+        assert!(
+            said.contains("libgc: the system's, with the adapter"),
+            "{said}"
+        );
+    }
+    // And the drop-in inside of the system's, when it is asked for.
+    let outside = ["run", "-a", "libgc-stock", own_name, "run", "-a", "libgc"];
+    let (_, libraries) = told(&run(&place, &own, &[&outside[..], &guile].concat()));
+    assert!(only(&libraries, "/gc/libgc.so.1"), "{libraries:?}");
+}
+
+#[test]
+fn what_a_script_starts_gets_it_when_that_is_said() {
+    let place = Place::new();
+    let script = place.write("trees.scm", SCRIPT).display().to_string();
+    let Some((printed, theirs)) = bare(&place, &script) else {
+        return;
+    };
+    let own = laid_out(&place, &Layout::Installed);
+    let line = format!("exec guile --no-auto-compile {script}");
+    let said = ["run", "-a", "libgc", "sh", "-c", &line];
+    let (ours, libraries) = told(&run(&place, &own, &said));
+    assert_eq!(ours, printed);
+    assert!(only(&libraries, "/gc/libgc.so.1"), "{libraries:?}");
+    let (ours, libraries) = told(&run(&place, &own, &["run", "sh", "-c", &line]));
+    assert_eq!((ours, libraries), (printed, theirs));
+}
+
+#[test]
+fn a_program_that_names_its_own_places_gets_it_too() {
+    let place = Place::new();
+    let own = laid_out(&place, &Layout::Installed);
+    let places =
+        "-Wl,-rpath,/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib";
+    for (name, tags, variable) in [
+        ("runpath", "-Wl,--enable-new-dtags", "LD_LIBRARY_PATH="),
+        ("rpath", "-Wl,--disable-new-dtags", "LD_PRELOAD="),
+    ] {
+        let Some(program) = compiled(&place, name, &[tags, places, "-lgc"]) else {
+            return;
+        };
+        let output = run(&place, &own, &["run", "-v", program.to_str().unwrap()]);
+        let (_, libraries) = told(&output);
+        assert!(only(&libraries, "/gc/libgc.so.1"), "{name}: {libraries:?}");
+        assert!(
+            stderr(&output).contains(variable),
+            "{name}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_static_program_keeps_its_own() {
+    let place = Place::new();
+    let own = laid_out(&place, &Layout::Installed);
+    let Some(program) = compiled(&place, "static", &["-static", "-lgc"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    for args in [
+        vec!["run", "-v", program],
+        vec!["run", "-v", "-a", "libgc", program],
+    ] {
+        let (_, libraries) = told(&run(&place, &own, &args));
+        assert!(
+            !libraries.iter().any(|path| path.contains("libgc.so")),
+            "{libraries:?}"
+        );
+    }
+    let said = stderr(&run(&place, &own, &["run", "-v", program]));
+    assert!(said.contains("nothing is added"), "{said}");
+}
+
+#[test]
+fn a_set_user_id_program_keeps_the_systems() {
+    let place = Place::new();
+    let own = laid_out(&place, &Layout::Installed);
+    let Some(program) = compiled(&place, "another", &["-lgc"]) else {
+        return;
+    };
+    if std::os::unix::fs::chown(&program, Some(65534), None).is_err() {
+        println!("skipped: only root may give a program to another user");
+        return;
+    }
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let output = run(&place, &own, &["run", "-v", program.to_str().unwrap()]);
+    let (_, libraries) = told(&output);
+    assert!(!only(&libraries, "/gc/libgc.so.1"), "{libraries:?}");
+    assert!(
+        stderr(&output).contains("set-user-ID"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn doctor_finds_the_drop_in_and_loads_it() {
+    let place = Place::new();
+    let own = laid_out(&place, &Layout::Installed);
+    let output = run(&place, &own, &["doctor"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains("drop-in"));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        line.starts_with("ok ") && line.contains("8.2.2, ") && line.contains("gc/libgc.so.1"),
+        "{line}"
+    );
+    let output = run(&place, &own, &["doctor", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["libgc"]["drop_in"]["version"], "8.2.2");
+    assert_eq!(json["libgc"]["tiers"].as_array().unwrap().len(), 4);
+}
