@@ -10,11 +10,11 @@ use crate::schedule::{self, Act, Released, View};
 use crate::settings::{self, Mode};
 use crate::{ballast, fork, release, sense};
 use plimsoll_client::Granted;
-use plimsoll_client::messages::Report;
+use plimsoll_client::messages::{Report, Statistics};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The helper's stack, bytes. It calls the marker, which keeps its own stack elsewhere.
@@ -266,6 +266,7 @@ impl Helper {
             reaction_ms: Some(self.reaction / 1_000_000),
             collections: Some(collections),
             collection_ms: Some(SHARED.collecting.load(Ordering::Acquire) / 1_000_000),
+            collector: Some(collector(view)),
             ..Report::default()
         });
     }
@@ -372,5 +373,16 @@ impl Helper {
         if let Act::Grow(bytes) = schedule::decide(&after, &self.released) {
             inside(self.gc, &mut |gc| grow(gc, bytes));
         }
+    }
+}
+
+/// What libgc lets us know of it: the world stands still for the whole of its collections.
+fn collector(view: &View) -> Statistics {
+    let pause = |took: &AtomicU64| Some(took.load(Ordering::Acquire) / 1000).filter(|&us| us > 0);
+    Statistics {
+        heap: Some(view.extent),
+        last_pause_us: pause(&SHARED.last),
+        longest_pause_us: pause(&SHARED.longest),
+        ..Statistics::default()
     }
 }

@@ -38,6 +38,10 @@ pub struct Shared {
     pub collections: AtomicU64,
     /// Time spent in them.
     pub collecting: AtomicU64,
+    /// How long the last one took.
+    pub last: AtomicU64,
+    /// And the longest.
+    pub longest: AtomicU64,
     /// How long a collection of what lives now takes, at the pace of the fastest of the last few: one during which the thread had to
     /// wait for a processor says nothing.
     pub took: AtomicU64,
@@ -63,6 +67,8 @@ pub static SHARED: Shared = Shared {
     rate: AtomicU64::new(0),
     collections: AtomicU64::new(0),
     collecting: AtomicU64::new(0),
+    last: AtomicU64::new(0),
+    longest: AtomicU64::new(0),
     took: AtomicU64::new(0),
     recent: [const { AtomicU64::new(0) }; RECENT],
     heap: AtomicU64::new(0),
@@ -254,6 +260,8 @@ fn count_collection(live: u64) {
     const MIB: u128 = 1 << 20;
     let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
     SHARED.collecting.fetch_add(took, Ordering::AcqRel);
+    SHARED.last.store(took, Ordering::Release);
+    SHARED.longest.fetch_max(took, Ordering::AcqRel);
     let count = SHARED.collections.fetch_add(1, Ordering::AcqRel);
     let live = u128::from(live.max(1));
     let pace = u64::try_from(u128::from(took) * MIB / live).unwrap_or(u64::MAX);

@@ -137,6 +137,7 @@ impl Member {
             live: figures.live,
             collections: figures.collections,
             collection_ms: figures.collection_ms,
+            collector: figures.collector,
             page: Some(self.page.path().display().to_string()),
             children: Vec::new(),
         }

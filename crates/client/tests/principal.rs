@@ -6,7 +6,7 @@ use fake::{
     Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
     numbers,
 };
-use plimsoll_client::messages::{Report, Set};
+use plimsoll_client::messages::{Report, Set, Statistics};
 use plimsoll_client::{
     Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
 };
@@ -81,6 +81,14 @@ fn tells_the_broker_what_it_is_told() {
         live: Some(5),
         ..Report::default()
     });
+    let collector = Some(Statistics {
+        heap: Some(7),
+        ..Statistics::default()
+    });
+    principal.report(&Report {
+        collector,
+        ..Report::default()
+    });
     principal.report(&Report {
         collections: Some(6),
         ..Report::default()
@@ -100,6 +108,7 @@ fn tells_the_broker_what_it_is_told() {
             id: 1,
             live: Some(5),
             collections: Some(6),
+            collector,
             ..Report::default()
         };
         last == merged && state.released == 30

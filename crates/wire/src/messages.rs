@@ -100,6 +100,29 @@ pub struct Report {
     pub collections: Option<u64>,
     /// Milliseconds spent in collections since its start.
     pub collection_ms: Option<u64>,
+    /// What its collector knows of itself; replaced as a whole.
+    pub collector: Option<Statistics>,
+}
+
+/// What a collector knows of itself: the collector's page of `top`. Numbers that it does not know are absent. Part of a
+/// parameter and of replies, so fields that are not known here are passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Statistics {
+    /// Bytes of its heap, live or free, without what was given back.
+    pub heap: Option<u64>,
+    /// Microseconds that the program stood still for the last collection.
+    pub last_pause_us: Option<u64>,
+    /// The most microseconds that it stood still for any.
+    pub longest_pause_us: Option<u64>,
+    /// Major faults in collections since its start.
+    pub faults: Option<u64>,
+    /// Superpages of the heap that the last collection found evicted (at least partly in swap).
+    pub absent: Option<u64>,
+    /// Summaries that stand for evicted superpages.
+    pub summaries: Option<u64>,
+    /// Bytes that summaries may keep alive beyond what the last complete collection found to live.
+    pub retained: Option<u64>,
 }
 
 /// `Set`: changes a principal; absent fields stay.
@@ -192,6 +215,8 @@ pub struct Principal {
     pub collections: Option<u64>,
     /// As reported, milliseconds.
     pub collection_ms: Option<u64>,
+    /// As reported.
+    pub collector: Option<Statistics>,
     /// Absolute path of its availability page, where the broker tells it.
     pub page: Option<String>,
     /// Its children.

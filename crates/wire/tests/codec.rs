@@ -1,6 +1,8 @@
 //! Framing, calls, replies and errors: good ones, bad ones, and any bytes at all.
 
-use plimsoll_wire::messages::{Attach, Changed, Kind, Listing, Nothing, Register, Set, Watch};
+use plimsoll_wire::messages::{
+    Attach, Changed, Kind, Listing, Nothing, Principal, Register, Report, Set, Statistics, Watch,
+};
 use plimsoll_wire::page::Numbers;
 use plimsoll_wire::varlink::{
     Call, Decoder, EncodeError, ErrorName, FramingError, MAX_MESSAGE, MAX_REPLY, Method, Mode,
@@ -53,6 +55,25 @@ fn a_call_goes_over_and_back() {
     assert!(call.more && Method::from_wire(&call.method).unwrap().wants_more());
     assert_eq!(decoder.next_message(), Ok(None));
     assert_eq!(decoder.pending(), 0);
+}
+
+#[test]
+fn what_is_not_known_of_a_collector_is_passed_over_and_what_is_wrong_refused() {
+    let told = |collector: &str| format!("{{\"id\":1,\"collector\":{collector}}}");
+    let call = |parameters: &str| {
+        let message = format!("{{\"method\":\"io.plimsoll.X\",\"parameters\":{parameters}}}");
+        Call::parse(message.as_bytes())
+            .unwrap()
+            .parameters::<Report>()
+            .unwrap()
+    };
+    let later = call(&told("{\"heap\":5,\"of_a_later_version\":true}"));
+    assert_eq!(later.collector.unwrap().heap, Some(5));
+    assert_eq!(call(&told("null")).collector, None);
+    for wrong in ["{\"faults\":-1}", "{\"heap\":\"5\"}", "7"] {
+        let error = refusal::<Report>(&told(wrong));
+        assert_eq!(error.name, ErrorName::InvalidParameter, "{wrong}");
+    }
 }
 
 #[test]
@@ -368,6 +389,25 @@ proptest! {
     fn any_json_is_read_without_harm(text in r#"\{("(method|parameters|name|weight|error)":("[a-z.]{0,9}"|-?[0-9]{1,30}|\{"(name|weight)":(1|"x"|null|\[\])\}),?){0,4}\}"#) {
         fuzz::fuzz_call(text.as_bytes());
         fuzz::fuzz_reply(text.as_bytes());
+    }
+
+    #[test]
+    fn any_collector_goes_over_and_back(numbers in prop::array::uniform7(any::<Option<u64>>())) {
+        let [heap, last_pause_us, longest_pause_us, faults, absent, summaries, retained] = numbers;
+        let collector = Statistics { heap, last_pause_us, longest_pause_us, faults, absent, summaries, retained };
+        let report = Report { id: 1, collector: Some(collector), ..Report::default() };
+        let mut out = Vec::new();
+        encode_call(&mut out, "io.plimsoll.Report", &report, Mode::Once).unwrap();
+        let message = first(&out);
+        fuzz::fuzz_call(&message);
+        prop_assert_eq!(Call::parse(&message).unwrap().parameters::<Report>().unwrap(), report);
+        let principal = Principal { collector: report.collector, ..Principal::default() };
+        let listing = Listing { principals: vec![principal], ..Listing::default() };
+        let mut out = Vec::new();
+        encode_reply(&mut out, &listing, false).unwrap();
+        let message = first(&out);
+        fuzz::fuzz_reply(&message);
+        prop_assert_eq!(Reply::parse(&message).unwrap().result::<Listing>().unwrap(), listing);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use plimsoll_wire::messages::{
     Adapt, Attach, Changed, Kind, Listing, Nothing, Principal, Register, Registered, Released,
-    Report, Set, Watch, Which,
+    Report, Set, Statistics, Watch, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -153,6 +153,18 @@ fn check<T: Serialize>(declared: &Fields, what: &str, full: &T, bare: &T) {
     }
 }
 
+fn collector() -> Statistics {
+    Statistics {
+        heap: Some(1),
+        last_pause_us: Some(1),
+        longest_pause_us: Some(1),
+        faults: Some(1),
+        absent: Some(1),
+        summaries: Some(1),
+        retained: Some(1),
+    }
+}
+
 fn principal(children: Vec<Principal>) -> Principal {
     Principal {
         pid: Some(1),
@@ -162,6 +174,7 @@ fn principal(children: Vec<Principal>) -> Principal {
         live: Some(1),
         collections: Some(1),
         collection_ms: Some(1),
+        collector: Some(collector()),
         page: Some("/p".into()),
         children,
         ..Principal::default()
@@ -254,6 +267,7 @@ fn parameters_are_the_declared_ones() {
         reaction_ms: Some(1),
         collections: Some(1),
         collection_ms: Some(1),
+        collector: Some(collector()),
     };
     check(asks("Report"), "Report", &report, &Report::default());
     let which = Which { id: 1 };
@@ -293,6 +307,8 @@ fn replies_are_the_declared_ones() {
     check(answers("Watch"), "Listing", &listing, &Listing::default());
     let (full, bare) = (principal(vec![]), Principal::default());
     check(&interface.types["Principal"], "Principal", &full, &bare);
+    let (full, bare) = (collector(), Statistics::default());
+    check(&interface.types["Statistics"], "Statistics", &full, &bare);
     let numbers = Numbers::default();
     check(&interface.types["Numbers"], "Numbers", &numbers, &numbers);
     for method in ["Attach", "Adapt", "Report", "Released", "Set", "Reload"] {

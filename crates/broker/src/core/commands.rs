@@ -4,7 +4,7 @@ use super::node::{self, Node};
 use super::tree::Tree;
 use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, flow};
 use plimsoll_policy::shares::Shares;
-use plimsoll_wire::messages::{Id, Kind, Report, Set};
+use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
 use std::ops::RangeInclusive;
 
 const WEIGHTS: RangeInclusive<u32> = 1..=10_000;
@@ -131,6 +131,10 @@ impl Core {
         take(&mut known.floor, report.floor);
         take(&mut known.collections, report.collections);
         take(&mut known.collection_ms, report.collection_ms);
+        known.collector = report
+            .collector
+            .map(believed_statistics)
+            .or(known.collector);
         known.reaction = report
             .reaction_ms
             .map(node::believed_reaction)
@@ -177,6 +181,20 @@ pub(super) fn shift_domains(tree: &mut Tree, root: &mut super::domain::Domain, s
 fn take(known: &mut Option<u64>, reported: Option<u64>) {
     if let Some(value) = reported {
         *known = Some(value.min(MOST_BYTES));
+    }
+}
+
+/// It is shown and decides nothing; absurd numbers must not get in the way of showing it.
+fn believed_statistics(told: Statistics) -> Statistics {
+    let bound = |value: Option<u64>| value.map(|value| value.min(MOST_BYTES));
+    Statistics {
+        heap: bound(told.heap),
+        last_pause_us: bound(told.last_pause_us),
+        longest_pause_us: bound(told.longest_pause_us.max(told.last_pause_us)),
+        faults: bound(told.faults),
+        absent: bound(told.absent),
+        summaries: bound(told.summaries),
+        retained: bound(told.retained),
     }
 }
 

@@ -6,7 +6,7 @@ use super::flow::Flow;
 use super::ladder::Ladder;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
-use plimsoll_wire::messages::{Id, Kind};
+use plimsoll_wire::messages::{Id, Kind, Statistics};
 use plimsoll_wire::page::Numbers;
 
 const MILLISECOND: Nanos = 1_000_000;
@@ -30,6 +30,7 @@ pub(super) struct Reported {
     pub(super) reaction: Option<Nanos>,
     pub(super) collections: Option<u64>,
     pub(super) collection_ms: Option<u64>,
+    pub(super) collector: Option<Statistics>,
 }
 
 /// What the account phase works out for a node and what is below it. Bytes.

@@ -1,7 +1,7 @@
 //! What goes into the core and what comes out. Sizes are bytes, times nanoseconds unless named
 //! otherwise.
 
-use plimsoll_wire::messages::{Id, Kind};
+use plimsoll_wire::messages::{Id, Kind, Statistics};
 use plimsoll_wire::page::Numbers;
 
 /// Nanoseconds of a monotonic clock; the core never reads one.
@@ -126,6 +126,8 @@ pub struct Figures {
     pub collections: Option<u64>,
     /// As reported, milliseconds.
     pub collection_ms: Option<u64>,
+    /// As reported.
+    pub collector: Option<Statistics>,
     /// How far the ladder has gone with it.
     pub rung: Rung,
 }

@@ -103,6 +103,7 @@ impl Core {
             live: node.reported.live,
             collections: node.reported.collections,
             collection_ms: node.reported.collection_ms,
+            collector: node.reported.collector,
             rung: node.ladder.rung,
         }
     }

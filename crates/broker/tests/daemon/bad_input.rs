@@ -145,6 +145,12 @@ fn bad_parameters_are_answered_with_what_to_do() {
         "live",
     );
     client.refuses(
+        "Report",
+        json!({"id": neighbour.id, "collector": {"heap": "much"}}),
+        "InvalidParameter",
+        "much",
+    );
+    client.refuses(
         "Attach",
         json!({"id": neighbour.id, "pid": std::process::id()}),
         "AlreadyRegistered",

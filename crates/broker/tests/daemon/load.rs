@@ -138,6 +138,25 @@ fn a_listing_shows_at_once_what_a_call_changed() {
             .expect("it may");
         let shown = control.find(id).expect("listed");
         assert_eq!(shown["live"], json!(number));
+        let collector = json!({"last_pause_us": number, "retained": u64::MAX});
+        program
+            .client
+            .call("Report", json!({"id": id, "collector": collector}))
+            .expect("it may");
+        let shown = &control.find(id).expect("listed");
+        assert_eq!(shown["live"], json!(number), "what is absent stays");
+        let shown = &shown["collector"];
+        assert_eq!(
+            shown["longest_pause_us"],
+            json!(number),
+            "no shorter than the last"
+        );
+        assert_eq!(shown["heap"], json!(null));
+        assert_eq!(
+            shown["retained"],
+            json!(1u64 << 50),
+            "absurd numbers are cut"
+        );
     }
     let mut life = broker.connect();
     let group = life

@@ -1,7 +1,7 @@
 //! Simulated programs: what they want, how they answer, how they misbehave.
 
 use crate::random::Random;
-use plimsoll_wire::messages::{Id, Report};
+use plimsoll_wire::messages::{Id, Report, Statistics};
 use plimsoll_wire::page::Numbers;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -124,6 +124,12 @@ impl Program {
                 reaction_ms: Some(random.next() >> random.between(0, 63)),
                 collections: Some(random.next()),
                 collection_ms: Some(random.next()),
+                collector: Some(Statistics {
+                    heap: Some(random.next()),
+                    longest_pause_us: Some(random.next()),
+                    retained: Some(random.next()),
+                    ..Statistics::default()
+                }),
             },
             Nature::Bursty => Report {
                 id,

@@ -1,7 +1,7 @@
 //! Who may use how much.
 
 use super::*;
-use plimsoll_wire::messages::Report;
+use plimsoll_wire::messages::{Report, Statistics};
 
 #[test]
 fn shares_follow_weights() {
@@ -159,6 +159,11 @@ fn a_liar_gets_no_more_than_its_weight_gives() {
         demand: Some(u64::MAX),
         floor: Some(u64::MAX),
         reaction_ms: Some(u64::MAX),
+        collector: Some(Statistics {
+            heap: Some(u64::MAX),
+            retained: Some(u64::MAX),
+            ..Statistics::default()
+        }),
         ..Report::default()
     };
     bench.core.report(&lies).expect("is registered");
