@@ -67,7 +67,9 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
     match &cli.command {
         Command::Run(args) => run::run(&place(), args),
         Command::Adopt(args) => adopt::run(&place(), args),
-        Command::Top(args) if args.once => print(&top::once(&place().socket)?),
+        Command::Top(args) if args.once => {
+            print(&top::once(&place().socket, args.collector.as_deref())?)
+        }
         Command::Top(args) => top::run(
             &place().socket,
             Duration::from_millis(args.interval),

@@ -5,7 +5,7 @@
 //! `budget`, and `principals`, a list of trees. Each principal has `id`, `name`, `pid` (null for
 //! groups), `kind`, `adapter` (null for passive ones), `weight`, `priority`, `uses`, `limit`,
 //! `available`, `owed`, `share`, `max`, `working_set`, `swapped`, `major_faults`, `level`, `live`,
-//! `collections`, `collection_ms` and `children`. All sizes are bytes. Fields may be added; none
+//! `collections`, `collection_ms`, `collector` (null, or what a collector tells of itself) and `children`. All sizes are bytes. Fields may be added; none
 //! changes its meaning or goes.
 
 use crate::rows::{Faults, Order, Row, rows, shown, standing};

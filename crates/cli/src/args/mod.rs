@@ -164,6 +164,9 @@ pub struct Top {
     /// Print one frame as text and exit
     #[arg(long)]
     pub once: bool,
+    /// With --once: this principal's collector instead of the table
+    #[arg(short = 'g', long, value_name = "NAME|ID", requires = "once")]
+    pub collector: Option<String>,
     /// Milliseconds between two looks (100 to 60000)
     #[arg(short, long, value_name = "MS", default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(100..=60_000))]

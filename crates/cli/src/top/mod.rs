@@ -1,11 +1,13 @@
 //! `plimsoll top`: the loop around [`state`] and [`render`].
 
+mod page;
 pub mod render;
 pub mod state;
 
 use crate::control::Control;
 use crate::error::CliError;
 use crate::rows::shown;
+use crate::set::resolve;
 use plimsoll_client::Socket;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -23,21 +25,24 @@ use std::time::{Duration, Instant};
 /// A key or a signal is noticed within this time, however seldom the broker is asked.
 const PROMPT: Duration = Duration::from_millis(250);
 
-/// One frame as text, 80 columns wide.
+/// One frame as text, 80 columns wide: of all, or the collector's page of one.
 ///
 /// # Errors
-/// When no broker answers.
-pub fn once(socket: &Socket) -> Result<String, CliError> {
+/// When no broker answers, or when nobody, or several, are `collector`.
+pub fn once(socket: &Socket, collector: Option<&str>) -> Result<String, CliError> {
     let mut state = State::default();
-    state.push(Sample {
-        at: 0.0,
-        listing: Control::connect(socket)?.list()?,
-    });
-    state.selected = None;
-    let height = u16::try_from(state.rows().len())
-        .unwrap_or(u16::MAX)
-        .clamp(1, 1000)
-        + 5;
+    let listing = Control::connect(socket)?.list()?;
+    let shown = collector
+        .map(|which| resolve(&listing, which))
+        .transpose()?;
+    state.push(Sample { at: 0.0, listing });
+    state.selected = shown;
+    state.collector = shown.is_some();
+    let lines = match state.selected().filter(|_| state.collector) {
+        Some(principal) => page::lines(principal).len(),
+        None => state.rows().len(),
+    };
+    let height = u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, 1000) + 5;
     Ok(text(&state, 80, height))
 }
 
@@ -243,6 +248,7 @@ fn meaning(key: KeyEvent) -> Option<Key> {
         KeyCode::Char('p') => Key::Raise,
         KeyCode::Char('P') => Key::Lower,
         KeyCode::Char('s') => Key::Sort,
+        KeyCode::Char('g') | KeyCode::Enter => Key::Collector,
         KeyCode::Char('h' | '?') | KeyCode::F(1) => Key::Help,
         KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
         _ => return None,
@@ -275,6 +281,7 @@ mod tests {
         let press = |code| meaning(KeyEvent::new(code, KeyModifiers::NONE));
         assert_eq!(press(KeyCode::Char('+')), Some(Key::Heavier));
         assert_eq!(press(KeyCode::Char('P')), Some(Key::Lower));
+        assert_eq!(press(KeyCode::Enter), Some(Key::Collector));
         assert_eq!(press(KeyCode::Char('x')), None);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(meaning(interrupt), Some(Key::Quit));

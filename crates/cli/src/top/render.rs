@@ -1,5 +1,6 @@
 //! One frame, from the state alone.
 
+use super::page;
 use super::state::State;
 use crate::rows::{Faults, Row, shown, standing, total};
 use crate::size::Human;
@@ -64,6 +65,12 @@ pub fn frame(frame: &mut Frame<'_>, state: &State, colours: Colours) {
     frame.render_widget(bar_line(listing, bar.width, colours), bar);
     if state.help {
         frame.render_widget(Paragraph::new(help_lines()), table);
+    } else if let Some(principal) = state.selected().filter(|_| state.collector) {
+        let style = Style::new().add_modifier(Modifier::REVERSED);
+        let head = Line::from(page::head(principal, usize::from(heads.width)));
+        frame.render_widget(Paragraph::new(head).style(style), heads);
+        let lines: Vec<Line<'_>> = page::lines(principal).into_iter().map(Line::from).collect();
+        frame.render_widget(Paragraph::new(lines), table);
     } else {
         draw_table(frame, state, colours, heads, table);
     }
@@ -259,6 +266,7 @@ fn help_lines() -> Vec<Line<'static>> {
         " + -      more or less weight, by a tenth",
         " p P      higher or lower priority",
         " s        sort by arrival, name, uses, owes, faults",
+        " g enter  the row's collector: pauses, faults, what it passes over in swap",
         " h        this help        q        quit",
     ]
     .into_iter()
@@ -267,7 +275,7 @@ fn help_lines() -> Vec<Line<'static>> {
 }
 
 fn foot_line(state: &State) -> Line<'static> {
-    const KEYS: &str = "↑↓ select  +- weight  pP priority  s sort  h help  q quit";
+    const KEYS: &str = "↑↓ select  +- weight  pP priority  s sort  g collector  h help  q quit";
     match &state.message {
         Some(message) => {
             let style = Style::new().add_modifier(Modifier::BOLD);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::rows::tests::sample;
 use crate::top::state::{Key, Sample};
+use plimsoll_wire::messages::Statistics;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -58,7 +59,7 @@ outsiders 700M  reserve 82.0M  budget 3.24G  uses 1.15G  owed 43.0M
     assert_eq!(lines.join("\n").trim_end(), expected.trim_end());
     assert_eq!(
         foot,
-        "↑↓ select  +- weight  pP priority  s sort  h help  q quit"
+        "↑↓ select  +- weight  pP priority  s sort  g collector  h help  q quit"
     );
 }
 
@@ -88,6 +89,36 @@ fn help_explains_every_column_and_key() {
         "USES", "LIMIT", "COULD", "OWES", "WSET", "FLT/S", "+ -", "p P", "quit",
     ] {
         assert!(drawn.contains(word), "{word}\n{drawn}");
+    }
+}
+
+#[test]
+fn the_collectors_page_fits_eighty_by_twenty_four() {
+    let mut state = running();
+    let mut listing = sample();
+    let search = &mut listing.principals[1].children[0];
+    search.collections = Some(3);
+    search.collector = Some(Statistics {
+        last_pause_us: Some(1500),
+        ..Statistics::default()
+    });
+    state.push(Sample { at: 9.0, listing });
+    state.selected = Some(4);
+    state.key(Key::Collector, 10);
+    let drawn = text(&draw(&state, 80, 24, false));
+    let lines: Vec<&str> = drawn.lines().collect();
+    assert_eq!(lines[3], " search  process 4712  hotspot");
+    assert_eq!(lines[4], " COLLECTIONS          3  since its start");
+    assert!(lines[6].starts_with(" LAST PAUSE     1.50 ms"), "{drawn}");
+    assert!(lines[23].contains("g collector"), "{drawn}");
+    state.selected = Some(1);
+    let drawn = text(&draw(&state, 80, 24, false));
+    assert!(drawn.contains("Nothing is known of a collector"), "{drawn}");
+    state.selected = None;
+    assert!(text(&draw(&state, 80, 24, false)).contains("HISTORY"));
+    state.selected = Some(4);
+    for (width, height) in [(1, 1), (10, 3), (40, 5), (200, 60)] {
+        draw(&state, width, height, true);
     }
 }
 

@@ -29,6 +29,8 @@ pub struct State {
     pub offset: usize,
     /// The help is shown instead of the rows.
     pub help: bool,
+    /// The collector's page of the selected principal is shown instead of the rows.
+    pub collector: bool,
     /// The last line, instead of the keys.
     pub message: Option<String>,
 }
@@ -48,6 +50,7 @@ pub enum Key {
     Raise,
     Lower,
     Sort,
+    Collector,
     Help,
     Quit,
 }
@@ -82,6 +85,11 @@ impl State {
     /// The newest listing.
     pub fn listing(&self) -> Option<&Listing> {
         self.samples.back().map(|sample| &sample.listing)
+    }
+
+    /// Whom keys act on, as it is in the newest listing.
+    pub fn selected(&self) -> Option<&Principal> {
+        find(self.listing()?, self.selected?)
     }
 
     /// The newest listing's rows in the chosen order.
@@ -139,8 +147,13 @@ impl State {
         self.message = None;
         match key {
             Key::Quit if self.help => self.help = false,
+            Key::Quit if self.collector => self.collector = false,
             Key::Quit => return Effect::Quit,
             Key::Help => self.help = !self.help,
+            Key::Collector => {
+                self.collector = self.help || !self.collector;
+                self.help = false;
+            }
             Key::Sort => self.order = self.order.next(),
             Key::Up => self.step(-1),
             Key::Down => self.step(1),
@@ -167,10 +180,7 @@ impl State {
     }
 
     fn change(&mut self, key: Key) -> Effect {
-        let selected = self
-            .selected
-            .and_then(|id| self.listing().and_then(|listing| find(listing, id)));
-        let Some(principal) = selected else {
+        let Some(principal) = self.selected() else {
             return Effect::Draw;
         };
         let mut set = Set {
@@ -351,6 +361,26 @@ mod tests {
         state.scroll(2);
         assert_eq!(state.offset, 0);
         state.scroll(0);
+    }
+
+    #[test]
+    fn the_collectors_page_opens_and_closes_by_its_key() {
+        let mut state = state();
+        state.key(Key::Collector, 5);
+        assert!(state.collector);
+        state.key(Key::Help, 5);
+        state.key(Key::Collector, 5);
+        assert!(
+            state.collector && !state.help,
+            "it comes back from the help"
+        );
+        state.key(Key::Down, 5);
+        assert_eq!(state.selected().map(|p| p.id), state.selected);
+        assert_eq!(state.key(Key::Quit, 5), Effect::Draw);
+        assert!(!state.collector);
+        state.key(Key::Collector, 5);
+        state.key(Key::Collector, 5);
+        assert!(!state.collector);
     }
 
     #[test]

@@ -1,0 +1,204 @@
+//! The collector's page: what a principal's collector tells of itself.
+
+use crate::rows::shown;
+use crate::size::Human;
+use plimsoll_wire::messages::{Principal, Statistics};
+
+/// The column of what is told.
+const NAMES: usize = 12;
+
+/// Whose it is, in so many columns.
+pub(super) fn head(principal: &Principal, width: usize) -> String {
+    let process = principal
+        .pid
+        .map_or_else(String::new, |pid| format!("  process {pid}"));
+    let steered = principal.adapter.as_deref().unwrap_or("passive");
+    let rest = format!("{process}  {}", shown(steered, 16));
+    let room = width.saturating_sub(rest.chars().count() + 1);
+    let line = format!(" {}{rest}", shown(&principal.name, room));
+    format!("{line:<width$}")
+}
+
+/// What it tells, one line each; what is not known is a dash.
+pub(super) fn lines(principal: &Principal) -> Vec<String> {
+    let told = principal.collections.is_some() || principal.collector.is_some();
+    if !told {
+        return vec![
+            " Nothing is known of a collector here. Adapters tell of it, and our libgc.so.1;"
+                .into(),
+            " `plimsoll run PROGRAM` puts them in place.".into(),
+        ];
+    }
+    let Statistics {
+        heap,
+        last_pause_us,
+        longest_pause_us,
+        faults,
+        absent,
+        summaries,
+        retained,
+    } = principal.collector.unwrap_or_default();
+    let line = |name: &str, value: String, what: &str| {
+        format!(" {name:<NAMES$}{value:>10}  {what}")
+            .trim_end()
+            .to_owned()
+    };
+    let bytes = |value: Option<u64>| value.map_or_else(dash, |value| Human(value).to_string());
+    vec![
+        line(
+            "COLLECTIONS",
+            count(principal.collections),
+            "since its start",
+        ),
+        line(
+            "TIME",
+            milliseconds(principal.collection_ms),
+            "spent in them",
+        ),
+        line(
+            "LAST PAUSE",
+            pause(last_pause_us),
+            "the program stood still for the last one",
+        ),
+        line("LONGEST", pause(longest_pause_us), "and for the longest"),
+        line(
+            "FAULTS",
+            count(faults),
+            "major faults in collections: what they read from swap",
+        ),
+        line(
+            "HEAP",
+            bytes(heap),
+            "live or free, without what was given back",
+        ),
+        line("LIVE", bytes(principal.live), "after the last collection"),
+        line(
+            "EVICTED",
+            count(absent),
+            "superpages of the heap in swap, wholly or partly",
+        ),
+        line(
+            "SUMMARIES",
+            count(summaries),
+            "of these are passed over: their references are known",
+        ),
+        line(
+            "RETAINED",
+            bytes(retained),
+            "may be dead, and is kept by summaries",
+        ),
+    ]
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn count(value: Option<u64>) -> String {
+    value.map_or_else(dash, |value| match value {
+        0..=9_999_999 => value.to_string(),
+        _ => format!("{:.3e}", value as f64),
+    })
+}
+
+fn milliseconds(value: Option<u64>) -> String {
+    value.map_or_else(dash, |ms| match ms {
+        0..=99_999 => format!("{ms} ms"),
+        _ => format!("{} s", count(Some(ms / 1000))),
+    })
+}
+
+/// Microseconds, as milliseconds.
+fn pause(value: Option<u64>) -> String {
+    value.map_or_else(dash, |us| match us {
+        0..=99_999 => format!("{:.2} ms", us as f64 / 1000.0),
+        _ => milliseconds(Some(us / 1000)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn principal(collector: Statistics) -> Principal {
+        Principal {
+            id: 3,
+            name: "report".into(),
+            pid: Some(7641),
+            adapter: Some("libgc".into()),
+            live: Some(98 << 20),
+            collections: Some(20),
+            collection_ms: Some(112),
+            collector: Some(collector),
+            ..Principal::default()
+        }
+    }
+
+    #[test]
+    fn tells_all_that_is_known() {
+        let report = principal(Statistics {
+            heap: Some(112 << 20),
+            last_pause_us: Some(4_210),
+            longest_pause_us: Some(1_250_000),
+            faults: Some(17),
+            absent: Some(1024),
+            summaries: Some(1000),
+            retained: Some(3 << 19),
+        });
+        let expected = "
+ COLLECTIONS         20  since its start
+ TIME            112 ms  spent in them
+ LAST PAUSE     4.21 ms  the program stood still for the last one
+ LONGEST        1250 ms  and for the longest
+ FAULTS              17  major faults in collections: what they read from swap
+ HEAP              112M  live or free, without what was given back
+ LIVE             98.0M  after the last collection
+ EVICTED           1024  superpages of the heap in swap, wholly or partly
+ SUMMARIES         1000  of these are passed over: their references are known
+ RETAINED         1.50M  may be dead, and is kept by summaries";
+        assert_eq!(lines(&report).join("\n"), expected[1..]);
+        assert_eq!(
+            head(&report, 40),
+            format!("{:<40}", " report  process 7641  libgc")
+        );
+    }
+
+    #[test]
+    fn tells_what_is_not_known_and_where_it_would_come_from() {
+        let bare = lines(&principal(Statistics::default()));
+        assert!(
+            bare[5].starts_with(" HEAP                 -"),
+            "{}",
+            bare[5]
+        );
+        let passive = lines(&Principal::default());
+        assert!(passive[0].contains("Nothing is known") && passive[1].contains("plimsoll run"));
+    }
+
+    #[test]
+    fn absurd_numbers_fit_into_eighty_columns() {
+        let most = Some(u64::MAX);
+        let mut absurd = principal(Statistics {
+            heap: most,
+            last_pause_us: most,
+            longest_pause_us: most,
+            faults: most,
+            absent: most,
+            summaries: most,
+            retained: most,
+        });
+        absurd.name = "x".repeat(64);
+        absurd.adapter = Some("\x1b[2J".repeat(20));
+        (absurd.live, absurd.collections, absurd.collection_ms) = (most, most, most);
+        let all = lines(&absurd).into_iter().chain([head(&absurd, 80)]);
+        for line in all.chain(lines(&Principal::default())) {
+            assert!(
+                line.chars().count() <= 80 && !line.contains('\x1b'),
+                "{line}"
+            );
+        }
+        for width in [0, 1, 5, 20] {
+            head(&absurd, width);
+        }
+    }
+}
