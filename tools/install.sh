@@ -56,6 +56,15 @@ c_library() {
   put 644 "$work/plimsoll.pc" lib/pkgconfig
 }
 
+# The drop-in has a directory of its own, which the loader is pointed to; beside libraries of the system's it would be found
+# by every program. Headers and libgccpp are the system's (docs/src/drop-in.md).
+drop_in() {
+  built libplimsoll_gc.so || return 0
+  put 755 "$binaries/libplimsoll_gc.so" lib/plimsoll/gc libgc.so.1
+  sed -e "s|@PREFIX@|$prefix|" crates/libgc/plimsoll-gc.pc.in >"$work/plimsoll-gc.pc"
+  put 644 "$work/plimsoll-gc.pc" lib/pkgconfig
+}
+
 manual() {
   local page
   "$binaries/plimsoll" man "$work/man"
@@ -91,6 +100,7 @@ documents() {
 
 programs
 c_library
+drop_in
 manual
 completions
 units

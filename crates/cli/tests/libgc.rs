@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, stderr};
+use common::{Place, library, stderr};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -47,14 +47,6 @@ int main(void)
 enum Layout {
     Installed,
     Built,
-}
-
-/// A library that cargo built with these tests.
-fn library(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let places = test.ancestors().skip(1).take(2);
-    let found = places.map(|place| place.join(name)).find(|p| p.is_file());
-    found.unwrap_or_else(|| panic!("cargo builds {name} with its tests"))
 }
 
 fn copy(from: &Path, to: &Path) {

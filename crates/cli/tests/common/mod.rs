@@ -184,6 +184,14 @@ impl Drop for Place {
     }
 }
 
+/// A library that cargo built with these tests.
+pub fn library(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let places = test.ancestors().skip(1).take(2);
+    let found = places.map(|place| place.join(name)).find(|p| p.is_file());
+    found.unwrap_or_else(|| panic!("cargo builds {name} with its tests"))
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,0 +1,184 @@
+//! What `make install` leaves: every file, where it belongs, and a drop-in libgc that programs run with.
+
+mod common;
+
+use common::{Place, stderr};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// In C++, over the system's libgccpp: objects with clean-up, operators that are replaced.
+const PROGRAM: &str = r#"
+#include <dlfcn.h>
+#include <gc/gc_cpp.h>
+#include <cstdio>
+struct Node : public gc_cleanup {
+    static int cleaned;
+    ~Node() { cleaned++; }
+};
+int Node::cleaned = 0;
+int main()
+{
+    Dl_info from = {};
+    GC_INIT();
+    for (int i = 0; i < 20000; i++) new Node;
+    int *array = new int[100];
+    delete[] array;
+    GC_gcollect();
+    GC_invoke_finalizers();
+    dladdr((void *)GC_malloc, &from);
+    std::printf("%s\n%s\n", Node::cleaned > 10000 ? "cleaned" : "kept", from.dli_fname);
+}
+"#;
+
+const FILES: [(&str, u32); 17] = [
+    ("bin/plimsoll", 0o755),
+    ("bin/plimsolld", 0o755),
+    ("include/plimsoll.h", 0o644),
+    ("lib/libplimsoll.so.0", 0o755),
+    ("lib/libplimsoll.so", 0o755),
+    ("lib/pkgconfig/plimsoll.pc", 0o644),
+    ("lib/pkgconfig/plimsoll-gc.pc", 0o644),
+    ("lib/plimsoll/gc/libgc.so.1", 0o755),
+    ("lib/plimsoll/libplimsoll_libgc.so", 0o755),
+    ("lib/systemd/system/plimsolld.service", 0o644),
+    ("lib/systemd/user/plimsolld.service", 0o644),
+    ("share/man/man1/plimsoll.1", 0o644),
+    ("share/man/man1/plimsoll-run.1", 0o644),
+    ("share/man/man8/plimsolld.8", 0o644),
+    ("share/bash-completion/completions/plimsoll", 0o644),
+    ("share/doc/plimsoll/README.md", 0o644),
+    ("share/doc/plimsoll/plimsoll.toml", 0o644),
+];
+
+fn checkout() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    root.unwrap().to_owned()
+}
+
+/// A directory as `make build` leaves it. What the tests of this crate do not build is a stand-in.
+fn binaries(place: &Place) -> PathBuf {
+    let binaries = place.path("binaries");
+    fs::create_dir(&binaries).unwrap();
+    let own = PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"));
+    let put = |from: &Path, name: &str| {
+        std::os::unix::fs::symlink(from, binaries.join(name)).unwrap();
+    };
+    put(&own, "plimsoll");
+    put(&own, "plimsolld");
+    for name in ["libplimsoll_gc.so", "libplimsoll_libgc.so"] {
+        put(&common::library(name), name);
+    }
+    put(&common::library("libplimsoll_libgc.so"), "libplimsoll.so");
+    binaries
+}
+
+/// Installs below `root`, for `/opt/plimsoll`.
+fn install(place: &Place) -> PathBuf {
+    let root = place.path("root");
+    // The binaries are not built again: `-o`.
+    let output = Command::new("make")
+        .args(["-s", "-o", "build", "install", "PREFIX=/opt/plimsoll"])
+        .arg(format!("DESTDIR={}", root.display()))
+        .env("BINARIES", binaries(place))
+        .current_dir(checkout())
+        .output()
+        .expect("make runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        !stderr(&output).contains("plimsoll_gc"),
+        "{}",
+        stderr(&output)
+    );
+    root.join("opt/plimsoll")
+}
+
+#[test]
+fn every_file_is_where_it_belongs() {
+    let place = Place::new();
+    let prefix = install(&place);
+    for (name, mode) in FILES {
+        let file = fs::metadata(prefix.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(file.permissions().mode() & 0o7777, mode, "{name}");
+    }
+    let gc: Vec<_> = fs::read_dir(prefix.join("lib/plimsoll/gc"))
+        .unwrap()
+        .collect();
+    assert_eq!(
+        gc.len(),
+        1,
+        "who is pointed there finds nothing else: {gc:?}"
+    );
+    let described = fs::read_to_string(prefix.join("lib/pkgconfig/plimsoll-gc.pc")).unwrap();
+    assert!(
+        described.starts_with("prefix=/opt/plimsoll\n"),
+        "{described}"
+    );
+    assert!(!described.contains('@'), "{described}");
+    // Again, over what is there.
+    let place = Place::new();
+    install(&place);
+}
+
+#[test]
+fn an_installed_plimsoll_finds_its_drop_in() {
+    let place = Place::new();
+    let own = install(&place).join("bin/plimsoll");
+    let output = place
+        .program(own.to_str().unwrap(), &["doctor", "--json"])
+        .output()
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = json["libgc"]["drop_in"]["path"].as_str().unwrap();
+    assert!(
+        found.ends_with("/opt/plimsoll/lib/plimsoll/gc/libgc.so.1"),
+        "{found}"
+    );
+    assert_eq!(json["libgc"]["drop_in"]["version"], "8.2.2");
+}
+
+#[test]
+fn programs_are_linked_with_it_by_pkg_config_and_use_the_systems_libgccpp() {
+    let place = Place::new();
+    let prefix = install(&place);
+    let described = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "plimsoll-gc"])
+        .arg(format!("--define-variable=prefix={}", prefix.display()))
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+        .output();
+    let described = match described {
+        Ok(output) if output.status.success() => output,
+        _ => return println!("skipped: pkg-config and libgc-dev are needed"),
+    };
+    let flags = String::from_utf8_lossy(&described.stdout).into_owned();
+    assert!(
+        !flags.contains("-lgc"),
+        "the system's is not linked: {flags}"
+    );
+    let source = place.write("program.cc", PROGRAM);
+    let program = place.path("program");
+    let output = Command::new("c++")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg("-lgccpp")
+        .args(flags.split_whitespace())
+        .output();
+    let Ok(output) = output else {
+        return println!("skipped: there is no C++ compiler (c++)");
+    };
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = Command::new(&program)
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("LD_PRELOAD")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (cleaned, from) = told.split_once('\n').unwrap();
+    assert_eq!(cleaned, "cleaned");
+    assert_eq!(
+        Path::new(from.trim_end()),
+        prefix.join("lib/plimsoll/gc/libgc.so.1")
+    );
+}
