@@ -300,3 +300,52 @@ fn doctor_finds_the_drop_in_and_loads_it() {
     assert_eq!(json["libgc"]["drop_in"]["version"], "8.2.2");
     assert_eq!(json["libgc"]["tiers"].as_array().unwrap().len(), 4);
 }
+
+#[test]
+fn what_a_collector_tells_is_shown() {
+    let place = Place::new();
+    let own = laid_out(&place, &Layout::Installed);
+    let churn = "(let loop () (make-vector 1000 0) (loop))";
+    let args = [
+        "run",
+        "-a",
+        "libgc-stock",
+        "-m",
+        "64M",
+        "-n",
+        "churn",
+        "guile",
+        "-c",
+        churn,
+    ];
+    if Command::new("guile").arg("--version").output().is_err() {
+        return println!("skipped: there is no guile (Debian: guile-3.0)");
+    }
+    let mut command = place.program(own.to_str().unwrap(), &args);
+    let _churn = common::Started(command.spawn().unwrap());
+    let known = || {
+        let told = place.principal("churn")?.collector?;
+        (told.last_pause_us? > 0).then_some(told)
+    };
+    let told = common::wait_for("it tells of a pause", known);
+    assert!(told.longest_pause_us >= told.last_pause_us, "{told:?}");
+    assert!(told.heap.is_some_and(|bytes| bytes > 1 << 20), "{told:?}");
+    assert_eq!(
+        (told.summaries, told.absent),
+        (None, None),
+        "it cannot know"
+    );
+    let page = place.text(&["top", "--once", "-g", "churn"]);
+    let line = |name: &str| page.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line(" churn ").contains("libgc"), "{page}");
+    assert!(line(" LAST PAUSE").contains(" ms  the program"), "{page}");
+    assert!(line(" SUMMARIES").contains(" -  "), "{page}");
+    let json: serde_json::Value = serde_json::from_str(&place.text(&["ps", "--json"])).unwrap();
+    let shown = &json["principals"][0]["collector"];
+    assert!(
+        shown["longest_pause_us"].is_u64() && shown["retained"].is_null(),
+        "{shown}"
+    );
+    let nobody = place.call(&["top", "--once", "-g", "nobody"]);
+    assert_eq!(nobody.status.code(), Some(1), "{}", stderr(&nobody));
+}

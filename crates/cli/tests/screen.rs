@@ -91,6 +91,10 @@ fn the_screen_follows_keys_and_changes_weights() {
     tmux.shows("90(-1)");
     tmux.keys(&["s"]);
     tmux.shows("sorted by name");
+    tmux.keys(&["Enter"]);
+    tmux.shows("Nothing is known of a collector");
+    tmux.keys(&["q"]);
+    tmux.shows("HISTORY");
     tmux.keys(&["h"]);
     tmux.shows("bytes it must give back");
     tmux.call(&["resize-window", "-x", "60", "-y", "10"]);
