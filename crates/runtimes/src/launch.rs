@@ -116,17 +116,10 @@ fn libgc(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
         );
         return;
     }
-    let Some(put) = plan
+    let put = plan
         .libraries
-        .put(plan.wish, executable.as_deref(), setting)
-    else {
-        prepared.notes.push(
-            "libgc: neither the drop-in nor the adapter is installed: the program is passive"
-                .to_owned(),
-        );
-        return;
-    };
-    prepared.adapter = Runtime::LibGc.adapter();
+        .put(plan.wish, executable.as_deref(), setting);
+    prepared.adapter = Runtime::LibGc.adapter().filter(|_| put.steered);
     prepared.notes.push(put.note);
     prepared.environment.extend(put.environment);
 }

@@ -52,6 +52,8 @@ pub(crate) struct Put {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// What was chosen, for `-v`.
     pub(crate) note: String,
+    /// Somebody will steer the program.
+    pub(crate) steered: bool,
 }
 
 impl Libraries {
@@ -72,13 +74,8 @@ impl Libraries {
         }
     }
 
-    /// What puts the wished collector into a program; nothing where there is neither drop-in nor adapter.
-    pub(crate) fn put(
-        &self,
-        wish: Wish,
-        executable: Option<&Path>,
-        setting: &Setting<'_>,
-    ) -> Option<Put> {
+    /// What puts the wished collector into a program.
+    pub(crate) fn put(&self, wish: Wish, executable: Option<&Path>, setting: &Setting<'_>) -> Put {
         let variable = |name| (setting.variables)(name).unwrap_or_default();
         let (paths, preload) = (variable(PATHS), variable(PRELOAD));
         let adapter = self.adapter.as_deref();
@@ -87,52 +84,42 @@ impl Libraries {
         let drop_in = self.drop_in.as_deref().filter(|_| !stock);
         // One of the two is in a process, never both: what a program of ours inherited of the other goes.
         let home = self.drop_in.as_deref().and_then(Path::parent);
+        let ours = [self.drop_in.as_deref(), adapter].into_iter().flatten();
+        let preload_left = ours.fold(preload.clone(), |left, one| without(&left, PRELOAD, one));
         let paths_left = home.map_or(paths.clone(), |home| without(&paths, PATHS, home));
-        let mut preload_left = preload.clone();
-        for ours in [self.drop_in.as_deref(), adapter].into_iter().flatten() {
-            preload_left = without(&preload_left, PRELOAD, ours);
-        }
-        let (note, paths_new, preload_new) = match (drop_in, adapter) {
+        let mut new = [(PATHS, paths_left), (PRELOAD, preload_left)];
+        let entry = match (drop_in, adapter) {
             (Some(drop_in), _) if is_found_by_name(drop_in, executable) => {
-                let home = drop_in.parent()?.as_os_str();
-                let new = before(home, &paths_left);
-                (
-                    format!("{DROP_IN}, {PATHS}={}", new.display()),
-                    new,
-                    preload_left,
-                )
+                home.map(|home| (DROP_IN, 0, home))
             }
-            (Some(drop_in), _) => {
-                let new = before(drop_in.as_os_str(), &preload_left);
-                (
-                    format!("{DROP_IN}, {PRELOAD}={}", new.display()),
-                    paths_left,
-                    new,
-                )
-            }
-            (None, Some(adapter)) => {
-                let new = before(adapter.as_os_str(), &preload_left);
-                (
-                    format!("{STOCK}, {PRELOAD}={}", new.display()),
-                    paths_left,
-                    new,
-                )
-            }
-            (None, None) => return None,
+            (Some(drop_in), _) => Some((DROP_IN, 1, drop_in)),
+            (None, Some(adapter)) => Some((STOCK, 1, adapter)),
+            (None, None) => None,
         };
-        let changes = [(PATHS, paths, paths_new), (PRELOAD, preload, preload_new)];
-        let changed = changes.into_iter().filter(|(_, old, new)| old != new);
-        Some(Put {
+        let note = match entry {
+            Some((what, at, entry)) => {
+                let (name, list) = &mut new[at];
+                *list = before(entry.as_os_str(), list);
+                format!("{what}, {name}={}", list.display())
+            }
+            None => PASSIVE.to_owned(),
+        };
+        let changed = new.into_iter().zip([paths, preload]);
+        let changed = changed.filter(|((_, new), old)| new != old);
+        Put {
             environment: changed
-                .map(|(name, _, new)| (OsString::from(name), new))
+                .map(|((name, new), _)| (OsString::from(name), new))
                 .collect(),
             note,
-        })
+            steered: entry.is_some(),
+        }
     }
 }
 
 const DROP_IN: &str = "libgc: the drop-in (`--adapter libgc-stock` takes the system's)";
 const STOCK: &str = "libgc: the system's, with the adapter";
+const PASSIVE: &str =
+    "libgc: the system's; what would steer it is not installed: the program is passive";
 
 /// Whether the loader comes to it by `LD_LIBRARY_PATH`.
 fn is_found_by_name(drop_in: &Path, executable: Option<&Path>) -> bool {

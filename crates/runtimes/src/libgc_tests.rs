@@ -11,7 +11,7 @@ const INSTALLED: &str = "/p/lib/plimsoll/gc/libgc.so.1";
 const AGENT: &str = "/p/lib/plimsoll/libplimsoll_libgc.so";
 
 /// What is put beside these variables, as `NAME=VALUE` each.
-fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Option<Vec<String>> {
+fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Vec<String> {
     let variable = |name: &str| {
         let found = variables.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| OsString::from(value))
@@ -20,34 +20,31 @@ fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Option<
         variables: &variable,
         folder: Path::new(""),
     };
-    let put = libraries.put(wish, None, &setting)?;
+    let put = libraries.put(wish, None, &setting);
     let shown =
         |(name, value): &(OsString, OsString)| format!("{}={}", name.display(), value.display());
-    Some(put.environment.iter().map(shown).collect())
+    put.environment.iter().map(shown).collect()
 }
 
 #[test]
 fn the_drop_in_is_found_by_its_name_where_it_has_one() {
     let installed = libraries(INSTALLED);
     let path = "LD_LIBRARY_PATH=/p/lib/plimsoll/gc";
-    assert_eq!(put(&installed, Wish::Any, &[]).unwrap(), [path]);
+    assert_eq!(put(&installed, Wish::Any, &[]), [path]);
     let kept = put(&installed, Wish::DropIn, &[("LD_LIBRARY_PATH", "/a::/b")]);
-    assert_eq!(kept.unwrap(), [format!("{path}:/a::/b")]);
+    assert_eq!(kept, [format!("{path}:/a::/b")]);
     let built = libraries("/t/release/libplimsoll_gc.so");
     let preloaded = put(&built, Wish::Any, &[("LD_PRELOAD", "/x.so")]);
-    assert_eq!(
-        preloaded.unwrap(),
-        ["LD_PRELOAD=/t/release/libplimsoll_gc.so:/x.so"]
-    );
+    assert_eq!(preloaded, ["LD_PRELOAD=/t/release/libplimsoll_gc.so:/x.so"]);
 }
 
 #[test]
 fn nothing_is_put_twice() {
     let installed = libraries(INSTALLED);
     let there = [("LD_LIBRARY_PATH", "/p/lib/plimsoll/gc:/a")];
-    assert_eq!(put(&installed, Wish::Any, &there).unwrap(), [""; 0]);
+    assert_eq!(put(&installed, Wish::Any, &there), [""; 0]);
     let there = [("LD_PRELOAD", AGENT)];
-    assert_eq!(put(&installed, Wish::Stock, &there).unwrap(), [""; 0]);
+    assert_eq!(put(&installed, Wish::Stock, &there), [""; 0]);
 }
 
 #[test]
@@ -55,7 +52,7 @@ fn the_systems_is_taken_on_demand_and_never_with_the_drop_in() {
     let installed = libraries(INSTALLED);
     let inherited = [("LD_LIBRARY_PATH", "/a:/p/lib/plimsoll/gc:/b")];
     assert_eq!(
-        put(&installed, Wish::Stock, &inherited).unwrap(),
+        put(&installed, Wish::Stock, &inherited),
         [
             "LD_LIBRARY_PATH=/a:/b".to_owned(),
             format!("LD_PRELOAD={AGENT}")
@@ -64,11 +61,11 @@ fn the_systems_is_taken_on_demand_and_never_with_the_drop_in() {
     let preload = format!("{AGENT} /x.so");
     let inherited = [("LD_PRELOAD", preload.as_str())];
     assert_eq!(
-        put(&installed, Wish::DropIn, &inherited).unwrap(),
+        put(&installed, Wish::DropIn, &inherited),
         ["LD_LIBRARY_PATH=/p/lib/plimsoll/gc", "LD_PRELOAD=/x.so"]
     );
     assert_eq!(
-        put(&installed, Wish::Any, &inherited).unwrap(),
+        put(&installed, Wish::Any, &inherited),
         [format!("LD_PRELOAD={AGENT}:/x.so")],
         "who preloaded the adapter meant the system's"
     );
@@ -79,18 +76,20 @@ fn without_a_drop_in_it_is_the_systems_and_without_both_nothing() {
     let mut left = libraries(INSTALLED);
     left.drop_in = None;
     for wish in [Wish::Any, Wish::DropIn, Wish::Stock] {
-        assert_eq!(
-            put(&left, wish, &[]).unwrap(),
-            [format!("LD_PRELOAD={AGENT}")]
-        );
+        assert_eq!(put(&left, wish, &[]), [format!("LD_PRELOAD={AGENT}")]);
     }
     left.adapter = None;
-    assert_eq!(put(&left, Wish::Any, &[]), None);
+    assert_eq!(put(&left, Wish::Any, &[]), [""; 0]);
     let only = Libraries {
         adapter: None,
         ..libraries(INSTALLED)
     };
-    assert_eq!(put(&only, Wish::Stock, &[]), None);
+    let inherited = [("LD_LIBRARY_PATH", "/p/lib/plimsoll/gc")];
+    assert_eq!(
+        put(&only, Wish::Stock, &inherited),
+        ["LD_LIBRARY_PATH="],
+        "the system's it is, also without the adapter"
+    );
 }
 
 #[test]
