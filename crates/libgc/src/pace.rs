@@ -148,6 +148,11 @@ impl Pace {
         }
     }
 
+    /// Bytes of what lives that may live only because summaries say so.
+    pub(crate) fn retained(&self, live: u64) -> u64 {
+        live.saturating_sub(self.known_live as u64)
+    }
+
     /// Nobody speaks to the broker any more.
     pub(crate) fn orphaned(&mut self) {
         self.granted = None;

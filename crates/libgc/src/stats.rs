@@ -7,8 +7,9 @@ use crate::pace::Pace;
 use crate::report;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel};
 use libc::{c_char, c_int, c_ulong, rusage};
+use plimsoll_client::messages::Statistics;
 use plimsoll_heap::mark::Marking;
-use plimsoll_heap::{Census, Class, Residency, SUPERPAGE};
+use plimsoll_heap::{Census, Central, Class, Residency, SUPERPAGE};
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
@@ -74,8 +75,12 @@ pub(crate) struct Stats {
     /// Time in collections, and in the last one.
     total: Duration,
     last_whole: Duration,
-    /// The longest time that the world stood still.
+    /// The longest time that the world stood still, and the last.
     longest: Duration,
+    last_pause: Duration,
+    /// Superpages in swap at the last collection, and summaries that stood for some of them.
+    absent: usize,
+    summaries: u64,
     /// Major faults during collections.
     faults: i64,
     /// Bytes that were allocated until the last collection.
@@ -106,6 +111,9 @@ impl Stats {
         self.total += whole;
         self.last_whole = whole;
         self.longest = self.longest.max(cycle.pause);
+        self.last_pause = cycle.pause;
+        self.absent = residency.absent;
+        self.summaries = marking.replayed;
         self.faults += faults;
         let allocated = collector::heap().allocated();
         self.reclaimed_last =
@@ -158,6 +166,20 @@ impl Stats {
     pub(crate) fn speed(&self) -> Option<u64> {
         let took = self.last_whole.as_secs_f64();
         (took > 0.0).then(|| ((self.last.live as f64 / took) as u64).max(1))
+    }
+
+    /// What `plimsoll top` shows. `retained`: bytes that summaries may keep alive.
+    pub(crate) fn told(&self, central: &Central, retained: u64) -> Statistics {
+        let microseconds = |time: Duration| u64::try_from(time.as_micros()).ok();
+        Statistics {
+            heap: Some(Pace::size(central) as u64),
+            last_pause_us: microseconds(self.last_pause),
+            longest_pause_us: microseconds(self.longest),
+            faults: u64::try_from(self.faults).ok(),
+            absent: Some(self.absent as u64),
+            summaries: Some(self.summaries),
+            retained: Some(retained),
+        }
     }
 
     pub(crate) fn collections(&self) -> u64 {
