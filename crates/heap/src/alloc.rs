@@ -1,13 +1,13 @@
 //! Small objects. A thread allocates from its own bins, one per kind and class, by moving a cursor through a hole; a
 //! hole is found in the mark bits of a superpage that is the bin's alone, so sweeping never touches an object.
 
-use crate::address::Superpage;
+use crate::address::{Slot, Superpage};
 use crate::bits;
 use crate::central::{Central, Exhausted};
 use crate::class::{CLASSES, Class};
 use crate::heap::Heap;
 use crate::kind::{KINDS, Kind, KindId, Layout};
-use crate::side::flag;
+use crate::side::{TAKEN, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Where one thread allocates objects of one kind and class. All zero is an empty one.
@@ -73,13 +73,16 @@ impl Bins {
     /// Empties all bins: what was not handed out is found again by the census of the collection that this begins.
     pub fn retire(&mut self, heap: &Heap) {
         for bin in self.rows.iter_mut().flatten() {
+            // Most were never used, and take no memory as long as they are not written to.
+            if bin.limit == 0 && bin.freed == 0 && bin.superpage == 0 {
+                continue;
+            }
             if bin.cursor < bin.limit {
                 heap.give_up(bin.cursor);
             }
             while bin.freed != 0 {
                 heap.give_up(bin.freed);
-                // SAFETY: `free` put the next one's address into a slot that nobody else has.
-                bin.freed = unsafe { *(bin.freed as *const usize) };
+                bin.freed = heap.unlink(bin.freed);
             }
             *bin = Bin::default();
         }
@@ -93,8 +96,7 @@ impl Heap {
         let of = self.kind(kind);
         if bin.freed != 0 {
             let start = bin.freed;
-            // SAFETY: `free` put the next one's address into a slot that nobody else has.
-            bin.freed = unsafe { *(start as *const usize) };
+            bin.freed = self.unlink(start);
             self.clear(of, start, bytes, false);
             self.hold(of, start);
             self.add_allocated(bytes);
@@ -151,21 +153,52 @@ impl Heap {
                     Err(why) => central.take_absent(&self.side, kind, class).ok_or(why)?,
                 },
             };
+            self.side.descriptor(superpage).next.store(TAKEN, Relaxed);
             bin.superpage = superpage.0 + 1;
             bin.next = 0;
         }
         Ok(())
     }
 
-    /// Frees a small object: its slot is the next that this bin, which is of its kind and class, hands out.
+    /// Frees a small object: its slot is the next that this bin, which is of its kind and class, hands out. False, and
+    /// nothing is done, where it is free already.
     ///
     /// # Safety
-    /// `address` is the start of a slot of the bin's kind and class, its object is not used any more and was not freed.
-    pub unsafe fn free(&self, bin: &mut Bin, address: usize) {
+    /// `slot` is of the bin's kind and class, and its object, if there is one, is not used any more.
+    pub unsafe fn free(&self, bin: &mut Bin, slot: Slot) -> bool {
+        let start = self.side.start(slot);
+        // What the last collection found dead is handed out again by who takes its superpage.
+        let dead = !self.side.is_marked(slot)
+            && self.side.descriptor(slot.superpage).next.load(Relaxed) != TAKEN;
+        if dead || self.freed(start).is_some() {
+            return false;
+        }
         // A mark stays until the next collection: without it, who looks for holes would find this slot too.
         // SAFETY: nobody else uses the slot any more.
-        unsafe { *(address as *mut usize) = bin.freed };
-        bin.freed = address;
+        unsafe { *(start as *mut [usize; 2]) = [bin.freed, self.seal(start, bin.freed)] };
+        bin.freed = start;
+        true
+    }
+
+    /// The second word of a freed slot, of which the first is `next`.
+    fn seal(&self, start: usize, next: usize) -> usize {
+        start ^ next ^ self.secret
+    }
+
+    /// The slot behind a freed one in its list, or 0. None where it was not freed, or was written to since.
+    fn freed(&self, start: usize) -> Option<usize> {
+        // SAFETY: the first two words of a slot; the smallest has as many.
+        let [next, seal] = unsafe { *(start as *const [usize; 2]) };
+        (seal == self.seal(start, next)).then_some(next)
+    }
+
+    /// Takes the first slot out of a list of freed ones, and says which is behind it, or 0. Where the program wrote to
+    /// it since, the rest of the list is left to the next collection.
+    fn unlink(&self, start: usize) -> usize {
+        let next = self.freed(start).unwrap_or(0);
+        // SAFETY: a slot that nobody has.
+        unsafe { *(start as *mut usize).add(1) = 0 };
+        next
     }
 
     /// Says of a free superpage what its objects will be; its marks are cleared.

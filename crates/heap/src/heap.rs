@@ -9,6 +9,7 @@ use crate::residency::Means;
 use crate::side::{self, Side, Use, UsedBy, flag};
 use crate::stress::Stress;
 use crate::summary::Store;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -45,6 +46,8 @@ pub struct Heap {
     kinds: [OnceLock<Kind>; KINDS],
     pub(crate) summaries: Store,
     pub(crate) stress: Stress,
+    /// What nobody writes by accident: it tells freed slots.
+    pub(crate) secret: usize,
     /// Writes are tracked: summaries can be told to hold.
     tracked: AtomicBool,
     pub(crate) means: OnceLock<Means>,
@@ -74,6 +77,7 @@ impl Heap {
                         kinds: [const { OnceLock::new() }; KINDS],
                         summaries: Store::new(),
                         stress: Stress::new(),
+                        secret: RandomState::new().hash_one(0u8) as usize,
                         tracked: AtomicBool::new(false),
                         means: OnceLock::new(),
                         pending: AtomicBool::new(false),

@@ -146,6 +146,9 @@ pub(crate) mod age {
     pub(crate) const GONE: u8 = 255;
 }
 
+/// A bin hands out, or has handed out, what is not marked.
+pub(crate) const TAKEN: u32 = u32::MAX;
+
 /// What is known of one superpage. All zero is a free one.
 ///
 /// Only who has [`Central`](crate::Central) changes it, but for `PENDING`, which markers set; everybody reads.
@@ -164,7 +167,7 @@ pub(crate) struct Descriptor {
     pub(crate) reciprocal: AtomicU32,
     /// Head: superpages of the object. Tail: how many superpages before it the head is.
     pub(crate) extent: AtomicU32,
-    /// The next one of the list that it is in, plus 1; 0 ends a list.
+    /// The next one of the list that it is in, plus 1; 0 ends a list. [`TAKEN`] of one that a bin took out.
     pub(crate) next: AtomicU32,
     /// Where its summary is ([`summary`](crate::summary)); 0 for none.
     pub(crate) summary: AtomicU32,

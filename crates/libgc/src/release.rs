@@ -5,7 +5,7 @@ use crate::settings::GC_non_gc_bytes;
 use crate::thread::current;
 use crate::{leaks, report};
 use libc::c_void;
-use plimsoll_heap::{Class, Slot};
+use plimsoll_heap::{Class, KindId, Slot};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[unsafe(no_mangle)]
@@ -16,50 +16,59 @@ pub(crate) unsafe extern "C" fn GC_free(object: *mut c_void) {
     let heap = collector::heap();
     let start = object as usize;
     let slot = heap.slot(start).filter(|&slot| heap.start(slot) == start);
-    let Some(slot) = slot else {
-        report::warn(c"Freed what is no object: %p\n", start);
-        return;
-    };
     if leaks::wanted() {
         leaks::forget(start);
     }
     // SAFETY: the caller does not use it any more.
-    unsafe { free_slot(slot, start) };
+    if !slot.is_some_and(|slot| unsafe { free_slot(slot) }) {
+        report::warn(c"Freed what is no object, or was freed before: %p\n", start);
+    }
 }
 
-unsafe fn free_slot(slot: Slot, start: usize) {
+/// Frees what is in a slot; false if nothing is.
+unsafe fn free_slot(slot: Slot) -> bool {
     let heap = collector::heap();
     let kind = heap.kind_of(slot);
     let bytes = heap.size(slot);
-    if heap.is_uncollectable(slot) {
+    let held = heap.is_uncollectable(slot);
+    // SAFETY: the caller's promise.
+    let freed = unsafe { free_of_size(slot, kind, bytes) };
+    if freed && held {
         GC_non_gc_bytes.add(bytes.wrapping_neg());
     }
+    freed
+}
+
+unsafe fn free_of_size(slot: Slot, kind: KindId, bytes: usize) -> bool {
+    let heap = collector::heap();
     if heap.is_large(slot) {
         let mut gc = collector::lock();
         gc.stats.freed += bytes;
         // SAFETY: the caller's promise.
         unsafe { heap.free_large(&mut gc.central, slot) };
-        return;
+        return true;
     }
     let Some(class) = Class::of(bytes) else {
-        return;
+        return false;
     };
     // SAFETY: this thread's own.
     match unsafe { current::get().as_mut() } {
         Some(thread) => {
             thread.enter_bins();
             // SAFETY: the caller's promise; kind and class are the slot's.
-            unsafe { heap.free(thread.bins.bin(kind, class), start) };
-            thread
-                .freed
-                .store(thread.freed.load(Relaxed) + bytes, Relaxed);
+            let freed = unsafe { heap.free(thread.bins.bin(kind, class), slot) };
+            let sum = thread.freed.load(Relaxed) + if freed { bytes } else { 0 };
+            thread.freed.store(sum, Relaxed);
             thread.leave_bins();
+            freed
         }
         None => {
             let mut gc = collector::lock();
-            gc.stats.freed += bytes;
+            let bin = gc.spare.get_or_insert_default().bin(kind, class);
             // SAFETY: as above.
-            unsafe { heap.free(gc.spare.get_or_insert_default().bin(kind, class), start) };
+            let freed = unsafe { heap.free(bin, slot) };
+            gc.stats.freed += if freed { bytes } else { 0 };
+            freed
         }
     }
 }

@@ -91,6 +91,8 @@ impl Marker<'_> {
             if heap.is_tracked() && self.summarise(superpage) {
                 self.marking.summarised += 1;
             } else {
+                // One of an earlier round does not speak of what was marked since.
+                heap.drop_summary(superpage);
                 self.marking.unsummarised += 1;
             }
             // What is marked here from now on is not in the summary: it will be read again.

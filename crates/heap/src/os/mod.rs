@@ -1,8 +1,10 @@
 //! Every system call of the heap. Tests put a scripted [`Os`] in the place of [`Linux`].
 
 mod linux;
+mod unlucky;
 
 pub use linux::Linux;
+pub use unlucky::{Call, Unlucky};
 
 use std::io;
 use std::ops::Range;

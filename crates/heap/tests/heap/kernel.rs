@@ -24,6 +24,8 @@ pub(crate) struct Pages {
     /// Fail calls: residency is not told, writes are not tracked.
     pub(crate) blind: AtomicUsize,
     pub(crate) untracked: AtomicUsize,
+    /// All that was reserved.
+    reserved: Mutex<Vec<Range<usize>>>,
 }
 
 /// Every heap of a test that runs, for the handler.
@@ -73,6 +75,22 @@ impl Pages {
         count
     }
 
+    /// Unmaps all that the heap has: a process has room for a few thousand heaps only.
+    ///
+    /// # Safety
+    /// The heap is not used any more, and neither are its markers.
+    pub(crate) unsafe fn unmap(&self) {
+        HEAPS
+            .lock()
+            .unwrap()
+            .retain(|pages| !std::ptr::eq(pages.as_ref(), self));
+        for range in self.reserved.lock().unwrap().drain(..) {
+            // SAFETY: reserved for this heap, see above.
+            let ended = unsafe { libc::munmap(range.start as *mut _, range.len()) };
+            assert_eq!(ended, 0);
+        }
+    }
+
     fn bring_back(&self, address: usize, state: &AtomicU8) {
         self.set(address, state, state.load(SeqCst) & !ABSENT);
     }
@@ -110,6 +128,7 @@ impl Fake {
             given: AtomicUsize::new(0),
             blind: AtomicUsize::new(0),
             untracked: AtomicUsize::new(0),
+            reserved: Mutex::default(),
         });
         HEAPS.lock().unwrap().push(pages.clone());
         let fake = Fake {
@@ -131,6 +150,8 @@ impl Fake {
 unsafe impl Os for Fake {
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
         let start = self.linux.reserve(bytes, alignment)?;
+        let range = start..start + bytes;
+        self.pages.reserved.lock().unwrap().push(range);
         if self.pages.start.load(SeqCst) == 0 {
             // Metadata come first, then the heap.
             let heap = self.pages.states.len() * SUPERPAGE;

@@ -2,5 +2,6 @@
 
 mod collect;
 mod kernel;
+mod luck;
 mod swap;
 mod world;

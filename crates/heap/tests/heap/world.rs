@@ -124,7 +124,9 @@ impl World {
         match Class::of(object.bytes) {
             // SAFETY: an object of this kind and class that is in the model no more.
             Some(class) => unsafe {
-                self.heap.free(self.bins.bin(object.kind, class), start);
+                let bin = self.bins.bin(object.kind, class);
+                assert!(self.heap.free(bin, slot));
+                assert!(!self.heap.free(bin, slot), "freed once");
             },
             // SAFETY: as above.
             None => unsafe { self.heap.free_large(&mut self.central, slot) },
@@ -219,7 +221,8 @@ impl World {
             // The superpage of a dead one may be free.
             let slot = self.heap.slot(start);
             let marked = slot.is_some_and(|slot| self.heap.is_marked(slot));
-            assert!(marked == lives || marked && exact.is_none(), "{start:x}");
+            assert!(marked || !lives, "{start:x} was lost");
+            assert!(!marked || lives || exact.is_none(), "{start:x} was kept");
             if lives {
                 assert_eq!(self.heap.start(slot.unwrap()), start);
                 assert!(self.heap.size(slot.unwrap()) >= object.bytes);

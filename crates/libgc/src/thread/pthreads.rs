@@ -1,8 +1,8 @@
 //! Threads that are created through the collector: registered before they run, gone from the books when they end.
 
 use super::{Thread, current, leave, stack};
-use crate::collector;
 use crate::thread::signals;
+use crate::{collector, report};
 use libc::{c_int, c_void, pthread_attr_t, pthread_t, sigset_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
@@ -23,13 +23,26 @@ struct Order {
     taken: AtomicU32,
 }
 
+/// What becomes of an order: the thread is on its way; or there was no memory to register it, and it has ended.
+const TAKEN: u32 = 1;
+const REFUSED: u32 = 2;
+
+impl Order {
+    fn answer(&self, answer: u32) {
+        self.taken.store(answer, Release);
+        let _ = futex::wake(&self.taken, futex::Flags::PRIVATE, 1);
+    }
+}
+
 /// A key whose destructor runs when a thread ends in any way.
 fn key() -> libc::pthread_key_t {
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: makes a key; without one threads are not forgotten when they end, which the result tells.
-        unsafe { libc::pthread_key_create(&mut key, Some(ended)) };
+        // SAFETY: makes a key.
+        if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
+            report::abort(c"No key for threads: the program has taken all");
+        }
         key
     })
 }
@@ -47,15 +60,18 @@ extern "C" fn run(order: *mut c_void) -> *mut c_void {
     let mut gc = collector::lock();
     let thread = gc.threads.register(base);
     // SAFETY: this thread's own.
-    if let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) {
-        this.created = true;
-        this.detached = order.detached;
-    }
+    let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) else {
+        drop(gc);
+        // What it held would be lost.
+        order.answer(REFUSED);
+        return null_mut();
+    };
+    this.created = true;
+    this.detached = order.detached;
     drop(gc);
     // SAFETY: any value that is not null has the destructor run.
     unsafe { libc::pthread_setspecific(key(), std::ptr::dangling()) };
-    order.taken.store(1, Release);
-    let _ = futex::wake(&order.taken, futex::Flags::PRIVATE, 1);
+    order.answer(TAKEN);
     let result = start(argument);
     let mut gc = collector::lock();
     leave(&mut gc, result);
@@ -91,12 +107,20 @@ unsafe extern "C" fn GC_pthread_create(
             (&raw const order).cast_mut().cast(),
         )
     };
-    if failed == 0 {
-        while order.taken.load(Acquire) == 0 {
-            let _ = futex::wait(&order.taken, futex::Flags::PRIVATE, 0, None);
-        }
+    if failed != 0 {
+        return failed;
     }
-    failed
+    while order.taken.load(Acquire) == 0 {
+        let _ = futex::wait(&order.taken, futex::Flags::PRIVATE, 0, None);
+    }
+    if order.taken.load(Acquire) == TAKEN {
+        return 0;
+    }
+    if !order.detached {
+        // SAFETY: a thread that was created just now, and that nobody else has heard of.
+        unsafe { libc::pthread_join(*thread, null_mut()) };
+    }
+    libc::EAGAIN
 }
 
 /// What is kept of a thread that ended is forgotten; it was joined, or detached.

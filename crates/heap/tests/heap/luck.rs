@@ -1,0 +1,168 @@
+//! Every kernel call refused in turn: objects live, or an allocation says that there is no room.
+
+use crate::kernel::{Fake, Pages};
+use crate::world::{MIB, World};
+use plimsoll_heap::mark::{Marker, NoTracer};
+use plimsoll_heap::os::{Call, Unlucky};
+use plimsoll_heap::{Exhausted, SUPERPAGE};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+const MOST: usize = 16 * MIB;
+
+/// What is refused, and how often what was asked.
+struct Luck {
+    refused: Box<dyn Fn(Call, usize) -> bool + Send + Sync>,
+    asked: Mutex<BTreeMap<Call, usize>>,
+    /// Not before the heap is there.
+    begun: AtomicBool,
+}
+
+impl Luck {
+    fn new(refused: impl Fn(Call, usize) -> bool + Send + Sync + 'static) -> Arc<Luck> {
+        Arc::new(Luck {
+            refused: Box::new(refused),
+            asked: Mutex::default(),
+            begun: AtomicBool::new(false),
+        })
+    }
+
+    fn refuses(&self, call: Call) -> bool {
+        let begun = self.begun.load(SeqCst);
+        let mut asked = self.asked.lock().unwrap();
+        let count = asked.entry(call).or_default();
+        *count += usize::from(begun);
+        begun && (self.refused)(call, *count)
+    }
+
+    fn asked(&self, call: Call) -> usize {
+        self.asked.lock().unwrap().get(&call).copied().unwrap_or(0)
+    }
+}
+
+/// An object; or none, where there is no room even after a collection.
+fn allocate(world: &mut World, marker: &mut Marker<'_>, bytes: usize) -> Option<usize> {
+    for _ in 0..3 {
+        match world.allocate(world.words, bytes) {
+            Ok(start) => return Some(start),
+            Err(Exhausted::Limit | Exhausted::Memory) => world.collect(marker),
+        };
+    }
+    None
+}
+
+/// Lists grow, are cut and let go, large objects come and go, and the kernel evicts before every collection; what
+/// died is given back. Says how many objects there was no room for.
+fn scenario(luck: &Arc<Luck>) -> usize {
+    let (fake, pages) = Fake::new(MOST);
+    let ours = luck.clone();
+    let os = Unlucky::new(fake, move |call| ours.refuses(call));
+    let mut world = World::over(Box::new(os), MOST);
+    let mut marker = Marker::with_room(world.heap, &NoTracer, 10).unwrap();
+    luck.begun.store(true, SeqCst);
+    world.central.set_limit(100);
+    let mut refused = 0;
+    for round in 0..4 {
+        refused += grow(&mut world, &mut marker, round);
+        evict(&world, &pages, round);
+        world.collect(&mut marker);
+        // The same once more: this time summaries speak for what is absent.
+        evict(&world, &pages, round);
+        world.complete = round == 2;
+        world.collect(&mut marker);
+        world.central.give_back(world.heap, round % 3);
+        world.heap.cool(&world.central);
+        // Some are written to, and refer to others from now on.
+        let starts: Vec<usize> = world.objects.keys().copied().collect();
+        for at in (round..starts.len()).step_by(11) {
+            world.write(starts[at], 3, starts[(at * 7) % starts.len()]);
+        }
+        world.roots.drain(..world.roots.len() / 2);
+    }
+    world.collect(&mut marker);
+    // The kernel may change its mind: what is there can be used.
+    luck.begun.store(false, SeqCst);
+    world.list(20, 48);
+    world.collect(&mut marker);
+    drop(marker);
+    // SAFETY: the world goes with this.
+    unsafe { pages.unmap() };
+    refused
+}
+
+/// Lists of small objects, the first of each a root, and a large object that holds one of them.
+fn grow(world: &mut World, marker: &mut Marker<'_>, round: usize) -> usize {
+    let (mut last, mut refused) = (0, 0);
+    for at in 0..60 {
+        let Some(start) = allocate(world, marker, 40 + 300 * (at % 5)) else {
+            refused += 1;
+            continue;
+        };
+        if at % 12 > 0 {
+            world.write(start, 0, last);
+        }
+        last = start;
+        // What is allocated next may collect.
+        world.roots.push(start);
+        if at % 12 > 0 && world.roots.len() > 1 {
+            world.roots.swap_remove(world.roots.len() - 2);
+        }
+    }
+    match allocate(world, marker, (6 + round * 2) * SUPERPAGE) {
+        Some(large) => {
+            world.write(large, 5 * SUPERPAGE / 8, last);
+            if round % 2 == 0 {
+                world.roots.push(large);
+            }
+        }
+        None => refused += 1,
+    }
+    refused
+}
+
+fn evict(world: &World, pages: &Pages, round: usize) {
+    let range = world.heap.range();
+    for at in (0..range.len() / SUPERPAGE).filter(|at| (at / 6 * 7 + round) % 5 < 3) {
+        let start = range.start + at * SUPERPAGE;
+        pages.evict(start..start + SUPERPAGE);
+    }
+}
+
+#[test]
+fn each_call_of_each_kind_may_be_refused() {
+    let lucky = Luck::new(|_, _| false);
+    assert_eq!(scenario(&lucky), 0);
+    for call in Call::ALL {
+        let asked = lucky.asked(call);
+        assert!(
+            asked > 0 || call == Call::Reserve,
+            "{call:?} is never asked for"
+        );
+        for which in 1..=asked {
+            let once = Luck::new(move |other, count| (other, count) == (call, which));
+            assert_eq!(scenario(&once), 0, "{call:?} {which}");
+        }
+    }
+}
+
+/// From some call on every call of a kind is refused, and all kinds at once.
+#[test]
+fn calls_may_be_refused_for_good() {
+    let lucky = Luck::new(|_, _| false);
+    scenario(&lucky);
+    for call in Call::ALL {
+        for from in [1, 2, 3, lucky.asked(call) / 2] {
+            let refused = scenario(&Luck::new(move |other, count| {
+                other == call && count >= from
+            }));
+            assert!(refused == 0 || call == Call::Commit, "{call:?} from {from}");
+        }
+    }
+    assert!(scenario(&Luck::new(|_, _| true)) > 0, "no room at all");
+    for (every, from) in [(2, 0), (2, 1), (3, 0), (3, 1), (5, 2)] {
+        scenario(&Luck::new(move |call, count| {
+            (count + call as usize) % every == from
+        }));
+    }
+}
