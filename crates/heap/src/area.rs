@@ -28,6 +28,14 @@ impl<T: Copy> Area<T> {
         })
     }
 
+    /// An empty one with room for so many: the one that there was, if it has it.
+    pub(crate) fn again(os: &dyn Os, before: Option<Area<T>>, room: usize) -> io::Result<Area<T>> {
+        match before {
+            Some(area) if area.capacity >= room => Ok(Area { length: 0, ..area }),
+            _ => Area::new(os, 2 * room),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.length
@@ -97,12 +105,6 @@ impl<T: Copy> Area<T> {
                 return;
             }
         }
-    }
-
-    /// Gives back all of its memory, if not its addresses.
-    pub(crate) fn free(mut self, os: &dyn Os) {
-        self.length = 0;
-        self.shrink(os, 0);
     }
 
     /// Gives back the pages behind the first `keep` bytes of an empty area.

@@ -54,17 +54,23 @@ impl Heap {
         self.set_tracked(wanted && self.os.track(all).is_ok());
     }
 
-    /// Before the world is stopped for a collection: what may allocate or wait.
+    /// When the world is stopped for a collection. Files are open from here to [`end_marking`](Heap::end_marking): others
+    /// may close what they do not know, and use its number for what we then would close.
     pub fn begin_collection(&self) {
         self.os.open();
+    }
+
+    /// Before the world starts: pages are not asked for any more.
+    pub fn end_marking(&self) {
+        self.os.close();
     }
 
     /// After the census.
     pub fn end_collection(&self, central: &Central) {
         if self.stress.is_on() {
             self.remember_marks(central.committed());
+            self.evict_some(central.committed());
         }
-        self.os.close();
     }
 
     /// Has the kernel forget that the collector looked at what is here: of that it would conclude that the program
@@ -132,6 +138,7 @@ impl Heap {
             found.dropped = self.drop_outdated(central, all, complete);
             found.summarised = self.trust_summaries(committed);
         }
+        self.evict_some(committed);
         found
     }
 

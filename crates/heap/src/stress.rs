@@ -1,20 +1,22 @@
 //! Bad luck on demand, and a check that nothing is lost by it. Compiled always, used where a test or a user asks for it.
 
-use crate::address::{Slot, Superpage};
+use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
 use crate::central::Central;
 use crate::heap::Heap;
-use crate::os::Os;
 use crate::side::{Use, flag};
+use crate::summary::UNIT;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Says of superpages at random that they are absent; off while the seed is 0.
 pub(crate) struct Stress {
     seed: AtomicU64,
     /// What the last collection marked.
     last: Mutex<Option<Bits>>,
+    /// What the last verification used: addresses are not taken anew each time.
+    spare: Mutex<Option<Marks>>,
 }
 
 impl Stress {
@@ -22,21 +24,23 @@ impl Stress {
         Stress {
             seed: AtomicU64::new(0),
             last: Mutex::new(None),
+            spare: Mutex::new(None),
         }
     }
 
     /// Whether this superpage is to be taken for absent.
     pub(crate) fn takes_away(&self) -> bool {
-        let mut state = self.seed.load(Relaxed);
-        if state == 0 {
-            return false;
-        }
+        self.is_on() && self.next().is_multiple_of(3)
+    }
+
+    fn next(&self) -> u64 {
         // Xorshift (Marsaglia 2003).
+        let mut state = self.seed.load(Relaxed);
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         self.seed.store(state, Relaxed);
-        state.is_multiple_of(3)
+        state
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -48,8 +52,9 @@ impl Stress {
 struct Bits(Area<u64>);
 
 impl Bits {
-    fn copy(heap: &Heap, committed: usize) -> io::Result<Bits> {
-        let mut words = Area::new(heap.os.as_ref(), committed.max(1) * WORDS)?;
+    fn copy(heap: &Heap, committed: usize, before: Option<Bits>) -> io::Result<Bits> {
+        let room = committed.max(1) * WORDS;
+        let mut words = Area::again(heap.os.as_ref(), before.map(|bits| bits.0), room)?;
         for at in 0..committed as u32 {
             for word in heap.side.marks(Superpage(at)) {
                 words.push(word.load(Relaxed));
@@ -63,10 +68,6 @@ impl Bits {
         self.0
             .get(at)
             .is_some_and(|word| word >> (slot.index % 64) & 1 != 0)
-    }
-
-    fn free(self, os: &dyn Os) {
-        self.0.free(os);
     }
 }
 
@@ -85,23 +86,42 @@ pub struct Difference {
     pub lost: Option<usize>,
 }
 
+fn held<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Heap {
-    /// From now on every collection takes about a third of the heap for absent, by this seed; 0 ends it.
+    /// From now on every collection takes about a third of the heap for absent, by this seed, and evicts some; 0 ends it.
     pub fn stress(&self, seed: u64) {
         self.stress.seed.store(seed, Relaxed);
     }
 
+    /// Has the kernel really evict some of the heap, where there is swap, and of what is known of it.
+    pub(crate) fn evict_some(&self, committed: usize) {
+        if !self.stress.is_on() || committed == 0 || self.stress.next() % SELDOM != 0 {
+            return;
+        }
+        let side = &self.side;
+        for _ in 0..EVICTED {
+            let superpage = Superpage((self.stress.next() % committed as u64) as u32);
+            let start = side.address(superpage);
+            self.os.page_out(start..start + SUPERPAGE);
+            let summary = side.descriptor(superpage).summary.load(Relaxed) as usize;
+            for known in [
+                std::ptr::from_ref(side.descriptor(superpage)) as usize,
+                side.marks(superpage).as_ptr() as usize,
+                side.summaries().0 as usize + summary * UNIT,
+            ] {
+                let page = known / SUPERPAGE * SUPERPAGE;
+                self.os.page_out(page..page + SUPERPAGE);
+            }
+        }
+    }
+
     /// Keeps in mind what this collection marked, for the next one's verification.
     pub(crate) fn remember_marks(&self, committed: usize) {
-        let mut last = self
-            .stress
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = last.take() {
-            before.free(self.os.as_ref());
-        }
-        *last = Bits::copy(self, committed).ok();
+        let mut last = held(&self.stress.last);
+        *last = Bits::copy(self, committed, last.take()).ok();
     }
 
     /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The world is stopped.
@@ -109,8 +129,12 @@ impl Heap {
     /// # Errors
     /// There is no memory for a copy.
     pub fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
-        let bits = Bits::copy(self, central.committed())?;
-        let mut trusted = Area::new(self.os.as_ref(), central.committed().max(1))?;
+        let (bits, trusted) = match held(&self.stress.spare).take() {
+            Some(spare) => (Some(spare.bits), Some(spare.trusted)),
+            None => (None, None),
+        };
+        let bits = Bits::copy(self, central.committed(), bits)?;
+        let mut trusted = Area::again(self.os.as_ref(), trusted, central.committed().max(1))?;
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
             trusted.push(it.has(flag::SUMMARISED));
@@ -122,11 +146,7 @@ impl Heap {
 
     /// Compares what is marked now with what was.
     pub fn end_verification(&self, central: &Central, before: Marks) -> Difference {
-        let last = self
-            .stress
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last = held(&self.stress.last);
         let mut found = Difference::default();
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
@@ -152,8 +172,7 @@ impl Heap {
                 }
             }
         }
-        before.bits.free(self.os.as_ref());
-        before.trusted.free(self.os.as_ref());
+        *held(&self.stress.spare) = Some(before);
         found
     }
 
@@ -170,5 +189,8 @@ impl Heap {
     }
 }
 
+/// Superpages that are evicted at a time, and how seldom: it takes the disk's time.
+const EVICTED: usize = 4;
+const SELDOM: u64 = 16;
 /// Words of mark bits of a superpage.
 const WORDS: usize = crate::address::GRANULES / 64;

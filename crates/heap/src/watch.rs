@@ -26,7 +26,7 @@ impl Heap {
         self.is_tracked()
     }
 
-    /// Has writes show from now on, of which the next look is told. After the census.
+    /// Has writes show from now on, of which the next look is told. After marking, while the world stands still.
     pub fn watch(&self, central: &Central, what: Watch) {
         let committed = central.committed();
         let all = self.side.heap()..self.side.heap() + committed * SUPERPAGE;

@@ -10,9 +10,10 @@ use crate::settings::{
 use crate::stats::{Cycle, Work};
 use crate::stress;
 use crate::thread::blocking::with_registers;
-use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
+use crate::{disclaim, finalize, follow, helpers, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
+use plimsoll_heap::{Heap, Residency, Watch};
 
 /// Why there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,9 +68,9 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     state.leaks.prepare();
     helpers::call(heap, state);
     follow::start();
-    heap.begin_collection();
     tell(Event::PreStop);
     state.threads.stop_world();
+    heap.begin_collection();
     tell(Event::PostStop);
     cycle.stopped();
     tell(Event::MarkStart);
@@ -88,6 +89,8 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     stress::verify(heap, state, |state| mark(state, here, false));
     state.leaks.look(heap, &state.central);
     finalize::after_marking(heap, state);
+    watch(heap, state, &residency);
+    heap.end_marking();
     tell(Event::MarkEnd);
     tell(Event::PreStart);
     cycle.started();
@@ -114,7 +117,6 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     };
     let settled = footprint::settle(heap, state, &ended);
     state.incremental.after(young, census.live);
-    incremental::watch(heap, state);
     heap.end_collection(&state.central);
     tell(Event::ReclaimEnd);
     GC_gc_no.set(GC_gc_no.get() + 1);
@@ -128,6 +130,15 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     };
     state.stats.record(cycle, &work, state.pace.verbose);
     tell(Event::End);
+}
+
+/// Has writes show until the next collection, where somebody wants to know.
+fn watch(heap: &Heap, state: &State, residency: &Residency) {
+    if state.incremental.is_on() {
+        heap.watch(&state.central, Watch::All);
+    } else if residency.absent > 0 || state.surroundings.is_short() {
+        heap.watch(&state.central, Watch::Full);
+    }
 }
 
 /// Marks from all roots. `young`: what is marked already is one where it was written to.

@@ -14,10 +14,9 @@ use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_a
 use crate::stats::Stats;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
-use crate::{environ, fork, report};
+use crate::{environ, fork, report, stress};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Crew, Marker};
-use plimsoll_heap::os::Linux;
 use plimsoll_heap::{Bins, Central, Heap, SUPERPAGE};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -99,9 +98,14 @@ pub(crate) fn lock() -> Locked {
     locked
 }
 
+/// Whether this thread holds the lock: a callback of the collector's is under way.
+pub(crate) fn is_mine() -> bool {
+    LOCK.is_mine()
+}
+
 /// The state, for what libgc's interface lets a program ask with the lock and without it.
 pub(crate) fn either() -> Locked {
-    if LOCK.is_mine() { held() } else { lock() }
+    if is_mine() { held() } else { lock() }
 }
 
 /// The state, where the program holds the lock already (`GC_call_with_alloc_lock`, callbacks).
@@ -130,7 +134,7 @@ pub(crate) fn heap() -> &'static Heap {
 
 #[cold]
 fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State) {
-    let Ok((heap, central)) = Heap::new(Box::new(Linux::default()), MOST) else {
+    let Ok((heap, central)) = Heap::new(stress::os(), MOST) else {
         report::abort(c"No room for a heap: is there a limit on addresses (ulimit -v)?");
     };
     kinds::add_first(&heap);

@@ -16,7 +16,7 @@ fn present(name: &str) -> bool {
     var_os(name).is_some()
 }
 
-fn number(name: &str) -> Option<usize> {
+pub(crate) fn number(name: &str) -> Option<usize> {
     let text = var_os(name)?;
     let text = text.to_str()?.trim();
     let (digits, unit) = match text.strip_suffix(['k', 'K']) {
@@ -92,7 +92,7 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
         None => u8::from(present("GC_PRINT_STATS")),
     };
     if let Some(every) = number("PLIMSOLL_GC_STRESS").filter(|&every| every > 0) {
-        stress::begin(heap, every);
+        stress::begin(heap, every, number("PLIMSOLL_GC_SEED").unwrap_or(0));
     }
     if let Some(said) = var_os("PLIMSOLL_GC_MEANS") {
         limit_means(heap, &said);

@@ -2,7 +2,7 @@
 
 use crate::collector::State;
 use crate::pace::{Found, Pace};
-use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE, Watch};
+use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::process::Process;
 use plimsoll_policy::footprint::{self, Bound, Decision, Seen};
@@ -28,6 +28,8 @@ pub(crate) struct Surroundings {
     plenty: Option<Instant>,
     /// When the last collection ended, and what was allocated by then.
     last: Option<(Instant, u64)>,
+    /// Memory was short at the last collection.
+    short: bool,
     /// Superpages after the last collection: with objects but in swap, with objects, and free but in memory.
     absent: usize,
     used: usize,
@@ -68,11 +70,11 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let growth = pace.growth(ended.found, allowance);
     let decision = surroundings.decide(central, ended.residency, growth, idle);
     (surroundings.used, surroundings.idle) = (central.used(), idle);
+    surroundings.short = decision.short;
     let mut shed = 0;
     if decision.short || ended.residency.evicted > 0 {
         given += central.give_back(heap, 0).0;
         surroundings.gave_all();
-        heap.watch(central, Watch::Full);
         shed = marker.shed(central, decision.shed as usize / SUPERPAGE);
         heap.cool(central);
     }
@@ -99,6 +101,10 @@ impl Surroundings {
         let grown = central.used().saturating_sub(self.used);
         let idle = self.idle.saturating_sub(grown);
         ((central.used() + idle).saturating_sub(self.absent) * SUPERPAGE) as u64
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.short
     }
 
     /// Superpages in swap.

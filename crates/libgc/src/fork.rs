@@ -6,6 +6,7 @@ use crate::settings::Variable;
 use libc::c_int;
 use std::mem::forget;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What `GC_set_handle_fork` said: whether handlers are ours (1), nobody's (0) or the program's (-1).
 static HANDLES: Variable<c_int> = Variable::new(1);
@@ -19,6 +20,9 @@ pub(crate) fn watch() {
     });
 }
 
+/// The fork happens in a callback of the collector's, whose lock stays held before and after.
+static INSIDE: AtomicBool = AtomicBool::new(false);
+
 extern "C" fn prepare() {
     if HANDLES.get() == 1 {
         hold();
@@ -27,7 +31,7 @@ extern "C" fn prepare() {
 
 extern "C" fn parent() {
     if HANDLES.get() == 1 {
-        collector::unlock();
+        release();
     }
 }
 
@@ -38,7 +42,17 @@ extern "C" fn child() {
 }
 
 fn hold() {
-    forget(collector::lock());
+    let inside = collector::is_mine();
+    if !inside {
+        forget(collector::lock());
+    }
+    INSIDE.store(inside, Relaxed);
+}
+
+fn release() {
+    if !INSIDE.load(Relaxed) {
+        collector::unlock();
+    }
 }
 
 fn only_this() {
@@ -51,7 +65,9 @@ fn only_this() {
     gc.crew = None;
     gc.alone = false;
     drop(gc);
-    collector::unlock_in_child();
+    if !INSIDE.load(Relaxed) {
+        collector::unlock_in_child();
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -69,7 +85,7 @@ extern "C" fn GC_atfork_prepare() {
 #[unsafe(no_mangle)]
 extern "C" fn GC_atfork_parent() {
     if HANDLES.get() != 1 {
-        collector::unlock();
+        release();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
 use crate::{leaks, report};
 use libc::c_int;
-use plimsoll_heap::{Heap, Watch};
+use plimsoll_heap::Heap;
 
 /// Old objects are collected, too, when this much more lives than after they were collected last.
 const GROWTH: u64 = 2;
@@ -30,6 +30,10 @@ impl Incremental {
             && !leaks::wanted()
     }
 
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
     /// A collection ended.
     pub(crate) fn after(&mut self, young: bool, live: u64) {
         if young {
@@ -37,13 +41,6 @@ impl Incremental {
         } else {
             (self.young, self.live) = (0, live);
         }
-    }
-}
-
-/// Has writes show, if the mode is on. At the end of a collection.
-pub(crate) fn watch(heap: &Heap, state: &State) {
-    if state.incremental.on {
-        heap.watch(&state.central, Watch::All);
     }
 }
 

@@ -1,18 +1,32 @@
-//! Stress: collections often, with a third of the heap taken for absent each time, and each marking checked against one
-//! that trusts no summaries. `PLIMSOLL_GC_STRESS=n` has a collection at every n-th allocation that takes the lock.
+//! Stress: collections often, with a third of the heap taken for absent each time and some of it evicted, and each marking
+//! checked against one that trusts no summaries. `PLIMSOLL_GC_STRESS=n` has a collection at every n-th allocation that takes
+//! the lock, `PLIMSOLL_GC_SEED` says what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be refused.
 
-use crate::collector::State;
-use crate::report;
+use crate::collector::{self, State};
+use crate::{environ, report};
 use plimsoll_heap::Heap;
+use plimsoll_heap::os::{Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static EVERY: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// The kernel, or one that refuses every n-th call from when there is a collector.
+pub(crate) fn os() -> Box<dyn Os> {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    match environ::number("PLIMSOLL_GC_FAIL").filter(|&every| every > 0) {
+        Some(every) => Box::new(Unlucky::new(Linux::new(), move |_| {
+            collector::is_ready() && CALLS.fetch_add(1, Relaxed).is_multiple_of(every)
+        })),
+        None => Box::new(Linux::new()),
+    }
+}
+
 /// Begins it.
-pub(crate) fn begin(heap: &Heap, every: usize) {
+pub(crate) fn begin(heap: &Heap, every: usize, seed: usize) {
     EVERY.store(every, Relaxed);
-    heap.stress(0x9e37_79b9_7f4a_7c15);
+    // Neighbouring seeds are to differ; 0 would end it.
+    heap.stress((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
 }
 
 /// Whether it is time for a collection.

@@ -18,8 +18,9 @@ use std::sync::atomic::Ordering::Relaxed;
 const CANDIDATES: usize = 64;
 /// Objects that wait while their contents are loaded.
 const OBJECTS: usize = 32;
-/// Room of a stack, in objects: 16 MiB of addresses.
+/// Room of a stack, in objects: 16 MiB of addresses, or less where the heap has few: so many a superpage, 1 KiB.
 const STACK: usize = 1 << 20;
+const PER_SUPERPAGE: usize = 64;
 /// Bytes that one step looks at: what is longer is cut, so that others can take a part.
 const STRIDE: usize = 8 << 10;
 /// Bytes of a line of the processor's caches.
@@ -97,7 +98,8 @@ impl<'a> Marker<'a> {
     /// # Errors
     /// There are no addresses for the stack.
     pub fn new(heap: &'a Heap, tracer: &'a dyn Tracer) -> std::io::Result<Marker<'a>> {
-        Marker::with_room(heap, tracer, STACK)
+        let room = STACK.min(heap.side.superpages() * PER_SUPERPAGE);
+        Marker::with_room(heap, tracer, room)
     }
 
     /// A marker whose stack has room for so many objects.

@@ -34,7 +34,7 @@ pub unsafe trait Os: Send + Sync {
     /// Nothing was dropped: locked pages.
     fn discard(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Begins a look at pages; before the world is stopped.
+    /// Begins a look at pages, when the world is stopped.
     fn open(&self) {}
 
     /// Ends it.

@@ -17,7 +17,7 @@ use crate::side::Side;
 pub(crate) use codec::Groups;
 use codec::Plan;
 use std::sync::atomic::Ordering::Relaxed;
-pub(crate) use store::Store;
+pub(crate) use store::{Store, UNIT};
 
 /// Most bytes of a superpage's summary: 1.6 % of what it stands for.
 pub(crate) const SUMMARY: usize = 256;

@@ -6,7 +6,8 @@ use super::SUMMARY;
 use crate::side::Side;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-const UNIT: usize = 16;
+/// What blocks are multiples of, in bytes.
+pub(crate) const UNIT: usize = 16;
 const SIZES: usize = SUMMARY / UNIT;
 
 /// Which blocks are free.

@@ -209,6 +209,7 @@ impl World {
                 marker.word(root);
             }
         });
+        self.heap.end_marking();
     }
 
     /// Compares what is marked with what the model reaches.

@@ -238,6 +238,8 @@ pub(crate) fn register_first(threads: &mut Threads) {
     if let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) {
         this.first = true;
     }
+    // It may leave the others behind (`pthread_exit`).
+    pthreads::watch_end();
 }
 
 /// `GC_EVENT_THREAD_SUSPENDED` and `_UNSUSPENDED`.

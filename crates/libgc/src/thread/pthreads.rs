@@ -47,6 +47,12 @@ fn key() -> libc::pthread_key_t {
     })
 }
 
+/// Has this thread leave when it ends, in whatever way.
+pub(super) fn watch_end() {
+    // SAFETY: any value that is not null has the destructor run.
+    unsafe { libc::pthread_setspecific(key(), std::ptr::dangling()) };
+}
+
 extern "C" fn ended(_: *mut c_void) {
     let mut gc = collector::lock();
     leave(&mut gc, null_mut());
@@ -69,8 +75,7 @@ extern "C" fn run(order: *mut c_void) -> *mut c_void {
     this.created = true;
     this.detached = order.detached;
     drop(gc);
-    // SAFETY: any value that is not null has the destructor run.
-    unsafe { libc::pthread_setspecific(key(), std::ptr::dangling()) };
+    watch_end();
     order.answer(TAKEN);
     let result = start(argument);
     let mut gc = collector::lock();

@@ -1,0 +1,200 @@
+//! Programs with mistakes, and programs that the kernel refuses things: what lives is as it was, to the end.
+//!
+//! The programs are in `tests/c-alone`: over libgc some of them crash.
+
+#[path = "support/library.rs"]
+mod library;
+#[path = "support/programs.rs"]
+mod programs;
+
+use plimsoll_kernel::advise::{Advice, advise};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use programs::{Running, compile, temporary};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// No program takes more than a few seconds where it has the processors to itself.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| programs::library("unlucky"))
+}
+
+/// Runs a program, with variables, and arguments for it; its last words are that all is sound.
+fn sound(name: &str, arguments: &[&str], variables: &[(&str, &str)]) {
+    let unique = format!("{name}-{}", arguments.join("-"));
+    let source = format!("tests/c-alone/{name}.c");
+    let Some(program) = compile(&source, &unique) else {
+        return;
+    };
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", library())
+        .envs(variables.iter().copied());
+    let running = Running::start(&mut command, &unique);
+    let said = running
+        .end(PATIENCE)
+        .unwrap_or_else(|why| panic!("{unique}: {why}"));
+    assert!(said.ends_with("sound\n"), "{unique}: {said}");
+    println!("{said}");
+}
+
+/// Many things absent, so that what the kernel is asked matters.
+const STRESS: (&str, &str) = ("PLIMSOLL_GC_STRESS", "40");
+
+#[test]
+fn mistakes_of_the_program_do_not_spread() {
+    sound("mistakes", &[], &[]);
+}
+
+#[test]
+fn mistakes_under_stress() {
+    sound("mistakes", &["stress"], &[("PLIMSOLL_GC_STRESS", "200")]);
+}
+
+#[test]
+fn forks_inside_of_callbacks_and_of_many_threads() {
+    sound("forks", &[], &[]);
+}
+
+#[test]
+fn a_process_ends_in_the_middle_of_a_collection() {
+    sound("exits", &[], &[]);
+}
+
+#[test]
+fn thousands_of_threads() {
+    sound("many_threads", &["3000"], &[]);
+}
+
+#[test]
+fn objects_of_absurd_sizes() {
+    sound("room", &["absurd"], &[]);
+}
+
+#[test]
+fn addresses_are_limited() {
+    for limit in ["l40", "l64", "l200"] {
+        sound("room", &[limit], &[]);
+    }
+}
+
+#[test]
+fn the_program_has_taken_all_mappings() {
+    sound("room", &["mappings"], &[]);
+}
+
+#[test]
+fn signals_at_any_moment() {
+    sound("signals", &[], &[]);
+    sound("signals", &["stress"], &[("PLIMSOLL_GC_STRESS", "300")]);
+}
+
+#[test]
+fn the_kernel_refuses_what_is_asked() {
+    for what in ["userfaultfd", "madvise", "scan", "open", "undumpable"] {
+        sound("refused", &[what], &[STRESS]);
+    }
+}
+
+#[test]
+fn the_program_closes_files_that_it_does_not_know() {
+    sound("refused", &["files"], &[STRESS]);
+}
+
+#[test]
+fn every_so_many_calls_of_the_kernel_fail() {
+    for every in ["2", "3", "7"] {
+        let variables = [STRESS, ("PLIMSOLL_GC_FAIL", every)];
+        sound("lives", &["14", "20", every], &variables);
+    }
+}
+
+/// In a group with so much memory, and with so much more of swap.
+fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Option<Confined> {
+    let program = compile(&format!("tests/c-alone/{name}.c"), &format!("{name}-group"))?;
+    let Ok(group) = TestCgroup::new("libgc-bad-luck", Some(limit)) else {
+        println!("skipped: no cgroup of our own here");
+        return None;
+    };
+    let directory = group.cgroup().dir().to_owned();
+    if let Some(swap) = swap {
+        let both = directory.join("memory.memsw.limit_in_bytes");
+        let bounded = std::fs::write(both, (limit + swap).to_string())
+            .or_else(|_| std::fs::write(directory.join("memory.swap.max"), swap.to_string()));
+        if bounded.is_err() {
+            println!("skipped: swap of a group cannot be bounded here");
+            return None;
+        }
+    }
+    let Ok(file) = SwapFile::new(temporary(), 256 * MIB) else {
+        println!("skipped: no swap of our own here");
+        return None;
+    };
+    let mut command = Command::new("sh");
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec \"$@\"",
+        directory.display()
+    );
+    command
+        .args(["-c", &script, "sh"])
+        .arg(program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", library());
+    let unique = format!("{name}-{limit}-{}", swap.unwrap_or(0));
+    Some(Confined {
+        running: Running::start(&mut command, &unique),
+        _group: group,
+        _swap: file,
+    })
+}
+
+/// The program ends before its group goes, and that before the swap file.
+struct Confined {
+    running: Running,
+    _group: TestCgroup,
+    _swap: SwapFile,
+}
+
+fn ends_well(confined: Confined) {
+    let said = confined
+        .running
+        .end(PATIENCE)
+        .unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.ends_with("sound\n"), "{said}");
+}
+
+/// The group's swap is full: nothing more can be evicted, and what lives fits.
+#[test]
+fn swap_is_exhausted() {
+    if let Some(confined) = in_group(48 * MIB, Some(4 * MIB), "lives", &["18", "30"]) {
+        ends_well(confined);
+    }
+}
+
+/// Somebody has all of the program's pages evicted, again and again: those of summaries, mark bits and stacks, too.
+#[test]
+fn everything_is_evicted_from_outside() {
+    let Some(mut confined) = in_group(256 * MIB, None, "lives", &["17", "60"]) else {
+        return;
+    };
+    let pid = confined.running.child.id() as i32;
+    let mut rounds = 0;
+    while !confined.running.has_ended() {
+        if confined.running.said().contains("begun")
+            && let Ok(process) = Process::open(pid)
+            && advise(&process, Advice::PageOut, u64::MAX).is_ok()
+        {
+            rounds += 1;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("evicted {rounds} times");
+    ends_well(confined);
+}

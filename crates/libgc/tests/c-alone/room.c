@@ -1,0 +1,139 @@
+/* Without room: objects of absurd sizes, limits on addresses, and a process that has taken all mappings. What cannot be had is
+   null, asked for by the program's function, and what lives goes on to live. */
+#include "sound.h"
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+static long asked;
+
+static void *on_no_memory(size_t bytes) {
+    asked++;
+    return 0;
+}
+
+static void ignore(char *message, GC_word value) {}
+
+static void absurd(void) {
+    static const size_t sizes[] = {(size_t)1 << 40, (size_t)3 << 40, (size_t)1 << 46, (size_t)1 << 62, (size_t)-1, (size_t)-4096,
+                                   (size_t)-1 / 2};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        asked = 0;
+        if (GC_MALLOC(sizes[i]) || GC_MALLOC_ATOMIC(sizes[i]) || GC_MALLOC_UNCOLLECTABLE(sizes[i]) ||
+            GC_REALLOC(GC_MALLOC(10), sizes[i]))
+            fail("an object of an absurd size");
+        if (asked != 4)
+            fail("the program's function was not asked");
+        churn(1 << 20);
+        check_live();
+    }
+}
+
+/* Takes all there is. */
+static __attribute__((noinline)) void take_all(void) {
+    void **list = 0, **cell;
+    long count = 0, seen = 0;
+    asked = 0;
+    while (count < 2000 && (cell = GC_MALLOC(200000)) != 0) {
+        *cell = list;
+        list = cell;
+        count++;
+    }
+    if (asked != (count < 2000))
+        fail("the program's function was not asked once");
+    while (list) {
+        cell = *list;
+        *list = 0;
+        list = cell;
+        seen++;
+    }
+    if (seen != count || count < 10)
+        fail("a list that took all memory");
+    check_live();
+}
+
+/* Lets it go, and goes on. */
+static void all_of_it(void) {
+    for (int round = 0; round < 3; round++) {
+        take_all();
+        GC_gcollect();
+        churn(4 << 20);
+    }
+}
+
+static void limit(rlim_t bytes) {
+    struct rlimit limit = {bytes, bytes};
+    if (setrlimit(RLIMIT_AS, &limit))
+        fail("setrlimit");
+}
+
+static void *in_thread(void *argument) {
+    struct node *mine = tree(6, 5);
+    GC_gcollect();
+    if (!is_tree(mine, 6, 5))
+        fail("a thread's tree");
+    return mine;
+}
+
+/* Maps pages one by one, no two of which can be one mapping, until there is no more; then gives `back` of them back. */
+static void take_mappings(int back) {
+    enum { MOST = 1 << 20 };
+    char *last = 0, *before[64] = {0};
+    int count = 0;
+    for (; count < MOST; count++) {
+        char *page = mmap(0, 4096, count & 1 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED)
+            break;
+        before[count % 64] = last = page;
+    }
+    if (count == MOST)
+        fail("mappings have no end");
+    for (int i = 0; i < back && 2 * i < count && last; i++)
+        munmap(before[(count - 1 - 2 * i) % 64], 4096);
+}
+
+static void without_mappings(void) {
+    take_mappings(0);
+    asked = 0;
+    for (int i = 0; i < 5; i++) {
+        churn(4 << 20);
+        GC_gcollect();
+        check_live();
+    }
+    /* Threads come or do not; none runs without being known. */
+    int created = 0;
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        int error = GC_pthread_create(&thread, 0, in_thread, 0);
+        void *result = 0;
+        if (error == 0 && (GC_pthread_join(thread, &result) || !is_tree(result, 6, 5)))
+            fail("what a thread returned");
+        if (error != 0 && error != EAGAIN && error != ENOMEM)
+            fail("an error of its own");
+        created += error == 0;
+        take_mappings(i % 8);
+    }
+    printf("%d threads without mappings\n", created);
+    all_of_it();
+}
+
+int main(int count, char **arguments) {
+    GC_set_warn_proc(ignore);
+    char what = arguments[1][0];
+    if (what == 'l')
+        limit((rlim_t)atol(arguments[1] + 1) << 20);
+    GC_INIT();
+    GC_set_oom_fn(on_no_memory);
+    live = tree(DEPTH, 0);
+    if (what == 'a')
+        absurd();
+    else if (what == 'm')
+        without_mappings();
+    else {
+        all_of_it();
+        pthread_t thread;
+        void *result = 0;
+        if (GC_pthread_create(&thread, 0, in_thread, 0) == 0 && (GC_pthread_join(thread, &result) || !is_tree(result, 6, 5)))
+            fail("what a thread returned");
+    }
+    return sound();
+}
