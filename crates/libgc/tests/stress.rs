@@ -1,0 +1,148 @@
+//! Programs under stress modes at random: collections often, much of the heap absent, calls of the kernel refused.
+//!
+//! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--seed N]`: as many rounds as there is time for, or the one
+//! of a seed, which a failure tells.
+
+#[path = "support/library.rs"]
+mod library;
+#[path = "support/programs.rs"]
+mod programs;
+
+use programs::{Running, compile};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A source below the crate, arguments, what its last line begins or ends with, and from which n on a collection at every
+/// n-th slow allocation leaves it time to do something.
+struct Program {
+    source: &'static str,
+    arguments: &'static [&'static str],
+    says: &'static str,
+    every: u64,
+}
+
+const fn program(
+    source: &'static str,
+    arguments: &'static [&'static str],
+    says: &'static str,
+    every: u64,
+) -> Program {
+    Program {
+        source,
+        arguments,
+        says,
+        every,
+    }
+}
+
+const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
+const PROGRAMS: [Program; 12] = [
+    program(
+        "tests/c/torture.c",
+        &[],
+        "bad = 0\nbad_finalized = 0\nfinalized > 5000: yes\n",
+        2000,
+    ),
+    program("tests/c-alone/mistakes.c", &[], "sound\n", 100),
+    program("tests/c-alone/forks.c", &[], "sound\n", 100),
+    program("tests/c-alone/exits.c", &[], "sound\n", 100),
+    program("tests/c-alone/signals.c", &[], "sound\n", 200),
+    program("tests/c-alone/many_threads.c", &["60"], "sound\n", 50),
+    program("tests/c-alone/lives.c", &["15", "20"], "sound\n", 20),
+    program("tests/c-alone/refused.c", &["userfaultfd"], "sound\n", 20),
+    program("tests/c-alone/refused.c", &["files"], "sound\n", 50),
+    program(HEAPLOAD, &["bintree", "--depth", "14"], "\"checksum\":1653694}\n", 3),
+    program(
+        HEAPLOAD,
+        &["gcbench", "--rounds", "1"],
+        "\"checksum\":1}\n",
+        50,
+    ),
+    program(
+        HEAPLOAD,
+        &["bintree", "--depth", "12", "--threads", "3"],
+        "}\n",
+        5,
+    ),
+];
+/// No round takes more than some seconds where it has the processors to itself.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Numbers that follow from a seed (SplitMix64, Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % end
+    }
+}
+
+/// One program, in a setting that the seed says. What it was; and what went wrong.
+fn round(seed: u64, all: &[PathBuf]) -> (String, Result<String, String>) {
+    let mut random = Random(seed);
+    let which = random.below(PROGRAMS.len() as u64) as usize;
+    let it = &PROGRAMS[which];
+    let mut variables = vec![("PLIMSOLL_GC_SEED", random.below(1 << 32).to_string())];
+    let every = it.every * (1 + random.below(8));
+    variables.push(("PLIMSOLL_GC_STRESS", every.to_string()));
+    if random.below(2) == 0 {
+        variables.push(("PLIMSOLL_GC_FAIL", (2 + random.below(20)).to_string()));
+    }
+    variables.push(("GC_MARKERS", (1 + random.below(3)).to_string()));
+    let mut command = Command::new(&all[which]);
+    command.args(it.arguments);
+    let running = {
+        for (name, value) in &variables {
+            command.env(name, value);
+        }
+        command.env("LD_LIBRARY_PATH", programs::library("stressed"));
+        Running::start(&mut command, "stressed")
+    };
+    let what = format!("{} {:?} {variables:?}", it.source, it.arguments);
+    let result = running.end(PATIENCE).and_then(|said| {
+        if said.ends_with(it.says) {
+            Ok(said)
+        } else {
+            Err(said)
+        }
+    });
+    (what, result)
+}
+
+fn number(name: &str) -> Option<u64> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1)?.parse().ok()
+}
+
+fn main() -> ExitCode {
+    let sources = PROGRAMS.iter().enumerate();
+    let all: Option<Vec<PathBuf>> = sources
+        .map(|(at, program)| compile(program.source, &format!("stressed-{at}")))
+        .collect();
+    let Some(all) = all else {
+        return ExitCode::SUCCESS;
+    };
+    let seconds = Duration::from_secs(number("--seconds").unwrap_or(5));
+    let once = number("--seed");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let first = now.map_or(1, |since| since.as_secs() << 16);
+    let (begin, mut rounds) = (Instant::now(), 0);
+    for seed in once.map_or(first..=u64::MAX, |seed| seed..=seed) {
+        let (what, result) = round(seed, &all);
+        if let Err(why) = result {
+            println!("replay: make stress SEED={seed}\n{what}\n{why}");
+            return ExitCode::FAILURE;
+        }
+        rounds += 1;
+        if begin.elapsed() > seconds {
+            break;
+        }
+    }
+    println!("stress: {rounds} rounds passed, from seed {}", once.unwrap_or(first));
+    ExitCode::SUCCESS
+}
