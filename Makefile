@@ -5,7 +5,7 @@ export PATH := $(CARGO_BIN):$(PATH)
 BENCHES := demo shares hog split broker-cost libgc-adaptive libgc libgc-pressure libgc-ablation sharing hotspot
 PREFIX ?= /usr/local
 
-.PHONY: help build test test-programs demo bench lint fmt fuzz simulate docs install clean $(addprefix bench-,$(BENCHES))
+.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress sanitize docs install clean $(addprefix bench-,$(BENCHES))
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -52,6 +52,14 @@ simulate: ## the broker's simulation for ten minutes (SECONDS=N for longer, SEED
 fuzz: ## every fuzz target for SECONDS each (60)
 	@tools/setup.sh build
 	fuzz/run.sh $(or $(SECONDS),60)
+
+stress: ## C programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, SEED=N to replay)
+	@tools/setup.sh test
+	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
+
+sanitize: ## the heap's tests under the address and the thread sanitizer
+	@tools/setup.sh sanitize
+	tools/sanitize.sh address thread
 
 docs: ## the book, in docs/book
 	@tools/setup.sh docs

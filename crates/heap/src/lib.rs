@@ -30,6 +30,8 @@ mod bits;
 mod census;
 mod central;
 mod class;
+#[doc(hidden)]
+pub mod fuzz;
 mod heap;
 mod kind;
 mod large;

@@ -98,7 +98,7 @@ impl Heap {
 
     /// Has the kernel really evict some of the heap, where there is swap, and of what is known of it.
     pub(crate) fn evict_some(&self, committed: usize) {
-        if !self.stress.is_on() || committed == 0 || self.stress.next() % SELDOM != 0 {
+        if !self.stress.is_on() || committed == 0 || !self.stress.next().is_multiple_of(SELDOM) {
             return;
         }
         let side = &self.side;

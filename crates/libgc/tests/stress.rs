@@ -52,7 +52,12 @@ const PROGRAMS: [Program; 12] = [
     program("tests/c-alone/lives.c", &["15", "20"], "sound\n", 20),
     program("tests/c-alone/refused.c", &["userfaultfd"], "sound\n", 20),
     program("tests/c-alone/refused.c", &["files"], "sound\n", 50),
-    program(HEAPLOAD, &["bintree", "--depth", "14"], "\"checksum\":1653694}\n", 3),
+    program(
+        HEAPLOAD,
+        &["bintree", "--depth", "14"],
+        "\"checksum\":1653694}\n",
+        3,
+    ),
     program(
         HEAPLOAD,
         &["gcbench", "--rounds", "1"],
@@ -143,6 +148,9 @@ fn main() -> ExitCode {
             break;
         }
     }
-    println!("stress: {rounds} rounds passed, from seed {}", once.unwrap_or(first));
+    println!(
+        "stress: {rounds} rounds passed, from seed {}",
+        once.unwrap_or(first)
+    );
     ExitCode::SUCCESS
 }

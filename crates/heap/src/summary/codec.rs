@@ -14,7 +14,7 @@ const LONG: u64 = 20;
 
 /// How the groups of sorted numbers are written, and that there is room for them.
 #[derive(Clone, Copy)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     shift: u8,
     low: u32,
     /// How many groups.
@@ -24,7 +24,7 @@ pub(super) struct Plan {
 }
 
 /// Plans to write the groups of `1 << shift` that sorted numbers are in. None if there is no room.
-pub(super) fn plan(numbers: &[u64], shift: u8) -> Option<Plan> {
+pub(crate) fn plan(numbers: &[u64], shift: u8) -> Option<Plan> {
     let (mut count, mut digits) = (0u64, 0u64);
     each_gap(numbers, shift, |gap| {
         digits += u64::from(u64::BITS - gap.leading_zeros());
@@ -53,13 +53,13 @@ pub(super) fn plan(numbers: &[u64], shift: u8) -> Option<Plan> {
 
 impl Plan {
     /// Bytes that it takes, the first of which is left alone.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 /// Writes what was planned for these numbers to a block of as many bytes.
-pub(super) fn write(numbers: &[u64], plan: Plan, out: &mut [u8]) {
+pub(crate) fn write(numbers: &[u64], plan: Plan, out: &mut [u8]) {
     let Plan {
         shift, low, count, ..
     } = plan;
@@ -141,7 +141,7 @@ pub(crate) struct Groups<'a> {
 }
 
 /// Reads what [`write`] wrote. Of other bytes it makes something, and ends.
-pub(super) fn decode(bytes: &[u8]) -> Groups<'_> {
+pub(crate) fn decode(bytes: &[u8]) -> Groups<'_> {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     Groups {
         bits: bytes.get(HEADER..).unwrap_or_default(),

@@ -8,7 +8,7 @@
 //! It holds as long as the superpage is not written to. An object that was not marked when it was made cannot be referred
 //! to since: nobody had its address, or somebody wrote to it first.
 
-mod codec;
+pub(crate) mod codec;
 mod store;
 
 use crate::address::{GRANULE, Superpage};

@@ -223,18 +223,24 @@ fn install() {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-        libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+        libc::sigaction(libc::SIGSEGV, &action, &raw mut BEFORE);
     }
 }
+
+/// Who handled faults before: a fuzzer, a sanitizer.
+static mut BEFORE: libc::sigaction = {
+    // SAFETY: zeros are the default action.
+    unsafe { std::mem::zeroed() }
+};
 
 extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel's information on this fault.
     let address = unsafe { (*info).si_addr() } as usize;
     let heaps = HEAPS.lock().unwrap();
     let Some(pages) = heaps.iter().find(|pages| pages.range().contains(&address)) else {
-        // A real fault: as if nobody handled it.
-        // SAFETY: the default action, for the instruction that is run again.
-        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        // A real fault is for who handled them before, when the instruction is run again.
+        // SAFETY: written once, before the first heap.
+        unsafe { libc::sigaction(libc::SIGSEGV, &raw const BEFORE, std::ptr::null_mut()) };
         return;
     };
     let at = (address - pages.range().start) / SUPERPAGE;
