@@ -18,7 +18,7 @@ use world::{MIB, World};
 
 const MOST: usize = 16 * MIB;
 /// What happens from one input: more takes long, and shows no more.
-const STEPS: usize = 400;
+const STEPS: usize = 200;
 
 /// Bytes, and zeros behind the last.
 struct Input<'a>(std::slice::Iter<'a, u8>);
@@ -41,10 +41,10 @@ impl Input<'_> {
 fn allocate(world: &mut World, input: &mut Input<'_>) {
     let how = input.byte();
     let kind = [world.words, world.words, world.opaque, world.kept][how % 4];
-    let bytes = match how / 4 % 4 {
-        0 | 1 => input.byte(),
-        2 => input.word() % (LARGEST_SMALL + 1),
-        _ => input.word() * 8,
+    let bytes = match how / 4 % 8 {
+        0..6 => input.byte(),
+        6 => input.word() % (LARGEST_SMALL + 1),
+        _ => LARGEST_SMALL + input.byte() * 300,
     };
     match world.allocate(kind, bytes) {
         Ok(start) if how & 64 == 0 => world.roots.push(start),

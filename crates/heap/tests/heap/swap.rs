@@ -5,6 +5,9 @@ use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::{Means, SUPERPAGE};
+
+use plimsoll_heap::SUPERPAGE;
+use plimsoll_heap::mark::{Crew, Marker, NoTracer};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -248,11 +251,8 @@ fn holes_in_swap_are_used_before_there_is_a_collection_and_after_those_in_memory
     assert_eq!(pages.faults.load(SeqCst), faults + 1);
 }
 
-/// Many references to everywhere: lists of slots do not fit, groups do.
-#[test]
-fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
-    let (mut world, pages) = world();
-    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+/// Objects that refer to each other everywhere, the last of them roots.
+fn random_graph(world: &mut World) {
     let mut all: Vec<usize> = Vec::new();
     let mut random = 1usize;
     for _ in 0..20_000 {
@@ -268,6 +268,49 @@ fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
         all.push(start);
     }
     world.roots = all[19_000..].to_vec();
+}
+
+/// A crew takes summaries for what is absent, bookmarks and all, and finds what one marker finds.
+#[test]
+fn a_crew_passes_over_what_is_absent() {
+    let (mut world, pages) = world();
+    random_graph(&mut world);
+    let mut alone = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(world.heap.range());
+    world.mark(&mut alone);
+    alone.take_marking();
+    world.mark(&mut alone);
+    let expected = alone.take_marking();
+    let (heap, roots) = (world.heap, world.roots.clone());
+    let crew = Crew::new(heap).unwrap();
+    std::thread::scope(|scope| {
+        let helper = || {
+            let mut marker = Marker::with_room(heap, &NoTracer, 100).unwrap();
+            while crew.help(&mut marker) {}
+        };
+        let helpers = [scope.spawn(helper), scope.spawn(helper)];
+        for _ in 0..5 {
+            heap.clear_marks(&mut world.central);
+            let residency = heap.look(&mut world.central, false);
+            assert!(residency.summarised > 0);
+            crew.lead(&mut alone, &world.central, |marker| {
+                roots.iter().for_each(|&root| marker.word(root));
+            });
+            assert_eq!(alone.take_marking().objects, expected.objects);
+        }
+        crew.end();
+        for helper in helpers {
+            helper.join().unwrap();
+        }
+    });
+}
+
+/// Many references to everywhere: lists of slots do not fit, groups do.
+#[test]
+fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
+    let (mut world, pages) = world();
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    random_graph(&mut world);
     pages.evict(world.heap.range());
     world.mark(&mut marker);
     let first = marker.take_marking();
