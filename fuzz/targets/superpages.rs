@@ -86,7 +86,7 @@ fn step(world: &mut World, marker: &mut Marker<'_>, pages: &Pages, refused: &Ato
             world.heap.cool(&world.central);
         }
         _ => {
-            world.complete = input.byte() % 8 == 0;
+            world.complete = input.byte().is_multiple_of(8);
             world.collect(marker);
         }
     }

@@ -112,7 +112,7 @@ fn grow(world: &mut World, marker: &mut Marker<'_>, round: usize) -> usize {
     match allocate(world, marker, (6 + round * 2) * SUPERPAGE) {
         Some(large) => {
             world.write(large, 5 * SUPERPAGE / 8, last);
-            if round % 2 == 0 {
+            if round.is_multiple_of(2) {
                 world.roots.push(large);
             }
         }
