@@ -60,7 +60,13 @@ fn evict(world: &World, pages: &Pages, pattern: usize) {
     }
 }
 
-fn step(world: &mut World, marker: &mut Marker<'_>, pages: &Pages, refused: &AtomicU32, input: &mut Input<'_>) {
+fn step(
+    world: &mut World,
+    marker: &mut Marker<'_>,
+    pages: &Pages,
+    refused: &AtomicU32,
+    input: &mut Input<'_>,
+) {
     match input.byte() % 16 {
         0..6 => allocate(world, input),
         6..10 => {

@@ -40,8 +40,8 @@ const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
 const PROGRAMS: [Program; 12] = [
     program(
         "tests/c/torture.c",
-        &[],
-        "bad = 0\nbad_finalized = 0\nfinalized > 5000: yes\n",
+        &["3000"],
+        "bad = 0\nbad_finalized = 0\nfinalized > steps / 4: yes\n",
         2000,
     ),
     program("tests/c-alone/mistakes.c", &[], "sound\n", 100),
