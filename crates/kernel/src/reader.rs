@@ -107,15 +107,21 @@ impl AsFd for Reader {
 /// Appends the whole text of a file to `out`, at most `max` bytes of it (and [`MAX_TEXT`]). For the paths that do not run every tick.
 ///
 /// # Errors
-/// As [`Reader::open`].
+/// As [`Reader::open`]; `ENOMEM` where there is no memory for the text.
 pub fn read_text(path: &Path, max: usize, out: &mut Vec<u8>) -> Result<()> {
     let reader = Reader::open(path)?;
     let max = max.min(MAX_TEXT);
     let mut filled = 0;
     let start = out.len();
     while filled < max {
-        let step = (max - filled).min(64 << 10);
-        out.resize(start + filled + step, 0);
+        if out.len() == start + filled {
+            let step = filled.clamp(4 << 10, 64 << 10).min(max - filled);
+            if out.try_reserve(step).is_err() {
+                out.truncate(start);
+                return Err(Error::of_file("read", path, rustix::io::Errno::NOMEM));
+            }
+            out.resize(start + filled + step, 0);
+        }
         match rustix::io::read(&reader.fd, &mut out[start + filled..]) {
             Ok(0) => break,
             Ok(n) => filled += n,

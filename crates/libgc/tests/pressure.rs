@@ -149,7 +149,7 @@ fn what_lies_still_in_swap_is_not_read_by_collections() {
     let read: u64 = steady.iter().map(|one| one.read).sum();
     let held: u64 = steady.iter().map(|one| one.held).sum();
     assert!(read * 10 <= held, "{steady:?}");
-    assert!(run.result["rss_peak"].as_u64().unwrap() <= 142 * MIB);
+    assert!(run.result["rss_peak"].as_u64().unwrap() <= 150 * MIB);
 }
 
 /// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.

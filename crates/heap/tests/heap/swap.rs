@@ -3,11 +3,8 @@
 use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
-use plimsoll_heap::mark::{Marker, NoTracer};
-use plimsoll_heap::{Means, SUPERPAGE};
-
-use plimsoll_heap::SUPERPAGE;
 use plimsoll_heap::mark::{Crew, Marker, NoTracer};
+use plimsoll_heap::{Means, SUPERPAGE};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
