@@ -126,8 +126,13 @@ mod guest {
     fn a_budget_holds_under_version_2() {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let tests = "three_programs a_killed_broker a_unit";
-        let program = env!("CARGO_BIN_EXE_plimsoll");
-        plimsoll_kernel::testing::guest::run_under_version_2("guest-cli", scratch, tests, program);
+        let program = Path::new(env!("CARGO_BIN_EXE_plimsoll"));
+        plimsoll_kernel::testing::guest::run_under_version_2(
+            "guest-cli",
+            scratch,
+            tests,
+            &[program],
+        );
     }
 }
 

@@ -116,6 +116,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
         allocated: heap.allocated(),
     };
     let settled = footprint::settle(heap, state, &ended);
+    state.pace.tell(&state.central);
     state.incremental.after(young, census.live);
     heap.end_collection(&state.central);
     tell(Event::ReclaimEnd);

@@ -139,6 +139,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
         }
         keep
     });
+    by_address(&mut due[first..]);
     for (object, _) in &due[first..] {
         mark_object(heap, central, marker, *object);
     }
@@ -150,6 +151,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
         }
         keep
     });
+    by_address(&mut due[ordered..]);
     for (object, _) in &due[ordered..] {
         mark_object(heap, central, marker, *object);
     }
@@ -157,6 +159,11 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     toggles.forget_dead(&dead);
     links.clear_long(&dead);
     links.forget_dead(&dead, heap);
+}
+
+/// An order that does not change from run to run.
+fn by_address(due: &mut [(usize, Finalizer)]) {
+    due.sort_unstable_by_key(|&(object, _)| object);
 }
 
 fn mark_object(heap: &Heap, central: &Central, marker: &mut Marker<'_>, object: usize) {

@@ -180,11 +180,13 @@ impl Surroundings {
         if reading.room() / PLENTY > resident + growth {
             self.plenty = Some(Instant::now());
         }
-        // Of a large object some may not have been touched yet, and will be.
+        // Pages that were read from swap count as droppable there, and are mapped here. And of a large object some may
+        // not have been touched yet, and will be.
+        let used = reading.used.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
         Bound::Domain {
             capacity: reading.capacity,
-            free: (reading.room() + idle).saturating_sub(untouched),
+            free: (reading.capacity.saturating_sub(used) + idle).saturating_sub(untouched),
         }
     }
 }

@@ -6,6 +6,6 @@ use std::path::Path;
 #[test]
 fn groups_and_the_ladder_hold_under_version_2() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let broker = env!("CARGO_BIN_EXE_plimsolld");
-    run_under_version_2("guest-broker", scratch, "groups::a_ ladder::", broker);
+    let broker = Path::new(env!("CARGO_BIN_EXE_plimsolld"));
+    run_under_version_2("guest-broker", scratch, "groups::a_ ladder::", &[broker]);
 }

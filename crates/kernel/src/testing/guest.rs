@@ -7,19 +7,19 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/guest/run.
 /// Exit code of the script where something is missing.
 const CANNOT_RUN: i32 = 77;
 
-/// Runs this test binary there, with `program` beside it: the tests that `filter` names (none: all), but those of a module `guest`. `scratch` keeps
+/// Runs this test binary there, with `programs` beside it: the tests that `filter` names (none: all), but those of a module `guest`. `scratch` keeps
 /// what is fetched, below `name`, and is on a real file system in the guest. Where QEMU is missing it says so.
 ///
 /// # Panics
 /// When a test fails there, or the guest.
-pub fn run_under_version_2(name: &str, scratch: &Path, filter: &str, program: &str) {
+pub fn run_under_version_2(name: &str, scratch: &Path, filter: &str, programs: &[&Path]) {
     let work = scratch.join(name);
     std::fs::create_dir_all(&work).expect("a directory");
     let output = Command::new("sh")
         .arg(SCRIPT)
         .args([work.as_path(), scratch, Path::new(filter)])
         .arg(std::env::current_exe().expect("our path"))
-        .arg(program)
+        .args(programs)
         .output()
         .expect("a shell runs");
     let said = String::from_utf8_lossy(&output.stdout);

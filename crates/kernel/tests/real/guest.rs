@@ -9,6 +9,6 @@ use std::path::Path;
 fn everything_holds_under_version_2() {
     let _one = alone();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let program = env!("CARGO_BIN_EXE_plimsoll-misbehave");
-    run_under_version_2("guest", scratch, "", program);
+    let program = Path::new(env!("CARGO_BIN_EXE_plimsoll-misbehave"));
+    run_under_version_2("guest", scratch, "", &[program]);
 }

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Boots a guest with cgroup version 2 into a test binary.
-#   run.sh WORK SCRATCH FILTER TEST PROGRAM
-# WORK keeps the kernel between runs; TEST and PROGRAM are copied to their own paths in the guest, with their libraries; SCRATCH is a
+#   run.sh WORK SCRATCH FILTER TEST PROGRAM...
+# WORK keeps the kernel between runs; TEST and the PROGRAMs are copied to their own paths in the guest, with their libraries; SCRATCH is a
 # directory of the guest on ext4; FILTER says which tests are run (none: all). Exit code 77: something is missing here (said on standard output).
 set -eu
-work=$1 scratch=$2 filter=$3 test=$4 program=$5
+work=$1 scratch=$2 filter=$3 test=$4
+shift 3
 here=$(dirname "$0")
 
 missing() {
@@ -44,7 +45,7 @@ root=$work/root
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys"
 cp "$busybox" "$root/bin/busybox"
-for applet in sh mount mkdir cat uname sync poweroff sleep env; do
+for applet in sh mount mkdir cat uname sync poweroff sleep env timeout; do
     ln -s busybox "$root/bin/$applet"
 done
 mkdir -p "$root/usr"
@@ -54,14 +55,14 @@ place() {
     mkdir -p "$root$(dirname "$1")"
     cp -L "$1" "$root$1"
 }
-for binary in "$busybox" "$test" "$program"; do
+for binary in "$busybox" "$@"; do
     [ "$binary" = "$busybox" ] || place "$binary"
     for library in $(ldd "$binary" 2>/dev/null | grep -o '/[^ ]*' | sort -u); do
         place "$library"
     done
 done
 # Debug information is of no use there, and a smaller image boots faster.
-strip "$root$test" "$root$program" 2>/dev/null || true
+for binary in "$@"; do strip "$root$binary" 2>/dev/null || true; done
 cp "$here/init" "$root/init"
 chmod 755 "$root/init"
 printf "TEST='%s'\nSCRATCH='%s'\nFILTER='%s'\n" "$test" "$scratch" "$filter" >"$root/guest.conf"
