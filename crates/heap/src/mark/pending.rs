@@ -52,25 +52,32 @@ impl Marker<'_> {
     /// Looks into pending superpages until there are none. No other marker runs.
     pub(super) fn drain_pending(&mut self, central: &Central) {
         while self.heap.pending.swap(false, Relaxed) {
-            let mut window = Window::new();
+            // The kernel reads one while the other is looked into.
+            let (mut window, mut next) = (Window::new(), Window::new());
             for at in 0..central.committed() as u32 {
-                let it = self.heap.side.descriptor(Superpage(at));
-                let flags = it.flags();
+                let flags = self.heap.side.descriptor(Superpage(at)).flags();
                 if flags & (flag::PENDING | flag::SUMMARISED) == flag::PENDING
-                    && window.push(Superpage(at), flags & flag::ABSENT != 0)
+                    && next.push(Superpage(at), flags & flag::ABSENT != 0)
                 {
+                    self.ask_for(&next);
                     self.look_at_window(&window);
-                    window.length = 0;
+                    std::mem::swap(&mut window, &mut next);
+                    next.length = 0;
                 }
             }
+            self.ask_for(&next);
             self.look_at_window(&window);
+            self.look_at_window(&next);
         }
+    }
+
+    fn ask_for(&self, window: &Window) {
+        self.each_run(window, |range| self.heap.os.will_need(range));
     }
 
     fn look_at_window(&mut self, window: &Window) {
         let heap = self.heap;
         let side = heap.side;
-        self.each_run(window, |range| heap.os.will_need(range));
         for superpage in window.all() {
             // While it is here it is looked into like others.
             side.descriptor(superpage)
