@@ -79,7 +79,8 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;
-    let growth = decision.growth((shed * SUPERPAGE) as u64) as usize;
+    // Some of it is still being written when the program goes on.
+    let growth = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
     let allowance = if decision.short {
         growth
     } else {
