@@ -8,6 +8,9 @@ use crate::side::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Tables are asked for in multiples of this; each begins at one.
+const TABLE_PAGE: usize = 4 << 10;
+
 /// For so many collections what was paged out and came back is not paged out again.
 const HOLD: u8 = 8;
 
@@ -52,6 +55,18 @@ impl Heap {
     pub(crate) fn track(&self, all: Range<usize>) {
         let wanted = self.means() == Means::Bookmarks;
         self.set_tracked(wanted && self.os.track(all).is_ok());
+    }
+
+    /// Before the world is stopped for a collection, where memory is short: asks for the tables that it will read. The program
+    /// does not use them, so they are among the first that the kernel evicts.
+    pub fn ask_for_tables(&self, central: &Central) {
+        let tables = self.side.read_by_collections(central.committed());
+        let summaries = self.summaries.range(&self.side);
+        for table in tables.into_iter().chain([summaries]) {
+            let start = table.start / TABLE_PAGE * TABLE_PAGE;
+            self.os
+                .will_need(start..table.end.next_multiple_of(TABLE_PAGE));
+        }
     }
 
     /// When the world is stopped for a collection. Files are open from here to [`end_marking`](Heap::end_marking): others

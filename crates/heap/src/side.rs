@@ -6,6 +6,7 @@
 use crate::address::{GRANULE, GRANULES, SUPERPAGE, Slot, Superpage};
 use crate::class::{Class, slot_at};
 use crate::summary::SUMMARY;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// One table: what it holds and how many bits of it describe one superpage.
@@ -323,6 +324,19 @@ impl Side {
     pub(crate) fn free(&self) -> &[AtomicU64] {
         // SAFETY: the table has a bit for each, rounded up to far more than a word.
         unsafe { std::slice::from_raw_parts(self.free, self.superpages.div_ceil(64)) }
+    }
+
+    /// The tables that a collection reads, as far as they tell of so many superpages.
+    pub(crate) fn read_by_collections(&self, superpages: usize) -> [Range<usize>; 3] {
+        let part = |start: usize, table: usize| {
+            let bytes = SPECS[table].bits * superpages / 8;
+            start..start + bytes
+        };
+        [
+            part(self.descriptors as usize, DESCRIPTORS),
+            part(self.marks as usize, MARKS),
+            part(self.bookmarks as usize, BOOKMARKS),
+        ]
     }
 
     /// The first byte of a superpage.

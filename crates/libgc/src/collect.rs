@@ -68,6 +68,9 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     state.leaks.prepare();
     helpers::call(heap, state);
     follow::start();
+    if state.surroundings.is_short() || state.surroundings.absent() > 0 {
+        heap.ask_for_tables(&state.central);
+    }
     tell(Event::PreStop);
     state.threads.stop_world();
     heap.begin_collection();

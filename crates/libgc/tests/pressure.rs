@@ -7,9 +7,11 @@ mod library;
 use plimsoll_kernel::testing::{SwapFile, TestCgroup};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 const MIB: u64 = 1 << 20;
+/// Pages of a superpage.
+const PAGES: u64 = 4;
 
 /// One at a time: they share the disk, and swap files of tests that run at once would be used in turns.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -20,7 +22,12 @@ fn temporary() -> &'static Path {
 
 /// The program of the measurements, beside this test and compiled; none where it is not there, and there is no compiler or no
 /// libgc to link with.
-fn heapload() -> Option<PathBuf> {
+fn heapload() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(compile).as_deref()
+}
+
+fn compile() -> Option<PathBuf> {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs/libgc/heapload.c");
     let test = std::env::current_exe().expect("tests know where they are");
@@ -103,7 +110,7 @@ fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
         println!("skipped: no swap of our own here");
         return None;
     };
-    let output = run(&program, &library(), &group, arguments);
+    let output = run(program, &library(), &group, arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{:?}: {told}{said}", output.status);
@@ -123,8 +130,13 @@ fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
     })
 }
 
-/// Most of it lies still and does not fit: it is read once, and not again.
-fn what_lies_still_is_read_once(limit: u64, live_mb: &str, churn: &str, checksum: u64) {
+/// Most of it lies still and does not fit: it is read once, and not again. Gives the last third of the collections.
+fn what_lies_still_is_read_once(
+    limit: u64,
+    live_mb: &str,
+    churn: &str,
+    checksum: u64,
+) -> Option<Vec<Collection>> {
     let arguments = [
         "largelive",
         "--live-mb",
@@ -134,36 +146,41 @@ fn what_lies_still_is_read_once(limit: u64, live_mb: &str, churn: &str, checksum
         "--hot",
         "5",
     ];
-    let Some(run) = pressed(limit, &arguments) else {
-        return;
-    };
+    let mut run = pressed(limit, &arguments)?;
     let sum = run.result["checksum"].as_u64();
     assert_eq!(sum, Some(checksum), "{}", run.result);
-    let steady = &run.collections[run.collections.len() * 2 / 3..];
+    let steady = run.collections.split_off(run.collections.len() * 2 / 3);
     assert!(steady.len() >= 3, "{:?}", run.collections);
     assert!(
         steady.iter().all(|one| one.absent > 0),
         "it did not fit: {steady:?}"
     );
-    let faults: u64 = steady.iter().map(|one| one.faults).sum();
-    assert!(faults <= 100 * steady.len() as u64, "{steady:?}");
     let read: u64 = steady.iter().map(|one| one.read).sum();
     let held: u64 = steady.iter().map(|one| one.held).sum();
     assert!(read * 10 <= held, "{steady:?}");
     // Pages of files are not in the group.
     let peak = run.result["rss_peak"].as_u64().unwrap();
     assert!(peak <= limit + 10 * MIB, "{peak}");
+    Some(steady)
 }
 
 #[test]
 fn what_lies_still_in_swap_is_not_read_by_collections() {
-    what_lies_still_is_read_once(140 * MIB, "96", "12000000", 60_277_690_924);
+    let sum = 60_277_690_924;
+    if let Some(steady) = what_lies_still_is_read_once(140 * MIB, "96", "12000000", sum) {
+        let faults: u64 = steady.iter().map(|one| one.faults).sum();
+        assert!(faults <= 100 * steady.len() as u64, "{steady:?}");
+    }
 }
 
-/// Small enough for the guest.
+/// Small enough for the guest, whose kernel takes pages of a collection's own while it runs: few beside what lies in swap.
 #[test]
 fn a_little_that_lies_still_in_swap_is_not_read() {
-    what_lies_still_is_read_once(60 * MIB, "40", "6000000", 12_507_725_166);
+    let sum = 12_507_725_166;
+    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum) {
+        let few = |one: &Collection| one.faults * 10 <= one.absent * PAGES;
+        assert!(steady.iter().all(few), "{steady:?}");
+    }
 }
 
 /// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.
@@ -189,7 +206,7 @@ mod guest {
     fn a_little_that_lies_still_is_not_read_under_version_2() {
         let Some(heapload) = heapload() else { return };
         let library = super::library::built();
-        let programs = [heapload.as_path(), library.as_path()];
+        let programs = [heapload, library.as_path()];
         run_under_version_2("guest-libgc", temporary(), "a_little", &programs);
     }
 }

@@ -4,6 +4,7 @@
 
 use super::SUMMARY;
 use crate::side::Side;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// What blocks are multiples of, in bytes.
@@ -78,6 +79,12 @@ impl Store {
         let (start, _) = side.summaries();
         // SAFETY: `take` hands out numbers of blocks inside of the table; who uses one at a time, see above.
         unsafe { std::slice::from_raw_parts_mut(start.add((place as usize - 1) * UNIT), bytes) }
+    }
+
+    /// Where blocks ever were.
+    pub(crate) fn range(&self, side: &Side) -> Range<usize> {
+        let start = side.summaries().0 as usize;
+        start..start + self.end.load(Relaxed) as usize * UNIT
     }
 
     /// Bytes in use.
