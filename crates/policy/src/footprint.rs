@@ -28,9 +28,9 @@ pub fn low_water(limit: u64) -> u64 {
     threshold - (threshold / 8).min(MOST_RELEASED)
 }
 
-/// What is left free in a domain of that capacity: a 32nd, within 1 and 24 MiB.
+/// What is left free in a domain of that capacity, for what a collection itself needs: a 16th, within 1 and 32 MiB.
 pub fn reserve(capacity: u64) -> u64 {
-    (capacity / 32).clamp(1 << 20, 24 << 20)
+    (capacity / 16).clamp(1 << 20, 32 << 20)
 }
 
 /// What to allocate until the next collection where memory is not short: the square root of what a collection reads and of how
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn it_stays_a_reserve_below_what_is_free_and_sheds_the_rest() {
-        let short = after(&mut Footprint::default(), &seen(domain(46), 0));
+        let short = after(&mut Footprint::default(), &seen(domain(62), 0));
         assert_eq!(short, (30, 40, true));
     }
 
