@@ -1,4 +1,4 @@
-//! Who is written to: superpages are armed after a collection, and the next look asks the kernel which of them were written
+//! Who is written to: superpages are armed after marking, and the next look asks the kernel which of them were written
 //! to since.
 
 use crate::address::{SUPERPAGE, Superpage};
