@@ -60,6 +60,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let State {
         central,
         marker,
+        crew,
         pace,
         surroundings,
         ..
@@ -75,7 +76,11 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     if decision.short || ended.residency.evicted > 0 {
         given += central.give_back(heap, 0).0;
         surroundings.gave_all();
-        shed = marker.shed(central, decision.shed as usize / SUPERPAGE);
+        let most = decision.shed as usize / SUPERPAGE;
+        shed = match crew {
+            Some(crew) => crew.shed(marker, central, most),
+            None => marker.shed(central, most),
+        };
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;

@@ -1,6 +1,8 @@
-//! Several markers at once. One leads: it knows the roots. The others help from when it begins until nobody has work.
+//! Several markers at once. One leads: it knows the roots. The others help from when it begins until nobody has work. They
+//! mark, and they shed.
 
 use super::marker::{Marker, Marking, Span};
+use super::shed::Shedding;
 use crate::area::Area;
 use crate::central::Central;
 use crate::heap::Heap;
@@ -21,14 +23,22 @@ pub struct Crew {
     changed: Condvar,
     /// How many wait for work.
     hungry: AtomicUsize,
+    shedding: Shedding,
+}
+
+/// What a crew does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Mark,
+    Shed,
 }
 
 struct State {
     given: Area<Span>,
     /// Markers that have work, or may have.
     working: usize,
-    /// A collection is under way.
-    open: bool,
+    /// What is under way; whoever is free takes part.
+    task: Option<Task>,
     ended: bool,
     /// What those did who have no work now.
     done: Marking,
@@ -44,12 +54,13 @@ impl Crew {
             state: Mutex::new(State {
                 given: Area::new(heap.os.as_ref(), SHARED)?,
                 working: 0,
-                open: false,
+                task: None,
                 ended: false,
                 done: Marking::default(),
             }),
             changed: Condvar::new(),
             hungry: AtomicUsize::new(0),
+            shedding: Shedding::default(),
         })
     }
 
@@ -61,11 +72,7 @@ impl Crew {
         roots: impl FnOnce(&mut Marker<'_>),
     ) {
         marker.begin(true);
-        let mut state = self.state();
-        state.open = true;
-        state.working = 1;
-        drop(state);
-        self.changed.notify_all();
+        self.begin(Task::Mark);
         roots(marker);
         self.work(marker);
         marker.marking += std::mem::take(&mut self.state().done);
@@ -74,17 +81,51 @@ impl Crew {
         marker.shrink();
     }
 
-    /// Helps with one collection: waits until one begins, and returns when all is marked. False when the crew has ended.
+    /// [Pages out](Marker::shed) together with whoever helps.
+    pub fn shed(&self, marker: &mut Marker<'_>, central: &Central, superpages: usize) -> usize {
+        self.shedding.begin(central, superpages);
+        self.begin(Task::Shed);
+        self.share_in_shedding(marker);
+        let done = self
+            .changed
+            .wait_while(self.state(), |state| state.working > 0);
+        drop(done);
+        superpages - self.shedding.left()
+    }
+
+    fn share_in_shedding(&self, marker: &mut Marker<'_>) {
+        marker.share_in(&self.shedding);
+        let mut state = self.state();
+        state.task = None;
+        state.working -= 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn begin(&self, task: Task) {
+        let mut state = self.state();
+        state.task = Some(task);
+        state.working = 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Helps with one task: waits until one begins, and returns when it is done. False when the crew has ended.
     pub fn help(&self, marker: &mut Marker<'_>) -> bool {
         let state = self.state();
         let mut state = self
             .changed
-            .wait_while(state, |state| !state.open && !state.ended)
+            .wait_while(state, |state| state.task.is_none() && !state.ended)
             .unwrap_or_else(PoisonError::into_inner);
         if state.ended {
             return false;
         }
         state.working += 1;
+        if state.task == Some(Task::Shed) {
+            drop(state);
+            self.share_in_shedding(marker);
+            return true;
+        }
         drop(state);
         marker.begin(true);
         self.work(marker);
@@ -128,7 +169,7 @@ impl Crew {
                 state.done += marker.take_marking();
                 state.working -= 1;
                 if state.working == 0 {
-                    state.open = false;
+                    state.task = None;
                     drop(state);
                     self.changed.notify_all();
                     return;
@@ -136,10 +177,12 @@ impl Crew {
                 self.hungry.fetch_add(1, Relaxed);
                 state = self
                     .changed
-                    .wait_while(state, |state| state.given.is_empty() && state.open)
+                    .wait_while(state, |state| {
+                        state.given.is_empty() && state.task == Some(Task::Mark)
+                    })
                     .unwrap_or_else(PoisonError::into_inner);
                 self.hungry.fetch_sub(1, Relaxed);
-                if !state.open {
+                if state.task != Some(Task::Mark) {
                     return;
                 }
                 state.working += 1;

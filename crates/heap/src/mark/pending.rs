@@ -11,13 +11,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Superpages of a window: 1 MiB.
-const WINDOW: usize = 64;
+pub(super) const WINDOW: usize = 64;
 
 /// Pending superpages, lowest first.
 pub(super) struct Window {
     superpages: [Superpage; WINDOW],
     absent: [bool; WINDOW],
-    pub(super) length: usize,
+    length: usize,
 }
 
 impl Window {

@@ -2,36 +2,74 @@
 //! references before what has to be summarised. What comes back soon was read, and is held for a while.
 
 use super::marker::Marker;
-use super::pending::Window;
+use super::pending::{WINDOW, Window};
 use crate::address::{Slot, Superpage};
 use crate::central::Central;
 use crate::side::{Use, age, flag};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// How far a heap's shedding has come; several may have a share in it.
+#[derive(Default)]
+pub(super) struct Shedding {
+    /// The heap is passed twice: for what holds no references, and for what does. This is where nobody was yet.
+    next: AtomicUsize,
+    committed: AtomicUsize,
+    /// Superpages that are still to go.
+    left: AtomicUsize,
+}
+
+impl Shedding {
+    pub(super) fn begin(&self, central: &Central, superpages: usize) {
+        self.committed.store(central.committed(), Relaxed);
+        self.left.store(superpages, Relaxed);
+        self.next.store(0, Relaxed);
+    }
+
+    /// Superpages that were not found.
+    pub(super) fn left(&self) -> usize {
+        self.left.load(Relaxed)
+    }
+
+    /// A few neighbours that nobody looked at, and whether those without references are meant; none where no more has to go.
+    fn portion(&self) -> Option<(std::ops::Range<usize>, bool)> {
+        let committed = self.committed.load(Relaxed);
+        let portions = committed.div_ceil(WINDOW);
+        let at = self.next.fetch_add(1, Relaxed);
+        if at >= 2 * portions || self.left() == 0 {
+            return None;
+        }
+        let first = at % portions * WINDOW;
+        Some((first..committed.min(first + WINDOW), at < portions))
+    }
+
+    fn take_one(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Relaxed, Relaxed, less).is_ok()
+    }
+}
 
 impl Marker<'_> {
     /// Pages out so many superpages at most, and says how many. After the census, with the marks that it counted; the
     /// program may run, since what it writes to shows.
     pub fn shed(&mut self, central: &Central, superpages: usize) -> usize {
-        let mut left = superpages;
-        for opaque in [true, false] {
-            left -= self.shed_all(central, left, opaque);
-        }
-        superpages - left
+        let shedding = Shedding::default();
+        shedding.begin(central, superpages);
+        self.share_in(&shedding);
+        superpages - shedding.left()
     }
 
-    fn shed_all(&mut self, central: &Central, most: usize, opaque: bool) -> usize {
-        let mut window = Window::new();
-        let mut shed = 0;
-        for at in 0..central.committed() as u32 {
-            if shed + window.length >= most {
-                break;
+    /// Does a share of it, until there is nothing left to do.
+    pub(super) fn share_in(&mut self, shedding: &Shedding) {
+        while let Some((portion, opaque)) = shedding.portion() {
+            let mut window = Window::new();
+            for at in portion {
+                let superpage = Superpage(at as u32);
+                if self.may_go(superpage, opaque) && shedding.take_one() {
+                    window.push(superpage, true);
+                }
             }
-            let superpage = Superpage(at);
-            if self.may_go(superpage, opaque) && window.push(superpage, true) {
-                shed += self.page_out(&mut window);
-            }
+            self.page_out(&window);
         }
-        shed + self.page_out(&mut window)
     }
 
     fn may_go(&mut self, superpage: Superpage, opaque: bool) -> bool {
@@ -61,15 +99,12 @@ impl Marker<'_> {
         side.descriptor(superpage).usage() == Use::Small || side.is_marked(slot)
     }
 
-    fn page_out(&mut self, window: &mut Window) -> usize {
+    fn page_out(&self, window: &Window) {
         let heap = self.heap;
         self.each_run(window, |range| heap.os.page_out(range));
         for superpage in window.all() {
-            heap.side
-                .descriptor(superpage)
-                .age
-                .store(age::GONE, Relaxed);
+            let it = heap.side.descriptor(superpage);
+            it.age.store(age::GONE, Relaxed);
         }
-        std::mem::take(&mut window.length)
     }
 }

@@ -1,11 +1,13 @@
 //! Where summaries are: blocks of one table of `side`, in sizes of 16 bytes.
 //!
-//! Who has [`Central`](crate::Central) changes it; markers read. A freed block's first word names the next of its size.
+//! Blocks are taken and freed where nobody reads summaries, by several at once. A freed block's first word names the next
+//! of its size.
 
 use super::SUMMARY;
 use crate::side::Side;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What blocks are multiples of, in bytes.
 pub(crate) const UNIT: usize = 16;
@@ -13,10 +15,7 @@ const SIZES: usize = SUMMARY / UNIT;
 
 /// Which blocks are free.
 pub(crate) struct Store {
-    /// The first free block by its units, minus 1.
-    free: [AtomicU32; SIZES],
-    /// Units that were ever handed out.
-    end: AtomicU32,
+    blocks: Mutex<Blocks>,
     /// Units in use.
     used: AtomicUsize,
     /// Some slot has a bookmark.
@@ -25,11 +24,20 @@ pub(crate) struct Store {
     guess: AtomicUsize,
 }
 
+struct Blocks {
+    /// The first free one by its units, minus 1.
+    free: [u32; SIZES],
+    /// Units that were ever handed out.
+    end: u32,
+}
+
 impl Store {
     pub(crate) const fn new() -> Store {
         Store {
-            free: [const { AtomicU32::new(0) }; SIZES],
-            end: AtomicU32::new(0),
+            blocks: Mutex::new(Blocks {
+                free: [0; SIZES],
+                end: 0,
+            }),
             used: AtomicUsize::new(0),
             bookmarks: AtomicBool::new(false),
             guess: AtomicUsize::new(0),
@@ -39,18 +47,18 @@ impl Store {
     /// A block of so many bytes, by its number; 0 is none. None if there is no room.
     pub(super) fn take(&self, side: &Side, bytes: usize) -> Option<u32> {
         let units = bytes.div_ceil(UNIT).clamp(1, SIZES);
-        let first = self.free[units - 1].load(Relaxed);
+        let mut blocks = self.blocks();
+        let first = blocks.free[units - 1];
         let place = if first != 0 {
             let link = self.block(side, first, UNIT);
-            let next = u32::from_le_bytes([link[0], link[1], link[2], link[3]]);
-            self.free[units - 1].store(next, Relaxed);
+            blocks.free[units - 1] = u32::from_le_bytes([link[0], link[1], link[2], link[3]]);
             first
         } else {
-            let end = self.end.load(Relaxed) as usize;
+            let end = blocks.end as usize;
             if (end + units) * UNIT > side.summaries().1 {
                 return None;
             }
-            self.end.store(u32::try_from(end + units).ok()?, Relaxed);
+            blocks.end = u32::try_from(end + units).ok()?;
             end as u32 + 1
         };
         self.block(side, place, UNIT)[0] = units as u8;
@@ -62,13 +70,14 @@ impl Store {
     pub(super) fn free(&self, side: &Side, place: u32) {
         let link = self.block(side, place, UNIT);
         let units = usize::from(link[0]).clamp(1, SIZES);
-        let next = self.free[units - 1].swap(place, Relaxed);
-        link[..4].copy_from_slice(&next.to_le_bytes());
+        let first = &mut self.blocks().free[units - 1];
+        link[..4].copy_from_slice(&first.to_le_bytes());
+        *first = place;
         self.used.fetch_sub(units, Relaxed);
     }
 
     /// The bytes of a block, the first of which says how many there are and must stay.
-    /// Who has `Central` writes, and nobody reads that block then.
+    /// Who took it writes, and nobody reads that block then.
     pub(super) fn bytes<'a>(&self, side: &'a Side, place: u32) -> &'a mut [u8] {
         let units = usize::from(self.block(side, place, UNIT)[0]).clamp(1, SIZES);
         self.block(side, place, units * UNIT)
@@ -84,7 +93,11 @@ impl Store {
     /// Where blocks ever were.
     pub(crate) fn range(&self, side: &Side) -> Range<usize> {
         let start = side.summaries().0 as usize;
-        start..start + self.end.load(Relaxed) as usize * UNIT
+        start..start + self.blocks().end as usize * UNIT
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes in use.

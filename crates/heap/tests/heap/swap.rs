@@ -4,7 +4,7 @@ use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
 use plimsoll_heap::mark::{Crew, Marker, NoTracer};
-use plimsoll_heap::{Means, SUPERPAGE};
+use plimsoll_heap::{Heap, Means, SUPERPAGE};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -267,6 +267,27 @@ fn random_graph(world: &mut World) {
     world.roots = all[19_000..].to_vec();
 }
 
+/// Two help, until `body` ends, however it does.
+fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
+    struct Ending<'a>(&'a Crew);
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            self.0.end();
+        }
+    }
+    let crew = Crew::new(heap).unwrap();
+    std::thread::scope(|scope| {
+        let helper = || {
+            let mut marker = Marker::with_room(heap, &NoTracer, 100).unwrap();
+            while crew.help(&mut marker) {}
+        };
+        let _end = Ending(&crew);
+        scope.spawn(helper);
+        scope.spawn(helper);
+        body(&crew);
+    });
+}
+
 /// A crew takes summaries for what is absent, bookmarks and all, and finds what one marker finds.
 #[test]
 fn a_crew_passes_over_what_is_absent() {
@@ -279,13 +300,7 @@ fn a_crew_passes_over_what_is_absent() {
     world.mark(&mut alone);
     let expected = alone.take_marking();
     let (heap, roots) = (world.heap, world.roots.clone());
-    let crew = Crew::new(heap).unwrap();
-    std::thread::scope(|scope| {
-        let helper = || {
-            let mut marker = Marker::with_room(heap, &NoTracer, 100).unwrap();
-            while crew.help(&mut marker) {}
-        };
-        let helpers = [scope.spawn(helper), scope.spawn(helper)];
+    with_crew(heap, |crew| {
         for _ in 0..5 {
             heap.clear_marks(&mut world.central);
             let residency = heap.look(&mut world.central, false);
@@ -295,11 +310,40 @@ fn a_crew_passes_over_what_is_absent() {
             });
             assert_eq!(alone.take_marking().objects, expected.objects);
         }
-        crew.end();
-        for helper in helpers {
-            helper.join().unwrap();
-        }
     });
+}
+
+/// A crew pages out what one marker would, each superpage once, and what it summarised stands for it.
+#[test]
+fn a_crew_sheds_together() {
+    let (mut world, pages) = world();
+    random_graph(&mut world);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = 1;
+    for _ in 0..3 {
+        world.collect_unchecked(&mut marker);
+    }
+    marker.take_marking();
+    world.mark(&mut marker);
+    let expected = marker.take_marking();
+    let heap = world.heap;
+    with_crew(heap, |crew| {
+        let before = pages.given.load(SeqCst);
+        assert_eq!(crew.shed(&mut marker, &world.central, 0), 0);
+        assert_eq!(crew.shed(&mut marker, &world.central, 20), 20);
+        let rest = crew.shed(&mut marker, &world.central, usize::MAX);
+        assert!(rest > 5, "{rest}");
+        assert_eq!(crew.shed(&mut marker, &world.central, 100), 0);
+        assert_eq!(pages.given.load(SeqCst) - before, 20 + rest);
+    });
+    world.mark(&mut marker);
+    let found = marker.take_marking();
+    assert!(found.objects >= expected.objects, "{found:?}, {expected:?}");
+    assert!(found.replayed > 20, "{found:?}");
+    assert_eq!(found.read, 0);
+    assert_eq!(pages.faults.load(SeqCst), 0);
+    world.complete = true;
+    world.collect(&mut marker);
 }
 
 /// Many references to everywhere: lists of slots do not fit, groups do.
@@ -366,7 +410,9 @@ fn what_comes_back_is_held_for_a_while() {
     let (_, first) = world.collect_unchecked(&mut marker);
     assert!(first > 40, "{first}");
     let read: Vec<usize> = world.objects.keys().copied().collect();
-    read.iter().for_each(|&start| drop(world.read(start, 1)));
+    for &start in &read {
+        std::hint::black_box(world.read(start, 1));
+    }
     assert_eq!(pages.absent(range), 0);
     let mut shed = Vec::new();
     for _ in 0..12 {
