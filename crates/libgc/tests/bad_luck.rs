@@ -69,8 +69,8 @@ fn a_process_ends_in_the_middle_of_a_collection() {
 }
 
 #[test]
-fn thousands_of_threads() {
-    sound("many_threads", &["3000"], &[]);
+fn ten_thousand_threads() {
+    sound("many_threads", &["10000"], &[]);
 }
 
 #[test]
