@@ -69,6 +69,11 @@ fn a_process_ends_in_the_middle_of_a_collection() {
 }
 
 #[test]
+fn answers_that_nobody_waits_for() {
+    sound("uncounted", &[], &[]);
+}
+
+#[test]
 fn ten_thousand_threads() {
     sound("many_threads", &["10000"], &[]);
 }

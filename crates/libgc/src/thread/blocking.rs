@@ -5,7 +5,7 @@ use super::{Section, current};
 use crate::collector::{self, Locked};
 use libc::c_void;
 use std::arch::asm;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -52,7 +52,8 @@ pub(crate) fn lock_at(here: usize) -> Locked {
     // SAFETY: this thread's own.
     let this = unsafe { current::get().as_ref() };
     if let Some(this) = this {
-        this.blocked_at.store(here, Relaxed);
+        // Nobody waits for it from here on: what it wrote is to be seen.
+        this.blocked_at.store(here, Release);
     }
     let gc = collector::lock();
     if let Some(this) = this {

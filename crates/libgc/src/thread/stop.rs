@@ -9,11 +9,15 @@ use crate::settings::on_thread_event;
 use crate::{collector, report};
 use libc::{c_int, siginfo_t};
 use rustix::thread::futex;
+use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, fence};
 use std::time::Duration;
 
 static STOP: AtomicU32 = AtomicU32::new(0);
+/// Who stops the world: a suspend signal that the program sends it means nothing.
+static STOPPER: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
+/// How many answers ever came.
 static ANSWERS: AtomicU32 = AtomicU32::new(0);
 
 /// Signals that a program may set before the first thread, and ask for.
@@ -108,11 +112,14 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
 /// `context`, with all that it has on its stack above.
 fn wait(this: &Thread, context: usize) {
     let stop = STOP.load(Acquire);
-    if stop.is_multiple_of(2) || this.answered.load(Relaxed) == stop {
+    if stop.is_multiple_of(2)
+        || this.answered.load(Relaxed) == stop
+        || std::ptr::eq(this, STOPPER.load(Relaxed))
+    {
         return;
     }
     this.stopped_at.store(context, Relaxed);
-    this.answered.store(stop, Relaxed);
+    this.answered.store(stop, Release);
     ANSWERS.fetch_add(1, Release);
     let _ = futex::wake(&ANSWERS, futex::Flags::PRIVATE, 1);
     while STOP.load(Acquire) == stop {
@@ -121,17 +128,10 @@ fn wait(this: &Thread, context: usize) {
 }
 
 impl Thread {
-    /// Sends it the signal; false if it is gone.
-    pub(super) fn signal(&self) -> bool {
+    /// Sends it a signal; false if it is gone. Signal 0 only asks.
+    pub(super) fn signal(&self, signal: c_int) -> bool {
         // SAFETY: only a signal; a thread that is gone gets none.
-        unsafe {
-            libc::syscall(
-                libc::SYS_tgkill,
-                libc::getpid(),
-                self.id,
-                signals::suspend(),
-            ) == 0
-        }
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal) == 0 }
     }
 
     /// From here to [`leave_bins`](Thread::leave_bins) this thread is not stopped.
@@ -170,22 +170,30 @@ const PATIENCE: u32 = 200;
 impl Threads {
     /// Stops every registered thread but this one, and those that block in a blocking region.
     pub(crate) fn stop_world(&self) {
-        ANSWERS.store(0, Relaxed);
+        STOPPER.store(current::get(), Relaxed);
         let stop = STOP.fetch_add(1, SeqCst).wrapping_add(1);
-        let mut expected = self.call(stop);
+        // Answers are counted to wait for few of them only. Some may come of threads that nobody waits for: of one that began
+        // to block when the signal was on its way, or was sent a second one. So at last it is looked who did not answer.
+        let mut before = ANSWERS.load(Acquire);
+        let mut missing = self.ask(stop, signals::suspend());
         let mut rounds = 0;
         loop {
             let answers = ANSWERS.load(Acquire);
-            if answers >= expected {
-                break;
+            if answers.wrapping_sub(before) >= missing {
+                before = answers;
+                missing = self.ask(stop, 0);
+                if missing == 0 {
+                    break;
+                }
             }
             let wait = rustix::time::Timespec::try_from(AGAIN).ok();
             let _ = futex::wait(&ANSWERS, futex::Flags::PRIVATE, answers, wait.as_ref());
             if ANSWERS.load(Acquire) == answers {
                 rounds += 1;
-                expected = self.call(stop);
+                before = answers;
+                missing = self.ask(stop, signals::suspend());
                 if rounds == PATIENCE {
-                    report::warn(c"A thread does not stop: does it block the suspend signal? %ld threads wait\n", expected as usize);
+                    report::warn(c"A thread does not stop: does it block the suspend signal? %ld threads wait\n", missing as usize);
                 }
             }
         }
@@ -207,29 +215,27 @@ impl Threads {
         }
     }
 
-    /// Sends the signal to every thread that has not answered. Says how many answers there will be, those that came
-    /// included: one may come in between.
-    fn call(&self, stop: u32) -> u32 {
-        let mut count = 0;
+    /// Sends a signal (0 is none) to every thread that runs and has not answered, and says how many are still there.
+    fn ask(&self, stop: u32, signal: c_int) -> u32 {
+        let mut missing = 0;
         for thread in self.running() {
             // SAFETY: as in `all`.
             let this = unsafe { &*thread };
-            if thread == current::get()
-                || this.blocked_at.load(Relaxed) != 0
-                || this.parked.load(Relaxed) != 0
-            {
-                continue;
-            }
-            if this.answered.load(Relaxed) == stop || this.signal() {
-                count += 1;
+            let stands = thread == current::get()
+                || this.answered.load(Acquire) == stop
+                || this.blocked_at.load(Acquire) != 0
+                || this.parked.load(Acquire) != 0;
+            if !stands && this.signal(signal) {
+                missing += 1;
             }
         }
-        count
+        missing
     }
 
     /// Lets all go on.
     pub(crate) fn start_world(&self) {
         let stop = STOP.fetch_add(1, SeqCst);
+        STOPPER.store(null_mut(), Relaxed);
         let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
         self.tell(UNSUSPENDED, stop);
     }

@@ -2,7 +2,7 @@
 //!
 //! A suspended thread waits in the handler of the suspend signal, where collections need not stop it again.
 
-use super::{Thread, current};
+use super::{Thread, current, signals};
 use crate::collector::{self, Locked};
 use libc::{c_int, c_void, pthread_t};
 use rustix::thread::futex;
@@ -51,8 +51,8 @@ extern "C" fn GC_suspend_thread(pthread: *mut c_void) {
     }
     if std::ptr::eq(this, current::get()) {
         drop(gc);
-        this.signal();
-    } else if this.signal() {
+        this.signal(signals::suspend());
+    } else if this.signal(signals::suspend()) {
         // With the lock: no collection begins before the thread is where it need not be stopped.
         this.await_parked(1);
     }
