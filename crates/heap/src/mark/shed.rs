@@ -64,8 +64,14 @@ impl Marker<'_> {
             let mut window = Window::new();
             for at in portion {
                 let superpage = Superpage(at as u32);
-                if self.may_go(superpage, opaque) && shedding.take_one() {
+                if shedding.left() == 0 || !self.may_go(superpage, opaque) {
+                    continue;
+                }
+                if shedding.take_one() {
                     window.push(superpage, true);
+                } else {
+                    // What stays is not to have a summary.
+                    self.heap.drop_summary(superpage);
                 }
             }
             self.page_out(&window);
