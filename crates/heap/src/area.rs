@@ -120,6 +120,21 @@ impl<T: Copy> Area<T> {
     }
 }
 
+impl Area<u64> {
+    /// One that is full, of zeros; they take no memory until they are [`set`](Area::set).
+    pub(crate) fn zeroed(os: &dyn Os, length: usize) -> io::Result<Area<u64>> {
+        let area = Area::new(os, length)?;
+        Ok(Area { length, ..area })
+    }
+
+    /// Replaces the value at a place that has one.
+    pub(crate) fn set(&mut self, at: usize, value: u64) {
+        assert!(at < self.length, "there is a value");
+        // SAFETY: within the area, which nobody else has.
+        unsafe { self.start.add(at).write(value) };
+    }
+}
+
 /// Ranges are multiples of this: a page of any kernel that we run on.
 const PAGES: usize = 64 << 10;
 

@@ -83,7 +83,6 @@ impl Heap {
     /// After the census.
     pub fn end_collection(&self, central: &Central) {
         if self.stress.is_on() {
-            self.remember_marks(central.committed());
             self.evict_some(central.committed());
         }
     }

@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Says of superpages at random that they are absent; off while the seed is 0.
 pub(crate) struct Stress {
     seed: AtomicU64,
-    /// What the last collection marked.
-    last: Mutex<Option<Bits>>,
+    /// What each superpage's summary speaks of: what was marked there when it was made.
+    spoken: Mutex<Option<Bits>>,
     /// What the last verification used: addresses are not taken anew each time.
     spare: Mutex<Option<Marks>>,
 }
@@ -23,7 +23,7 @@ impl Stress {
     pub(crate) const fn new() -> Stress {
         Stress {
             seed: AtomicU64::new(0),
-            last: Mutex::new(None),
+            spoken: Mutex::new(None),
             spare: Mutex::new(None),
         }
     }
@@ -63,6 +63,14 @@ impl Bits {
         Ok(Bits(words))
     }
 
+    /// Leaves of one superpage what others have, too.
+    fn intersect(&mut self, superpage: Superpage, others: Option<&Bits>) {
+        for at in superpage.index() * WORDS..(superpage.index() + 1) * WORDS {
+            let both = others.and_then(|others| Some(self.0.get(at)? & others.0.get(at)?));
+            self.0.set(at, both.unwrap_or(0));
+        }
+    }
+
     fn has(&self, slot: Slot) -> bool {
         let at = slot.superpage.index() * WORDS + usize::from(slot.index) / 64;
         self.0
@@ -71,10 +79,12 @@ impl Bits {
     }
 }
 
-/// What is marked, kept aside; and which superpages' summaries were trusted.
+/// What is marked, kept aside.
 pub struct Marks {
     bits: Bits,
-    trusted: Area<bool>,
+    /// Of these, what the marking knows the references of: it read it, or trusted a summary that speaks of it. A word that
+    /// looks like a reference to what was dead when the summary was made may mark that again. Its contents are nobody's.
+    known: Bits,
 }
 
 /// How two markings of the same heap differ.
@@ -118,10 +128,18 @@ impl Heap {
         }
     }
 
-    /// Keeps in mind what this collection marked, for the next one's verification.
-    pub(crate) fn remember_marks(&self, committed: usize) {
-        let mut last = held(&self.stress.last);
-        *last = Bits::copy(self, committed, last.take()).ok();
+    /// Keeps in mind what a summary that is made now speaks of, for verifications.
+    pub(crate) fn remember_spoken(&self, superpage: Superpage) {
+        let mut spoken = held(&self.stress.spoken);
+        if spoken.is_none() {
+            let all = Area::zeroed(self.os.as_ref(), self.side.superpages() * WORDS);
+            *spoken = all.ok().map(Bits);
+        }
+        if let Some(Bits(words)) = spoken.as_mut() {
+            for (at, word) in self.side.marks(superpage).iter().enumerate() {
+                words.set(superpage.index() * WORDS + at, word.load(Relaxed));
+            }
+        }
     }
 
     /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The world is stopped.
@@ -129,24 +147,25 @@ impl Heap {
     /// # Errors
     /// There is no memory for a copy.
     pub fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
-        let (bits, trusted) = match held(&self.stress.spare).take() {
-            Some(spare) => (Some(spare.bits), Some(spare.trusted)),
+        let (bits, known) = match held(&self.stress.spare).take() {
+            Some(spare) => (Some(spare.bits), Some(spare.known)),
             None => (None, None),
         };
         let bits = Bits::copy(self, central.committed(), bits)?;
-        let mut trusted = Area::again(self.os.as_ref(), trusted, central.committed().max(1))?;
+        let mut known = Bits::copy(self, central.committed(), known)?;
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
-            trusted.push(it.has(flag::SUMMARISED));
+            if it.has(flag::SUMMARISED) {
+                known.intersect(Superpage(at), held(&self.stress.spoken).as_ref());
+            }
             it.lower(flag::SUMMARISED | flag::PENDING);
         }
         self.clear_marks(central);
-        Ok(Marks { bits, trusted })
+        Ok(Marks { bits, known })
     }
 
     /// Compares what is marked now with what was.
     pub fn end_verification(&self, central: &Central, before: Marks) -> Difference {
-        let last = held(&self.stress.last);
         let mut found = Difference::default();
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
@@ -155,10 +174,6 @@ impl Heap {
                 Use::Head => 1,
                 Use::Free | Use::Tail => continue,
             };
-            // A word that looks like a reference to what died before may mark it again. Its contents are nobody's, and
-            // a summary does not speak of them.
-            let trusted = before.trusted.get(at as usize) == Some(true);
-            let counts = |slot| !trusted || last.as_ref().is_some_and(|last| last.has(slot));
             for index in 0..slots {
                 let slot = Slot {
                     superpage: Superpage(at),
@@ -166,7 +181,7 @@ impl Heap {
                 };
                 if before.bits.has(slot) {
                     found.kept += u64::from(!self.is_marked(slot));
-                    if it.flags() & (flag::OPAQUE | flag::TRACED) == 0 && counts(slot) {
+                    if it.flags() & (flag::OPAQUE | flag::TRACED) == 0 && before.known.has(slot) {
                         found.lost = found.lost.or_else(|| self.lost_by(slot, &before.bits));
                     }
                 }

@@ -64,14 +64,9 @@ impl Marker<'_> {
             let mut window = Window::new();
             for at in portion {
                 let superpage = Superpage(at as u32);
-                if shedding.left() == 0 || !self.may_go(superpage, opaque) {
-                    continue;
-                }
-                if shedding.take_one() {
+                // What stays needs no summary; one that was made for nothing does no harm.
+                if shedding.left() > 0 && self.may_go(superpage, opaque) && shedding.take_one() {
                     window.push(superpage, true);
-                } else {
-                    // What stays is not to have a summary.
-                    self.heap.drop_summary(superpage);
                 }
             }
             self.page_out(&window);

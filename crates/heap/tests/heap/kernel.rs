@@ -91,6 +91,17 @@ impl Pages {
         }
     }
 
+    /// Writes a word to the heap in a way that does not show.
+    pub(crate) fn write_unseen(&self, address: usize, word: usize) {
+        self.each(address..address + size_of::<usize>(), |superpage, state| {
+            let before = state.load(SeqCst);
+            self.set(superpage, state, 0);
+            // SAFETY: a word of an object.
+            unsafe { *(address as *mut usize) = word };
+            self.set(superpage, state, before);
+        });
+    }
+
     fn bring_back(&self, address: usize, state: &AtomicU8) {
         self.set(address, state, state.load(SeqCst) & !ABSENT);
     }
@@ -189,8 +200,10 @@ unsafe impl Os for Fake {
     }
 
     fn page_out(&self, range: Range<usize>) {
-        self.pages.given.fetch_add(range.len() / SUPERPAGE, SeqCst);
-        self.pages.evict(range);
+        if let Some(range) = self.of_heap(&range) {
+            self.pages.given.fetch_add(range.len() / SUPERPAGE, SeqCst);
+            self.pages.evict(range);
+        }
     }
 
     fn cool(&self, _: Range<usize>) {}
