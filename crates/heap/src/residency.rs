@@ -27,6 +27,8 @@ pub struct Residency {
     pub evicted: usize,
     /// What it was asked to take, and was read since.
     pub returned: usize,
+    /// What was armed, and was written to since.
+    pub written: usize,
 }
 
 /// What a heap does about what is in swap; less than all of it is for measuring what each part is worth.
@@ -144,12 +146,12 @@ impl Heap {
                 side.descriptor(Superpage(at)).lower(flag::ABSENT);
             }
         } else if found.absent > 0 {
-            self.track(all.clone());
+            self.track(self.reserved());
         }
         self.grow_older(committed, &mut found);
         if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
             bits::fill(side.replayed(), 0, committed, false);
-            found.dropped = self.drop_outdated(central, all, complete);
+            self.drop_outdated(central, all, complete, &mut found);
             found.summarised = self.trust_summaries(committed);
         }
         self.evict_some(committed);
@@ -188,16 +190,22 @@ impl Heap {
         }
     }
 
-    /// Makes young what was written to, drops its summary, and says of how many.
-    fn drop_outdated(&self, central: &Central, all: Range<usize>, complete: bool) -> usize {
-        let mut dropped = 0;
+    /// Makes young what was written to, and drops its summary.
+    fn drop_outdated(
+        &self,
+        central: &Central,
+        all: Range<usize>,
+        complete: bool,
+        found: &mut Residency,
+    ) {
         let told = self.os.written(all, &mut |run| {
             for superpage in self.superpages(&run) {
                 let it = self.side.descriptor(superpage);
+                found.written += usize::from(!it.is_young());
                 it.forget_age();
                 if it.summary.load(Relaxed) != 0 {
                     self.drop_summary(superpage);
-                    dropped += 1;
+                    found.dropped += 1;
                 }
             }
         });
@@ -207,7 +215,6 @@ impl Heap {
         if told.is_err() || complete {
             self.drop_summaries(central.committed());
         }
-        dropped
     }
 
     fn forget_ages(&self, committed: usize) {

@@ -1,7 +1,7 @@
 //! Who is written to: superpages are armed after marking, and the next look asks the kernel which of them were written
 //! to since.
 
-use crate::address::{SUPERPAGE, Superpage};
+use crate::address::Superpage;
 use crate::bits;
 use crate::central::Central;
 use crate::heap::Heap;
@@ -12,10 +12,16 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
     /// What no thread allocates from: full superpages, and large objects. To find out what lies still.
-    Full,
-    /// Everything. To find out what may have come to refer to new objects.
-    All,
+    Still,
+    /// What is marked and holds references. To find out what may have come to refer to new objects. Where there are many holes it
+    /// is not worth it: who fills them writes there.
+    Old,
+    /// Both.
+    Both,
 }
+
+/// More than one part of so many is too much.
+const MOST_HOLES: u32 = 4;
 
 impl Heap {
     /// Whether the kernel tells who is written to.
@@ -29,11 +35,7 @@ impl Heap {
     /// Has writes show from now on, of which the next look is told. After marking, while the world stands still.
     pub fn watch(&self, central: &Central, what: Watch) {
         let committed = central.committed();
-        let all = self.side.heap()..self.side.heap() + committed * SUPERPAGE;
-        if !self.is_tracked() {
-            self.track(all);
-        }
-        if !self.is_tracked() {
+        if !self.can_watch() {
             return;
         }
         let mut run: Option<(usize, usize)> = None;
@@ -48,18 +50,34 @@ impl Heap {
 
     fn is_to_be_watched(&self, superpage: Superpage, what: Watch) -> bool {
         let it = self.side.descriptor(superpage);
-        let wanted = match it.usage() {
-            Use::Free => false,
-            _ if what == Watch::All => true,
-            Use::Small => {
-                let slots = usize::from(it.slots.load(Relaxed));
-                bits::runs(self.side.marks(superpage), 0, slots, false)
-                    .next()
-                    .is_none()
-            }
-            Use::Head | Use::Tail => true,
+        let wanted = match what {
+            _ if it.usage() == Use::Free => false,
+            Watch::Still => self.is_full(superpage),
+            Watch::Old => self.is_old(superpage),
+            Watch::Both => self.is_full(superpage) || self.is_old(superpage),
         };
         wanted && it.age.load(Relaxed) == age::UNKNOWN && !it.has(flag::ABSENT)
+    }
+
+    /// Whether a superpage has no place for an object.
+    pub(crate) fn is_full(&self, superpage: Superpage) -> bool {
+        let it = self.side.descriptor(superpage);
+        let slots = usize::from(it.slots.load(Relaxed));
+        let mut holes = bits::runs(self.side.marks(superpage), 0, slots, false);
+        it.usage() != Use::Small || holes.next().is_none()
+    }
+
+    /// Whether a superpage has marked objects with references, and few holes.
+    fn is_old(&self, superpage: Superpage) -> bool {
+        let head = self.head(superpage);
+        let it = self.side.descriptor(head);
+        let slots = match it.usage() {
+            Use::Small => u32::from(it.slots.load(Relaxed)),
+            _ => 1,
+        };
+        let words = self.side.marks(head).iter();
+        let marked: u32 = words.map(|word| word.load(Relaxed).count_ones()).sum();
+        !it.has(flag::OPAQUE) && marked > 0 && (slots - marked) * MOST_HOLES <= slots
     }
 
     fn arm(&self, start: usize, end: usize) {

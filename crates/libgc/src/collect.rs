@@ -10,10 +10,9 @@ use crate::settings::{
 use crate::stats::{Cycle, Work};
 use crate::stress;
 use crate::thread::blocking::with_registers;
-use crate::{disclaim, finalize, follow, helpers, kinds, leaks};
+use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
-use plimsoll_heap::{Heap, Residency, Watch};
 
 /// Why there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,8 +81,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
         bins.retire(heap);
     }
     let complete = state.pace.wants_complete();
-    let live = state.stats.live();
-    let young = why == Why::Allocation && !complete && state.incremental.is_young(heap, live);
+    let young = why == Why::Allocation && !complete && incremental::is_young(heap, state);
     if !young {
         heap.clear_marks(&mut state.central);
     }
@@ -92,7 +90,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     stress::verify(heap, state, |state| mark(state, here, false));
     state.leaks.look(heap, &state.central);
     finalize::after_marking(heap, state);
-    watch(heap, state, &residency);
+    incremental::watch(heap, state, young, &residency);
     heap.end_marking();
     tell(Event::MarkEnd);
     tell(Event::PreStart);
@@ -113,6 +111,8 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     let marking = state.marker.take_marking();
     state.pace.after(&found, marking.replayed > 0);
     let ended = Ended {
+        young,
+        paused: cycle.paused(),
         found: &found,
         residency: &residency,
         took: cycle.so_far(),
@@ -120,7 +120,6 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     };
     let settled = footprint::settle(heap, state, &ended);
     state.pace.tell(&state.central);
-    state.incremental.after(young, census.live);
     heap.end_collection(&state.central);
     tell(Event::ReclaimEnd);
     GC_gc_no.set(GC_gc_no.get() + 1);
@@ -136,15 +135,6 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     tell(Event::End);
 }
 
-/// Has writes show until the next collection, where somebody wants to know.
-fn watch(heap: &Heap, state: &State, residency: &Residency) {
-    if state.incremental.is_on() {
-        heap.watch(&state.central, Watch::All);
-    } else if residency.absent > 0 || state.surroundings.is_short() {
-        heap.watch(&state.central, Watch::Full);
-    }
-}
-
 /// Marks from all roots. `young`: what is marked already is one where it was written to.
 fn mark(state: &mut State, here: usize, young: bool) {
     let State {
@@ -157,6 +147,7 @@ fn mark(state: &mut State, here: usize, young: bool) {
         toggles,
         ..
     } = state;
+    let crew = *crew;
     let from_roots = |marker: &mut Marker<'_>| {
         // First, because it may say where stacks end.
         if let Some(callback) = GC_push_other_roots.get() {
@@ -168,7 +159,7 @@ fn mark(state: &mut State, here: usize, young: bool) {
         roots.each(|start, end| unsafe { marker.span(start, end) });
         marker.uncollectable(central);
         if young {
-            marker.written(central);
+            marker.written(central, crew);
         }
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));

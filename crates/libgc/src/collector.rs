@@ -174,6 +174,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     if leaks::wanted() {
         leaks::look_at_exit();
     }
+    state.incremental.forbidden = environ::forbids_incremental();
     if environ::wants_incremental() {
         incremental::turn_on(heap, state);
     }

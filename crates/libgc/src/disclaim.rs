@@ -32,6 +32,11 @@ struct Entry {
 }
 
 impl Disclaims {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Marks what the dead of such kinds refer to; the world is stopped, and all else is marked.
     pub(crate) fn mark(&self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
         for entry in self.all.iter().filter(|entry| entry.mark_from_all) {

@@ -50,6 +50,11 @@ pub(crate) fn wants_incremental() -> bool {
     present("GC_ENABLE_INCREMENTAL")
 }
 
+/// Whether there are to be no collections of young objects, whatever the program asks for.
+pub(crate) fn forbids_incremental() -> bool {
+    present("GC_DISABLE_INCREMENTAL")
+}
+
 /// Reads all; what is not a number is as if it were not set, as in libgc.
 pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if let Some(path) = var_os("GC_LOG_FILE") {

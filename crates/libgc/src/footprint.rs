@@ -38,6 +38,10 @@ pub(crate) struct Surroundings {
 
 /// What a collection found, and how long it took.
 pub(crate) struct Ended<'a> {
+    /// Of young objects only.
+    pub(crate) young: bool,
+    /// How long the world stood still.
+    pub(crate) paused: Duration,
     pub(crate) found: &'a Found,
     pub(crate) residency: &'a Residency,
     pub(crate) took: Duration,
@@ -63,11 +67,18 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         crew,
         pace,
         surroundings,
+        incremental,
         ..
     } = state;
     let keep = central.limit().saturating_sub(central.used());
     let (mut given, idle) = central.give_back(heap, keep);
-    let allowance = surroundings.allowance(ended);
+    let live = (ended.found.composite + ended.found.atomic) as u64;
+    let (paused, written) = (ended.paused, ended.residency.written);
+    let left = match ended.young {
+        true => incremental.after_young(heap, paused, written, live),
+        false => None,
+    };
+    let allowance = left.map_or_else(|| surroundings.allowance(ended), |left| left as usize);
     let growth = pace.growth(ended.found, allowance);
     let decision = surroundings.decide(central, ended.residency, growth, idle);
     (surroundings.used, surroundings.idle) = (central.used(), idle);
@@ -92,6 +103,9 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         allowance.max(growth)
     };
     pace.grow(central, growth, allowance, ended.allocated, decision.short);
+    if !ended.young {
+        incremental.after_whole(heap, paused, written, live, allowance as u64);
+    }
     // What will not be filled before the next collection need not be kept.
     let keep = central.limit().saturating_sub(central.used());
     if surroundings.idle > keep {

@@ -1,52 +1,125 @@
-//! Incremental mode, as far as it goes here: most collections are of young objects only, by mark bits that stay and the
-//! kernel's tracking of writes. Every collection is whole while the world stands still.
+//! Collections of young objects, by mark bits that stay and the kernel's tracking of writes: where they are worth it, by
+//! themselves ([`plimsoll_policy::generations`]); most of them, where the program asks for incremental mode. That is as far
+//! as the mode goes here: every collection is whole while the world stands still.
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
-use crate::{leaks, report};
+use crate::{leaks, report, stress};
 use libc::c_int;
-use plimsoll_heap::Heap;
+use plimsoll_heap::{Heap, Residency, SUPERPAGE, Watch};
+use plimsoll_policy::generations::{Ended, Generations};
+use std::time::Duration;
 
-/// Old objects are collected, too, when this much more lives than after they were collected last.
+/// In the mode old objects are collected, too, when this much more lives than after they were collected last.
 const GROWTH: u64 = 2;
+
+/// A smaller heap is collected whole.
+const WORTH: usize = 4 << 20;
+
+/// What the first write to an armed superpage costs the program: a fault for each of its pages, of one to two microseconds.
+const WRITE: Duration = Duration::from_micros(6);
 
 /// Whether collections may be of young objects, and when the last one was that was not.
 #[derive(Default)]
 pub(crate) struct Incremental {
+    /// The program asked for the mode.
     on: bool,
+    /// The user wants neither.
+    pub(crate) forbidden: bool,
     /// Collections of young objects since then.
     young: i32,
     /// Bytes that lived then.
     live: u64,
+    generations: Generations,
+    /// All that is marked is armed.
+    watched: bool,
+    /// Bytes that were allocated until the last collection.
+    allocated: u64,
+}
+
+/// Whether the collection that begins, which the program did not ask for, is of young objects.
+pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
+    let it = &state.incremental;
+    let may = it.watched
+        && heap.is_tracked()
+        && it.young < GC_full_freq.get()
+        && state.disclaims.is_empty()
+        && !leaks::wanted();
+    may && if it.on {
+        state.stats.live() < it.live.saturating_mul(GROWTH)
+    } else {
+        stress::wants_young()
+            .unwrap_or_else(|| it.generations.is_young(heap.allocated() - it.allocated))
+    }
+}
+
+/// Has writes show until the next collection, where somebody wants to know. The world is stopped, and all is marked.
+pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Residency) {
+    let still = residency.absent > 0 || state.surroundings.is_short();
+    let survival = survival(heap, state, young);
+    let it = &mut state.incremental;
+    let worth = state.central.used() * SUPERPAGE >= WORTH && it.generations.may_be_young(survival);
+    it.watched = !it.forbidden && (it.on || worth || stress::wants_young().is_some());
+    match (it.watched, still) {
+        (true, true) => heap.watch(&state.central, Watch::Both),
+        (true, false) => heap.watch(&state.central, Watch::Old),
+        (false, true) => heap.watch(&state.central, Watch::Still),
+        (false, false) => {}
+    }
+}
+
+/// What part lives of what was allocated since the last collection, about: before the census objects are counted, bytes are not.
+fn survival(heap: &Heap, state: &State, young: bool) -> f64 {
+    let (objects, live) = state.stats.last();
+    let gone = if young { 0 } else { objects };
+    let grown = state.marker.marked().saturating_sub(gone) as f64 * live as f64;
+    let allocated = heap.allocated() - state.incremental.allocated;
+    grown / (objects.max(1) as f64 * allocated.max(1) as f64)
 }
 
 impl Incremental {
-    /// Whether the next collection is of young objects; asked once before each that the program did not ask for.
-    pub(crate) fn is_young(&self, heap: &Heap, live: u64) -> bool {
-        self.on
-            && heap.is_tracked()
-            && self.young < GC_full_freq.get()
-            && live < self.live.saturating_mul(GROWTH)
-            && !leaks::wanted()
+    /// A collection of young objects ended: bytes to allocate until the next, if that is for this to say.
+    pub(crate) fn after_young(
+        &mut self,
+        heap: &Heap,
+        cost: Duration,
+        written: usize,
+        live: u64,
+    ) -> Option<u64> {
+        self.young += 1;
+        let ended = self.ended(heap, cost, written, live);
+        let allowance = self.generations.after_young(&ended);
+        (!self.on).then_some(allowance)
     }
 
-    pub(crate) fn is_on(&self) -> bool {
-        self.on
+    /// A whole one ended, and so many bytes may be allocated until the next.
+    pub(crate) fn after_whole(
+        &mut self,
+        heap: &Heap,
+        cost: Duration,
+        written: usize,
+        live: u64,
+        allowance: u64,
+    ) {
+        (self.young, self.live) = (0, live);
+        let ended = self.ended(heap, cost, written, live);
+        self.generations.after_whole(&ended, allowance);
     }
 
-    /// A collection ended.
-    pub(crate) fn after(&mut self, young: bool, live: u64) {
-        if young {
-            self.young += 1;
-        } else {
-            (self.young, self.live) = (0, live);
+    fn ended(&mut self, heap: &Heap, cost: Duration, written: usize, live: u64) -> Ended {
+        let before = std::mem::replace(&mut self.allocated, heap.allocated());
+        let cost = cost + WRITE * u32::try_from(written).unwrap_or(u32::MAX);
+        Ended {
+            cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX),
+            live,
+            allocated: self.allocated - before,
         }
     }
 }
 
 /// Turns the mode on, where the kernel tracks writes.
 pub(crate) fn turn_on(heap: &Heap, state: &mut State) {
-    if state.incremental.on || leaks::wanted() {
+    if state.incremental.on || leaks::wanted() || state.incremental.forbidden {
         return;
     }
     if heap.can_watch() {

@@ -55,6 +55,11 @@ impl Cycle {
     pub(crate) fn started(&mut self) {
         self.pause = self.stopped.elapsed();
     }
+
+    /// How long the world stood still.
+    pub(crate) fn paused(&self) -> Duration {
+        self.pause
+    }
 }
 
 /// What one collection did.
@@ -160,6 +165,11 @@ impl Stats {
     /// Bytes that lived after the last collection.
     pub(crate) fn live(&self) -> u64 {
         self.last.live
+    }
+
+    /// Objects that lived then, and their bytes.
+    pub(crate) fn last(&self) -> (u64, u64) {
+        (self.last.objects, self.last.live)
     }
 
     /// Bytes of live objects that the last collection went through in a second.

@@ -3,6 +3,7 @@
 //! the lock, `PLIMSOLL_GC_SEED` says what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be refused.
 
 use crate::collector::{self, State};
+use crate::settings::GC_gc_no;
 use crate::{environ, report};
 use plimsoll_heap::Heap;
 use plimsoll_heap::os::{Linux, Os, Unlucky};
@@ -33,6 +34,11 @@ pub(crate) fn begin(heap: &Heap, every: usize, seed: usize) {
 pub(crate) fn is_due() -> bool {
     let every = EVERY.load(Relaxed);
     every != 0 && COUNT.fetch_add(1, Relaxed).is_multiple_of(every)
+}
+
+/// Whether the next collection is to be of young objects if it can be, where that is for stress to say.
+pub(crate) fn wants_young() -> Option<bool> {
+    (EVERY.load(Relaxed) != 0).then(|| GC_gc_no.get() % 2 == 0)
 }
 
 /// Checks what was just marked, with the world stopped; an object that was lost ends the program.

@@ -2,6 +2,7 @@
 //! allocation per decision, no other room.
 
 pub mod footprint;
+pub mod generations;
 pub mod isla_vista;
 pub mod ownership;
 pub mod shares;

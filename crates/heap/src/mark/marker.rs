@@ -147,6 +147,11 @@ impl<'a> Marker<'a> {
         self.shared = shared;
     }
 
+    /// Objects that were marked since [`take_marking`](Marker::take_marking) was called last.
+    pub fn marked(&self) -> u64 {
+        self.marking.objects
+    }
+
     /// What was done since this was called last.
     pub fn take_marking(&mut self) -> Marking {
         std::mem::take(&mut self.marking)

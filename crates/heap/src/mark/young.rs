@@ -1,49 +1,54 @@
 //! Collections of young objects by sticky mark bits (Demers, Weiser, Hayes, Boehm, Bobrow and Shenker, POPL 1990): what the
 //! last collection marked stays marked, and is looked into again only where it was written to since.
 
+use super::crew::Crew;
 use super::marker::Marker;
 use crate::address::{Slot, Superpage};
 use crate::central::Central;
 use crate::side::{Use, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
+/// With more than this on its stack a marker looks into that first: a stack that is full costs much.
+const PLENTY: usize = 1024;
+
 impl Marker<'_> {
-    /// Has what was marked before and may have been written to since looked into. With the roots of a collection before which
-    /// marks were not cleared.
-    pub fn written(&mut self, central: &Central) {
+    /// Has what was marked before and may have been written to since looked into, with who helps. With the roots of a
+    /// collection before which marks were not cleared. What the front end traces is looked into in any case: what it reads
+    /// for that may lie elsewhere.
+    pub fn written(&mut self, central: &Central, crew: Option<&Crew>) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
             let it = self.heap.side.descriptor(superpage);
-            if !it.is_young() || self.heap.flags_of_object(superpage) & flag::OPAQUE != 0 {
+            let object = Slot {
+                superpage: self.heap.head(superpage),
+                index: 0,
+            };
+            let flags = self.heap.side.descriptor(object.superpage).flags();
+            let traced = flags & flag::TRACED != 0;
+            let large = match it.usage() {
+                Use::Free => continue,
+                Use::Small => false,
+                Use::Head | Use::Tail => true,
+            };
+            // What is traced is so as a whole.
+            let nothing = large
+                && (!self.heap.side.is_marked(object) || traced && superpage != object.superpage);
+            if nothing || flags & flag::OPAQUE != 0 || !(traced || it.is_young()) {
                 continue;
             }
-            match it.usage() {
-                Use::Free => {}
+            if it.has(flag::ABSENT) {
                 // Its turn comes in the order of addresses.
-                _ if it.has(flag::ABSENT) => {
-                    it.raise(flag::PENDING);
-                    self.heap.pending.store(true, Relaxed);
-                }
-                Use::Small => self.each_marked(superpage),
-                Use::Head | Use::Tail => self.part_of_large(superpage),
+                it.raise(flag::PENDING);
+                self.heap.pending.store(true, Relaxed);
+            } else if large && !traced {
+                let part = self.part(superpage);
+                self.look_at_words(part);
+            } else {
+                self.each_marked(superpage);
+            }
+            if self.stack.len() > PLENTY {
+                self.drain(crew);
             }
         }
-    }
-
-    fn part_of_large(&mut self, superpage: Superpage) {
-        let side = self.heap.side;
-        let head = self.heap.head(superpage);
-        let slot = Slot {
-            superpage: head,
-            index: 0,
-        };
-        if !side.is_marked(slot) {
-            return;
-        }
-        if side.descriptor(head).has(flag::TRACED) {
-            return self.remember(slot, side.descriptor(head).flags());
-        }
-        let part = self.part(superpage);
-        self.look_at_words(part);
     }
 }

@@ -183,10 +183,10 @@ impl World {
         let census = self.heap.census(&mut self.central);
         let mut shed = 0;
         if self.young {
-            self.heap.watch(&self.central, Watch::All);
+            self.heap.watch(&self.central, Watch::Old);
         }
         if self.shed > 0 {
-            self.heap.watch(&self.central, Watch::Full);
+            self.heap.watch(&self.central, Watch::Still);
             shed = marker.shed(&self.central, self.shed);
         }
         self.heap.end_collection(&self.central);
@@ -203,7 +203,7 @@ impl World {
         marker.mark_from(&self.central, |marker| {
             marker.uncollectable(&self.central);
             if self.young {
-                marker.written(&self.central);
+                marker.written(&self.central, None);
             }
             for &root in &self.roots {
                 marker.word(root);
