@@ -8,20 +8,14 @@ use crate::heap::Heap;
 use crate::side::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is to be told of.
+/// What is to be told of. Full superpages and large objects only: into holes threads allocate, and write there anyway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// What no thread allocates from: full superpages, and large objects. To find out what lies still.
+    /// All of these, to find out what lies still.
     Still,
-    /// What is marked and holds references. To find out what may have come to refer to new objects. Where there are many holes it
-    /// is not worth it: who fills them writes there.
+    /// Those that hold references, to find out what may have come to refer to new objects.
     Old,
-    /// Both.
-    Both,
 }
-
-/// More than one part of so many is too much.
-const MOST_HOLES: u32 = 4;
 
 impl Heap {
     /// Whether the kernel tells who is written to.
@@ -50,34 +44,17 @@ impl Heap {
 
     fn is_to_be_watched(&self, superpage: Superpage, what: Watch) -> bool {
         let it = self.side.descriptor(superpage);
-        let wanted = match what {
-            _ if it.usage() == Use::Free => false,
-            Watch::Still => self.is_full(superpage),
-            Watch::Old => self.is_old(superpage),
-            Watch::Both => self.is_full(superpage) || self.is_old(superpage),
+        let full = match it.usage() {
+            Use::Free => false,
+            Use::Small => {
+                let slots = usize::from(it.slots.load(Relaxed));
+                let mut holes = bits::runs(self.side.marks(superpage), 0, slots, false);
+                holes.next().is_none()
+            }
+            Use::Head | Use::Tail => true,
         };
-        wanted && it.age.load(Relaxed) == age::UNKNOWN && !it.has(flag::ABSENT)
-    }
-
-    /// Whether a superpage has no place for an object.
-    pub(crate) fn is_full(&self, superpage: Superpage) -> bool {
-        let it = self.side.descriptor(superpage);
-        let slots = usize::from(it.slots.load(Relaxed));
-        let mut holes = bits::runs(self.side.marks(superpage), 0, slots, false);
-        it.usage() != Use::Small || holes.next().is_none()
-    }
-
-    /// Whether a superpage has marked objects with references, and few holes.
-    fn is_old(&self, superpage: Superpage) -> bool {
-        let head = self.head(superpage);
-        let it = self.side.descriptor(head);
-        let slots = match it.usage() {
-            Use::Small => u32::from(it.slots.load(Relaxed)),
-            _ => 1,
-        };
-        let words = self.side.marks(head).iter();
-        let marked: u32 = words.map(|word| word.load(Relaxed).count_ones()).sum();
-        !it.has(flag::OPAQUE) && marked > 0 && (slots - marked) * MOST_HOLES <= slots
+        let wanted = what == Watch::Still || self.flags_of_object(superpage) & flag::OPAQUE == 0;
+        full && wanted && it.age.load(Relaxed) == age::UNKNOWN && !it.has(flag::ABSENT)
     }
 
     fn arm(&self, start: usize, end: usize) {

@@ -112,7 +112,6 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     state.pace.after(&found, marking.replayed > 0);
     let ended = Ended {
         young,
-        paused: cycle.paused(),
         found: &found,
         residency: &residency,
         took: cycle.so_far(),

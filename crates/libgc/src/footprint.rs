@@ -40,8 +40,6 @@ pub(crate) struct Surroundings {
 pub(crate) struct Ended<'a> {
     /// Of young objects only.
     pub(crate) young: bool,
-    /// How long the world stood still.
-    pub(crate) paused: Duration,
     pub(crate) found: &'a Found,
     pub(crate) residency: &'a Residency,
     pub(crate) took: Duration,
@@ -72,13 +70,14 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     } = state;
     let keep = central.limit().saturating_sub(central.used());
     let (mut given, idle) = central.give_back(heap, keep);
-    let live = (ended.found.composite + ended.found.atomic) as u64;
-    let (paused, written) = (ended.paused, ended.residency.written);
-    let left = match ended.young {
-        true => incremental.after_young(heap, paused, written, live),
-        false => None,
+    let note = incremental.note(heap, ended);
+    let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
+    let allowance = match ended.young {
+        true => incremental
+            .after_young(&note)
+            .map_or(usual, |left| usual.min(left)),
+        false => usual,
     };
-    let allowance = left.map_or_else(|| surroundings.allowance(ended), |left| left as usize);
     let growth = pace.growth(ended.found, allowance);
     let decision = surroundings.decide(central, ended.residency, growth, idle);
     (surroundings.used, surroundings.idle) = (central.used(), idle);
@@ -104,7 +103,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     };
     pace.grow(central, growth, allowance, ended.allocated, decision.short);
     if !ended.young {
-        incremental.after_whole(heap, paused, written, live, allowance as u64);
+        incremental.after_whole(&note, allowance);
     }
     // What will not be filled before the next collection need not be kept.
     let keep = central.limit().saturating_sub(central.used());
@@ -137,10 +136,10 @@ impl Surroundings {
         self.idle = 0;
     }
 
-    /// Bytes to allocate until the next collection, where memory is not short.
-    fn allowance(&mut self, ended: &Ended<'_>) -> usize {
+    /// Bytes to allocate until the next collection, where memory is not short and one costs so many ns.
+    fn allowance(&mut self, ended: &Ended<'_>, cost: u64) -> usize {
         let usual = Pace::allowance(ended.found);
-        let enough = self.square_root(ended).max(usual as u64 / 4);
+        let enough = self.square_root(ended, cost).max(usual as u64 / 4);
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
     }
 
@@ -170,21 +169,16 @@ impl Surroundings {
         })
     }
 
-    /// What is enough for a heap that allocates so fast, and is collected so fast.
-    fn square_root(&mut self, ended: &Ended<'_>) -> u64 {
+    /// What is enough for a heap that allocates so fast.
+    fn square_root(&mut self, ended: &Ended<'_>, cost: u64) -> u64 {
         let now = Instant::now();
         let last = self.last.replace((now, ended.allocated));
         let Some((then, before)) = last else {
             return u64::MAX;
         };
-        let per_second = |bytes: u64, time: Duration| {
-            (bytes as f64 / time.as_secs_f64().max(1e-9)).min(u64::MAX as f64) as u64
-        };
         let ran = now.duration_since(then).saturating_sub(ended.took);
-        let rate = per_second(ended.allocated - before, ran);
-        let read = (ended.found.composite + ended.found.roots) as u64;
-        let speed = per_second(read, ended.took);
-        footprint::square_root(read, rate, speed)
+        let rate = (ended.allocated - before) as f64 / ran.as_secs_f64().max(1e-9);
+        footprint::square_root(cost, rate.min(u64::MAX as f64) as u64)
     }
 
     /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs

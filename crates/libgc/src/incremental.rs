@@ -4,7 +4,7 @@
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
-use crate::{leaks, report, stress};
+use crate::{footprint, leaks, report, stress};
 use libc::c_int;
 use plimsoll_heap::{Heap, Residency, SUPERPAGE, Watch};
 use plimsoll_policy::generations::{Ended, Generations};
@@ -16,19 +16,17 @@ const GROWTH: u64 = 2;
 /// A smaller heap is collected whole.
 const WORTH: usize = 4 << 20;
 
-/// What the first write to an armed superpage costs the program: a fault for each of its pages, of one to two microseconds.
-const WRITE: Duration = Duration::from_micros(6);
+/// What the first write to an armed superpage costs the program: a fault for each of its pages, of two to three microseconds on a virtual machine.
+const WRITE: Duration = Duration::from_micros(10);
 
-/// Whether collections may be of young objects, and when the last one was that was not.
+/// Whether collections may be of young objects, and what the last were like.
 #[derive(Default)]
 pub(crate) struct Incremental {
     /// The program asked for the mode.
     on: bool,
     /// The user wants neither.
     pub(crate) forbidden: bool,
-    /// Collections of young objects since then.
-    young: i32,
-    /// Bytes that lived then.
+    /// Bytes that lived after the last whole collection.
     live: u64,
     generations: Generations,
     /// All that is marked is armed.
@@ -42,7 +40,7 @@ pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
     let it = &state.incremental;
     let may = it.watched
         && heap.is_tracked()
-        && it.young < GC_full_freq.get()
+        && it.generations.count() < GC_full_freq.get().max(0) as u32
         && state.disclaims.is_empty()
         && !leaks::wanted();
     may && if it.on {
@@ -61,9 +59,8 @@ pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Res
     let worth = state.central.used() * SUPERPAGE >= WORTH && it.generations.may_be_young(survival);
     it.watched = !it.forbidden && (it.on || worth || stress::wants_young().is_some());
     match (it.watched, still) {
-        (true, true) => heap.watch(&state.central, Watch::Both),
+        (_, true) => heap.watch(&state.central, Watch::Still),
         (true, false) => heap.watch(&state.central, Watch::Old),
-        (false, true) => heap.watch(&state.central, Watch::Still),
         (false, false) => {}
     }
 }
@@ -78,42 +75,33 @@ fn survival(heap: &Heap, state: &State, young: bool) -> f64 {
 }
 
 impl Incremental {
-    /// A collection of young objects ended: bytes to allocate until the next, if that is for this to say.
-    pub(crate) fn after_young(
-        &mut self,
-        heap: &Heap,
-        cost: Duration,
-        written: usize,
-        live: u64,
-    ) -> Option<u64> {
-        self.young += 1;
-        let ended = self.ended(heap, cost, written, live);
-        let allowance = self.generations.after_young(&ended);
-        (!self.on).then_some(allowance)
+    /// What a collection is to be judged by, that ended just now.
+    pub(crate) fn note(&mut self, heap: &Heap, ended: &footprint::Ended<'_>) -> Ended {
+        let before = std::mem::replace(&mut self.allocated, heap.allocated());
+        let written = u32::try_from(ended.residency.written).unwrap_or(u32::MAX);
+        let cost = ended.took + WRITE * written;
+        Ended {
+            cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX),
+            live: (ended.found.composite + ended.found.atomic) as u64,
+            allocated: self.allocated - before,
+        }
+    }
+
+    /// What a collection costs lately, ns, with one that is not noted yet.
+    pub(crate) fn mean_cost(&self, young: bool, ended: &Ended) -> u64 {
+        self.generations.mean_cost(young, ended.cost)
+    }
+
+    /// A collection of young objects ended: bytes to allocate at most until the next, if that is for this to say.
+    pub(crate) fn after_young(&mut self, ended: &Ended) -> Option<usize> {
+        let left = self.generations.after_young(ended);
+        (!self.on).then(|| usize::try_from(left).unwrap_or(usize::MAX))
     }
 
     /// A whole one ended, and so many bytes may be allocated until the next.
-    pub(crate) fn after_whole(
-        &mut self,
-        heap: &Heap,
-        cost: Duration,
-        written: usize,
-        live: u64,
-        allowance: u64,
-    ) {
-        (self.young, self.live) = (0, live);
-        let ended = self.ended(heap, cost, written, live);
-        self.generations.after_whole(&ended, allowance);
-    }
-
-    fn ended(&mut self, heap: &Heap, cost: Duration, written: usize, live: u64) -> Ended {
-        let before = std::mem::replace(&mut self.allocated, heap.allocated());
-        let cost = cost + WRITE * u32::try_from(written).unwrap_or(u32::MAX);
-        Ended {
-            cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX),
-            live,
-            allocated: self.allocated - before,
-        }
+    pub(crate) fn after_whole(&mut self, ended: &Ended, allowance: usize) {
+        self.live = ended.live;
+        self.generations.after_whole(ended, allowance as u64);
     }
 }
 

@@ -55,11 +55,6 @@ impl Cycle {
     pub(crate) fn started(&mut self) {
         self.pause = self.stopped.elapsed();
     }
-
-    /// How long the world stood still.
-    pub(crate) fn paused(&self) -> Duration {
-        self.pause
-    }
 }
 
 /// What one collection did.

@@ -33,12 +33,12 @@ pub fn reserve(capacity: u64) -> u64 {
     (capacity / 16).clamp(1 << 20, 32 << 20)
 }
 
-/// What to allocate until the next collection where memory is not short: the square root of what a collection reads and of how
-/// fast that is due again (Kirisame, Shenoy and Panchekha, OOPSLA 2022). `rate` is bytes allocated, `speed` bytes read, in a
-/// second each. The constant makes a heap take a MiB more for each thousandth of its time that it would collect.
-pub fn square_root(read: u64, rate: u64, speed: u64) -> u64 {
+/// What to allocate until the next collection where memory is not short: the square root of what a collection costs (ns) and of
+/// how fast that is due again, `rate` in bytes allocated in a second (Kirisame, Shenoy and Panchekha, OOPSLA 2022). The
+/// constant makes a heap take a MiB more for each thousandth of its time that it would collect.
+pub fn square_root(cost: u64, rate: u64) -> u64 {
     const WORTH: f64 = (1u64 << 30) as f64;
-    (read as f64 * WORTH * rate as f64 / speed.max(1) as f64).sqrt() as u64
+    (cost as f64 / 1e9 * WORTH * rate as f64).sqrt() as u64
 }
 
 /// What bounds a heap, and how far away that is. Bytes.
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn heaps_that_hardly_allocate_take_less() {
-        let speed = 1000 * MIB;
-        let slow = square_root(100 * MIB, 10 * MIB, speed);
+        let cost = 100_000_000;
+        let slow = square_root(cost, 10 * MIB);
         assert!((31 * MIB..33 * MIB).contains(&slow), "{slow}");
-        assert!(square_root(100 * MIB, 1000 * MIB, speed) > 300 * MIB);
-        assert_eq!(square_root(100 * MIB, 0, 0), 0);
+        assert!(square_root(cost, 1000 * MIB) > 300 * MIB);
+        assert_eq!(square_root(cost, 0), 0);
     }
 
     #[test]

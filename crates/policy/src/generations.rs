@@ -29,15 +29,17 @@ struct Whole {
 #[derive(Clone, Debug, Default)]
 pub struct Generations {
     whole: Option<Whole>,
-    /// What collections of young objects cost since.
+    /// Collections of young objects since, and what they cost.
+    count: u32,
     spent: u64,
     live: u64,
     /// Of what was allocated before the last collection, the part that lived, of 1.
     survival: f64,
     /// For so many collections none is of young objects: they were not worth it.
     rest: u32,
-    /// How long the last rest was.
+    /// How long the last rest was, and the survival that led to it.
     rested: u32,
+    failed: f64,
 }
 
 /// The room that a collection of young objects has to be expected to leave, as a part of what a whole one left.
@@ -48,7 +50,7 @@ const LEAST_ROOM: f64 = 1.0 / 3.0;
 const MOST_SURVIVAL: f64 = 0.8;
 
 /// The longest rest, in collections.
-const LONGEST: u32 = 64;
+const LONGEST: u32 = 16;
 
 impl Generations {
     /// Whether the next collection may be one of young objects, so that writes are worth to be tracked, when about this part of
@@ -69,10 +71,23 @@ impl Generations {
         })
     }
 
+    /// Collections of young objects since the last whole one.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// What collections cost lately, each: one that ended just now, which is not noted yet, those of young objects since the
+    /// last whole one, and that, if the new one is not whole itself.
+    pub fn mean_cost(&self, young: bool, cost: u64) -> u64 {
+        let whole = self.whole.filter(|_| young);
+        let sum = cost + self.spent + whole.map_or(0, |whole| whole.cost);
+        sum / u64::from(self.count + 1 + u32::from(whole.is_some()))
+    }
+
     /// A whole collection ended, and so much may be allocated until the next.
     pub fn after_whole(&mut self, ended: &Ended, allowance: u64) {
         self.note(ended);
-        self.spent = 0;
+        (self.count, self.spent) = (0, 0);
         self.whole = Some(Whole {
             cost: ended.cost,
             most: ended.live.saturating_add(allowance),
@@ -83,6 +98,7 @@ impl Generations {
     /// One of young objects ended; what may be allocated until the next.
     pub fn after_young(&mut self, ended: &Ended) -> u64 {
         self.note(ended);
+        self.count += 1;
         self.spent = self.spent.saturating_add(ended.cost);
         let Some(whole) = self.whole else { return 0 };
         let room = whole.most.saturating_sub(ended.live);
@@ -95,6 +111,10 @@ impl Generations {
         self.survival = (grown as f64 / ended.allocated.max(1) as f64).min(1.0);
         self.live = ended.live;
         self.rest = self.rest.saturating_sub(1);
+        if self.survival < self.failed / 2.0 {
+            // That was another time: a heap that grew, most often.
+            (self.rest, self.rested, self.failed) = (0, 0, 0.0);
+        }
     }
 
     /// Rests where a byte of room cost more than with a whole collection, each time for longer.
@@ -106,6 +126,7 @@ impl Generations {
         } else {
             self.rested = (self.rested * 2).clamp(1, LONGEST);
             self.rest = self.rested;
+            self.failed = self.survival;
         }
     }
 }
@@ -148,6 +169,11 @@ mod tests {
             assert!(generations.is_young(500));
             assert_eq!(generations.after_young(&ended(1000, 100)), 500);
         }
+        assert_eq!(
+            (generations.count(), generations.mean_cost(false, 1000)),
+            (10, 2000 / 11)
+        );
+        assert_eq!(generations.mean_cost(true, 100), 2100 / 12);
         assert!(!generations.is_young(500));
         whole(&mut generations, 1000);
         assert!(generations.is_young(500));
@@ -185,7 +211,19 @@ mod tests {
                 whole(&mut generations, 1000);
             }
         }
-        assert!((5..=10).contains(&tried), "{tried}");
+        assert!((12..=20).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn a_heap_that_grew_and_does_not_any_more_is_no_reason_to_rest() {
+        let mut generations = steady();
+        for live in [1200, 1300] {
+            generations.after_young(&ended(live, 2000));
+        }
+        whole(&mut generations, 1500);
+        assert!(generations.rest > 0);
+        whole(&mut generations, 1510);
+        assert!(generations.is_young(500));
     }
 
     proptest! {

@@ -83,11 +83,10 @@ impl Marker<'_> {
         }
         let flags = self.heap.flags_of_object(superpage);
         if opaque || flags & flag::OPAQUE != 0 {
-            return opaque && flags & flag::OPAQUE != 0 && self.heap.is_full(superpage);
+            return opaque && flags & flag::OPAQUE != 0;
         }
         flags & flag::TRACED == 0
             && self.is_marked(superpage)
-            && self.heap.is_full(superpage)
             && (it.summary.load(Relaxed) != 0 || self.summarise(superpage))
     }
 
