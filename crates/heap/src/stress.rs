@@ -17,6 +17,8 @@ pub(crate) struct Stress {
     spoken: Mutex<Option<Bits>>,
     /// What the last verification used: addresses are not taken anew each time.
     spare: Mutex<Option<Marks>>,
+    /// What it left.
+    last: Mutex<Option<Last>>,
 }
 
 impl Stress {
@@ -25,6 +27,7 @@ impl Stress {
             seed: AtomicU64::new(0),
             spoken: Mutex::new(None),
             spare: Mutex::new(None),
+            last: Mutex::new(None),
         }
     }
 
@@ -85,6 +88,12 @@ pub struct Marks {
     /// Of these, what the marking knows the references of: it read it, or trusted a summary that speaks of it. A word that
     /// looks like a reference to what was dead when the summary was made may mark that again. Its contents are nobody's.
     known: Bits,
+}
+
+/// The heap after a verification: what was marked, and looked into; and a sum over each superpage.
+struct Last {
+    marks: Bits,
+    sums: Area<u64>,
 }
 
 /// How two markings of the same heap differ.
@@ -180,14 +189,19 @@ impl Heap {
                     index,
                 };
                 if before.bits.has(slot) {
-                    found.kept += u64::from(!self.is_marked(slot));
-                    if it.flags() & (flag::OPAQUE | flag::TRACED) == 0 && before.known.has(slot) {
+                    let lives = self.is_marked(slot);
+                    found.kept += u64::from(!lives);
+                    if lives
+                        && it.flags() & (flag::OPAQUE | flag::TRACED) == 0
+                        && before.known.has(slot)
+                    {
                         found.lost = found.lost.or_else(|| self.lost_by(slot, &before.bits));
                     }
                 }
             }
         }
         *held(&self.stress.spare) = Some(before);
+        self.remember_contents(central.committed());
         found
     }
 
@@ -199,8 +213,48 @@ impl Heap {
             .find_map(|at| {
                 // SAFETY: a word of a marked object; the world stands still.
                 let to = self.slot(unsafe { (at as *const usize).read() })?;
-                (self.is_marked(to) && !before.has(to)).then(|| self.side.start(to))
+                let missed = self.is_marked(to) && !before.has(to);
+                (missed && !self.is_stale(at, to)).then(|| self.side.start(to))
             })
+    }
+
+    /// Whether the word at this address was there before the slot that it seems to refer to had an object: nobody wrote there
+    /// since the last verification, and that slot was not marked then. So its object was dead and is taken for alive by chance, or
+    /// is what a reference was left behind to.
+    fn is_stale(&self, at: usize, to: Slot) -> bool {
+        let superpage = self.side.superpage(at);
+        held(&self.stress.last).as_ref().is_some_and(|last| {
+            let same = last.sums.get(superpage.index()) == Some(self.sum(superpage));
+            same && !last.marks.has(to)
+        })
+    }
+
+    fn remember_contents(&self, committed: usize) {
+        let mut last = held(&self.stress.last);
+        let (marks, sums) = last
+            .take()
+            .map_or((None, None), |last| (Some(last.marks), Some(last.sums)));
+        let marks = Bits::copy(self, committed, marks);
+        let sums = Area::again(self.os.as_ref(), sums, committed.max(1));
+        if let (Ok(marks), Ok(mut sums)) = (marks, sums) {
+            for at in 0..committed as u32 {
+                sums.push(self.sum(Superpage(at)));
+            }
+            *last = Some(Last { marks, sums });
+        }
+    }
+
+    /// A sum over all words of a superpage that is in use.
+    fn sum(&self, superpage: Superpage) -> u64 {
+        if self.side.descriptor(superpage).usage() == Use::Free {
+            return 0;
+        }
+        let start = self.side.address(superpage);
+        let words = (start..start + SUPERPAGE).step_by(size_of::<usize>());
+        // SAFETY: committed memory of the heap; the world stands still.
+        words.fold(0, |sum: u64, at| {
+            sum.rotate_left(5) ^ unsafe { (at as *const u64).read() }
+        })
     }
 }
 

@@ -33,7 +33,9 @@ impl Marker<'_> {
             // What is traced is so as a whole.
             let nothing = large
                 && (!self.heap.side.is_marked(object) || traced && superpage != object.superpage);
-            if nothing || flags & flag::OPAQUE != 0 || !(traced || it.is_young()) {
+            // What is summarised was not written to, whether it came back meanwhile or not.
+            let still = !it.is_young() || it.has(flag::SUMMARISED);
+            if nothing || flags & flag::OPAQUE != 0 || still && !traced {
                 continue;
             }
             if it.has(flag::ABSENT) {
