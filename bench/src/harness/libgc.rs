@@ -165,6 +165,8 @@ impl Libraries {
         }
         if let Some(means) = collector.means {
             env.insert("PLIMSOLL_GC_MEANS".into(), means.into());
+            // They need the tracking of writes, which not all means have.
+            env.insert("GC_DISABLE_INCREMENTAL".into(), "1".into());
         }
         Job {
             command,
