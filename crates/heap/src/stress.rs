@@ -250,11 +250,12 @@ impl Heap {
             return 0;
         }
         let start = self.side.address(superpage);
-        let words = (start..start + SUPERPAGE).step_by(size_of::<usize>());
-        // SAFETY: committed memory of the heap; the world stands still.
-        words.fold(0, |sum: u64, at| {
-            sum.rotate_left(5) ^ unsafe { (at as *const u64).read() }
-        })
+        (start..start + SUPERPAGE)
+            .step_by(size_of::<u64>())
+            .fold(0, |sum: u64, at| {
+                // SAFETY: committed memory of the heap; the world stands still.
+                sum.rotate_left(5) ^ unsafe { (at as *const u64).read() }
+            })
     }
 }
 

@@ -197,6 +197,11 @@ fn make_room(
         collect::collect(gc, Why::Allocation, here);
         return true;
     }
+    if *tried == 2 && may_collect && gc.incremental.was_young() {
+        *tried = 1;
+        collect::collect(gc, Why::Lack, here);
+        return true;
+    }
     let raise = why == Exhausted::Limit && (GC_dont_expand.get() == 0 || *tried == 1);
     let state: &mut State = &mut *gc;
     if raise && state.pace.raise(&mut state.central, superpages) {
@@ -205,7 +210,7 @@ fn make_room(
     }
     // All is tried: what finalizers hold may be free after another collection.
     may_collect && *tried <= 1 + GC_max_retries.get() && {
-        collect::collect(gc, Why::Allocation, here);
+        collect::collect(gc, Why::Lack, here);
         true
     }
 }

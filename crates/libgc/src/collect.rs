@@ -19,6 +19,8 @@ use plimsoll_heap::mark::Marker;
 pub(crate) enum Why {
     /// The heap is at its limit.
     Allocation,
+    /// It is, and a collection before did not help.
+    Lack,
     /// The program asked.
     Asked,
     /// A broker's limit fell.

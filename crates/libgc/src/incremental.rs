@@ -87,6 +87,11 @@ impl Incremental {
         }
     }
 
+    /// Whether the last collection was of young objects.
+    pub(crate) fn was_young(&self) -> bool {
+        self.generations.count() > 0
+    }
+
     /// What a collection costs lately, ns, with one that is not noted yet.
     pub(crate) fn mean_cost(&self, young: bool, ended: &Ended) -> u64 {
         self.generations.mean_cost(young, ended.cost)

@@ -75,6 +75,8 @@ pub(crate) struct Stats {
     /// Time in collections, and in the last one.
     total: Duration,
     last_whole: Duration,
+    /// Bytes of live objects that the last whole collection went through, and how long it took.
+    went_through: (u64, Duration),
     /// The longest time that the world stood still, and the last.
     longest: Duration,
     last_pause: Duration,
@@ -110,6 +112,9 @@ impl Stats {
         let faults = major_faults() - cycle.faults;
         self.total += whole;
         self.last_whole = whole;
+        if !young {
+            self.went_through = (census.live, whole);
+        }
         self.longest = self.longest.max(cycle.pause);
         self.last_pause = cycle.pause;
         self.absent = residency.absent;
@@ -126,6 +131,7 @@ impl Stats {
         if verbose > 0 {
             let why = match cycle.why {
                 Why::Allocation => "heap full",
+                Why::Lack => "no room",
                 Why::Asked => "asked for",
                 Why::Limit => "limit fell",
             };
@@ -167,10 +173,13 @@ impl Stats {
         (self.last.objects, self.last.live)
     }
 
-    /// Bytes of live objects that the last collection went through in a second.
+    /// Bytes of live objects that the last whole collection went through in a second.
     pub(crate) fn speed(&self) -> Option<u64> {
-        let took = self.last_whole.as_secs_f64();
-        (took > 0.0).then(|| ((self.last.live as f64 / took) as u64).max(1))
+        let (live, took) = (
+            self.went_through.0 as f64,
+            self.went_through.1.as_secs_f64(),
+        );
+        (took > 0.0).then(|| ((live / took) as u64).max(1))
     }
 
     /// What `plimsoll top` shows. `retained`: bytes that summaries may keep alive.

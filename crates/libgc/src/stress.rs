@@ -38,7 +38,7 @@ pub(crate) fn is_due() -> bool {
 
 /// Whether the next collection is to be of young objects if it can be, where that is for stress to say.
 pub(crate) fn wants_young() -> Option<bool> {
-    (EVERY.load(Relaxed) != 0).then(|| GC_gc_no.get() % 2 == 0)
+    (EVERY.load(Relaxed) != 0).then(|| GC_gc_no.get().is_multiple_of(2))
 }
 
 /// Checks what was just marked, with the world stopped; an object that was lost ends the program.

@@ -1,13 +1,16 @@
 //! Under memory pressure: a cgroup with a limit below what the program takes, and swap behind it. Programs finish, with
 //! the right result, and collections do not fault.
 
+#[path = "support/heapload.rs"]
+mod heapload;
 #[path = "support/library.rs"]
 mod library;
 
+use heapload::heapload;
 use plimsoll_kernel::testing::{SwapFile, TestCgroup};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 const MIB: u64 = 1 << 20;
 /// Pages of a superpage.
@@ -20,37 +23,6 @@ fn temporary() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The program of the measurements, beside this test and compiled; none where it is not there, and there is no compiler or no
-/// libgc to link with.
-fn heapload() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    PROGRAM.get_or_init(compile).as_deref()
-}
-
-fn compile() -> Option<PathBuf> {
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs/libgc/heapload.c");
-    let test = std::env::current_exe().expect("tests know where they are");
-    let program = test.with_file_name("heapload");
-    if !source.exists() && program.exists() {
-        // In the guest.
-        return Some(program);
-    }
-    let compiled = Command::new("cc")
-        .args(["-O2", "-pthread", "-o"])
-        .arg(&program)
-        .arg(source)
-        .arg("-lgc")
-        .output();
-    match compiled {
-        Ok(compiled) if compiled.status.success() => Some(program),
-        _ => {
-            println!("skipped: no C compiler, or no libgc-dev");
-            None
-        }
-    }
-}
-
 /// A directory with our library, by the name that programs look for.
 fn library() -> PathBuf {
     let directory = temporary().join("pressed");
@@ -61,6 +33,7 @@ fn library() -> PathBuf {
 /// A line of the collector's about one collection.
 #[derive(Debug)]
 struct Collection {
+    young: bool,
     faults: u64,
     absent: u64,
     read: u64,
@@ -82,7 +55,13 @@ fn before(line: &str, word: &str) -> u64 {
 }
 
 /// Runs it in a group with so many bytes.
-fn run(program: &Path, library: &Path, group: &TestCgroup, arguments: &[&str]) -> Output {
+fn run(
+    program: &Path,
+    library: &Path,
+    group: &TestCgroup,
+    arguments: &[&str],
+    young: bool,
+) -> Output {
     let script = format!(
         "echo $$ > {}/cgroup.procs; exec \"$@\"",
         group.cgroup().dir().display()
@@ -95,11 +74,14 @@ fn run(program: &Path, library: &Path, group: &TestCgroup, arguments: &[&str]) -
         .env("GC_PRINT_STATS", "1")
         .env("LD_LIBRARY_PATH", library)
         .stdin(Stdio::null());
+    if !young {
+        command.env("GC_DISABLE_INCREMENTAL", "1");
+    }
     command.output().expect("a shell runs")
 }
 
-/// Runs it over our library in so many bytes, to its end. None where there is no cgroup or no swap to be had.
-fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
+/// Runs it over our library in so many bytes, to its end, with or without collections of `young` objects. None where there is no cgroup or no swap to be had.
+fn pressed(limit: u64, arguments: &[&str], young: bool) -> Option<Run> {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let program = heapload()?;
     let Ok(group) = TestCgroup::new("libgc-pressure", Some(limit)) else {
@@ -110,7 +92,7 @@ fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
         println!("skipped: no swap of our own here");
         return None;
     };
-    let output = run(program, &library(), &group, arguments);
+    let output = run(program, &library(), &group, arguments, young);
     let said = String::from_utf8_lossy(&output.stderr);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{:?}: {told}{said}", output.status);
@@ -118,6 +100,7 @@ fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
         .lines()
         .filter(|line| line.starts_with("gc ") && line.contains("summaries held"))
         .map(|line| Collection {
+            young: line.contains(": young,"),
             faults: before(line, "major faults"),
             absent: before(line, "superpages absent"),
             read: before(line, "read,"),
@@ -130,12 +113,14 @@ fn pressed(limit: u64, arguments: &[&str]) -> Option<Run> {
     })
 }
 
-/// Most of it lies still and does not fit: it is read once, and not again. Gives the last third of the collections.
+/// Most of it lies still and does not fit: whole collections read it once, and not again, and those of young objects do not at
+/// all. Gives the last third of the collections.
 fn what_lies_still_is_read_once(
     limit: u64,
     live_mb: &str,
     churn: &str,
     checksum: u64,
+    young: bool,
 ) -> Option<Vec<Collection>> {
     let arguments = [
         "largelive",
@@ -146,7 +131,7 @@ fn what_lies_still_is_read_once(
         "--hot",
         "5",
     ];
-    let mut run = pressed(limit, &arguments)?;
+    let mut run = pressed(limit, &arguments, young)?;
     let sum = run.result["checksum"].as_u64();
     assert_eq!(sum, Some(checksum), "{}", run.result);
     let steady = run.collections.split_off(run.collections.len() * 2 / 3);
@@ -157,7 +142,10 @@ fn what_lies_still_is_read_once(
     );
     let read: u64 = steady.iter().map(|one| one.read).sum();
     let held: u64 = steady.iter().map(|one| one.held).sum();
+    let whole = steady.iter().filter(|one| !one.young).count();
     assert!(read * 10 <= held, "{steady:?}");
+    assert!(held > 0 || whole == 0, "{steady:?}");
+    assert_eq!(whole < steady.len(), young, "{steady:?}");
     // Pages of files are not in the group.
     let peak = run.result["rss_peak"].as_u64().unwrap();
     assert!(peak <= limit + 10 * MIB, "{peak}");
@@ -167,7 +155,7 @@ fn what_lies_still_is_read_once(
 #[test]
 fn what_lies_still_in_swap_is_not_read_by_collections() {
     let sum = 60_277_690_924;
-    if let Some(steady) = what_lies_still_is_read_once(140 * MIB, "96", "12000000", sum) {
+    if let Some(steady) = what_lies_still_is_read_once(140 * MIB, "96", "12000000", sum, false) {
         let faults: u64 = steady.iter().map(|one| one.faults).sum();
         assert!(faults <= 100 * steady.len() as u64, "{steady:?}");
     }
@@ -177,7 +165,16 @@ fn what_lies_still_in_swap_is_not_read_by_collections() {
 #[test]
 fn a_little_that_lies_still_in_swap_is_not_read() {
     let sum = 12_507_725_166;
-    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum) {
+    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, false) {
+        let few = |one: &Collection| one.faults * 10 <= one.absent * PAGES;
+        assert!(steady.iter().all(few), "{steady:?}");
+    }
+}
+
+#[test]
+fn a_little_in_swap_is_not_read_by_collections_of_young_objects() {
+    let sum = 12_507_725_166;
+    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, true) {
         let few = |one: &Collection| one.faults * 10 <= one.absent * PAGES;
         assert!(steady.iter().all(few), "{steady:?}");
     }
@@ -186,7 +183,7 @@ fn a_little_that_lies_still_in_swap_is_not_read() {
 /// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.
 #[test]
 fn a_program_that_touches_all_it_has_is_not_killed() {
-    let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"]) else {
+    let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"], true) else {
         return;
     };
     assert_eq!(
@@ -198,7 +195,8 @@ fn a_program_that_touches_all_it_has_is_not_killed() {
 }
 
 mod guest {
-    use super::{heapload, temporary};
+    use super::heapload::heapload;
+    use super::temporary;
     use plimsoll_kernel::testing::guest::run_under_version_2;
 
     /// On a machine with cgroup version 2 and the multi-generational LRU. Takes about a minute.

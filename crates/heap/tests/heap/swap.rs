@@ -3,12 +3,12 @@
 use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
-use plimsoll_heap::mark::{Crew, Marker, NoTracer};
-use plimsoll_heap::{Difference, Heap, Means, SUPERPAGE};
+use plimsoll_heap::mark::{Crew, Marker, NoTracer, Tracer};
+use plimsoll_heap::{Difference, Heap, Kind, KindId, Layout, Means, SUPERPAGE};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const MOST: usize = 64 * MIB;
 
@@ -471,6 +471,55 @@ fn what_comes_back_is_held_for_a_while() {
     assert_eq!(world.residency.returned, 0);
     assert!(shed[..7].iter().all(|&shed| shed == 0), "{shed:?}");
     assert_eq!(shed.iter().sum::<usize>(), first, "{shed:?}");
+}
+
+/// What the front end traces may depend on what lies elsewhere, and that changes without a write to the heap.
+#[test]
+fn what_the_front_end_traces_is_looked_into_by_each_collection() {
+    struct Outside {
+        object: AtomicUsize,
+        word: AtomicUsize,
+    }
+    // SAFETY: reports all that is to live.
+    unsafe impl Tracer for Outside {
+        unsafe fn trace(&self, start: usize, _: usize, _: KindId, marker: &mut Marker<'_>) {
+            if start == self.object.load(SeqCst) {
+                marker.word(self.word.load(SeqCst));
+            }
+        }
+    }
+    let (mut world, pages) = world();
+    let layout = Layout::Traced;
+    let traced = world
+        .heap
+        .add_kind(Kind {
+            layout,
+            ..Kind::WORDS
+        })
+        .unwrap();
+    let outside = Outside {
+        object: AtomicUsize::new(0),
+        word: AtomicUsize::new(0),
+    };
+    let mut marker = Marker::new(world.heap, &outside).unwrap();
+    let mut allocate = |bytes| world.allocate(traced, bytes).unwrap();
+    let mut roots: Vec<usize> = (0..1000).map(|_| allocate(64)).collect();
+    roots.push(allocate(5 * SUPERPAGE));
+    let traced = [roots[0], roots[1000]];
+    world.roots = roots;
+    world.young = true;
+    for _ in 0..2 {
+        world.collect_unchecked(&mut marker);
+    }
+    for object in traced.into_iter().cycle().take(4) {
+        let new = world.allocate(world.words, 48).unwrap();
+        outside.object.store(object, SeqCst);
+        outside.word.store(new, SeqCst);
+        world.collect_unchecked(&mut marker);
+        let slot = world.heap.slot(new).unwrap();
+        assert!(world.heap.is_marked(slot), "{object:x} refers to it");
+        pages.evict(world.heap.range());
+    }
 }
 
 /// A collection of young objects looks into new ones and what was written to, and not into what is old.

@@ -1,0 +1,36 @@
+//! The program of the measurements.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The program of the measurements, beside this test and compiled; none where it is not there, and there is no compiler or no
+/// libgc to link with.
+pub(crate) fn heapload() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(compile).as_deref()
+}
+
+fn compile() -> Option<PathBuf> {
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs/libgc/heapload.c");
+    let test = std::env::current_exe().expect("tests know where they are");
+    let program = test.with_file_name("heapload");
+    if !source.exists() && program.exists() {
+        // In the guest.
+        return Some(program);
+    }
+    let compiled = Command::new("cc")
+        .args(["-O2", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .arg("-lgc")
+        .output();
+    match compiled {
+        Ok(compiled) if compiled.status.success() => Some(program),
+        _ => {
+            println!("skipped: no C compiler, or no libgc-dev");
+            None
+        }
+    }
+}
