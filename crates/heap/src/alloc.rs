@@ -239,11 +239,10 @@ impl Heap {
         }
     }
 
-    /// Takes back a slot that a bin holds and did not hand out.
+    /// Takes back a slot that a bin holds and did not hand out: it may still have the mark of the object that was freed, or
+    /// that of what lives until it is.
     fn give_up(&self, address: usize) {
-        if let Some((slot, flags)) = self.side.resolve(address)
-            && flags & flag::UNCOLLECTABLE != 0
-        {
+        if let Some((slot, _)) = self.side.resolve(address) {
             self.side.unmark(slot);
         }
     }

@@ -473,6 +473,25 @@ fn what_comes_back_is_held_for_a_while() {
     assert_eq!(shed.iter().sum::<usize>(), first, "{shed:?}");
 }
 
+/// What was freed and not handed out again is no old object, even where marks stay.
+#[test]
+fn what_was_freed_is_found_by_a_collection_of_young_objects() {
+    let (mut world, _) = world();
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.list(1000, 48);
+    let freed: Vec<usize> = (0..100)
+        .map(|_| world.allocate(world.words, 48).unwrap())
+        .collect();
+    world.roots.extend(&freed);
+    world.young = true;
+    let before = world.collect_unchecked(&mut marker).0;
+    for start in freed {
+        world.free(start);
+    }
+    let after = world.collect_unchecked(&mut marker).0;
+    assert_eq!((before.objects, after.objects), (1100, 1000));
+}
+
 /// What the front end traces may depend on what lies elsewhere, and that changes without a write to the heap.
 #[test]
 fn what_the_front_end_traces_is_looked_into_by_each_collection() {
