@@ -80,7 +80,8 @@ fn run(
     command.output().expect("a shell runs")
 }
 
-/// Runs it over our library in so many bytes, to its end, with or without collections of `young` objects. None where there is no cgroup or no swap to be had.
+/// Runs it over our library in so many bytes, to its end, with or without collections of `young` objects. None where there is
+/// no cgroup or no swap to be had.
 fn pressed(limit: u64, arguments: &[&str], young: bool) -> Option<Run> {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let program = heapload()?;
@@ -162,22 +163,22 @@ fn what_lies_still_in_swap_is_not_read_by_collections() {
 }
 
 /// Small enough for the guest, whose kernel takes pages of a collection's own while it runs: few beside what lies in swap.
-#[test]
-fn a_little_that_lies_still_in_swap_is_not_read() {
+fn a_little_is_not_read(young: bool) {
     let sum = 12_507_725_166;
-    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, false) {
+    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, young) {
         let few = |one: &Collection| one.faults * 10 <= one.absent * PAGES;
         assert!(steady.iter().all(few), "{steady:?}");
     }
 }
 
 #[test]
+fn a_little_that_lies_still_in_swap_is_not_read() {
+    a_little_is_not_read(false);
+}
+
+#[test]
 fn a_little_in_swap_is_not_read_by_collections_of_young_objects() {
-    let sum = 12_507_725_166;
-    if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, true) {
-        let few = |one: &Collection| one.faults * 10 <= one.absent * PAGES;
-        assert!(steady.iter().all(few), "{steady:?}");
-    }
+    a_little_is_not_read(true);
 }
 
 /// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.

@@ -1,4 +1,4 @@
-//! Collections of young objects: nobody asks for them, they are much less work, and the heap is no larger for them.
+//! Collections of young objects: nobody asks for them, they are much less work, and the heap is hardly larger for them.
 
 #[path = "support/heapload.rs"]
 mod heapload;

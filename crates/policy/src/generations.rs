@@ -80,7 +80,8 @@ impl Generations {
     /// last whole one, and that, if the new one is not whole itself.
     pub fn mean_cost(&self, young: bool, cost: u64) -> u64 {
         let whole = self.whole.filter(|_| young);
-        let sum = cost + self.spent + whole.map_or(0, |whole| whole.cost);
+        let before = whole.map_or(0, |whole| whole.cost);
+        let sum = cost.saturating_add(self.spent).saturating_add(before);
         sum / u64::from(self.count + 1 + u32::from(whole.is_some()))
     }
 
