@@ -8,12 +8,14 @@ use crate::heap::Heap;
 use crate::side::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is to be told of. Full superpages and large objects only: into holes threads allocate, and write there anyway.
+/// What is to be told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// All of these, to find out what lies still.
+    /// All that is in use, to find out what lies still. Where memory is short many superpages with holes do: there is not so
+    /// much to allocate that all would be filled.
     Still,
-    /// Those that hold references, to find out what may have come to refer to new objects.
+    /// What holds references, to find out what may have come to refer to new objects. Full superpages and large objects only:
+    /// into holes threads allocate, and write there anyway.
     Old,
 }
 
@@ -44,17 +46,24 @@ impl Heap {
 
     fn is_to_be_watched(&self, superpage: Superpage, what: Watch) -> bool {
         let it = self.side.descriptor(superpage);
-        let full = match it.usage() {
-            Use::Free => false,
-            Use::Small => {
-                let slots = usize::from(it.slots.load(Relaxed));
-                let mut holes = bits::runs(self.side.marks(superpage), 0, slots, false);
-                holes.next().is_none()
+        let wanted = match what {
+            Watch::Still => true,
+            Watch::Old => {
+                self.is_full(superpage) && self.flags_of_object(superpage) & flag::OPAQUE == 0
             }
-            Use::Head | Use::Tail => true,
         };
-        let wanted = what == Watch::Still || self.flags_of_object(superpage) & flag::OPAQUE == 0;
-        full && wanted && it.age.load(Relaxed) == age::UNKNOWN && !it.has(flag::ABSENT)
+        it.usage() != Use::Free
+            && wanted
+            && it.age.load(Relaxed) == age::UNKNOWN
+            && !it.has(flag::ABSENT)
+    }
+
+    /// Whether threads can allocate there no more.
+    fn is_full(&self, superpage: Superpage) -> bool {
+        let it = self.side.descriptor(superpage);
+        let slots = usize::from(it.slots.load(Relaxed));
+        let mut holes = bits::runs(self.side.marks(superpage), 0, slots, false);
+        it.usage() != Use::Small || holes.next().is_none()
     }
 
     fn arm(&self, start: usize, end: usize) {

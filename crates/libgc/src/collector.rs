@@ -167,7 +167,8 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     });
     environ::read(heap, &mut state.pace);
     state.pace.room = range.len() / SUPERPAGE;
-    state.pace.begin(&mut state.central);
+    let most = state.surroundings.room(&state.central, state.pace.initial);
+    state.pace.begin(&mut state.central, most);
     signals::install();
     thread::register_first(&mut state.threads);
     fork::watch();

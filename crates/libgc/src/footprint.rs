@@ -1,7 +1,7 @@
 //! How much memory the heap takes: what bounds it is looked up after collections, and `plimsoll_policy` decides.
 
 use crate::collector::State;
-use crate::pace::{Found, Pace};
+use crate::pace::{Found, Growth, Pace};
 use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::process::Process;
@@ -72,14 +72,19 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let (mut given, idle) = central.give_back(heap, keep);
     let note = incremental.note(heap, ended);
     let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
+    // One of young objects ends a part of the way to the next whole one, for which there has to be room.
+    let decision = surroundings.decide(
+        central,
+        ended.residency,
+        pace.growth(ended.found, usual),
+        idle,
+    );
     let allowance = match ended.young {
         true => incremental
             .after_young(&note)
             .map_or(usual, |left| usual.min(left)),
         false => usual,
     };
-    let growth = pace.growth(ended.found, allowance);
-    let decision = surroundings.decide(central, ended.residency, growth, idle);
     (surroundings.used, surroundings.idle) = (central.used(), idle);
     surroundings.short = decision.short;
     let mut shed = 0;
@@ -95,13 +100,21 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     }
     surroundings.absent = ended.residency.absent + shed;
     // Some of it is still being written when the program goes on.
-    let growth = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
-    let allowance = if decision.short {
-        growth
+    let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
+    let wanted = pace.growth(ended.found, allowance);
+    let bytes = if ended.young { room.min(wanted) } else { room };
+    let allowance = if room < wanted {
+        bytes
     } else {
-        allowance.max(growth)
+        allowance.max(bytes)
     };
-    pace.grow(central, growth, allowance, ended.allocated, decision.short);
+    let growth = Growth {
+        bytes,
+        allowance,
+        most: usize::try_from(decision.most).unwrap_or(usize::MAX),
+        short: decision.short,
+    };
+    pace.grow(central, ended.allocated, &growth);
     if !ended.young {
         incremental.after_whole(&note, allowance);
     }
@@ -153,20 +166,35 @@ impl Surroundings {
     ) -> Decision {
         let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
         let growth = growth as u64;
-        let granted = GRANTED.load(Relaxed);
-        let bound = if granted != NOT_GRANTED {
-            Bound::Granted(granted)
-        } else if resident + growth < WORTH {
-            Bound::None
-        } else {
-            self.look(resident, growth, (idle * SUPERPAGE) as u64)
-        };
+        let bound = self.bound(resident, growth, (idle * SUPERPAGE) as u64);
         self.sizing.after(&Seen {
             resident,
             growth,
             bound,
             stalls: residency.evicted as u64,
         })
+    }
+
+    /// Bytes that there is room for when a heap is to grow by so many, apart from collections.
+    pub(crate) fn room(&mut self, central: &Central, growth: usize) -> usize {
+        let resident = self.resident(central);
+        let idle = self
+            .idle
+            .saturating_sub(central.used().saturating_sub(self.used));
+        let bound = self.bound(resident, growth as u64, (idle * SUPERPAGE) as u64);
+        usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
+    }
+
+    /// What bounds a heap that has so much in memory, and more that is free, and that would grow by so much. Bytes.
+    fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> Bound {
+        let granted = GRANTED.load(Relaxed);
+        if granted != NOT_GRANTED {
+            Bound::Granted(granted)
+        } else if resident + growth < WORTH {
+            Bound::None
+        } else {
+            self.look(resident, growth, idle)
+        }
     }
 
     /// What is enough for a heap that allocates so fast.

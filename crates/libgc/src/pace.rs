@@ -23,12 +23,25 @@ pub(crate) struct Pace {
     allocated: u64,
     /// Superpages that a broker lets the heap have.
     granted: Option<usize>,
-    /// Superpages that the heap may have in any case until the next collection.
+    /// Superpages that the heap may have in any case until the next collection, and that there is room for.
     floor: usize,
+    ceiling: usize,
     /// What the program was told of the heap's size last.
     told: usize,
     pub(crate) verbose: u8,
     pub(crate) markers: Option<usize>,
+}
+
+/// By how much a heap may grow until the next collection. Bytes.
+pub(crate) struct Growth {
+    /// By so many.
+    pub(crate) bytes: usize,
+    /// While so many are allocated.
+    pub(crate) allowance: usize,
+    /// There is room for so many.
+    pub(crate) most: usize,
+    /// Memory is short.
+    pub(crate) short: bool,
 }
 
 /// What a collection found.
@@ -58,9 +71,9 @@ impl Pace {
             .map_or(self.room, |bytes| (bytes / SUPERPAGE).min(self.room))
     }
 
-    /// Before the first collection.
-    pub(crate) fn begin(&self, central: &mut Central) {
-        let bytes = BEGIN.max(self.initial).max(self.expected);
+    /// Before the first collection. There is room for so many `most` bytes.
+    pub(crate) fn begin(&self, central: &mut Central, most: usize) {
+        let bytes = BEGIN.max(self.initial.min(most));
         central.set_limit(bytes.div_ceil(SUPERPAGE).min(self.cap()));
     }
 
@@ -93,32 +106,23 @@ impl Pace {
         allowance.saturating_sub(found.holes).max(allowance / 8)
     }
 
-    /// Lets the heap grow by so many bytes, while as much as `allowance` is allocated. Where memory is `short` a heap that was
-    /// larger shrinks at once.
-    pub(crate) fn grow(
-        &mut self,
-        central: &mut Central,
-        growth: usize,
-        allowance: usize,
-        allocated: u64,
-        short: bool,
-    ) {
-        (self.allowance, self.allocated) = (allowance, allocated);
-        let due = central.used() + growth.div_ceil(SUPERPAGE);
+    /// Lets the heap grow. Where memory is short one that was larger shrinks at once.
+    pub(crate) fn grow(&mut self, central: &mut Central, allocated: u64, growth: &Growth) {
+        (self.allowance, self.allocated) = (growth.allowance, allocated);
+        let usual = growth.bytes.div_ceil(SUPERPAGE);
+        let due = central.used() + usual;
         let progress = (central.used() / 16).max(BEGIN / SUPERPAGE);
-        self.floor = central.used() + progress.min(growth.div_ceil(SUPERPAGE));
-        let least = if short {
-            0
-        } else {
-            BEGIN.max(self.initial).max(self.expected) / SUPERPAGE
-        };
-        let surplus = if short {
+        self.floor = central.used() + progress.min(usual);
+        let larger = if growth.short {
             0
         } else {
             let surplus = central.limit().saturating_sub(due);
-            surplus - surplus.div_ceil(DECAY)
+            let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
+            (due + surplus - surplus.div_ceil(DECAY)).max(least)
         };
-        central.set_limit((due + surplus).max(least).min(self.cap()));
+        let most = central.used().saturating_add(growth.most / SUPERPAGE);
+        self.ceiling = most.max(due).min(self.cap());
+        central.set_limit(larger.max(due).min(self.ceiling));
     }
 
     /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:
@@ -131,7 +135,7 @@ impl Pace {
             return false;
         }
         let wanted = central.used() + rest.div_ceil(SUPERPAGE);
-        let most = self.granted.unwrap_or(usize::MAX).min(self.cap());
+        let most = self.granted.unwrap_or(usize::MAX).min(self.ceiling);
         if wanted > most {
             return false;
         }
@@ -178,16 +182,15 @@ impl Pace {
         }
     }
 
-    /// So much more room, from now on; false where the maximum is reached.
-    pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize) -> bool {
-        let wanted = central
-            .limit()
-            .max(central.used())
-            .saturating_add(superpages);
+    /// So much more, from now on, as soon as there is room: now there is for `most` bytes. False where the maximum is reached.
+    pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize, most: usize) -> bool {
+        let before = central.limit().max(central.used());
+        let wanted = before.saturating_add(superpages);
         if wanted > self.cap() {
             return false;
         }
-        central.set_limit(wanted);
+        let most = central.used().saturating_add(most / SUPERPAGE);
+        central.set_limit(wanted.min(most).max(before));
         self.expected = wanted * SUPERPAGE;
         true
     }

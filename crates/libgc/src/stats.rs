@@ -378,9 +378,9 @@ extern "C" fn GC_get_size_map_at(index: c_int) -> usize {
 extern "C" fn GC_expand_hp(bytes: usize) -> c_int {
     let mut gc = collector::lock();
     let state = &mut *gc;
-    let raised = state
-        .pace
-        .expand(&mut state.central, bytes.div_ceil(SUPERPAGE));
+    let most = state.surroundings.room(&state.central, bytes);
+    let superpages = bytes.div_ceil(SUPERPAGE);
+    let raised = state.pace.expand(&mut state.central, superpages, most);
     if raised {
         state.pace.tell(&state.central);
     }

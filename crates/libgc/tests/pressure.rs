@@ -54,13 +54,16 @@ fn before(line: &str, word: &str) -> u64 {
         .unwrap_or_else(|| panic!("no number before {word:?} in {line:?}"))
 }
 
+/// What has all collections be whole.
+const WHOLE: [(&str, &str); 1] = [("GC_DISABLE_INCREMENTAL", "1")];
+
 /// Runs it in a group with so many bytes.
 fn run(
     program: &Path,
     library: &Path,
     group: &TestCgroup,
     arguments: &[&str],
-    young: bool,
+    variables: &[(&str, &str)],
 ) -> Output {
     let script = format!(
         "echo $$ > {}/cgroup.procs; exec \"$@\"",
@@ -73,16 +76,14 @@ fn run(
         .args(arguments)
         .env("GC_PRINT_STATS", "1")
         .env("LD_LIBRARY_PATH", library)
+        .envs(variables.iter().copied())
         .stdin(Stdio::null());
-    if !young {
-        command.env("GC_DISABLE_INCREMENTAL", "1");
-    }
     command.output().expect("a shell runs")
 }
 
-/// Runs it over our library in so many bytes, to its end, with or without collections of `young` objects. None where there is
-/// no cgroup or no swap to be had.
-fn pressed(limit: u64, arguments: &[&str], young: bool) -> Option<Run> {
+/// Runs it over our library in so many bytes, to its end, with these variables. None where there is no cgroup or no swap to
+/// be had.
+fn pressed(limit: u64, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let program = heapload()?;
     let Ok(group) = TestCgroup::new("libgc-pressure", Some(limit)) else {
@@ -93,7 +94,7 @@ fn pressed(limit: u64, arguments: &[&str], young: bool) -> Option<Run> {
         println!("skipped: no swap of our own here");
         return None;
     };
-    let output = run(program, &library(), &group, arguments, young);
+    let output = run(program, &library(), &group, arguments, variables);
     let said = String::from_utf8_lossy(&output.stderr);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{:?}: {told}{said}", output.status);
@@ -132,7 +133,8 @@ fn what_lies_still_is_read_once(
         "--hot",
         "5",
     ];
-    let mut run = pressed(limit, &arguments, young)?;
+    let variables: &[(&str, &str)] = if young { &[] } else { &WHOLE };
+    let mut run = pressed(limit, &arguments, variables)?;
     let sum = run.result["checksum"].as_u64();
     assert_eq!(sum, Some(checksum), "{}", run.result);
     let steady = run.collections.split_off(run.collections.len() * 2 / 3);
@@ -184,7 +186,7 @@ fn a_little_in_swap_is_not_read_by_collections_of_young_objects() {
 /// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.
 #[test]
 fn a_program_that_touches_all_it_has_is_not_killed() {
-    let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"], true) else {
+    let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"], &[]) else {
         return;
     };
     assert_eq!(
@@ -193,6 +195,20 @@ fn a_program_that_touches_all_it_has_is_not_killed() {
         "{}",
         run.result
     );
+}
+
+/// It collects before the kernel has to take anything, so that what lives lies close together.
+#[test]
+fn a_heap_that_is_to_begin_larger_than_memory_does_not_reach_swap() {
+    let initial = [("GC_INITIAL_HEAP_SIZE", "300000000")];
+    let arguments = ["largelive", "--live-mb", "24", "--churn", "6000000"];
+    let Some(run) = pressed(120 * MIB, &arguments, &initial) else {
+        return;
+    };
+    let collections = run.collections;
+    assert!(collections.len() >= 2, "{collections:?}");
+    let nothing = |one: &Collection| one.absent == 0;
+    assert!(collections.iter().all(nothing), "{collections:?}");
 }
 
 mod guest {

@@ -57,6 +57,18 @@ pub enum Bound {
     },
 }
 
+impl Bound {
+    /// By how much a heap may grow that has so much in memory.
+    pub fn room(&self, resident: u64) -> u64 {
+        match *self {
+            Bound::None => u64::MAX,
+            Bound::Granted(heap) => heap.saturating_sub(resident),
+            // Others want some of it, too, and the kernel begins to take before all is gone.
+            Bound::Domain { capacity, free } => free.saturating_sub(reserve(capacity)) / 4 * 3,
+        }
+    }
+}
+
 /// What a collection left. Bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
@@ -73,12 +85,14 @@ pub struct Seen {
 /// What to do until the next collection. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// What there is room for.
+    /// What there is room for, of what it would grow by.
     room: u64,
     /// What there is too much already.
     debt: u64,
     /// What may be allocated whether there is room or not.
     least: u64,
+    /// What there is room for, if it were to grow by more.
+    pub most: u64,
     /// So much is to be paged out, cold first: what there is no room for.
     pub shed: u64,
     /// Memory is short: what is free is to be given back, and the limit to be kept.
@@ -104,28 +118,24 @@ impl Footprint {
     /// A collection ended.
     pub fn after(&mut self, seen: &Seen) -> Decision {
         let least = least(seen.resident);
+        let most = seen.bound.room(seen.resident);
         let (room, wanted, debt) = match seen.bound {
-            Bound::None => {
-                let room = self.within_sizing(seen, u64::MAX, seen.growth);
-                (room, seen.growth, 0)
-            }
             // What the broker grants is the heap's, whatever the kernel does meanwhile.
             Bound::Granted(heap) => {
                 self.sizing = None;
-                let room = heap.saturating_sub(seen.resident);
-                let wanted = seen.growth.min(room.max(least));
-                (room, wanted, seen.resident.saturating_sub(heap))
+                let wanted = seen.growth.min(most.max(least));
+                (most, wanted, seen.resident.saturating_sub(heap))
             }
-            Bound::Domain { capacity, free } => {
-                // Others want some of it, too, and the kernel begins to take before all is gone.
-                let free = free.saturating_sub(reserve(capacity)) / 4 * 3;
-                let room = self.within_sizing(seen, capacity, seen.growth.min(free));
+            Bound::None => (self.within_sizing(seen, u64::MAX), seen.growth, 0),
+            Bound::Domain { capacity, .. } => {
+                let room = self.within_sizing(seen, capacity).min(most);
                 (room, seen.growth, 0)
             }
         };
         let missing = wanted.saturating_sub(room).min(seen.resident / SHED_PART);
         Decision {
             room,
+            most: most.max(least),
             least,
             debt,
             shed: missing.saturating_add(debt),
@@ -133,15 +143,15 @@ impl Footprint {
         }
     }
 
-    /// What Isla Vista leaves of it.
-    fn within_sizing(&mut self, seen: &Seen, capacity: u64, extra: u64) -> u64 {
+    /// What Isla Vista leaves of what it would grow by.
+    fn within_sizing(&mut self, seen: &Seen, capacity: u64) -> u64 {
         let most = capacity.max(1);
         if seen.stalls > 0 && self.sizing.is_none() {
             let limit = seen.resident.saturating_add(seen.growth);
             self.sizing = Some(IslaVista::new(Ratios::MENDED, limit, most));
         }
         let Some(sizing) = &mut self.sizing else {
-            return extra;
+            return seen.growth;
         };
         sizing.set_most(most);
         let limit = sizing.after(seen.stalls, seen.resident);
@@ -150,7 +160,7 @@ impl Footprint {
             // The spike is over.
             self.sizing = None;
         }
-        extra.min(room)
+        seen.growth.min(room)
     }
 }
 
@@ -203,6 +213,15 @@ mod tests {
     fn it_stays_a_reserve_below_what_is_free_and_sheds_the_rest() {
         let short = after(&mut Footprint::default(), &seen(domain(72), 0));
         assert_eq!(short, (30, 40, true));
+    }
+
+    #[test]
+    fn what_there_is_room_for_is_said_even_if_a_heap_would_grow_by_less() {
+        let most = |bound| Footprint::default().after(&seen(bound, 0)).most;
+        assert_eq!(most(Bound::None), u64::MAX);
+        assert_eq!(most(Bound::Granted(400 * MIB)), 240 * MIB);
+        assert_eq!(most(domain(232)), 150 * MIB);
+        assert_eq!(most(domain(0)), 10 * MIB, "as much as may be in any case");
     }
 
     #[test]
