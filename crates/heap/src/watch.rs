@@ -1,7 +1,7 @@
 //! Who is written to: superpages are armed after marking, and the next look asks the kernel which of them were written
 //! to since.
 
-use crate::address::Superpage;
+use crate::address::{Slot, Superpage};
 use crate::bits;
 use crate::central::Central;
 use crate::heap::Heap;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What is to be told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// All that is in use, to find out what lies still. Where memory is short many superpages with holes do: there is not so
+    /// All that holds something, to find out what lies still. Where memory is short many superpages with holes do: there is not so
     /// much to allocate that all would be filled.
     Still,
     /// What holds references, to find out what may have come to refer to new objects. Full superpages and large objects only:
@@ -46,24 +46,46 @@ impl Heap {
 
     fn is_to_be_watched(&self, superpage: Superpage, what: Watch) -> bool {
         let it = self.side.descriptor(superpage);
-        let wanted = match what {
-            Watch::Still => true,
+        if it.age.load(Relaxed) != age::UNKNOWN || it.has(flag::ABSENT) {
+            return false;
+        }
+        match what {
+            Watch::Still => self.is_alive(superpage),
             Watch::Old => {
                 self.is_full(superpage) && self.flags_of_object(superpage) & flag::OPAQUE == 0
             }
+        }
+    }
+
+    /// Whether it holds a marked object, or a part of one.
+    pub(crate) fn is_alive(&self, superpage: Superpage) -> bool {
+        let object = Slot {
+            superpage: self.head(superpage),
+            index: 0,
         };
-        it.usage() != Use::Free
-            && wanted
-            && it.age.load(Relaxed) == age::UNKNOWN
-            && !it.has(flag::ABSENT)
+        match self.side.descriptor(superpage).usage() {
+            Use::Free => false,
+            Use::Small => self.has_run(superpage, true),
+            Use::Head | Use::Tail => self.side.is_marked(object),
+        }
     }
 
     /// Whether threads can allocate there no more.
     fn is_full(&self, superpage: Superpage) -> bool {
-        let it = self.side.descriptor(superpage);
-        let slots = usize::from(it.slots.load(Relaxed));
-        let mut holes = bits::runs(self.side.marks(superpage), 0, slots, false);
-        it.usage() != Use::Small || holes.next().is_none()
+        match self.side.descriptor(superpage).usage() {
+            Use::Free => false,
+            Use::Small => !self.has_run(superpage, false),
+            Use::Head | Use::Tail => true,
+        }
+    }
+
+    /// Whether it has slots that are marked, or are not.
+    fn has_run(&self, superpage: Superpage, marked: bool) -> bool {
+        let slots = self.side.descriptor(superpage).slots.load(Relaxed);
+        let marks = self.side.marks(superpage);
+        bits::runs(marks, 0, usize::from(slots), marked)
+            .next()
+            .is_some()
     }
 
     fn arm(&self, start: usize, end: usize) {

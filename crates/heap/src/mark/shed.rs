@@ -3,7 +3,7 @@
 
 use super::marker::Marker;
 use super::pending::{WINDOW, Window};
-use crate::address::{Slot, Superpage};
+use crate::address::Superpage;
 use crate::central::Central;
 use crate::side::{Use, age, flag};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -86,18 +86,8 @@ impl Marker<'_> {
             return opaque && flags & flag::OPAQUE != 0;
         }
         flags & flag::TRACED == 0
-            && self.is_marked(superpage)
+            && self.heap.is_alive(superpage)
             && (it.summary.load(Relaxed) != 0 || self.summarise(superpage))
-    }
-
-    /// Whether the object lives that a superpage holds a part of; of small ones some do.
-    fn is_marked(&self, superpage: Superpage) -> bool {
-        let side = self.heap.side;
-        let slot = Slot {
-            superpage: self.heap.head(superpage),
-            index: 0,
-        };
-        side.descriptor(superpage).usage() == Use::Small || side.is_marked(slot)
     }
 
     fn page_out(&self, window: &Window) {
