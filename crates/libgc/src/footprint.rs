@@ -99,24 +99,11 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;
-    // Some of it is still being written when the program goes on.
-    let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
     let wanted = pace.growth(ended.found, allowance);
-    let bytes = if ended.young { room.min(wanted) } else { room };
-    let allowance = if room < wanted {
-        bytes
-    } else {
-        allowance.max(bytes)
-    };
-    let growth = Growth {
-        bytes,
-        allowance,
-        most: usize::try_from(decision.most).unwrap_or(usize::MAX),
-        short: decision.short,
-    };
+    let growth = growth(&decision, shed, allowance, wanted, ended.young);
     pace.grow(central, ended.allocated, &growth);
     if !ended.young {
-        incremental.after_whole(&note, allowance);
+        incremental.after_whole(&note, growth.allowance);
     }
     // What will not be filled before the next collection need not be kept.
     let keep = central.limit().saturating_sub(central.used());
@@ -125,6 +112,31 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         surroundings.idle = keep;
     }
     Settled { given, shed }
+}
+
+/// What a decision comes to, with so many superpages paged out, for a heap that wants to grow by so much while so much is
+/// allocated. Bytes.
+fn growth(
+    decision: &Decision,
+    shed: usize,
+    allowance: usize,
+    wanted: usize,
+    young: bool,
+) -> Growth {
+    // Some of what was paged out is still being written when the program goes on.
+    let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
+    // What a broker grants is more than is wanted; after a collection of young objects the next whole one is due before.
+    let bytes = if young { room.min(wanted) } else { room };
+    let allowance = match room < wanted {
+        true => bytes,
+        false => allowance.max(bytes),
+    };
+    Growth {
+        bytes,
+        allowance,
+        most: usize::try_from(decision.most).unwrap_or(usize::MAX),
+        short: decision.short,
+    }
 }
 
 impl Surroundings {
