@@ -257,10 +257,10 @@ static void print(uint64_t sum)
     }
     qsort(lengths, (size_t)recorded, sizeof *lengths, by_length);
     getrusage(RUSAGE_SELF, &usage);
-    printf("{\"workload\":\"%s\",\"threads\":%ld,\"seconds\":%.4f,\"cpu\":%.3f,\"collections\":%ld,\"pause_max\":%.6f,\"pause_median\":%.6f,"
+    printf("{\"workload\":\"%s\",\"threads\":%ld,\"seconds\":%.4f,\"cpu\":%.3f,\"collections\":%ld,\"pauses\":%ld,\"pause_max\":%.6f,\"pause_median\":%.6f,"
            "\"pause_total\":%.4f,\"faults_in_pauses\":%ld,\"major_faults\":%ld,\"rss_peak\":%ld,\"heap\":%zu,\"before_heap\":%zu,\"checksum\":%" PRIu64 "}\n",
            opt.what, opt.threads, now() - pauses.start,
-           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, pauses.count,
+           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, pauses.collections, pauses.count,
            recorded ? lengths[recorded - 1] : 0, recorded ? lengths[recorded / 2] : 0, total, faults, usage.ru_majflt, usage.ru_maxrss * 1024,
            GC_get_heap_size(), before_heap(), sum);
 }

@@ -13,8 +13,8 @@ static struct pauses {
     double start, begin;
     long faults;
     int file;
-    /* What print() of heapload tells: the first of them, and how many there were. */
-    long count;
+    /* What print() of heapload tells: collections, pauses, and the first of these. A collection may have several. */
+    long collections, count;
     struct pause {
         double length;
         long faults;
@@ -39,6 +39,7 @@ static long major_faults(void)
 
 static void on_event(GC_EventType event)
 {
+    pauses.collections += event == GC_EVENT_END;
     if (event == GC_EVENT_PRE_STOP_WORLD) {
         pauses.begin = now();
         pauses.faults = major_faults();

@@ -168,7 +168,9 @@ impl Heap {
     pub unsafe fn free(&self, bin: &mut Bin, slot: Slot) -> bool {
         let start = self.side.start(slot);
         // What the last collection found dead is handed out again by who takes its superpage.
-        let dead = !self.side.is_marked(slot)
+        // While marks are incomplete they do not tell.
+        let dead = !self.is_stepping()
+            && !self.side.is_marked(slot)
             && self.side.descriptor(slot.superpage).next.load(Relaxed) != TAKEN;
         if dead || self.freed(start).is_some() {
             return false;
@@ -186,7 +188,7 @@ impl Heap {
     }
 
     /// The slot behind a freed one in its list, or 0. None where it was not freed, or was written to since.
-    fn freed(&self, start: usize) -> Option<usize> {
+    pub(crate) fn freed(&self, start: usize) -> Option<usize> {
         // SAFETY: the first two words of a slot; the smallest has as many.
         let [next, seal] = unsafe { *(start as *const [usize; 2]) };
         (seal == self.seal(start, next)).then_some(next)

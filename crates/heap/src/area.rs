@@ -76,6 +76,11 @@ impl<T: Copy> Area<T> {
         (at < self.length).then(|| unsafe { self.start.add(at).read() })
     }
 
+    /// Forgets all values.
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+    }
+
     /// Moves up to `most` values from the bottom to `to`, as far as that has room.
     pub(crate) fn move_bottom(&mut self, most: usize, to: &mut Area<T>) {
         let count = most.min(self.length).min(to.capacity - to.length);

@@ -55,6 +55,8 @@ pub struct Heap {
     pub(crate) pending: AtomicBool,
     /// Some superpage is armed.
     pub(crate) watched: AtomicBool,
+    /// A collection is under way whose marking is done in steps.
+    pub(crate) stepping: AtomicBool,
 }
 
 impl Heap {
@@ -82,6 +84,7 @@ impl Heap {
                         means: OnceLock::new(),
                         pending: AtomicBool::new(false),
                         watched: AtomicBool::new(false),
+                        stepping: AtomicBool::new(false),
                     };
                     return Ok((heap, Central::new()));
                 }
@@ -199,6 +202,13 @@ impl Heap {
     /// Marks it, by hand.
     pub fn set_mark(&self, slot: Slot) {
         self.side.mark::<true>(slot);
+        if self.is_stepping() {
+            // Nobody has looked into it: the last step does.
+            let parts = self.size(slot).div_ceil(SUPERPAGE) as u32;
+            for at in slot.superpage.0..slot.superpage.0 + parts {
+                self.side.descriptor(Superpage(at)).forget_age();
+            }
+        }
     }
 
     /// Takes its mark away, by hand.

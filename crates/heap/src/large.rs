@@ -74,10 +74,15 @@ impl Heap {
     /// `slot` is that of a large object that is not used any more and was not freed.
     pub unsafe fn free_large(&self, central: &mut Central, slot: Slot) {
         let it = self.side.descriptor(slot.superpage);
-        if it.usage() == Use::Head {
-            let extent = it.extent.load(Relaxed) as usize;
-            central.release(self, slot.superpage, extent);
+        if it.usage() != Use::Head {
+            return;
         }
+        if self.is_stepping() && it.has(flag::TRACED) {
+            // A marker may be about to look at it as what it was: the next collection frees it.
+            return self.side.unmark(slot);
+        }
+        let extent = it.extent.load(Relaxed) as usize;
+        central.release(self, slot.superpage, extent);
     }
 
     /// Whether a slot is a large object's.

@@ -40,6 +40,7 @@ pub mod os;
 mod prefetch;
 mod residency;
 mod side;
+mod steps;
 mod stress;
 mod summary;
 mod watch;

@@ -19,6 +19,8 @@ pub(crate) struct Stress {
     spare: Mutex<Option<Marks>>,
     /// What it left.
     last: Mutex<Option<Last>>,
+    /// A sum over each superpage when the steps of a collection began; 0 where it was free.
+    begun: Mutex<Option<Area<u64>>>,
 }
 
 impl Stress {
@@ -28,6 +30,7 @@ impl Stress {
             spoken: Mutex::new(None),
             spare: Mutex::new(None),
             last: Mutex::new(None),
+            begun: Mutex::new(None),
         }
     }
 
@@ -201,6 +204,9 @@ impl Heap {
             }
         }
         *held(&self.stress.spare) = Some(before);
+        if let Some(sums) = held(&self.stress.begun).as_mut() {
+            sums.clear();
+        }
         self.remember_contents(central.committed());
         found
     }
@@ -221,12 +227,35 @@ impl Heap {
     /// Whether the word at this address was there before the slot that it seems to refer to had an object: nobody wrote there
     /// since the last verification, and that slot was not marked then. So its object was dead and is taken for alive by chance, or
     /// is what a reference was left behind to.
+    ///
+    /// Or nobody wrote there since the steps of the collection began, and that slot's superpage was free then: it was looked into by a
+    /// step, and referred to nothing.
     fn is_stale(&self, at: usize, to: Slot) -> bool {
         let superpage = self.side.superpage(at);
-        held(&self.stress.last).as_ref().is_some_and(|last| {
-            let same = last.sums.get(superpage.index()) == Some(self.sum(superpage));
-            same && !last.marks.has(to)
-        })
+        let sum = self.sum(superpage);
+        let same = |sums: &Area<u64>, sum| sums.get(superpage.index()) == Some(sum);
+        let last = held(&self.stress.last);
+        let before = |last: &Last| same(&last.sums, sum) && !last.marks.has(to);
+        let begun = held(&self.stress.begun);
+        let free = |sums: &Area<u64>| sums.get(to.superpage.index()).unwrap_or(0) == 0;
+        let meanwhile = |sums: &Area<u64>| same(sums, sum | 1) && free(sums);
+        last.as_ref().is_some_and(before) || begun.as_ref().is_some_and(meanwhile)
+    }
+
+    /// Keeps in mind what the heap is like when the steps of a collection begin, for its verification.
+    pub(crate) fn remember_begun(&self, committed: usize) {
+        if !self.stress.is_on() {
+            return;
+        }
+        let mut begun = held(&self.stress.begun);
+        let again = begun.take();
+        if let Ok(mut sums) = Area::again(self.os.as_ref(), again, committed.max(1)) {
+            for superpage in (0..committed as u32).map(Superpage) {
+                let free = self.side.descriptor(superpage).usage() == Use::Free;
+                sums.push(if free { 0 } else { self.sum(superpage) | 1 });
+            }
+            *begun = Some(sums);
+        }
     }
 
     fn remember_contents(&self, committed: usize) {

@@ -6,6 +6,7 @@ use crate::bits;
 use crate::central::Central;
 use crate::heap::Heap;
 use crate::side::{Use, age, flag};
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is to be told of.
@@ -17,6 +18,8 @@ pub enum Watch {
     /// What holds references, to find out what may have come to refer to new objects. Full superpages and large objects only:
     /// into holes threads allocate, and write there anyway.
     Old,
+    /// What holds references, and what may come to: all that is in use.
+    All,
 }
 
 impl Heap {
@@ -34,14 +37,24 @@ impl Heap {
         if !self.can_watch() {
             return;
         }
-        let mut run: Option<(usize, usize)> = None;
-        for at in 0..=committed {
-            if at < committed && self.is_to_be_watched(Superpage(at as u32), what) {
-                run = Some(run.map_or((at, at + 1), |(start, _)| (start, at + 1)));
-            } else if let Some((start, end)) = run.take() {
-                self.arm(start, end);
+        let wanted = |superpage| self.is_to_be_watched(superpage, what);
+        each_run(committed, wanted, |start, end| self.arm(start, end));
+    }
+
+    /// Has writes show no more where threads will allocate, but for what is to show after [`Watch::Still`]. After marking.
+    pub fn unwatch(&self, central: &Central) {
+        let idle = |superpage: Superpage| {
+            let it = self.side.descriptor(superpage);
+            (age::ARMED..=age::OLDEST).contains(&it.age.load(Relaxed))
+                && !(self.is_alive(superpage) && self.is_full(superpage))
+        };
+        each_run(central.committed(), idle, |start, end| {
+            for at in start..end {
+                let it = self.side.descriptor(Superpage(at as u32));
+                it.forget_age();
             }
-        }
+            self.os.disarm(self.addresses(start, end));
+        });
     }
 
     fn is_to_be_watched(&self, superpage: Superpage, what: Watch) -> bool {
@@ -49,11 +62,11 @@ impl Heap {
         if it.age.load(Relaxed) != age::UNKNOWN || it.has(flag::ABSENT) {
             return false;
         }
+        let holds_references = || self.flags_of_object(superpage) & flag::OPAQUE == 0;
         match what {
             Watch::Still => self.is_alive(superpage),
-            Watch::Old => {
-                self.is_full(superpage) && self.flags_of_object(superpage) & flag::OPAQUE == 0
-            }
+            Watch::Old => self.is_full(superpage) && holds_references(),
+            Watch::All => it.usage() != Use::Free && holds_references(),
         }
     }
 
@@ -88,9 +101,13 @@ impl Heap {
             .is_some()
     }
 
-    fn arm(&self, start: usize, end: usize) {
+    fn addresses(&self, start: usize, end: usize) -> Range<usize> {
         let address = |at: usize| self.side.address(Superpage(at as u32));
-        if self.os.arm(address(start)..address(end)).is_err() {
+        address(start)..address(end)
+    }
+
+    fn arm(&self, start: usize, end: usize) {
+        if self.os.arm(self.addresses(start, end)).is_err() {
             return self.set_tracked(false);
         }
         self.watched.store(true, Relaxed);
@@ -112,5 +129,17 @@ impl Heap {
     /// The flags of the objects that a superpage holds, or a part of.
     pub(crate) fn flags_of_object(&self, superpage: Superpage) -> u8 {
         self.side.descriptor(self.head(superpage)).flags()
+    }
+}
+
+/// Tells each run of the superpages that are wanted, of so many.
+fn each_run(count: usize, wanted: impl Fn(Superpage) -> bool, mut tell: impl FnMut(usize, usize)) {
+    let mut run: Option<(usize, usize)> = None;
+    for at in 0..=count {
+        if at < count && wanted(Superpage(at as u32)) {
+            run = Some(run.map_or((at, at + 1), |(start, _)| (start, at + 1)));
+        } else if let Some((start, end)) = run.take() {
+            tell(start, end);
+        }
     }
 }

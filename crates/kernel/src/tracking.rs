@@ -30,6 +30,15 @@ struct Register {
     ioctls: u64,
 }
 
+/// `struct uffdio_writeprotect`.
+#[repr(C)]
+struct Protect {
+    start: u64,
+    bytes: u64,
+    mode: u64,
+}
+
+const PROTECT: Opcode = opcode::read_write::<Protect>(0xaa, 0x06);
 const HELLO: Opcode = opcode::read_write::<Hello>(0xaa, 0x3f);
 const REGISTER: Opcode = opcode::read_write::<Register>(0xaa, 0x00);
 
@@ -71,5 +80,20 @@ pub fn register(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
     };
     // SAFETY: the request reads and writes this structure; tracking changes no contents.
     unsafe { ioctl(tracker, Updater::<REGISTER, Register>::new(&mut register))? };
+    Ok(())
+}
+
+/// Takes back that pages of a tracked range were armed: the next write to each is no fault, and they count as written to.
+///
+/// # Errors
+/// The range is not tracked.
+pub fn disarm(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
+    let mut protect = Protect {
+        start: range.start as u64,
+        bytes: range.len() as u64,
+        mode: 0,
+    };
+    // SAFETY: the request reads this structure; it changes no contents.
+    unsafe { ioctl(tracker, Updater::<PROTECT, Protect>::new(&mut protect))? };
     Ok(())
 }

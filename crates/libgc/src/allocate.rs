@@ -7,10 +7,10 @@ use crate::settings::{
     EXECUTABLE, GC_all_interior_pointers, GC_dont_expand, GC_max_retries, GC_non_gc_bytes,
     GC_oom_fn,
 };
-use crate::stress;
 use crate::thread::blocking::{lock_at, with_registers};
 use crate::thread::{Thread, current};
 use crate::{finalize, inspect, leaks, report};
+use crate::{steps, stress};
 use libc::{c_int, c_void};
 use plimsoll_heap::{Bin, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
 use rustix::mm::{MprotectFlags, mprotect};
@@ -181,11 +181,12 @@ fn make_room(
 ) -> bool {
     let superpages = bytes.div_ceil(SUPERPAGE).max(1);
     *tried += 1;
-    let may_collect = collect::allowed();
+    let may_collect = collect::allowed() || gc.steps.are_under_way() && collect::may_go_on();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
     if *tried == 1
         && why == Exhausted::Limit
+        && !state.steps.are_under_way()
         && state
             .pace
             .defer(&mut state.central, bytes, heap.allocated())
@@ -194,12 +195,17 @@ fn make_room(
         return true;
     }
     if *tried == 1 && may_collect {
-        collect::collect(gc, Why::Allocation, here);
+        // Where there is no memory, a step gives none.
+        let reason = match why {
+            Exhausted::Limit => Why::Allocation,
+            Exhausted::Memory => Why::Lack,
+        };
+        collect_for(gc, superpages, reason, here);
         return true;
     }
-    if *tried == 2 && may_collect && gc.incremental.was_young() {
+    if *tried == 2 && may_collect && gc.incremental.was_young() && !gc.steps.are_under_way() {
         *tried = 1;
-        collect::collect(gc, Why::Lack, here);
+        collect_for(gc, superpages, Why::Young, here);
         return true;
     }
     let raise = why == Exhausted::Limit && (GC_dont_expand.get() == 0 || *tried == 1);
@@ -208,10 +214,21 @@ fn make_room(
         state.pace.tell(&state.central);
         return true;
     }
-    // All is tried: what finalizers hold may be free after another collection.
-    may_collect && *tried <= 1 + GC_max_retries.get() && {
+    // All is tried, but what died while a collection was made in steps; what finalizers hold may be free after another.
+    let in_steps = gc.steps.are_under_way() || gc.stats.was_in_steps();
+    let least = usize::from(in_steps);
+    may_collect && *tried <= 1 + GC_max_retries.get().max(least) && {
         collect::collect(gc, Why::Lack, here);
         true
+    }
+}
+
+/// Collects, or does a step of that, which leaves room for so many superpages at least.
+fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
+    collect::collect(gc, why, here);
+    let heap = gc.heap;
+    if gc.steps.are_under_way() && !steps::leave(heap, gc, superpages) {
+        collect::collect(gc, Why::Lack, here);
     }
 }
 

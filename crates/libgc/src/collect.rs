@@ -8,21 +8,26 @@ use crate::settings::{
     start_callback, stop_func, unmap_on_gcollect,
 };
 use crate::stats::{Cycle, Work};
+use crate::steps::{self, Steps};
 use crate::stress;
 use crate::thread::blocking::with_registers;
 use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
+use plimsoll_heap::{Heap, Residency};
+use std::time::Instant;
 
 /// Why there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The heap is at its limit.
     Allocation,
-    /// It is, and a collection before did not help.
+    /// It is, and one of young objects did not help; no collection did.
+    Young,
     Lack,
-    /// The program asked.
+    /// The program asked: for all of it, or for its beginning.
     Asked,
+    Begun,
     /// A broker's limit fell.
     Limit,
 }
@@ -50,19 +55,92 @@ fn tell(event: Event) {
 
 /// Whether the collector may begin one by itself.
 pub(crate) fn allowed() -> bool {
-    GC_dont_gc.get() == 0 && no_automatic.get() == 0 && stop_func.get()() == 0
+    no_automatic.get() == 0 && may_go_on()
 }
 
-/// Collects. The caller holds the lock, and calls [`finalize::notify_or_invoke`] when it does no more. This thread's
-/// registers are on its stack at `here`, and above that what the program has there.
+/// Whether one that is made in steps may have another, or be begun by hand.
+pub(crate) fn may_go_on() -> bool {
+    GC_dont_gc.get() == 0 && stop_func.get()() == 0
+}
+
+/// What is to be marked.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// Everything, from all roots.
+    Whole,
+    /// The same, where what is marked already is a root where it was written to.
+    Rest,
+    /// What there is time for, from all roots, and from where the last step ended.
+    First(Instant),
+    More(Instant),
+}
+
+/// Collects, or does a step of that. The caller holds the lock, and calls [`finalize::notify_or_invoke`] when it does no
+/// more. This thread's registers are on its stack at `here`, and above that what the program has there.
 pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
-    tell(Event::Start);
+    let heap = gc.heap;
+    let state: &mut State = &mut *gc;
+    let goes_on = why == Why::Allocation && heap.is_tracked();
+    match state.steps.next(goes_on) {
+        Steps::Marking(mut cycle, most) => {
+            cycle.resume();
+            stop(state, &mut cycle);
+            let until = cycle.until(steps::time(state));
+            mark_some(state, cycle, here, Extent::More(until), most);
+        }
+        Steps::Marked(mut cycle) => {
+            cycle.resume();
+            collect_all(heap, state, cycle, true, here);
+        }
+        Steps::None | Steps::Lost => {
+            let why = match state.steps.are_under_way() {
+                true if why == Why::Allocation => Why::Lack,
+                _ => why,
+            };
+            tell(Event::Start);
+            collect_all(heap, state, Cycle::begin(why), false, here);
+        }
+    }
+}
+
+/// Stops the world.
+fn stop(state: &mut State, cycle: &mut Cycle) {
+    tell(Event::PreStop);
+    state.threads.stop_world();
+    tell(Event::PostStop);
+    cycle.stopped();
+    tell(Event::MarkStart);
+}
+
+/// Starts it again.
+fn start(state: &mut State, cycle: &mut Cycle) {
+    tell(Event::MarkEnd);
+    tell(Event::PreStart);
+    cycle.started();
+    state.threads.start_world();
+    tell(Event::PostStart);
+}
+
+/// The end of a step that only marks. With more than `most` superpages the last is next.
+fn mark_some(state: &mut State, mut cycle: Cycle, here: usize, extent: Extent, most: usize) {
+    let done = mark(state, here, extent);
+    start(state, &mut cycle);
+    cycle.suspend();
+    // A callback may have forked.
+    let lost = state.steps.are_under_way() || cycle.pages();
+    state.steps = match done || state.central.used() > most {
+        _ if lost => Steps::Lost,
+        true => Steps::Marked(cycle),
+        false => Steps::Marking(cycle, most),
+    };
+}
+
+/// A collection. `begun`: its last step.
+fn collect_all(heap: &'static Heap, state: &mut State, mut cycle: Cycle, begun: bool, here: usize) {
+    // Programs prepare there for [`GC_push_other_roots`], and end that in it: a last step has both, too.
     if let Some(callback) = start_callback.get() {
         callback();
     }
-    let heap = gc.heap;
-    let state: &mut State = &mut *gc;
-    let mut cycle = Cycle::begin(why);
     state.toggles.decide();
     state.roots.look();
     state.finalization.prepare();
@@ -72,37 +150,62 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     if state.surroundings.is_short() || state.surroundings.absent() > 0 {
         heap.ask_for_tables(&state.central);
     }
-    tell(Event::PreStop);
-    state.threads.stop_world();
+    stop(state, &mut cycle);
     heap.begin_collection();
-    tell(Event::PostStop);
-    cycle.stopped();
-    tell(Event::MarkStart);
     state.threads.retire_bins(heap);
     if let Some(bins) = &mut state.spare {
         bins.retire(heap);
     }
-    let complete = state.pace.wants_complete();
-    let young = why == Why::Allocation && !complete && incremental::is_young(heap, state);
-    if !young {
-        heap.clear_marks(&mut state.central);
+    // Others were given up before; and a callback may have forked just now: then what is left of the steps is not known.
+    let begun = !steps::give_up(heap, state) && begun;
+    if begun {
+        heap.end_steps(&state.central);
     }
+    let complete = state.pace.wants_complete();
+    let young =
+        cycle.why == Why::Allocation && !begun && !complete && incremental::is_young(heap, state);
+    let stepping = matches!(cycle.why, Why::Allocation | Why::Young | Why::Begun)
+        && !begun
+        && !young
+        && steps::are_wanted(heap, state);
     let residency = heap.look(&mut state.central, complete);
-    mark(state, here, young);
-    stress::verify(heap, state, |state| mark(state, here, false));
+    if stepping && steps::begin(heap, state, &residency) {
+        heap.end_marking();
+        let until = cycle.until(steps::time(state));
+        let most = steps::most(state);
+        return mark_some(state, cycle, here, Extent::First(until), most);
+    }
+    let extent = match young || begun {
+        true => Extent::Rest,
+        false => {
+            heap.clear_marks(&mut state.central);
+            Extent::Whole
+        }
+    };
+    mark(state, here, extent);
+    stress::verify(heap, state, |state| {
+        mark(state, here, Extent::Whole);
+    });
     state.leaks.look(heap, &state.central);
     finalize::after_marking(heap, state);
     incremental::watch(heap, state, young, &residency);
     heap.end_marking();
-    tell(Event::MarkEnd);
-    tell(Event::PreStart);
-    cycle.started();
-    state.threads.start_world();
-    tell(Event::PostStart);
+    start(state, &mut cycle);
+    reclaim(heap, state, cycle, young, residency);
+}
+
+/// What is not marked is free. Others run, but have no bins to allocate from until they get the lock.
+fn reclaim(
+    heap: &'static Heap,
+    state: &mut State,
+    cycle: Cycle,
+    young: bool,
+    residency: Residency,
+) {
     tell(Event::ReclaimStart);
     state.finalization.announce();
     disclaim::ask(heap, state);
-    // Others run, but have no bins to allocate from until they get the lock.
+    incremental::unwatch(heap, state, young, &residency);
     let census = heap.census(&mut state.central);
     let found = Found {
         composite: (census.live - census.opaque) as usize,
@@ -136,8 +239,8 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     tell(Event::End);
 }
 
-/// Marks from all roots. `young`: what is marked already is one where it was written to.
-fn mark(state: &mut State, here: usize, young: bool) {
+/// Marks from all roots, as far as it is to. Whether all is marked.
+fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
     let State {
         central,
         marker,
@@ -150,6 +253,9 @@ fn mark(state: &mut State, here: usize, young: bool) {
     } = state;
     let crew = *crew;
     let from_roots = |marker: &mut Marker<'_>| {
+        if matches!(extent, Extent::More(_)) {
+            return;
+        }
         // First, because it may say where stacks end.
         if let Some(callback) = GC_push_other_roots.get() {
             kinds::with_marker(marker, || callback());
@@ -159,15 +265,27 @@ fn mark(state: &mut State, here: usize, young: bool) {
         // SAFETY: as above, and what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
         marker.uncollectable(central);
-        if young {
+        if matches!(extent, Extent::Rest) {
             marker.written(central, crew);
         }
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));
     };
-    match crew {
-        Some(crew) => crew.lead(marker, central, from_roots),
-        None => marker.mark_from(central, from_roots),
+    let until = match extent {
+        Extent::First(until) | Extent::More(until) => Some(until),
+        Extent::Whole | Extent::Rest => None,
+    };
+    match (until, crew) {
+        (Some(until), Some(crew)) => crew.step(marker, until, from_roots),
+        (Some(until), None) => marker.step(until, from_roots),
+        (None, Some(crew)) => {
+            crew.lead(marker, central, from_roots);
+            true
+        }
+        (None, None) => {
+            marker.mark_from(central, from_roots);
+            true
+        }
     }
 }
 

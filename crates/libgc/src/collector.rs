@@ -12,6 +12,7 @@ use crate::pace::Pace;
 use crate::roots::Roots;
 use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr};
 use crate::stats::Stats;
+use crate::steps::Steps;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
 use crate::{environ, fork, report, stress};
@@ -43,6 +44,7 @@ pub(crate) struct State {
     pub(crate) pace: Pace,
     pub(crate) surroundings: Surroundings,
     pub(crate) incremental: Incremental,
+    pub(crate) steps: Steps,
     pub(crate) stats: Stats,
     /// Bytes of the heap that can be executed.
     pub(crate) executable: usize,
@@ -162,6 +164,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         pace: Pace::default(),
         surroundings: Surroundings::default(),
         incremental: Incremental::default(),
+        steps: Steps::default(),
         stats: Stats::default(),
         executable: 0,
     });
@@ -176,6 +179,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         leaks::look_at_exit();
     }
     state.incremental.forbidden = environ::forbids_incremental();
+    state.incremental.in_steps = environ::wants_steps();
     if environ::wants_incremental() {
         incremental::turn_on(heap, state);
     }

@@ -2,6 +2,7 @@
 
 use crate::collector::State;
 use crate::pace::{Found, Growth, Pace};
+use crate::steps;
 use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::process::Process;
@@ -59,6 +60,7 @@ pub(crate) struct Settled {
 /// Gives back what is not needed, pages out what there is no room for, and sets how far the heap may grow. At the end of a
 /// collection, after the census.
 pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settled {
+    let reserve = steps::reserve(heap, state);
     let State {
         central,
         marker,
@@ -72,6 +74,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let (mut given, idle) = central.give_back(heap, keep);
     let note = incremental.note(heap, ended);
     let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
+    let usual = usual - reserve.min(usual / 2);
     // One of young objects ends a part of the way to the next whole one, for which there has to be room.
     let decision = surroundings.decide(
         central,
@@ -142,9 +145,13 @@ fn growth(
 impl Surroundings {
     /// Bytes of the heap that are in memory, as far as is known without asking the kernel.
     pub(crate) fn resident(&self, central: &Central) -> u64 {
+        ((central.used() + self.idle(central)).saturating_sub(self.absent) * SUPERPAGE) as u64
+    }
+
+    /// Superpages that are free but in memory: the heap has grown into some since the last collection.
+    fn idle(&self, central: &Central) -> usize {
         let grown = central.used().saturating_sub(self.used);
-        let idle = self.idle.saturating_sub(grown);
-        ((central.used() + idle).saturating_sub(self.absent) * SUPERPAGE) as u64
+        self.idle.saturating_sub(grown)
     }
 
     pub(crate) fn is_short(&self) -> bool {
@@ -190,10 +197,8 @@ impl Surroundings {
     /// Bytes that there is room for when a heap is to grow by so many, apart from collections.
     pub(crate) fn room(&mut self, central: &Central, growth: usize) -> usize {
         let resident = self.resident(central);
-        let idle = self
-            .idle
-            .saturating_sub(central.used().saturating_sub(self.used));
-        let bound = self.bound(resident, growth as u64, (idle * SUPERPAGE) as u64);
+        let idle = (self.idle(central) * SUPERPAGE) as u64;
+        let bound = self.bound(resident, growth as u64, idle);
         usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
     }
 

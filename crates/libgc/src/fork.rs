@@ -3,6 +3,7 @@
 use crate::collector;
 use crate::follow;
 use crate::settings::Variable;
+use crate::steps;
 use libc::c_int;
 use std::mem::forget;
 use std::sync::Once;
@@ -64,6 +65,8 @@ fn only_this() {
     // Helpers did not come along; what they share may be in any state, and is left alone.
     gc.crew = None;
     gc.alone = false;
+    let heap = gc.heap;
+    steps::forked(heap, &mut gc);
     drop(gc);
     if !INSIDE.load(Relaxed) {
         collector::unlock_in_child();

@@ -1,6 +1,6 @@
 //! Collections of young objects, by mark bits that stay and the kernel's tracking of writes: where they are worth it, by
-//! themselves ([`plimsoll_policy::generations`]); most of them, where the program asks for incremental mode. That is as far
-//! as the mode goes here: every collection is whole while the world stands still.
+//! themselves ([`plimsoll_policy::generations`]); most of them, where the program asks for incremental mode, which also says how
+//! long [steps](crate::steps) of whole ones may be.
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
@@ -24,8 +24,10 @@ const WRITE: Duration = Duration::from_micros(10);
 pub(crate) struct Incremental {
     /// The program asked for the mode.
     on: bool,
-    /// The user wants neither.
+    /// The user wants neither these nor steps.
     pub(crate) forbidden: bool,
+    /// The user wants long ones to be made in steps.
+    pub(crate) in_steps: bool,
     /// Bytes that lived after the last whole collection.
     live: u64,
     generations: Generations,
@@ -53,7 +55,7 @@ pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
 
 /// Has writes show until the next collection, where somebody wants to know. The world is stopped, and all is marked.
 pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Residency) {
-    let still = residency.absent > 0 || state.surroundings.is_short();
+    let still = is_for_eviction(state, residency);
     let survival = survival(heap, state, young);
     let it = &mut state.incremental;
     let worth = state.central.used() * SUPERPAGE >= WORTH && it.generations.may_be_young(survival);
@@ -62,6 +64,19 @@ pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Res
         (_, true) => heap.watch(&state.central, Watch::Still),
         (true, false) => heap.watch(&state.central, Watch::Old),
         (false, false) => {}
+    }
+}
+
+/// Whether writes are to tell what lies still, for it may have to go to swap.
+fn is_for_eviction(state: &State, residency: &Residency) -> bool {
+    residency.absent > 0 || state.surroundings.is_short()
+}
+
+/// Has no more writes show than are worth it, where a collection in steps had all show, or what was watched died. The world
+/// runs; who is marked is known.
+pub(crate) fn unwatch(heap: &Heap, state: &State, young: bool, residency: &Residency) {
+    if state.incremental.may_step() && !young && !is_for_eviction(state, residency) {
+        heap.unwatch(&state.central);
     }
 }
 
@@ -75,6 +90,16 @@ fn survival(heap: &Heap, state: &State, young: bool) -> f64 {
 }
 
 impl Incremental {
+    /// The program asked for the mode.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Whether collections may be made in steps.
+    pub(crate) fn may_step(&self) -> bool {
+        self.in_steps && !self.forbidden
+    }
+
     /// What a collection is to be judged by, that ended just now.
     pub(crate) fn note(&mut self, heap: &Heap, ended: &footprint::Ended<'_>) -> Ended {
         let before = std::mem::replace(&mut self.allocated, heap.allocated());
@@ -140,15 +165,5 @@ extern "C" fn GC_is_incremental_mode() -> c_int {
 /// `GC_PROTECTS_NONE`: the kernel notes writes by itself, and no system call meets a page that it may not write to.
 #[unsafe(no_mangle)]
 extern "C" fn GC_incremental_protection_needs() -> c_int {
-    0
-}
-
-/// Collections begin and end at an allocation.
-#[unsafe(no_mangle)]
-extern "C" fn GC_start_incremental_collection() {}
-
-/// There is no work left over to do a little of.
-#[unsafe(no_mangle)]
-extern "C" fn GC_collect_a_little() -> c_int {
     0
 }

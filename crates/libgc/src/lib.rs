@@ -50,6 +50,7 @@ mod resize;
 mod roots;
 mod settings;
 mod stats;
+mod steps;
 mod stress;
 mod thread;
 mod toggle;

@@ -135,12 +135,17 @@ impl Pace {
             return false;
         }
         let wanted = central.used() + rest.div_ceil(SUPERPAGE);
-        let most = self.granted.unwrap_or(usize::MAX).min(self.ceiling);
-        if wanted > most {
+        if wanted > self.most() {
             return false;
         }
         central.set_limit(wanted.max(central.limit()));
         true
+    }
+
+    /// Superpages that the heap may have without a collection.
+    fn most(&self) -> usize {
+        let granted = self.granted.unwrap_or(usize::MAX);
+        granted.min(self.ceiling).min(self.cap())
     }
 
     /// A broker says how many superpages the heap may have, or says no more: a collection is due where it has more, but not
@@ -192,6 +197,16 @@ impl Pace {
         let most = central.used().saturating_add(most / SUPERPAGE);
         central.set_limit(wanted.min(most).max(before));
         self.expected = wanted * SUPERPAGE;
+        true
+    }
+
+    /// Room for so many superpages until the next step of a collection. False where there is not.
+    pub(crate) fn step(&self, central: &mut Central, superpages: usize) -> bool {
+        let wanted = central.used().saturating_add(superpages);
+        if wanted > self.most() {
+            return false;
+        }
+        central.set_limit(wanted);
         true
     }
 

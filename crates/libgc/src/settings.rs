@@ -4,6 +4,7 @@ use crate::report;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A variable that C code may read and assign: one word, without a lock, as in libgc.
 #[repr(transparent)]
@@ -135,6 +136,13 @@ extern "C" fn GC_set_all_interior_pointers(value: c_int) {
 
 /// The part of the time limit that is less than a millisecond.
 static NANOSECONDS: Variable<c_ulong> = Variable::new(0);
+
+/// How long a step of a collection may be, where the program says so.
+pub(crate) fn time_limit() -> Option<Duration> {
+    let limit = GC_time_limit.get();
+    (limit != UNLIMITED)
+        .then(|| Duration::from_millis(limit) + Duration::from_nanos(NANOSECONDS.get()))
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_get_time_limit_tv() -> TimeLimit {

@@ -9,17 +9,24 @@ use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_pa
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
 use plimsoll_heap::mark::Marking;
-use plimsoll_heap::{Census, Central, Class, Residency, SUPERPAGE};
+use plimsoll_heap::{Census, Central, Class, Heap, Residency, SUPERPAGE};
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 /// Clocks and counters of one collection.
 pub(crate) struct Cycle {
-    why: Why,
+    pub(crate) why: Why,
+    /// When its first step began, or this one.
     begin: Instant,
     stopped: Instant,
+    /// The longest, and how long earlier steps took.
     pause: Duration,
+    before: Duration,
+    steps: u32,
+    /// Major faults in its steps; and when the world was stopped, and in the last time that it was.
     faults: i64,
+    before_pause: i64,
+    in_pause: i64,
 }
 
 fn major_faults() -> i64 {
@@ -39,21 +46,50 @@ impl Cycle {
             begin: now,
             stopped: now,
             pause: Duration::ZERO,
+            before: Duration::ZERO,
+            steps: 1,
             faults: major_faults(),
+            before_pause: 0,
+            in_pause: 0,
         }
+    }
+
+    /// Whether marking had to read from swap.
+    pub(crate) fn pages(&self) -> bool {
+        self.in_pause > FEW
+    }
+
+    /// A step ended, and there will be another.
+    pub(crate) fn suspend(&mut self) {
+        self.before += self.begin.elapsed();
+        self.faults -= major_faults();
+    }
+
+    /// The next step begins.
+    pub(crate) fn resume(&mut self) {
+        self.begin = Instant::now();
+        self.steps += 1;
+        self.faults += major_faults();
     }
 
     pub(crate) fn stopped(&mut self) {
         self.stopped = Instant::now();
+        self.before_pause = major_faults();
+    }
+
+    /// When a step that stopped the world just now is to end.
+    pub(crate) fn until(&self, time: Duration) -> Instant {
+        self.stopped + time
     }
 
     /// How long it takes until now.
     pub(crate) fn so_far(&self) -> Duration {
-        self.begin.elapsed()
+        self.before + self.begin.elapsed()
     }
 
     pub(crate) fn started(&mut self) {
-        self.pause = self.stopped.elapsed();
+        self.pause = self.pause.max(self.stopped.elapsed());
+        self.in_pause = major_faults() - self.before_pause;
     }
 }
 
@@ -68,6 +104,12 @@ pub(crate) struct Work {
     /// Bytes of the heap now.
     pub(crate) size: usize,
 }
+
+/// So many major faults in a pause may be of other things: code, a stack.
+const FEW: i64 = 4;
+
+/// A collection of less says nothing of how long others take. Bytes.
+const MUCH: u64 = 1 << 20;
 
 /// Sums over the process's life.
 #[derive(Default)]
@@ -94,6 +136,8 @@ pub(crate) struct Stats {
     /// The most bytes that the heap ever had.
     obtained: usize,
     last: Census,
+    /// The last collection was made in steps.
+    in_steps: bool,
     /// The time in collections when the program began to measure it, if it did.
     measured_from: Option<Duration>,
 }
@@ -108,7 +152,7 @@ impl Stats {
             settled,
             size,
         } = work;
-        let whole = cycle.begin.elapsed();
+        let whole = cycle.so_far();
         let faults = major_faults() - cycle.faults;
         self.total += whole;
         self.last_whole = whole;
@@ -126,21 +170,27 @@ impl Stats {
         self.reclaimed += self.reclaimed_last;
         self.allocated_before = allocated;
         self.last = *census;
+        self.in_steps = cycle.steps > 1;
         self.freed = 0;
         self.obtained = self.obtained.max(*size);
         if verbose > 0 {
             let why = match cycle.why {
                 Why::Allocation => "heap full",
-                Why::Lack => "no room",
-                Why::Asked => "asked for",
+                Why::Young | Why::Lack => "no room",
+                Why::Asked | Why::Begun => "asked for",
                 Why::Limit => "limit fell",
             };
+            let steps = match cycle.steps {
+                1 => String::new(),
+                steps => format!("in {steps} steps, "),
+            };
             report::say(&format!(
-                "gc {}: {}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
+                "gc {}: {}{}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
                  ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} made in {} KiB; \
                  freed {} superpages, gave back {}, paged out {}\n",
                 GC_gc_no.get(),
                 if *young { "young, " } else { "" },
+                steps,
                 cycle.pause.as_micros(),
                 whole.as_micros(),
                 census.live >> 10,
@@ -168,6 +218,11 @@ impl Stats {
         self.last.live
     }
 
+    /// Whether something may have died in the last collection and not been found.
+    pub(crate) fn was_in_steps(&self) -> bool {
+        self.in_steps
+    }
+
     /// Objects that lived then, and their bytes.
     pub(crate) fn last(&self) -> (u64, u64) {
         (self.last.objects, self.last.live)
@@ -180,6 +235,16 @@ impl Stats {
             self.went_through.1.as_secs_f64(),
         );
         (took > 0.0).then(|| ((live / took) as u64).max(1))
+    }
+
+    /// How long a whole collection would take now, at most, about.
+    pub(crate) fn expected(&self, heap: &Heap) -> Duration {
+        let (live, took) = self.went_through;
+        if live < MUCH {
+            return took;
+        }
+        let most = self.last.live + heap.allocated() - self.allocated_before;
+        took.mul_f64(most as f64 / live as f64)
     }
 
     /// What `plimsoll top` shows. `retained`: bytes that summaries may keep alive.

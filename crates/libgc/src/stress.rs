@@ -8,6 +8,7 @@ use crate::{environ, report};
 use plimsoll_heap::Heap;
 use plimsoll_heap::os::{Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 static EVERY: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -30,6 +31,10 @@ pub(crate) fn begin(heap: &Heap, every: usize, seed: usize) {
     heap.stress((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
 }
 
+pub(crate) fn is_on() -> bool {
+    EVERY.load(Relaxed) != 0
+}
+
 /// Whether it is time for a collection.
 pub(crate) fn is_due() -> bool {
     let every = EVERY.load(Relaxed);
@@ -38,12 +43,24 @@ pub(crate) fn is_due() -> bool {
 
 /// Whether the next collection is to be of young objects if it can be, where that is for stress to say.
 pub(crate) fn wants_young() -> Option<bool> {
-    (EVERY.load(Relaxed) != 0).then(|| GC_gc_no.get().is_multiple_of(2))
+    is_on().then(|| GC_gc_no.get().is_multiple_of(2))
+}
+
+/// Whether a whole collection is to be made in steps if it can be, where that is for stress to say.
+pub(crate) fn wants_steps() -> Option<bool> {
+    is_on().then(|| GC_gc_no.get() % 4 == 1)
+}
+
+/// How long a step is to be, where that is for stress to say: some mark next to nothing.
+pub(crate) fn step() -> Option<Duration> {
+    let every = EVERY.load(Relaxed);
+    let number = COUNT.load(Relaxed).checked_div(every)?;
+    Some(Duration::from_micros((number % 8 * 100) as u64))
 }
 
 /// Checks what was just marked, with the world stopped; an object that was lost ends the program.
 pub(crate) fn verify(heap: &Heap, state: &mut State, mark: impl FnOnce(&mut State)) {
-    if EVERY.load(Relaxed) == 0 {
+    if !is_on() {
         return;
     }
     let Ok(before) = heap.begin_verification(&mut state.central) else {

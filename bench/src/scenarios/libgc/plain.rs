@@ -135,7 +135,7 @@ fn report(pairs: &[Pair], repeat: usize) -> Results {
         ("longest pause", "ms"),
         ("of libgc's", ""),
         ("median pause", "ms"),
-        ("collections", ""),
+        ("pauses", ""),
         ("resident", "MiB"),
         ("of libgc's", ""),
         ("tables", "%"),

@@ -192,7 +192,7 @@ impl Series {
             ("ended", ""),
             ("time", "s"),
             ("of no pressure", ""),
-            ("collections", ""),
+            ("pauses", ""),
             ("longest pause", "ms"),
             ("mean pause", "ms"),
             ("steady pause", "ms"),

@@ -9,6 +9,7 @@ use crate::heap::Heap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A marker with more than this on its stack gives half of it to who waits.
 const PLENTY: usize = 64;
@@ -39,6 +40,13 @@ struct State {
     working: usize,
     /// What is under way; whoever is free takes part.
     task: Option<Task>,
+    /// How many tasks there were.
+    turn: u64,
+    /// When markers stop.
+    until: Option<Instant>,
+    /// Helpers that stopped with work left. They are waited for in the next task, unless that is of another round.
+    left: usize,
+    round: u32,
     ended: bool,
     /// What those did who have no work now.
     done: Marking,
@@ -55,6 +63,10 @@ impl Crew {
                 given: Area::new(heap.os.as_ref(), SHARED)?,
                 working: 0,
                 task: None,
+                turn: 0,
+                until: None,
+                left: 0,
+                round: 0,
                 ended: false,
                 done: Marking::default(),
             }),
@@ -71,20 +83,52 @@ impl Crew {
         central: &Central,
         roots: impl FnOnce(&mut Marker<'_>),
     ) {
-        marker.begin(true);
-        self.begin(Task::Mark);
-        roots(marker);
-        self.work(marker);
-        marker.marking += std::mem::take(&mut self.state().done);
-        marker.shared = false;
+        self.mark(marker, None, roots);
         marker.drain_pending(central);
         marker.shrink();
+    }
+
+    /// Marks from `roots`, and from what an earlier step left, until then. False where there is work left for another.
+    pub fn step(
+        &self,
+        marker: &mut Marker<'_>,
+        until: Instant,
+        roots: impl FnOnce(&mut Marker<'_>),
+    ) -> bool {
+        self.mark(marker, Some(until), roots)
+    }
+
+    /// Forgets what steps left to do.
+    pub fn forget(&self, marker: &mut Marker<'_>) {
+        let mut state = self.state();
+        state.given.clear();
+        state.left = 0;
+        state.round = state.round.wrapping_add(1);
+        marker.forget();
+    }
+
+    fn mark(
+        &self,
+        marker: &mut Marker<'_>,
+        until: Option<Instant>,
+        roots: impl FnOnce(&mut Marker<'_>),
+    ) -> bool {
+        marker.begin(true);
+        marker.until = until;
+        self.begin(Task::Mark, until);
+        roots(marker);
+        self.work(marker, true);
+        marker.shared = false;
+        marker.until = None;
+        let mut state = self.state();
+        marker.marking += std::mem::take(&mut state.done);
+        !marker.left && state.left == 0 && state.given.is_empty()
     }
 
     /// [Pages out](Marker::shed) together with whoever helps.
     pub fn shed(&self, marker: &mut Marker<'_>, central: &Central, superpages: usize) -> usize {
         self.shedding.begin(central, superpages);
-        self.begin(Task::Shed);
+        self.begin(Task::Shed, None);
         self.share_in_shedding(marker);
         let done = self
             .changed
@@ -102,10 +146,12 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    fn begin(&self, task: Task) {
+    fn begin(&self, task: Task, until: Option<Instant>) {
         let mut state = self.state();
         state.task = Some(task);
-        state.working = 1;
+        state.turn += 1;
+        state.until = until;
+        state.working = 1 + std::mem::take(&mut state.left);
         drop(state);
         self.changed.notify_all();
     }
@@ -120,16 +166,24 @@ impl Crew {
         if state.ended {
             return false;
         }
-        state.working += 1;
+        if marker.round != state.round {
+            marker.round = state.round;
+            marker.forget();
+        }
+        // Who has work left is counted already.
+        state.working += usize::from(!marker.left);
         if state.task == Some(Task::Shed) {
             drop(state);
             self.share_in_shedding(marker);
             return true;
         }
-        drop(state);
         marker.begin(true);
-        self.work(marker);
-        marker.shrink();
+        marker.until = state.until;
+        drop(state);
+        self.work(marker, false);
+        if !marker.left {
+            marker.shrink();
+        }
         true
     }
 
@@ -160,34 +214,35 @@ impl Crew {
         }
     }
 
-    /// Marks until nobody has work.
-    fn work(&self, marker: &mut Marker<'_>) {
+    /// Marks until nobody has work, or the time is over.
+    fn work(&self, marker: &mut Marker<'_>, leads: bool) {
+        let turn = self.state().turn;
         loop {
-            marker.drain(Some(self));
+            let done = marker.drain(Some(self));
             let mut state = self.state();
-            if state.given.is_empty() {
+            if !done || state.given.is_empty() {
                 state.done += marker.take_marking();
                 state.working -= 1;
+                state.left += usize::from(!done && !leads);
                 if state.working == 0 {
                     state.task = None;
                     drop(state);
                     self.changed.notify_all();
                     return;
                 }
-                self.hungry.fetch_add(1, Relaxed);
+                let is_on = |state: &State| state.task == Some(Task::Mark) && state.turn == turn;
+                self.hungry.fetch_add(usize::from(done), Relaxed);
                 state = self
                     .changed
                     .wait_while(state, |state| {
-                        state.given.is_empty() && state.task == Some(Task::Mark)
+                        is_on(state) && (!done || state.given.is_empty())
                     })
                     .unwrap_or_else(PoisonError::into_inner);
-                self.hungry.fetch_sub(1, Relaxed);
-                if state.task != Some(Task::Mark) {
+                self.hungry.fetch_sub(usize::from(done), Relaxed);
+                if !is_on(&state) {
                     return;
                 }
                 state.working += 1;
-                // It may have slept since an earlier collection, and the heap has grown.
-                marker.begin(true);
             }
             let before = marker.stack.len();
             state.given.move_top(PORTION, &mut marker.stack);

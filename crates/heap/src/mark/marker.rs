@@ -13,6 +13,7 @@ use crate::side::{Use, flag};
 use std::mem::{replace, take};
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Candidates that wait while their mark bits are loaded.
 const CANDIDATES: usize = 64;
@@ -25,6 +26,8 @@ const PER_SUPERPAGE: usize = 64;
 const STRIDE: usize = 8 << 10;
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
+/// After so many spans the clock is looked at, where there is a time to stop at.
+const TICKS: u32 = 64;
 /// Objects that fit in what a stack keeps.
 const FEW: u64 = 4096;
 /// Said in the first address's lowest bits: the front end traces it.
@@ -87,6 +90,13 @@ pub struct Marker<'a> {
     reach: usize,
     /// Others mark at the same time.
     pub(super) shared: bool,
+    /// Marking stops then, and goes on another time.
+    pub(super) until: Option<Instant>,
+    /// Spans that it looked into: the clock is not looked at for each.
+    looked: u32,
+    /// It stopped with work left, which is of this round of its crew's.
+    pub(super) left: bool,
+    pub(super) round: u32,
     pub(super) marking: Marking,
     /// What the objects of one superpage refer to, while it is summarised.
     pub(super) targets: Box<[u64; SUPERPAGE / WORD]>,
@@ -123,6 +133,10 @@ impl<'a> Marker<'a> {
             low: range.start,
             reach: range.len(),
             shared: false,
+            until: None,
+            looked: 0,
+            left: false,
+            round: 0,
             marking: Marking::default(),
             targets: Box::new([0; SUPERPAGE / WORD]),
         })
@@ -139,6 +153,25 @@ impl<'a> Marker<'a> {
         if self.marking.objects.wrapping_sub(before) > FEW {
             self.shrink();
         }
+    }
+
+    /// Marks from `roots`, and from what an earlier step left, until then. False where there is work left for another.
+    /// Nobody else marks meanwhile.
+    pub fn step(&mut self, until: Instant, roots: impl FnOnce(&mut Marker<'_>)) -> bool {
+        self.begin(false);
+        self.until = Some(until);
+        roots(self);
+        let done = self.drain(None);
+        self.until = None;
+        done
+    }
+
+    /// Forgets what steps left to do.
+    pub fn forget(&mut self) {
+        self.stack.clear();
+        self.candidates = [0; CANDIDATES];
+        self.objects = [Span::default(); OBJECTS];
+        self.left = false;
     }
 
     /// Begins a collection: the heap may have grown since the last.
@@ -334,13 +367,17 @@ impl<'a> Marker<'a> {
         self.heap.pending.store(true, Relaxed);
     }
 
-    /// Looks into all that was marked, and into all that this marks.
-    pub(super) fn drain(&mut self, crew: Option<&Crew>) {
+    /// Looks into all that was marked, and into all that this marks. False where the time is over before.
+    pub(super) fn drain(&mut self, crew: Option<&Crew>) -> bool {
+        self.left = true;
         loop {
             while let Some(span) = self.next() {
                 self.look(span);
                 if let Some(crew) = crew {
                     crew.offer(self);
+                }
+                if self.is_over() {
+                    return false;
                 }
             }
             for _ in 0..CANDIDATES {
@@ -352,9 +389,16 @@ impl<'a> Marker<'a> {
                 }
             }
             if self.stack.is_empty() {
-                return;
+                self.left = false;
+                return true;
             }
         }
+    }
+
+    #[inline(always)]
+    fn is_over(&mut self) -> bool {
+        self.looked = self.looked.wrapping_add(1);
+        self.looked.is_multiple_of(TICKS) && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// What to look into next: what was loaded longest.
@@ -430,7 +474,13 @@ impl<'a> Marker<'a> {
 
     pub(super) fn look_at_traced(&mut self, start: usize, end: usize) {
         let superpage = self.heap.side.superpage(start);
-        let kind = KindId(self.heap.side.descriptor(superpage).kind.load(Relaxed));
+        let it = self.heap.side.descriptor(superpage);
+        let small = it.usage() == Use::Small;
+        if small && self.heap.is_stepping() && self.heap.freed(start).is_some() {
+            // Between two steps; what is in it now is the collector's.
+            return;
+        }
+        let kind = KindId(it.kind.load(Relaxed));
         let tracer = self.tracer;
         // SAFETY: a marked object of this kind; the world stands still.
         unsafe { tracer.trace(start, end - start, kind, self) };

@@ -149,6 +149,13 @@ unsafe impl Os for Linux {
         self.files().scan(range, Query::ARM, &mut |_| {})
     }
 
+    fn disarm(&self, range: Range<usize>) {
+        if let Some(tracker) = &self.files().tracker {
+            // Where it fails, writes are faults once more: no harm.
+            let _ = tracking::disarm(tracker, range);
+        }
+    }
+
     fn written(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
         self.files().scan(range, Query::WRITTEN, tell)
     }
@@ -219,6 +226,11 @@ mod tests {
             .swapped(range.clone(), &mut |run| swapped += run.len())
             .unwrap();
         assert_eq!(swapped, 0, "arming leaves no marks where nothing is");
+        let armed = start..start + 100 * 4096;
+        linux.arm(armed).unwrap();
+        linux.disarm(start + 10 * 4096..start + 20 * 4096);
+        let expected = 10..20;
+        assert_eq!(seen(), [expected]);
         linux.close();
         assert!(linux.arm(range).is_err());
     }

@@ -67,6 +67,9 @@ pub unsafe trait Os: Send + Sync {
     /// The range is not tracked (any more): a forked child, a closed descriptor.
     fn arm(&self, range: Range<usize>) -> io::Result<()>;
 
+    /// Takes back that pages were armed: writes to them are no faults any more. What cannot be taken back stays.
+    fn disarm(&self, range: Range<usize>);
+
     /// Tells each run of pages that were written to since they were armed, or never were armed.
     ///
     /// # Errors

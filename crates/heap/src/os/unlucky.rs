@@ -27,13 +27,15 @@ pub enum Call {
     Track,
     /// [`Os::arm`]
     Arm,
+    /// [`Os::disarm`]
+    Disarm,
     /// [`Os::written`]
     Written,
 }
 
 impl Call {
     /// Every one.
-    pub const ALL: [Call; 11] = [
+    pub const ALL: [Call; 12] = [
         Call::Reserve,
         Call::Commit,
         Call::Discard,
@@ -44,6 +46,7 @@ impl Call {
         Call::Cool,
         Call::Track,
         Call::Arm,
+        Call::Disarm,
         Call::Written,
     ];
 }
@@ -141,6 +144,12 @@ unsafe impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Os for Unlucky<O, F> {
 
     fn arm(&self, range: Range<usize>) -> io::Result<()> {
         self.tell_half(Call::Arm, range, |os, range| os.arm(range))
+    }
+
+    fn disarm(&self, range: Range<usize>) {
+        if self.ask(Call::Disarm).is_ok() {
+            self.os.disarm(range);
+        }
     }
 
     fn written(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {

@@ -222,6 +222,12 @@ unsafe impl Os for Fake {
         Ok(())
     }
 
+    fn disarm(&self, range: Range<usize>) {
+        self.pages.each(range, |address, state| {
+            self.pages.set(address, state, state.load(SeqCst) & !ARMED)
+        });
+    }
+
     fn written(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
         self.pages
             .tell_runs(range, |state| state & ARMED == 0, tell);

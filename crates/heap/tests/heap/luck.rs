@@ -79,6 +79,10 @@ fn scenario(luck: &Arc<Luck>) -> usize {
             world.write(starts[at], 3, starts[(at * 7) % starts.len()]);
         }
         world.roots.drain(..world.roots.len() / 2);
+        // One is begun in steps, and ended by the next collection.
+        world.step(&mut marker);
+        world.heap.unwatch(&world.central);
+        world.step(&mut marker);
     }
     world.collect(&mut marker);
     // The kernel may change its mind: what is there can be used.

@@ -3,5 +3,6 @@
 mod collect;
 mod kernel;
 mod luck;
+mod steps;
 mod swap;
 mod world;

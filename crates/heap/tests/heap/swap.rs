@@ -32,7 +32,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
     #[test]
     fn the_same_lives_wherever_it_is(
-        steps in proptest::collection::vec((step(), any::<u64>(), any::<u64>(), 0u8..12), 1..300),
+        steps in proptest::collection::vec((step(), any::<u64>(), any::<u64>(), 0u8..14), 1..300),
         room in 1usize..40,
     ) {
         let (mut world, pages) = world();
@@ -46,6 +46,11 @@ proptest! {
                 4 => world.complete = one % 4 == 0,
                 6 => world.young = one % 4 != 0,
                 5 => world.shed = (one % 8 * (other % 16)) as usize,
+                7 | 8 => (0..one % 4).for_each(|_| world.step(&mut marker)),
+                9 if one % 4 == 0 => {
+                    world.give_up(&mut marker);
+                    world.collect(&mut marker);
+                }
                 _ => {}
             }
             if matches!(step, Step::Collect { .. }) {

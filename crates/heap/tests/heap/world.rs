@@ -6,6 +6,7 @@ use plimsoll_heap::{
     Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Residency, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 pub(crate) const MIB: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
@@ -34,6 +35,8 @@ pub(crate) struct World {
     pub(crate) shed: usize,
     /// What was marked stays marked.
     pub(crate) young: bool,
+    /// The last collection was begun in steps.
+    begun: bool,
     /// What the last collection found of the heap's pages.
     pub(crate) residency: Residency,
 }
@@ -63,6 +66,7 @@ impl World {
             complete: false,
             shed: 0,
             young: false,
+            begun: false,
             residency: Residency::default(),
         }
     }
@@ -184,6 +188,7 @@ impl World {
         let mut shed = 0;
         if self.young {
             self.heap.watch(&self.central, Watch::Old);
+            self.heap.unwatch(&self.central);
         }
         if self.shed > 0 {
             self.heap.watch(&self.central, Watch::Still);
@@ -193,16 +198,47 @@ impl World {
         (census, shed)
     }
 
+    /// Begins a collection in steps, or does the next; a short one.
+    pub(crate) fn step(&mut self, marker: &mut Marker<'_>) {
+        let first = !self.heap.is_stepping();
+        if first {
+            self.heap.begin_collection();
+            self.bins.retire(self.heap);
+            self.heap.look(&mut self.central, false);
+            let begins = self.heap.begin_steps(&mut self.central);
+            self.heap.end_marking();
+            if !begins {
+                return;
+            }
+        }
+        marker.step(Instant::now(), |marker| {
+            if first {
+                marker.uncollectable(&self.central);
+                self.roots.iter().for_each(|&root| marker.word(root));
+            }
+        });
+    }
+
+    /// The collection that was begun in steps is made anew.
+    pub(crate) fn give_up(&mut self, marker: &mut Marker<'_>) {
+        self.heap.end_steps(&self.central);
+        marker.forget();
+        self.young = false;
+    }
+
     pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) {
         self.heap.begin_collection();
         self.bins.retire(self.heap);
-        if !self.young {
+        self.begun = self.heap.is_stepping();
+        if self.begun {
+            self.heap.end_steps(&self.central);
+        } else if !self.young {
             self.heap.clear_marks(&mut self.central);
         }
         self.residency = self.heap.look(&mut self.central, self.complete);
         marker.mark_from(&self.central, |marker| {
             marker.uncollectable(&self.central);
-            if self.young {
+            if self.young || self.begun {
                 marker.written(&self.central, None);
             }
             for &root in &self.roots {
@@ -216,7 +252,8 @@ impl World {
     fn check(&mut self, census: Census) -> Census {
         let reached = self.reached();
         // Summaries speak for whole superpages, also for objects that died since.
-        let exact = (self.residency.summarised == 0 && !self.young).then_some(reached.len() as u64);
+        let exact = self.residency.summarised == 0 && !self.young && !self.begun;
+        let exact = exact.then_some(reached.len() as u64);
         for (&start, object) in &self.objects {
             let lives = reached.contains(&start);
             // The superpage of a dead one may be free.

@@ -1,0 +1,64 @@
+//! Whole collections whose marking is done in steps, between which the program runs (Boehm, Demers and Shenker 1991, but with
+//! the world stopped in each step). Writes are tracked from the first step on; the last one, which needs all the time that it
+//! takes, is like a collection of young objects: it looks again into what is marked and was written to since.
+//!
+//! Mark bits do not tell what is free meanwhile. So threads allocate where nothing is: holes are found again by the census.
+
+use crate::address::Superpage;
+use crate::central::Central;
+use crate::heap::Heap;
+use crate::side::flag;
+use crate::watch::Watch;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What only the front end can look into is looked into again in any case; it may be one in so many superpages.
+const MOST: usize = 4;
+
+impl Heap {
+    /// Whether marking in steps is under way.
+    pub fn is_stepping(&self) -> bool {
+        self.stepping.load(Relaxed)
+    }
+
+    /// Clears marks for a collection in steps, and has writes show. After the first look, with the marks of the collection
+    /// before. False, and no marks are cleared, where that is not worth it, or cannot be.
+    pub fn begin_steps(&self, central: &mut Central) -> bool {
+        if !self.is_worth_steps(central) {
+            return false;
+        }
+        self.watch(central, Watch::All);
+        if !self.is_tracked() {
+            return false;
+        }
+        self.remember_begun(central.committed());
+        central.clear_partial();
+        self.clear_marks(central);
+        self.stepping.store(true, Relaxed);
+        true
+    }
+
+    fn is_worth_steps(&self, central: &Central) -> bool {
+        let (mut all, mut traced) = (0, 0);
+        for at in 0..central.committed() as u32 {
+            let flags = self.flags_of_object(Superpage(at));
+            if flags & flag::OPAQUE == 0 && self.is_alive(Superpage(at)) {
+                all += 1;
+                traced += usize::from(flags & flag::TRACED != 0);
+            }
+        }
+        traced * MOST <= all
+    }
+
+    /// The last step begins; or there will be none, and a whole collection does. Before the look that it begins with; the world is stopped. What was
+    /// put off is to be looked into again: its contents may have been missed.
+    pub fn end_steps(&self, central: &Central) {
+        for at in 0..central.committed() as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            if it.has(flag::PENDING) {
+                self.drop_summary(Superpage(at));
+                it.forget_age();
+            }
+        }
+        self.stepping.store(false, Relaxed);
+    }
+}

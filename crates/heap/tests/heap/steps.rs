@@ -1,0 +1,172 @@
+//! Collections whose marking is done in steps, while the program changes what refers to what.
+
+use crate::world::{MIB, World};
+use plimsoll_heap::mark::{Crew, Marker, NoTracer};
+use plimsoll_heap::{Heap, SUPERPAGE};
+use std::time::Instant;
+
+/// Lists of so many objects of 48 bytes each.
+fn lists(count: usize, length: usize) -> World {
+    let mut world = World::new(64 * MIB);
+    for _ in 0..count {
+        world.list(length, 48);
+    }
+    world
+}
+
+/// None where the kernel does not track writes.
+fn tracked(world: World) -> Option<World> {
+    if world.heap.can_watch() {
+        return Some(world);
+    }
+    println!("skipped: no write tracking here");
+    None
+}
+
+#[test]
+fn what_is_moved_behind_the_marker_is_found_by_the_last_step() {
+    let Some(mut world) = tracked(lists(1, 10_000)) else {
+        return;
+    };
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.collect(&mut marker);
+    marker.take_marking();
+    world.step(&mut marker);
+    assert!(world.heap.is_stepping());
+    let found = marker.marked();
+    assert!((1..9_000).contains(&found), "a part: {found}");
+    // The first object is marked and looked into. The rest of the list is hung to it, and cut off where it is not.
+    let first = world.roots[0];
+    let mut at = first;
+    for _ in 0..9_500 {
+        at = world.objects[&at].words[0];
+    }
+    let rest = world.objects[&at].words[0];
+    world.write(first, 3, rest);
+    world.write(at, 0, 0);
+    for _ in 0..5 {
+        world.step(&mut marker);
+    }
+    let census = world.collect(&mut marker);
+    assert_eq!(census.objects, 10_000);
+}
+
+#[test]
+fn what_is_new_is_found_and_no_holes_are_filled_before_the_last_step() {
+    let Some(mut world) = tracked(lists(2, 5_000)) else {
+        return;
+    };
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.collect(&mut marker);
+    // Half of the objects are dead, and leave holes.
+    let all: Vec<usize> = world.objects.keys().copied().collect();
+    world.roots = all.iter().copied().step_by(2).collect();
+    all.iter().for_each(|&start| world.write(start, 0, 0));
+    world.collect(&mut marker);
+    let used = world.central.used();
+    world.step(&mut marker);
+    let first = world.allocate(world.words, 48).unwrap();
+    assert_eq!(world.central.used(), used + 1, "not in a hole");
+    // Reached from an old object only.
+    world.write(all[0], 1, first);
+    let freed = world.allocate(world.words, 48).unwrap();
+    world.free(freed);
+    world.free(all[2]);
+    world.step(&mut marker);
+    world.collect(&mut marker);
+    assert!(world.objects.contains_key(&first));
+    let before = world.central.used();
+    world.allocate(world.words, 48).unwrap();
+    assert_eq!(world.central.used(), before, "in a hole");
+}
+
+#[test]
+fn one_that_is_given_up_leaves_nothing_behind() {
+    let Some(mut world) = tracked(lists(4, 3_000)) else {
+        return;
+    };
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    for _ in 0..3 {
+        world.step(&mut marker);
+        world.step(&mut marker);
+        world.roots.pop();
+        world.list(1000, 64);
+        world.give_up(&mut marker);
+        // This compares with the model: nothing is kept that was marked before.
+        world.collect(&mut marker);
+    }
+}
+
+#[test]
+fn large_objects_are_looked_into_again_by_the_parts_that_were_written_to() {
+    let Some(mut world) = tracked(lists(1, 100)) else {
+        return;
+    };
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    let large = world.allocate(world.words, 100 * SUPERPAGE).unwrap();
+    world.roots.push(large);
+    world.collect(&mut marker);
+    for _ in 0..10 {
+        world.step(&mut marker);
+    }
+    let new = world.allocate(world.words, 48).unwrap();
+    world.write(large, 70 * SUPERPAGE / 8, new);
+    let freed = world.allocate(world.words, 20 * SUPERPAGE).unwrap();
+    world.free(freed);
+    world.collect(&mut marker);
+    assert_eq!(world.objects.len(), 102);
+}
+
+fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
+    let crew = Crew::new(heap).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut marker = Marker::new(heap, &NoTracer).unwrap();
+                while crew.help(&mut marker) {}
+            });
+        }
+        body(&crew);
+        crew.end();
+    });
+}
+
+#[test]
+fn a_crew_takes_steps_together_and_gives_them_up() {
+    let Some(mut world) = tracked(lists(40, 2_000)) else {
+        return;
+    };
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    let census = world.collect(&mut marker);
+    let roots = world.roots.clone();
+    with_crew(world.heap, |crew| {
+        for round in 0..20 {
+            world.heap.begin_collection();
+            world.heap.look(&mut world.central, false);
+            assert!(world.heap.begin_steps(&mut world.central));
+            let mut done = false;
+            for step in 0.. {
+                let first = step == 0;
+                done = crew.step(&mut marker, Instant::now(), |marker| {
+                    let roots = roots.iter().filter(|_| first);
+                    roots.for_each(|&root| marker.word(root));
+                });
+                if done || round % 2 == 1 && step == 5 {
+                    break;
+                }
+            }
+            world.heap.end_steps(&world.central);
+            if round % 2 == 1 {
+                crew.forget(&mut marker);
+                world.heap.clear_marks(&mut world.central);
+            } else {
+                assert!(done);
+            }
+            crew.lead(&mut marker, &world.central, |marker| {
+                roots.iter().for_each(|&root| marker.word(root));
+            });
+            world.heap.end_marking();
+            assert_eq!(world.heap.census(&mut world.central), census, "{round}");
+        }
+    });
+}

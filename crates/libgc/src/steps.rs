@@ -1,0 +1,169 @@
+//! Whole collections in steps ([`Heap::begin_steps`]): where the program would stand still for long, it does so a little at a
+//! time, and allocates a little in between.
+
+use crate::collect::{self, Why};
+use crate::collector::{self, State};
+use crate::stats::Cycle;
+use crate::thread::blocking::with_registers;
+use crate::{finalize, leaks, settings, stress};
+use libc::c_int;
+use plimsoll_heap::{Heap, Residency, SUPERPAGE};
+use std::time::Duration;
+
+/// How long a step is, where the program does not say.
+const STEP: Duration = Duration::from_millis(10);
+
+/// In less nothing much is marked.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// And a collection that is expected to take less than so many of these is made at once.
+const WORTH: u32 = 5;
+
+/// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by more than one in so many,
+/// since they take longer than expected or large objects were allocated, the last step is next.
+const GROWTH: usize = 16;
+const MOST: usize = 8;
+
+/// The least superpages between two steps: 256 KiB.
+const LEAST: usize = (256 << 10) / SUPERPAGE;
+
+/// What has come of the collection that is under way, if one is.
+#[derive(Default)]
+pub(crate) enum Steps {
+    #[default]
+    None,
+    /// There is more to mark, while the heap has no more superpages than these.
+    Marking(Cycle, usize),
+    /// The last step is next.
+    Marked(Cycle),
+    /// It is given up, and made at once when it is due again: nobody knows any more what was left to do, or the kernel has
+    /// begun to evict what is to be read.
+    Lost,
+}
+
+impl Steps {
+    pub(crate) fn are_under_way(&self) -> bool {
+        !matches!(self, Steps::None)
+    }
+
+    /// Takes what comes next, if this collection goes on.
+    pub(crate) fn next(&mut self, goes_on: bool) -> Steps {
+        match self {
+            Steps::Marking(..) | Steps::Marked(_) if goes_on => std::mem::take(self),
+            _ => Steps::None,
+        }
+    }
+}
+
+/// How long a step may take, where the program says so.
+fn limit(state: &State) -> Option<Duration> {
+    let limit = settings::time_limit().filter(|_| state.incremental.is_on())?;
+    Some(limit.max(SHORTEST))
+}
+
+/// How long one may take.
+pub(crate) fn time(state: &State) -> Duration {
+    limit(state).or_else(stress::step).unwrap_or(STEP)
+}
+
+/// Whether the whole collection that begins, which the program did not ask for, is to be made in steps, if it can.
+pub(crate) fn are_wanted(heap: &Heap, state: &State) -> bool {
+    state.incremental.may_step()
+        && state.disclaims.is_empty()
+        && !leaks::wanted()
+        && stress::wants_steps().unwrap_or_else(|| {
+            !state.surroundings.is_short()
+                && !state.pace.wants_complete()
+                && state.stats.expected(heap) > limit(state).unwrap_or(WORTH * STEP)
+        })
+        && heap.can_watch()
+}
+
+/// Bytes to leave for what is allocated while the next whole collection is made in steps, if it will be.
+pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
+    match are_wanted(heap, state) {
+        true => state.central.used() * SUPERPAGE / GROWTH,
+        false => 0,
+    }
+}
+
+/// Begins one, if there is room for that, and not too much to look into twice. After the look; the world is stopped.
+pub(crate) fn begin(heap: &Heap, state: &mut State, residency: &Residency) -> bool {
+    (residency.absent == 0 || stress::is_on())
+        && leave(heap, state, 1)
+        && heap.begin_steps(&mut state.central)
+}
+
+/// Leaves room for what is allocated until the next step, so many superpages at least. False where there is none.
+pub(crate) fn leave(heap: &Heap, state: &mut State, superpages: usize) -> bool {
+    let used = state.central.used() as u128;
+    // With the last step, which looks into what is new and what was written to, it is about twice as much work.
+    let expected = 2 * state.stats.expected(heap).max(STEP).as_nanos();
+    let part = used * time(state).as_nanos() / (expected * GROWTH as u128);
+    let wanted = usize::try_from(part)
+        .unwrap_or(0)
+        .max(LEAST)
+        .max(superpages);
+    state.pace.step(&mut state.central, wanted)
+}
+
+/// How many superpages the heap may have before the last step is next.
+pub(crate) fn most(state: &State) -> usize {
+    let used = state.central.used();
+    used + (used / MOST).max(4 * LEAST)
+}
+
+/// If one is under way it has no last step: what was marked for that is forgotten, and the collection that begins is made at
+/// once. The world is stopped. Whether one was.
+pub(crate) fn give_up(heap: &Heap, state: &mut State) -> bool {
+    if !std::mem::take(&mut state.steps).are_under_way() {
+        return false;
+    }
+    heap.end_steps(&state.central);
+    match state.crew {
+        Some(crew) => crew.forget(&mut state.marker),
+        None => state.marker.forget(),
+    }
+    // It will be counted anew.
+    state.marker.take_marking();
+    true
+}
+
+/// In a child of fork, where nobody helps any more. It may be in a callback of a step's.
+pub(crate) fn forked(heap: &Heap, state: &mut State) {
+    if heap.is_stepping() {
+        state.marker.forget();
+        state.steps = Steps::Lost;
+    }
+}
+
+/// Begins a collection, or does the next step of one, if the collector may collect. Whether there is more to do.
+fn do_some(begin: bool) -> bool {
+    let mut gc = collector::lock();
+    let mode = gc.incremental.is_on() && gc.incremental.may_step();
+    let due = mode && gc.steps.are_under_way() != begin;
+    let may = due && collect::may_go_on();
+    let why = if begin { Why::Begun } else { Why::Allocation };
+    if may {
+        with_registers(|here| collect::collect(&mut gc, why, here));
+    }
+    let more = may && gc.steps.are_under_way();
+    let due = gc.finalization.is_due();
+    drop(gc);
+    if due {
+        finalize::notify_or_invoke();
+    }
+    more
+}
+
+/// In incremental mode.
+#[unsafe(no_mangle)]
+extern "C" fn GC_collect_a_little() -> c_int {
+    c_int::from(do_some(false))
+}
+
+/// In incremental mode: one that is worth it is made in steps, by allocating threads and [`GC_collect_a_little`].
+#[unsafe(no_mangle)]
+extern "C" fn GC_start_incremental_collection() {
+    do_some(true);
+}
