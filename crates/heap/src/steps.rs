@@ -49,8 +49,8 @@ impl Heap {
         traced * MOST <= all
     }
 
-    /// The last step begins; or there will be none, and a whole collection does. Before the look that it begins with; the world is stopped. What was
-    /// put off is to be looked into again: its contents may have been missed.
+    /// The last step begins; or there will be none, and a whole collection does. Before the look that it begins with; the
+    /// world is stopped. What was put off is to be looked into again: its contents may have been missed.
     pub fn end_steps(&self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));

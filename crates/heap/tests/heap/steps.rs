@@ -1,8 +1,9 @@
 //! Collections whose marking is done in steps, while the program changes what refers to what.
 
+use crate::swap::with_crew;
 use crate::world::{MIB, World};
-use plimsoll_heap::mark::{Crew, Marker, NoTracer};
-use plimsoll_heap::{Heap, SUPERPAGE};
+use plimsoll_heap::SUPERPAGE;
+use plimsoll_heap::mark::{Marker, NoTracer};
 use std::time::Instant;
 
 /// Lists of so many objects of 48 bytes each.
@@ -115,20 +116,6 @@ fn large_objects_are_looked_into_again_by_the_parts_that_were_written_to() {
     world.free(freed);
     world.collect(&mut marker);
     assert_eq!(world.objects.len(), 102);
-}
-
-fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
-    let crew = Crew::new(heap).unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut marker = Marker::new(heap, &NoTracer).unwrap();
-                while crew.help(&mut marker) {}
-            });
-        }
-        body(&crew);
-        crew.end();
-    });
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn random_graph(world: &mut World) {
 }
 
 /// Two help, until `body` ends, however it does.
-fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
+pub(crate) fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
     struct Ending<'a>(&'a Crew);
     impl Drop for Ending<'_> {
         fn drop(&mut self) {
