@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::{LONG, MIB, Program, Script, eventually, jdks};
+use support::{LONG, MIB, Program, Script, counters, eventually, jdks};
 
 fn follows(home: &Path, flag: &str, collector: Collector) {
     let program = Program::prepared(home, &[flag], &["60", "200", "2"]);
@@ -55,7 +55,7 @@ fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
         let _ = early.uses();
         let process = program.machine();
         let uses = || Gauge::new(process, Collector::Z).uses().unwrap_or(0);
-        let mut perf = PerfFile::open(&process).unwrap();
+        let mut perf = counters(&process);
         // By then it has used all the places where its heap is mapped.
         eventually("it collects", || {
             let collections = perf.read().map(|c| Snapshot::of(c).collections());
@@ -147,7 +147,7 @@ fn a_machine_says_what_it_is() {
                 attach.negotiate(LONG).unwrap(),
                 if version >= 25 { 2 } else { 1 }
             );
-            let mut perf = PerfFile::open(&process).unwrap();
+            let mut perf = counters(&process);
             eventually("it collects", || {
                 perf.read().is_ok_and(|c| Snapshot::of(c).collections() > 0)
             });
@@ -316,7 +316,7 @@ fn a_machine_in_other_namespaces_is_reached() {
                 .version,
             version
         );
-        let mut perf = PerfFile::open(&process).unwrap();
+        let mut perf = counters(&process);
         eventually("it publishes", || {
             perf.read().is_ok_and(|c| c.iter().count() > 100)
         });
@@ -356,7 +356,7 @@ fn another_users_machine_is_reached_by_root() {
                 .version,
             version
         );
-        let mut perf = PerfFile::open(&process).unwrap();
+        let mut perf = counters(&process);
         eventually("it publishes", || {
             perf.read().is_ok_and(|c| c.iter().count() > 100)
         });

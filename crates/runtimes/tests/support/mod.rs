@@ -1,5 +1,6 @@
 //! Java virtual machines to test with, and a link that follows a script.
 
+use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, Runtime, detect, family};
@@ -188,6 +189,35 @@ impl Link for Script {
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// The counters of a machine, as soon as they are there.
+///
+/// # Panics
+/// When they never are, with what there is instead.
+pub(crate) fn counters(process: &Process) -> PerfFile {
+    let until = Instant::now() + LONG;
+    loop {
+        match PerfFile::open(process) {
+            Ok(file) => return file,
+            Err(e) if Instant::now() > until => panic!("{e}; there is {:?}", published()),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// The files of counters in our own `/tmp`.
+fn published() -> Vec<PathBuf> {
+    let within = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+    within(Path::new("/tmp"))
+        .filter(|entry| {
+            entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(b"hsperfdata_")
+        })
+        .flat_map(|entry| within(&entry.path()).map(|file| file.path()))
+        .collect()
 }
 
 /// Waits until it is so; a machine that shares two processors with others follows slowly.
