@@ -133,6 +133,7 @@ impl Central {
             self.lowest = start + count;
         }
         self.used += count;
+        heap.remember_taken(start, count);
         Ok(Superpage(start as u32))
     }
 

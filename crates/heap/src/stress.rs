@@ -13,20 +13,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Says of superpages at random that they are absent; off while the seed is 0.
 pub(crate) struct Stress {
     seed: AtomicU64,
-    /// What each superpage's summary speaks of: what was marked there when it was made.
-    spoken: Mutex<Option<Bits>>,
+    /// Counts what times are compared of.
+    clock: AtomicU64,
+    /// When each superpage was taken to be allocated in, for the last time.
+    taken: Mutex<Option<Area<u64>>>,
+    /// What each superpage's summary speaks of.
+    spoken: Mutex<Option<Spoken>>,
     /// What the last verification used: addresses are not taken anew each time.
     spare: Mutex<Option<Marks>>,
     /// What it left.
-    last: Mutex<Option<Last>>,
-    /// A sum over each superpage when the steps of a collection began; 0 where it was free.
-    begun: Mutex<Option<Area<u64>>>,
+    last: Mutex<Option<(Bits, Seen)>>,
+    /// The heap when the steps of a collection began.
+    begun: Mutex<Option<Seen>>,
 }
 
 impl Stress {
     pub(crate) const fn new() -> Stress {
         Stress {
             seed: AtomicU64::new(0),
+            clock: AtomicU64::new(0),
+            taken: Mutex::new(None),
             spoken: Mutex::new(None),
             spare: Mutex::new(None),
             last: Mutex::new(None),
@@ -51,6 +57,11 @@ impl Stress {
 
     pub(crate) fn is_on(&self) -> bool {
         self.seed.load(Relaxed) != 0
+    }
+
+    /// A time, later than all before.
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Relaxed) + 1
     }
 }
 
@@ -93,10 +104,17 @@ pub struct Marks {
     known: Bits,
 }
 
-/// The heap after a verification: what was marked, and looked into; and a sum over each superpage.
-struct Last {
+/// What each superpage's summary speaks of: what was marked there when it was made. And what it was then.
+struct Spoken {
     marks: Bits,
     sums: Area<u64>,
+    at: Area<u64>,
+}
+
+/// What the heap was like: a sum over each superpage, and when that was.
+struct Seen {
+    sums: Area<u64>,
+    at: u64,
 }
 
 /// How two markings of the same heap differ.
@@ -142,15 +160,40 @@ impl Heap {
 
     /// Keeps in mind what a summary that is made now speaks of, for verifications.
     pub(crate) fn remember_spoken(&self, superpage: Superpage) {
+        let (os, room) = (self.os.as_ref(), self.side.superpages());
         let mut spoken = held(&self.stress.spoken);
         if spoken.is_none() {
-            let all = Area::zeroed(self.os.as_ref(), self.side.superpages() * WORDS);
-            *spoken = all.ok().map(Bits);
+            let make = || -> io::Result<Spoken> {
+                Ok(Spoken {
+                    marks: Bits(Area::zeroed(os, room * WORDS)?),
+                    sums: Area::zeroed(os, room)?,
+                    at: Area::zeroed(os, room)?,
+                })
+            };
+            *spoken = make().ok();
         }
-        if let Some(Bits(words)) = spoken.as_mut() {
+        if let Some(spoken) = spoken.as_mut() {
             for (at, word) in self.side.marks(superpage).iter().enumerate() {
-                words.set(superpage.index() * WORDS + at, word.load(Relaxed));
+                let at = superpage.index() * WORDS + at;
+                spoken.marks.0.set(at, word.load(Relaxed));
             }
+            spoken.at.set(superpage.index(), self.stress.now());
+            spoken.sums.set(superpage.index(), self.sum(superpage));
+        }
+    }
+
+    /// Keeps in mind that superpages are taken to be allocated in, for verifications.
+    pub(crate) fn remember_taken(&self, start: usize, count: usize) {
+        if !self.stress.is_on() {
+            return;
+        }
+        let mut taken = held(&self.stress.taken);
+        if taken.is_none() {
+            *taken = Area::zeroed(self.os.as_ref(), self.side.superpages()).ok();
+        }
+        if let Some(taken) = taken.as_mut() {
+            let now = self.stress.now();
+            (start..start + count).for_each(|at| taken.set(at, now));
         }
     }
 
@@ -168,7 +211,8 @@ impl Heap {
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
             if it.has(flag::SUMMARISED) {
-                known.intersect(Superpage(at), held(&self.stress.spoken).as_ref());
+                let spoken = held(&self.stress.spoken);
+                known.intersect(Superpage(at), spoken.as_ref().map(|spoken| &spoken.marks));
             }
             it.lower(flag::SUMMARISED | flag::PENDING);
         }
@@ -204,8 +248,8 @@ impl Heap {
             }
         }
         *held(&self.stress.spare) = Some(before);
-        if let Some(sums) = held(&self.stress.begun).as_mut() {
-            sums.clear();
+        if let Some(seen) = held(&self.stress.begun).as_mut() {
+            seen.sums.clear();
         }
         self.remember_contents(central.committed());
         found
@@ -224,53 +268,59 @@ impl Heap {
             })
     }
 
-    /// Whether the word at this address was there before the slot that it seems to refer to had an object: nobody wrote there
-    /// since the last verification, and that slot was not marked then. So its object was dead and is taken for alive by chance, or
-    /// is what a reference was left behind to.
+    /// Whether the word at this address was there before the object that it seems to refer to. Then it is taken for a reference by
+    /// chance, or is what was left behind of one to an object that was there before, and is dead.
     ///
-    /// Or nobody wrote there since the steps of the collection began, and that slot's superpage was free then: it was looked into by a
-    /// step, and referred to nothing.
+    /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody wrote there since the heap was
+    /// seen, and that slot's superpage was taken later: at the last verification; when the steps of this collection began, of which
+    /// one looked there; or when the superpage was summarised.
     fn is_stale(&self, at: usize, to: Slot) -> bool {
         let superpage = self.side.superpage(at);
-        let sum = self.sum(superpage);
-        let same = |sums: &Area<u64>, sum| sums.get(superpage.index()) == Some(sum);
-        let last = held(&self.stress.last);
-        let before = |last: &Last| same(&last.sums, sum) && !last.marks.has(to);
-        let begun = held(&self.stress.begun);
-        let free = |sums: &Area<u64>| sums.get(to.superpage.index()).unwrap_or(0) == 0;
-        let meanwhile = |sums: &Area<u64>| same(sums, sum | 1) && free(sums);
-        last.as_ref().is_some_and(before) || begun.as_ref().is_some_and(meanwhile)
+        let sum = Some(self.sum(superpage));
+        let taken = held(&self.stress.taken);
+        let taken = taken
+            .as_ref()
+            .and_then(|taken| taken.get(to.superpage.index()));
+        let later = |at: u64| taken.is_some_and(|taken| taken > at);
+        let same = |seen: &Seen| seen.sums.get(superpage.index()) == sum;
+        held(&self.stress.last)
+            .as_ref()
+            .is_some_and(|(marks, seen)| same(seen) && (!marks.has(to) || later(seen.at)))
+            || held(&self.stress.begun)
+                .as_ref()
+                .is_some_and(|seen| same(seen) && later(seen.at))
+            || held(&self.stress.spoken).as_ref().is_some_and(|spoken| {
+                let made = spoken.at.get(superpage.index());
+                spoken.sums.get(superpage.index()) == sum && made.is_some_and(later)
+            })
     }
 
     /// Keeps in mind what the heap is like when the steps of a collection begin, for its verification.
     pub(crate) fn remember_begun(&self, committed: usize) {
-        if !self.stress.is_on() {
-            return;
-        }
-        let mut begun = held(&self.stress.begun);
-        let again = begun.take();
-        if let Ok(mut sums) = Area::again(self.os.as_ref(), again, committed.max(1)) {
-            for superpage in (0..committed as u32).map(Superpage) {
-                let free = self.side.descriptor(superpage).usage() == Use::Free;
-                sums.push(if free { 0 } else { self.sum(superpage) | 1 });
-            }
-            *begun = Some(sums);
+        if self.stress.is_on() {
+            let mut begun = held(&self.stress.begun);
+            *begun = self.seen(committed, begun.take()).ok();
         }
     }
 
     fn remember_contents(&self, committed: usize) {
         let mut last = held(&self.stress.last);
-        let (marks, sums) = last
-            .take()
-            .map_or((None, None), |last| (Some(last.marks), Some(last.sums)));
+        let (marks, seen) = last.take().unzip();
         let marks = Bits::copy(self, committed, marks);
-        let sums = Area::again(self.os.as_ref(), sums, committed.max(1));
-        if let (Ok(marks), Ok(mut sums)) = (marks, sums) {
-            for at in 0..committed as u32 {
-                sums.push(self.sum(Superpage(at)));
-            }
-            *last = Some(Last { marks, sums });
+        *last = marks
+            .and_then(|marks| Ok((marks, self.seen(committed, seen)?)))
+            .ok();
+    }
+
+    /// What the heap is like now.
+    fn seen(&self, committed: usize, before: Option<Seen>) -> io::Result<Seen> {
+        let before = before.map(|seen| seen.sums);
+        let mut sums = Area::again(self.os.as_ref(), before, committed.max(1))?;
+        for at in 0..committed as u32 {
+            sums.push(self.sum(Superpage(at)));
         }
+        let at = self.stress.now();
+        Ok(Seen { sums, at })
     }
 
     /// A sum over all words of a superpage that is in use.
@@ -282,8 +332,9 @@ impl Heap {
         (start..start + SUPERPAGE)
             .step_by(size_of::<u64>())
             .fold(0, |sum: u64, at| {
-                // SAFETY: committed memory of the heap; the world stands still.
-                sum.rotate_left(5) ^ unsafe { (at as *const u64).read() }
+                // SAFETY: committed memory of the heap. Where the world does not stand still, it is of a summary that is not to be
+                // used if somebody writes.
+                sum.rotate_left(5) ^ unsafe { (at as *const u64).read_volatile() }
             })
     }
 }
