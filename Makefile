@@ -53,7 +53,7 @@ fuzz: ## every fuzz target for SECONDS each (60)
 	@tools/setup.sh build
 	fuzz/run.sh $(or $(SECONDS),60)
 
-stress: ## C programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, SEED=N to replay)
+stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, SEED=N to replay)
 	@tools/setup.sh test
 	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
 

@@ -57,6 +57,8 @@ pub struct Heap {
     pub(crate) watched: AtomicBool,
     /// A collection is under way whose marking is done in steps.
     pub(crate) stepping: AtomicBool,
+    /// The look that comes next is the second of its collection.
+    pub(crate) aged: AtomicBool,
 }
 
 impl Heap {
@@ -85,6 +87,7 @@ impl Heap {
                         pending: AtomicBool::new(false),
                         watched: AtomicBool::new(false),
                         stepping: AtomicBool::new(false),
+                        aged: AtomicBool::new(false),
                     };
                     return Ok((heap, Central::new()));
                 }

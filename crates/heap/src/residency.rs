@@ -31,6 +31,19 @@ pub struct Residency {
     pub written: usize,
 }
 
+impl Residency {
+    /// With what an earlier look found of the same collection.
+    pub fn after(self, earlier: &Residency) -> Residency {
+        Residency {
+            dropped: self.dropped + earlier.dropped,
+            evicted: self.evicted + earlier.evicted,
+            returned: self.returned + earlier.returned,
+            written: self.written + earlier.written,
+            ..self
+        }
+    }
+}
+
 /// What a heap does about what is in swap; less than all of it is for measuring what each part is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Means {
@@ -148,7 +161,8 @@ impl Heap {
         } else if found.absent > 0 {
             self.track(self.reserved());
         }
-        self.grow_older(committed, &mut found);
+        let older = !self.aged.swap(false, Relaxed);
+        self.note_ages(committed, older, &mut found);
         if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
             bits::fill(side.replayed(), 0, committed, false);
             self.drop_outdated(central, all, complete, &mut found);
@@ -158,13 +172,13 @@ impl Heap {
         found
     }
 
-    /// Makes what is armed a collection older, and notes what went to swap and what came back.
-    fn grow_older(&self, committed: usize, found: &mut Residency) {
+    /// Notes what went to swap and what came back; and makes what is armed a collection older, if it is to.
+    fn note_ages(&self, committed: usize, older: bool, found: &mut Residency) {
         for at in 0..committed as u32 {
             let it = self.side.descriptor(Superpage(at));
             let old = it.age.load(Relaxed);
             let hold = it.hold.load(Relaxed);
-            if hold > 0 {
+            if older && hold > 0 {
                 it.hold.store(hold - 1, Relaxed);
             }
             let new = match (it.has(flag::ABSENT), old) {
@@ -184,7 +198,7 @@ impl Heap {
                     age::UNKNOWN
                 }
                 (false, age::UNKNOWN | age::OLDEST) => continue,
-                (false, old) => old + 1,
+                (false, old) => old + u8::from(older),
             };
             it.age.store(new, Relaxed);
         }

@@ -50,15 +50,16 @@ impl Heap {
     }
 
     /// The last step begins; or there will be none, and a whole collection does. Before the look that it begins with; the
-    /// world is stopped. What was put off is to be looked into again: its contents may have been missed.
+    /// world is stopped. What was put off, and has no summary that stands for it, is to be looked into yet.
     pub fn end_steps(&self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
-            if it.has(flag::PENDING) {
+            if it.flags() & (flag::PENDING | flag::SUMMARISED) == flag::PENDING {
                 self.drop_summary(Superpage(at));
                 it.forget_age();
             }
         }
         self.stepping.store(false, Relaxed);
+        self.aged.store(true, Relaxed);
     }
 }

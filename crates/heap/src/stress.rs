@@ -102,13 +102,23 @@ pub struct Marks {
     /// Of these, what the marking knows the references of: it read it, or trusted a summary that speaks of it. A word that
     /// looks like a reference to what was dead when the summary was made may mark that again. Its contents are nobody's.
     known: Bits,
+    /// Of each superpage, a sum over it when the summary was made that stood for it, and when that was; the new marking makes others.
+    trusted: Area<(u64, u64)>,
 }
 
-/// What each superpage's summary speaks of: what was marked there when it was made. And what it was then.
+/// What each superpage's summary speaks of: what was marked there when it was made. And a sum over it, and when that was.
 struct Spoken {
     marks: Bits,
     sums: Area<u64>,
-    at: Area<u64>,
+    made: Area<u64>,
+}
+
+impl Spoken {
+    /// The sum over a superpage when its summary was made, and when that was.
+    fn of(&self, superpage: Superpage) -> (u64, u64) {
+        let of = |all: &Area<u64>| all.get(superpage.index()).unwrap_or(0);
+        (of(&self.sums), of(&self.made))
+    }
 }
 
 /// What the heap was like: a sum over each superpage, and when that was.
@@ -167,7 +177,7 @@ impl Heap {
                 Ok(Spoken {
                     marks: Bits(Area::zeroed(os, room * WORDS)?),
                     sums: Area::zeroed(os, room)?,
-                    at: Area::zeroed(os, room)?,
+                    made: Area::zeroed(os, room)?,
                 })
             };
             *spoken = make().ok();
@@ -177,8 +187,8 @@ impl Heap {
                 let at = superpage.index() * WORDS + at;
                 spoken.marks.0.set(at, word.load(Relaxed));
             }
-            spoken.at.set(superpage.index(), self.stress.now());
             spoken.sums.set(superpage.index(), self.sum(superpage));
+            spoken.made.set(superpage.index(), self.stress.now());
         }
     }
 
@@ -202,22 +212,34 @@ impl Heap {
     /// # Errors
     /// There is no memory for a copy.
     pub fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
-        let (bits, known) = match held(&self.stress.spare).take() {
-            Some(spare) => (Some(spare.bits), Some(spare.known)),
-            None => (None, None),
+        let (bits, known, trusted) = match held(&self.stress.spare).take() {
+            Some(spare) => (Some(spare.bits), Some(spare.known), Some(spare.trusted)),
+            None => (None, None, None),
         };
+        let os = self.os.as_ref();
         let bits = Bits::copy(self, central.committed(), bits)?;
         let mut known = Bits::copy(self, central.committed(), known)?;
+        let mut trusted = Area::again(os, trusted, central.committed().max(1))?;
+        let spoken = held(&self.stress.spoken);
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
             if it.has(flag::SUMMARISED) {
-                let spoken = held(&self.stress.spoken);
                 known.intersect(Superpage(at), spoken.as_ref().map(|spoken| &spoken.marks));
             }
+            let made = spoken
+                .as_ref()
+                .filter(|_| it.has(flag::SUMMARISED))
+                .map_or((0, 0), |spoken| spoken.of(Superpage(at)));
+            trusted.push(made);
             it.lower(flag::SUMMARISED | flag::PENDING);
         }
+        drop(spoken);
         self.clear_marks(central);
-        Ok(Marks { bits, known })
+        Ok(Marks {
+            bits,
+            known,
+            trusted,
+        })
     }
 
     /// Compares what is marked now with what was.
@@ -242,7 +264,7 @@ impl Heap {
                         && it.flags() & (flag::OPAQUE | flag::TRACED) == 0
                         && before.known.has(slot)
                     {
-                        found.lost = found.lost.or_else(|| self.lost_by(slot, &before.bits));
+                        found.lost = found.lost.or_else(|| self.lost_by(slot, &before));
                     }
                 }
             }
@@ -256,15 +278,15 @@ impl Heap {
     }
 
     /// What an object refers to, and is marked now, and was not.
-    fn lost_by(&self, slot: Slot, before: &Bits) -> Option<usize> {
+    fn lost_by(&self, slot: Slot, before: &Marks) -> Option<usize> {
         let start = self.side.start(slot);
         (start..start + self.side.size(slot))
             .step_by(size_of::<usize>())
             .find_map(|at| {
                 // SAFETY: a word of a marked object; the world stands still.
                 let to = self.slot(unsafe { (at as *const usize).read() })?;
-                let missed = self.is_marked(to) && !before.has(to);
-                (missed && !self.is_stale(at, to)).then(|| self.side.start(to))
+                let missed = self.is_marked(to) && !before.bits.has(to);
+                (missed && !self.is_stale(at, to, before)).then(|| self.side.start(to))
             })
     }
 
@@ -273,8 +295,8 @@ impl Heap {
     ///
     /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody wrote there since the heap was
     /// seen, and that slot's superpage was taken later: at the last verification; when the steps of this collection began, of which
-    /// one looked there; or when the superpage was summarised.
-    fn is_stale(&self, at: usize, to: Slot) -> bool {
+    /// one looked there; or when the summary was made that stood for it.
+    fn is_stale(&self, at: usize, to: Slot, before: &Marks) -> bool {
         let superpage = self.side.superpage(at);
         let sum = Some(self.sum(superpage));
         let taken = held(&self.stress.taken);
@@ -289,10 +311,10 @@ impl Heap {
             || held(&self.stress.begun)
                 .as_ref()
                 .is_some_and(|seen| same(seen) && later(seen.at))
-            || held(&self.stress.spoken).as_ref().is_some_and(|spoken| {
-                let made = spoken.at.get(superpage.index());
-                spoken.sums.get(superpage.index()) == sum && made.is_some_and(later)
-            })
+            || before
+                .trusted
+                .get(superpage.index())
+                .is_some_and(|(then, at)| at > 0 && Some(then) == sum && later(at))
     }
 
     /// Keeps in mind what the heap is like when the steps of a collection begin, for its verification.

@@ -8,7 +8,7 @@ use crate::settings::{
     start_callback, stop_func, unmap_on_gcollect,
 };
 use crate::stats::{Cycle, Work};
-use crate::steps::{self, Steps};
+use crate::steps::{self, Begun, Steps};
 use crate::stress;
 use crate::thread::blocking::with_registers;
 use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
@@ -82,15 +82,16 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     let state: &mut State = &mut *gc;
     let goes_on = why == Why::Allocation && heap.is_tracked();
     match state.steps.next(goes_on) {
-        Steps::Marking(mut cycle, most) => {
-            cycle.resume();
-            stop(state, &mut cycle);
-            let until = cycle.until(steps::time(state));
-            mark_some(state, cycle, here, Extent::More(until), most);
+        Steps::Marking(mut begun) => {
+            begun.cycle.resume();
+            ask_for_tables(heap, state);
+            stop(state, &mut begun.cycle);
+            let until = begun.cycle.until(steps::time(state));
+            mark_some(state, begun, here, Extent::More(until));
         }
-        Steps::Marked(mut cycle) => {
-            cycle.resume();
-            collect_all(heap, state, cycle, true, here);
+        Steps::Marked(mut begun) => {
+            begun.cycle.resume();
+            collect_all(heap, state, begun.cycle, Some(begun.residency), here);
         }
         Steps::None | Steps::Lost => {
             let why = match state.steps.are_under_way() {
@@ -98,7 +99,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
                 _ => why,
             };
             tell(Event::Start);
-            collect_all(heap, state, Cycle::begin(why), false, here);
+            collect_all(heap, state, Cycle::begin(why), None, here);
         }
     }
 }
@@ -121,22 +122,29 @@ fn start(state: &mut State, cycle: &mut Cycle) {
     tell(Event::PostStart);
 }
 
-/// The end of a step that only marks. With more than `most` superpages the last is next.
-fn mark_some(state: &mut State, mut cycle: Cycle, here: usize, extent: Extent, most: usize) {
-    let done = mark(state, here, extent);
-    start(state, &mut cycle);
-    cycle.suspend();
-    // A callback may have forked.
-    let lost = state.steps.are_under_way() || cycle.pages();
-    state.steps = match done || state.central.used() > most {
-        _ if lost => Steps::Lost,
-        true => Steps::Marked(cycle),
-        false => Steps::Marking(cycle, most),
-    };
+/// Asks for what the kernel may have evicted of what is known of the heap.
+fn ask_for_tables(heap: &Heap, state: &State) {
+    if state.surroundings.is_short() || state.surroundings.absent() > 0 {
+        heap.ask_for_tables(&state.central);
+    }
 }
 
-/// A collection. `begun`: its last step.
-fn collect_all(heap: &'static Heap, state: &mut State, mut cycle: Cycle, begun: bool, here: usize) {
+/// The end of a step that only marks.
+fn mark_some(state: &mut State, mut begun: Begun, here: usize, extent: Extent) {
+    let done = mark(state, here, extent);
+    start(state, &mut begun.cycle);
+    begun.cycle.suspend();
+    state.steps = steps::after(state, begun, done);
+}
+
+/// A collection; or its last step, with what its first found of the heap's pages.
+fn collect_all(
+    heap: &'static Heap,
+    state: &mut State,
+    mut cycle: Cycle,
+    earlier: Option<Residency>,
+    here: usize,
+) {
     // Programs prepare there for [`GC_push_other_roots`], and end that in it: a last step has both, too.
     if let Some(callback) = start_callback.get() {
         callback();
@@ -147,9 +155,7 @@ fn collect_all(heap: &'static Heap, state: &mut State, mut cycle: Cycle, begun: 
     state.leaks.prepare();
     helpers::call(heap, state);
     follow::start();
-    if state.surroundings.is_short() || state.surroundings.absent() > 0 {
-        heap.ask_for_tables(&state.central);
-    }
+    ask_for_tables(heap, state);
     stop(state, &mut cycle);
     heap.begin_collection();
     state.threads.retire_bins(heap);
@@ -157,7 +163,7 @@ fn collect_all(heap: &'static Heap, state: &mut State, mut cycle: Cycle, begun: 
         bins.retire(heap);
     }
     // Others were given up before; and a callback may have forked just now: then what is left of the steps is not known.
-    let begun = !steps::give_up(heap, state) && begun;
+    let begun = !steps::give_up(heap, state) && earlier.is_some();
     if begun {
         heap.end_steps(&state.central);
     }
@@ -168,12 +174,14 @@ fn collect_all(heap: &'static Heap, state: &mut State, mut cycle: Cycle, begun: 
         && !begun
         && !young
         && steps::are_wanted(heap, state);
-    let residency = heap.look(&mut state.central, complete);
+    let residency = heap
+        .look(&mut state.central, complete)
+        .after(&earlier.unwrap_or_default());
     if stepping && steps::begin(heap, state, &residency) {
         heap.end_marking();
         let until = cycle.until(steps::time(state));
-        let most = steps::most(state);
-        return mark_some(state, cycle, here, Extent::First(until), most);
+        let begun = Begun::new(state, cycle, residency);
+        return mark_some(state, begun, here, Extent::First(until));
     }
     let extent = match young || begun {
         true => Extent::Rest,

@@ -179,7 +179,6 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         leaks::look_at_exit();
     }
     state.incremental.forbidden = environ::forbids_incremental();
-    state.incremental.in_steps = environ::wants_steps();
     if environ::wants_incremental() {
         incremental::turn_on(heap, state);
     }

@@ -55,11 +55,6 @@ pub(crate) fn forbids_incremental() -> bool {
     present("GC_DISABLE_INCREMENTAL")
 }
 
-/// Whether long collections are to be made in steps.
-pub(crate) fn wants_steps() -> bool {
-    present("PLIMSOLL_GC_STEPS")
-}
-
 /// Reads all; what is not a number is as if it were not set, as in libgc.
 pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if let Some(path) = var_os("GC_LOG_FILE") {

@@ -103,7 +103,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     }
     surroundings.absent = ended.residency.absent + shed;
     let wanted = pace.growth(ended.found, allowance);
-    let growth = growth(&decision, shed, allowance, wanted, ended.young);
+    let growth = growth(&decision, shed, allowance, wanted, ended.young).less(reserve);
     pace.grow(central, ended.allocated, &growth);
     if !ended.young {
         incremental.after_whole(&note, growth.allowance);
@@ -139,6 +139,19 @@ fn growth(
         allowance,
         most: usize::try_from(decision.most).unwrap_or(usize::MAX),
         short: decision.short,
+    }
+}
+
+impl Growth {
+    /// With so much kept for what is allocated while the next collection is made in steps, where there is room for no more.
+    fn less(self, reserve: usize) -> Growth {
+        let spare = self.most.saturating_sub(self.bytes);
+        let kept = reserve.saturating_sub(spare).min(self.bytes / 2);
+        Growth {
+            bytes: self.bytes - kept,
+            allowance: self.allowance - kept.min(self.allowance / 2),
+            ..self
+        }
     }
 }
 

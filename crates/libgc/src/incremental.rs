@@ -26,8 +26,6 @@ pub(crate) struct Incremental {
     on: bool,
     /// The user wants neither these nor steps.
     pub(crate) forbidden: bool,
-    /// The user wants long ones to be made in steps.
-    pub(crate) in_steps: bool,
     /// Bytes that lived after the last whole collection.
     live: u64,
     generations: Generations,
@@ -75,7 +73,7 @@ fn is_for_eviction(state: &State, residency: &Residency) -> bool {
 /// Has no more writes show than are worth it, where a collection in steps had all show, or what was watched died. The world
 /// runs; who is marked is known.
 pub(crate) fn unwatch(heap: &Heap, state: &State, young: bool, residency: &Residency) {
-    if state.incremental.may_step() && !young && !is_for_eviction(state, residency) {
+    if !young && !is_for_eviction(state, residency) {
         heap.unwatch(&state.central);
     }
 }
@@ -95,9 +93,9 @@ impl Incremental {
         self.on
     }
 
-    /// Whether collections may be made in steps.
-    pub(crate) fn may_step(&self) -> bool {
-        self.in_steps && !self.forbidden
+    /// Whether the user lets writes be tracked.
+    pub(crate) fn may_track(&self) -> bool {
+        !self.forbidden
     }
 
     /// What a collection is to be judged by, that ended just now.

@@ -24,6 +24,9 @@ const WORTH: u32 = 5;
 const GROWTH: usize = 16;
 const MOST: usize = 8;
 
+/// One in so many superpages may be in swap without a summary.
+const READ: usize = 256;
+
 /// The least superpages between two steps: 256 KiB.
 const LEAST: usize = (256 << 10) / SUPERPAGE;
 
@@ -32,13 +35,22 @@ const LEAST: usize = (256 << 10) / SUPERPAGE;
 pub(crate) enum Steps {
     #[default]
     None,
-    /// There is more to mark, while the heap has no more superpages than these.
-    Marking(Cycle, usize),
+    /// There is more to mark.
+    Marking(Begun),
     /// The last step is next.
-    Marked(Cycle),
+    Marked(Begun),
     /// It is given up, and made at once when it is due again: nobody knows any more what was left to do, or the kernel has
     /// begun to evict what is to be read.
     Lost,
+}
+
+/// One that is under way.
+pub(crate) struct Begun {
+    pub(crate) cycle: Cycle,
+    /// What the look that it began with found.
+    pub(crate) residency: Residency,
+    /// With more superpages than these the last step is next.
+    pub(crate) most: usize,
 }
 
 impl Steps {
@@ -49,7 +61,7 @@ impl Steps {
     /// Takes what comes next, if this collection goes on.
     pub(crate) fn next(&mut self, goes_on: bool) -> Steps {
         match self {
-            Steps::Marking(..) | Steps::Marked(_) if goes_on => std::mem::take(self),
+            Steps::Marking(_) | Steps::Marked(_) if goes_on => std::mem::take(self),
             _ => Steps::None,
         }
     }
@@ -68,12 +80,11 @@ pub(crate) fn time(state: &State) -> Duration {
 
 /// Whether the whole collection that begins, which the program did not ask for, is to be made in steps, if it can.
 pub(crate) fn are_wanted(heap: &Heap, state: &State) -> bool {
-    state.incremental.may_step()
+    state.incremental.may_track()
         && state.disclaims.is_empty()
         && !leaks::wanted()
         && stress::wants_steps().unwrap_or_else(|| {
-            !state.surroundings.is_short()
-                && !state.pace.wants_complete()
+            !state.pace.wants_complete()
                 && state.stats.expected(heap) > limit(state).unwrap_or(WORTH * STEP)
         })
         && heap.can_watch()
@@ -87,11 +98,23 @@ pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
     }
 }
 
-/// Begins one, if there is room for that, and not too much to look into twice. After the look; the world is stopped.
+/// Begins one, if there is room for that, and not too much to look into twice, or to read from swap, which the last step does
+/// in the order of addresses. After the look; the world is stopped.
 pub(crate) fn begin(heap: &Heap, state: &mut State, residency: &Residency) -> bool {
-    (residency.absent == 0 || stress::is_on())
+    let unread = residency.absent - residency.summarised;
+    (unread <= state.central.used() / READ || stress::is_on())
         && leave(heap, state, 1)
         && heap.begin_steps(&mut state.central)
+}
+
+impl Begun {
+    pub(crate) fn new(state: &State, cycle: Cycle, residency: Residency) -> Begun {
+        Begun {
+            cycle,
+            residency,
+            most: most(state),
+        }
+    }
 }
 
 /// Leaves room for what is allocated until the next step, so many superpages at least. False where there is none.
@@ -108,9 +131,21 @@ pub(crate) fn leave(heap: &Heap, state: &mut State, superpages: usize) -> bool {
 }
 
 /// How many superpages the heap may have before the last step is next.
-pub(crate) fn most(state: &State) -> usize {
+fn most(state: &State) -> usize {
     let used = state.central.used();
     used + (used / MOST).max(4 * LEAST)
+}
+
+/// What has come of one of which a step ended.
+pub(crate) fn after(state: &State, begun: Begun, done: bool) -> Steps {
+    // Steps that read from swap do so in any order; and a callback may have forked.
+    if begun.cycle.pages() || state.steps.are_under_way() {
+        Steps::Lost
+    } else if done || state.central.used() > begun.most {
+        Steps::Marked(begun)
+    } else {
+        Steps::Marking(begun)
+    }
 }
 
 /// If one is under way it has no last step: what was marked for that is forgotten, and the collection that begins is made at
@@ -140,8 +175,7 @@ pub(crate) fn forked(heap: &Heap, state: &mut State) {
 /// Begins a collection, or does the next step of one, if the collector may collect. Whether there is more to do.
 fn do_some(begin: bool) -> bool {
     let mut gc = collector::lock();
-    let mode = gc.incremental.is_on() && gc.incremental.may_step();
-    let due = mode && gc.steps.are_under_way() != begin;
+    let due = gc.steps.are_under_way() != begin && gc.incremental.is_on();
     let may = due && collect::may_go_on();
     let why = if begin { Why::Begun } else { Why::Allocation };
     if may {

@@ -1,4 +1,5 @@
-//! Programs under stress modes at random: collections often, much of the heap absent, calls of the kernel refused.
+//! Programs under stress modes at random: collections often, much of the heap absent, some of it in a swap file of our own, calls of
+//! the kernel refused.
 //!
 //! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--seed N]`: as many rounds as there is time for, or the one
 //! of a seed, which a failure tells.
@@ -8,12 +9,13 @@ mod library;
 #[path = "support/programs.rs"]
 mod programs;
 
-use programs::{Running, compile};
-use std::path::PathBuf;
+use plimsoll_kernel::testing::SwapFile;
+use programs::{Running, compile, temporary};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A source below the crate, arguments, what its last line begins or ends with, and from which n on a collection at every
+/// A source below the crate, arguments, what it says at its end, and from which n on a collection at every
 /// n-th slow allocation leaves it time to do something.
 struct Program {
     source: &'static str,
@@ -37,7 +39,9 @@ const fn program(
 }
 
 const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
-const PROGRAMS: [Program; 12] = [
+/// Guile's, with weak tables, guardians, threads, continuations and forks.
+const GUILE: &str = "tests/programs/guile/main.scm";
+const PROGRAMS: [Program; 13] = [
     program(
         "tests/c/torture.c",
         &["3000"],
@@ -70,9 +74,44 @@ const PROGRAMS: [Program; 12] = [
         "}\n",
         5,
     ),
+    program(GUILE, &[], "forks: (32 64 28)\nkept: 16384\n", 5),
 ];
+/// Room for what is evicted.
+const SWAP: u64 = 1 << 30;
 /// No round takes more than some seconds where it has the processors to itself.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+impl Program {
+    /// Has it compiled. None where the compiler, or what it needs, is not installed.
+    fn prepare(&self, name: &str) -> Option<PathBuf> {
+        if self.source != GUILE {
+            return compile(self.source, name);
+        }
+        let compiled = temporary().join(name);
+        let done = Command::new("guild")
+            .args(["compile", "-o"])
+            .arg(&compiled)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(self.source))
+            .output();
+        let there = done.is_ok_and(|done| done.status.success());
+        if !there {
+            println!("skipped: no Guile");
+        }
+        there.then_some(compiled)
+    }
+
+    fn command(&self, prepared: &Path) -> Command {
+        if self.source != GUILE {
+            let mut command = Command::new(prepared);
+            command.args(self.arguments);
+            return command;
+        }
+        let mut command = Command::new("guile");
+        let load = format!("(load-compiled {:?})", prepared.display().to_string());
+        command.args(["--no-auto-compile", "-c", &load]);
+        command
+    }
+}
 
 /// Numbers that follow from a seed (SplitMix64, Steele, Lea and Flood 2014).
 struct Random(u64);
@@ -87,11 +126,12 @@ impl Random {
     }
 }
 
-/// One program, in a setting that the seed says. What it was; and what went wrong.
-fn round(seed: u64, all: &[PathBuf]) -> (String, Result<String, String>) {
+/// One program, in a setting that the seed says. What it was; and what went wrong. None where it is not installed.
+fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, String>)> {
     let mut random = Random(seed);
     let which = random.below(PROGRAMS.len() as u64) as usize;
     let it = &PROGRAMS[which];
+    let prepared = all[which].as_ref()?;
     let mut variables = vec![("PLIMSOLL_GC_SEED", random.below(1 << 32).to_string())];
     let every = it.every * (1 + random.below(8));
     variables.push(("PLIMSOLL_GC_STRESS", every.to_string()));
@@ -99,8 +139,7 @@ fn round(seed: u64, all: &[PathBuf]) -> (String, Result<String, String>) {
         variables.push(("PLIMSOLL_GC_FAIL", (2 + random.below(20)).to_string()));
     }
     variables.push(("GC_MARKERS", (1 + random.below(3)).to_string()));
-    let mut command = Command::new(&all[which]);
-    command.args(it.arguments);
+    let mut command = it.command(prepared);
     let running = {
         for (name, value) in &variables {
             command.env(name, value);
@@ -110,13 +149,13 @@ fn round(seed: u64, all: &[PathBuf]) -> (String, Result<String, String>) {
     };
     let what = format!("{} {:?} {variables:?}", it.source, it.arguments);
     let result = running.end(PATIENCE).and_then(|said| {
-        if said.ends_with(it.says) {
+        if said.contains(it.says) {
             Ok(said)
         } else {
             Err(said)
         }
     });
-    (what, result)
+    Some((what, result))
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -126,19 +165,27 @@ fn number(name: &str) -> Option<u64> {
 
 fn main() -> ExitCode {
     let sources = PROGRAMS.iter().enumerate();
-    let all: Option<Vec<PathBuf>> = sources
-        .map(|(at, program)| compile(program.source, &format!("stressed-{at}")))
+    let all: Vec<Option<PathBuf>> = sources
+        .map(|(at, program)| program.prepare(&format!("stressed-{at}")))
         .collect();
-    let Some(all) = all else {
+    if all.iter().all(Option::is_none) {
         return ExitCode::SUCCESS;
-    };
+    }
+    let swap = SwapFile::new(temporary(), SWAP);
+    if let Err(e) = &swap {
+        println!(
+            "without a swap file of its own ({e}): what is taken for absent is seldom evicted"
+        );
+    }
     let seconds = Duration::from_secs(number("--seconds").unwrap_or(5));
     let once = number("--seed");
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let first = now.map_or(1, |since| since.as_secs() << 16);
     let (begin, mut rounds) = (Instant::now(), 0);
     for seed in once.map_or(first..=u64::MAX, |seed| seed..=seed) {
-        let (what, result) = round(seed, &all);
+        let Some((what, result)) = round(seed, &all) else {
+            continue;
+        };
         if let Err(why) = result {
             println!("replay: make stress SEED={seed}\n{what}\n{why}");
             return ExitCode::FAILURE;
