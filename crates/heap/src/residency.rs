@@ -182,7 +182,8 @@ impl Heap {
                 it.hold.store(hold - 1, Relaxed);
             }
             let new = match (it.has(flag::ABSENT), old) {
-                (true, age::GONE | age::GONE_WRITTEN) => continue,
+                (true, age::GONE_PARTLY) if older => age::GONE,
+                (true, age::GONE | age::GONE_WRITTEN | age::GONE_PARTLY) => continue,
                 (true, _) => {
                     found.evicted += usize::from(it.usage() != Use::Free);
                     // What it was before, a look at what was written to says next.
@@ -192,7 +193,10 @@ impl Heap {
                         age::GONE
                     }
                 }
-                (false, age::GONE | age::GONE_WRITTEN) => {
+                (false, age::GONE | age::GONE_WRITTEN | age::GONE_PARTLY) => {
+                    if old == age::GONE_PARTLY {
+                        self.drop_summary(Superpage(at));
+                    }
                     found.returned += usize::from(it.usage() != Use::Free);
                     it.hold.store(HOLD, Relaxed);
                     age::UNKNOWN
@@ -243,7 +247,11 @@ impl Heap {
         let mut count = 0;
         for at in 0..committed as u32 {
             let it = self.side.descriptor(Superpage(at));
-            if it.summary.load(Relaxed) != 0 && it.has(flag::ABSENT) && it.usage() != Use::Free {
+            if it.summary.load(Relaxed) != 0
+                && it.age.load(Relaxed) != age::GONE_PARTLY
+                && it.has(flag::ABSENT)
+                && it.usage() != Use::Free
+            {
                 it.raise(flag::SUMMARISED);
                 count += 1;
             }

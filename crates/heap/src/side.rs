@@ -140,7 +140,9 @@ pub(crate) mod age {
     /// Nobody wrote to it between two collections.
     pub(crate) const COLD: u8 = 2;
     /// It does not get older.
-    pub(crate) const OLDEST: u8 = 253;
+    pub(crate) const OLDEST: u8 = 252;
+    /// As `GONE`, but its summary was made by a step: it does not speak of what was marked there later in that collection.
+    pub(crate) const GONE_PARTLY: u8 = 253;
     /// A part of it was in swap at the last look, or should be since; and it was written to since it was armed, if it was.
     pub(crate) const GONE_WRITTEN: u8 = 254;
     /// The same, and it was not written to.
@@ -219,7 +221,7 @@ impl Descriptor {
 
     /// It was written to.
     pub(crate) fn forget_age(&self) {
-        let gone = self.age.load(Relaxed) >= age::GONE_WRITTEN;
+        let gone = self.age.load(Relaxed) >= age::GONE_PARTLY;
         let age = if gone {
             age::GONE_WRITTEN
         } else {

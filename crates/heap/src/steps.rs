@@ -1,6 +1,9 @@
-//! Whole collections whose marking is done in steps, between which the program runs (Boehm, Demers and Shenker 1991, but with
+//! Collections whose marking is done in steps, between which the program runs (Boehm, Demers and Shenker 1991, but with
 //! the world stopped in each step). Writes are tracked from the first step on; the last one, which needs all the time that it
 //! takes, is like a collection of young objects: it looks again into what is marked and was written to since.
+//!
+//! When there is nothing left to mark in memory, steps read what is pending, as any collection does; but what they summarise may yet
+//! have more of it marked. So the look of the last step does not trust these summaries (`GONE_PARTLY`).
 //!
 //! Mark bits do not tell what is free meanwhile. So threads allocate where nothing is: holes are found again by the census.
 
@@ -20,21 +23,24 @@ impl Heap {
         self.stepping.load(Relaxed)
     }
 
-    /// Clears marks for a collection in steps, and has writes show. After the first look, with the marks of the collection
-    /// before. False, and no marks are cleared, where that is not worth it, or cannot be.
-    pub fn begin_steps(&self, central: &mut Central) -> bool {
-        if !self.is_worth_steps(central) {
-            return false;
-        }
-        self.watch(central, Watch::All);
-        if !self.is_tracked() {
+    /// Begins a collection in steps: a whole one clears marks, one of young objects leaves them. After the first look, with the marks
+    /// of the collection before. False, and no marks are cleared, where that is not worth it, or cannot be.
+    pub fn begin_steps(&self, central: &mut Central, young: bool) -> bool {
+        if !self.is_worth_steps(central) || !self.can_watch() {
             return false;
         }
         self.remember_begun(central.committed());
         central.clear_partial();
-        self.clear_marks(central);
+        if !young {
+            self.clear_marks(central);
+        }
         self.stepping.store(true, Relaxed);
         true
+    }
+
+    /// Has writes show from the end of the first step on.
+    pub fn end_first_step(&self, central: &Central) {
+        self.watch(central, Watch::All);
     }
 
     fn is_worth_steps(&self, central: &Central) -> bool {

@@ -227,7 +227,8 @@ fn make_room(
 fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
     collect::collect(gc, why, here);
     let heap = gc.heap;
-    if gc.steps.are_under_way() && !steps::leave(heap, gc, superpages) {
+    let young = gc.steps.are_young();
+    if gc.steps.are_under_way() && !steps::leave(heap, gc, young, superpages) {
         collect::collect(gc, Why::Lack, here);
     }
 }

@@ -70,8 +70,8 @@ enum Extent {
     Whole,
     /// The same, where what is marked already is a root where it was written to.
     Rest,
-    /// What there is time for, from all roots, and from where the last step ended.
-    First(Instant),
+    /// What there is time for, of everything or of the rest; and from where the last step ended.
+    First(Instant, bool),
     More(Instant),
 }
 
@@ -86,12 +86,17 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
             begun.cycle.resume();
             ask_for_tables(heap, state);
             stop(state, &mut begun.cycle);
+            heap.begin_collection();
             let until = begun.cycle.until(steps::time(state));
-            mark_some(state, begun, here, Extent::More(until));
+            mark_some(heap, state, begun, here, Extent::More(until));
         }
         Steps::Marked(mut begun) => {
             begun.cycle.resume();
-            collect_all(heap, state, begun.cycle, Some(begun.residency), here);
+            let earlier = Earlier {
+                young: begun.young,
+                residency: begun.residency,
+            };
+            collect_all(heap, state, begun.cycle, Some(earlier), here);
         }
         Steps::None | Steps::Lost => {
             let why = match state.steps.are_under_way() {
@@ -130,19 +135,30 @@ fn ask_for_tables(heap: &Heap, state: &State) {
 }
 
 /// The end of a step that only marks.
-fn mark_some(state: &mut State, mut begun: Begun, here: usize, extent: Extent) {
+fn mark_some(heap: &Heap, state: &mut State, mut begun: Begun, here: usize, extent: Extent) {
     let done = mark(state, here, extent);
+    if matches!(extent, Extent::First(..)) {
+        heap.end_first_step(&state.central);
+    }
+    heap.end_marking();
     start(state, &mut begun.cycle);
     begun.cycle.suspend();
     state.steps = steps::after(state, begun, done);
 }
 
-/// A collection; or its last step, with what its first found of the heap's pages.
+/// What is known of a collection whose last step begins.
+struct Earlier {
+    young: bool,
+    /// What its first look found of the heap's pages.
+    residency: Residency,
+}
+
+/// A collection; or the last step of one.
 fn collect_all(
     heap: &'static Heap,
     state: &mut State,
     mut cycle: Cycle,
-    earlier: Option<Residency>,
+    earlier: Option<Earlier>,
     here: usize,
 ) {
     // Programs prepare there for [`GC_push_other_roots`], and end that in it: a last step has both, too.
@@ -163,25 +179,28 @@ fn collect_all(
         bins.retire(heap);
     }
     // Others were given up before; and a callback may have forked just now: then what is left of the steps is not known.
-    let begun = !steps::give_up(heap, state) && earlier.is_some();
-    if begun {
+    let given_up = steps::give_up(heap, state);
+    let earlier = earlier.filter(|_| !given_up);
+    let complete = state.pace.wants_complete();
+    let young = match &earlier {
+        Some(earlier) => earlier.young,
+        None => cycle.why == Why::Allocation && !complete && incremental::is_young(heap, state),
+    };
+    let stepping = matches!(cycle.why, Why::Allocation | Why::Young | Why::Begun)
+        && earlier.is_none()
+        && steps::are_wanted(heap, state, young);
+    if earlier.is_some() {
         heap.end_steps(&state.central);
     }
-    let complete = state.pace.wants_complete();
-    let young =
-        cycle.why == Why::Allocation && !begun && !complete && incremental::is_young(heap, state);
-    let stepping = matches!(cycle.why, Why::Allocation | Why::Young | Why::Begun)
-        && !begun
-        && !young
-        && steps::are_wanted(heap, state);
-    let residency = heap
-        .look(&mut state.central, complete)
-        .after(&earlier.unwrap_or_default());
-    if stepping && steps::begin(heap, state, &residency) {
-        heap.end_marking();
+    let mut residency = heap.look(&mut state.central, complete);
+    if stepping && steps::begin(heap, state, young) {
         let until = cycle.until(steps::time(state));
-        let begun = Begun::new(state, cycle, residency);
-        return mark_some(state, begun, here, Extent::First(until));
+        let begun = Begun::new(state, cycle, young, residency);
+        return mark_some(heap, state, begun, here, Extent::First(until, young));
+    }
+    let begun = earlier.is_some();
+    if let Some(earlier) = earlier {
+        residency = residency.after(&earlier.residency);
     }
     let extent = match young || begun {
         true => Extent::Rest,
@@ -213,7 +232,9 @@ fn reclaim(
     tell(Event::ReclaimStart);
     state.finalization.announce();
     disclaim::ask(heap, state);
-    incremental::unwatch(heap, state, young, &residency);
+    if !young || cycle.was_in_steps() {
+        incremental::unwatch(heap, state, &residency);
+    }
     let census = heap.census(&mut state.central);
     let found = Found {
         composite: (census.live - census.opaque) as usize,
@@ -273,19 +294,19 @@ fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
         // SAFETY: as above, and what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
         marker.uncollectable(central);
-        if matches!(extent, Extent::Rest) {
+        if matches!(extent, Extent::Rest | Extent::First(_, true)) {
             marker.written(central, crew);
         }
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));
     };
     let until = match extent {
-        Extent::First(until) | Extent::More(until) => Some(until),
+        Extent::First(until, _) | Extent::More(until) => Some(until),
         Extent::Whole | Extent::Rest => None,
     };
     match (until, crew) {
-        (Some(until), Some(crew)) => crew.step(marker, until, from_roots),
-        (Some(until), None) => marker.step(until, from_roots),
+        (Some(until), Some(crew)) => crew.step(marker, central, until, from_roots),
+        (Some(until), None) => marker.step(central, until, from_roots),
         (None, Some(crew)) => {
             crew.lead(marker, central, from_roots);
             true

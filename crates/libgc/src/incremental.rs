@@ -1,6 +1,6 @@
 //! Collections of young objects, by mark bits that stay and the kernel's tracking of writes: where they are worth it, by
 //! themselves ([`plimsoll_policy::generations`]); most of them, where the program asks for incremental mode, which also says how
-//! long [steps](crate::steps) of whole ones may be.
+//! long [steps](crate::steps) may be.
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
@@ -72,8 +72,8 @@ fn is_for_eviction(state: &State, residency: &Residency) -> bool {
 
 /// Has no more writes show than are worth it, where a collection in steps had all show, or what was watched died. The world
 /// runs; who is marked is known.
-pub(crate) fn unwatch(heap: &Heap, state: &State, young: bool, residency: &Residency) {
-    if !young && !is_for_eviction(state, residency) {
+pub(crate) fn unwatch(heap: &Heap, state: &State, residency: &Residency) {
+    if !is_for_eviction(state, residency) {
         heap.unwatch(&state.central);
     }
 }

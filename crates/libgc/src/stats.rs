@@ -22,6 +22,8 @@ pub(crate) struct Cycle {
     /// The longest, and how long earlier steps took.
     pause: Duration,
     before: Duration,
+    /// How long the world stood still in all its steps.
+    still: Duration,
     steps: u32,
     /// Major faults in its steps; and when the world was stopped, and in the last time that it was.
     faults: i64,
@@ -47,6 +49,7 @@ impl Cycle {
             stopped: now,
             pause: Duration::ZERO,
             before: Duration::ZERO,
+            still: Duration::ZERO,
             steps: 1,
             faults: major_faults(),
             before_pause: 0,
@@ -72,6 +75,10 @@ impl Cycle {
         self.faults += major_faults();
     }
 
+    pub(crate) fn was_in_steps(&self) -> bool {
+        self.steps > 1
+    }
+
     pub(crate) fn stopped(&mut self) {
         self.stopped = Instant::now();
         self.before_pause = major_faults();
@@ -88,7 +95,9 @@ impl Cycle {
     }
 
     pub(crate) fn started(&mut self) {
-        self.pause = self.pause.max(self.stopped.elapsed());
+        let pause = self.stopped.elapsed();
+        self.pause = self.pause.max(pause);
+        self.still += pause;
         self.in_pause = major_faults() - self.before_pause;
     }
 }
@@ -117,8 +126,10 @@ pub(crate) struct Stats {
     /// Time in collections, and in the last one.
     total: Duration,
     last_whole: Duration,
-    /// Bytes of live objects that the last whole collection went through, and how long it took.
+    /// Bytes of live objects that the last whole collection went through, and how long the world stood still for that.
     went_through: (u64, Duration),
+    /// The same, for what the last collection of young objects was of: what was allocated before.
+    went_through_young: (u64, Duration),
     /// The longest time that the world stood still, and the last.
     longest: Duration,
     last_pause: Duration,
@@ -156,8 +167,10 @@ impl Stats {
         let faults = major_faults() - cycle.faults;
         self.total += whole;
         self.last_whole = whole;
-        if !young {
-            self.went_through = (census.live, whole);
+        let new = collector::heap().allocated() - self.allocated_before;
+        match young {
+            true => self.went_through_young = (new, cycle.still),
+            false => self.went_through = (census.live, cycle.still),
         }
         self.longest = self.longest.max(cycle.pause);
         self.last_pause = cycle.pause;
@@ -170,7 +183,7 @@ impl Stats {
         self.reclaimed += self.reclaimed_last;
         self.allocated_before = allocated;
         self.last = *census;
-        self.in_steps = cycle.steps > 1;
+        self.in_steps = cycle.was_in_steps();
         self.freed = 0;
         self.obtained = self.obtained.max(*size);
         if verbose > 0 {
@@ -237,14 +250,17 @@ impl Stats {
         (took > 0.0).then(|| ((live / took) as u64).max(1))
     }
 
-    /// How long a whole collection would take now, at most, about.
-    pub(crate) fn expected(&self, heap: &Heap) -> Duration {
-        let (live, took) = self.went_through;
-        if live < MUCH {
-            return took;
+    /// How long the world would stand still now for a collection that is made at once, at most, about.
+    pub(crate) fn expected(&self, heap: &Heap, young: bool) -> Duration {
+        let new = heap.allocated() - self.allocated_before;
+        let ((bytes, still), most) = match young {
+            true => (self.went_through_young, new),
+            false => (self.went_through, self.last.live + new),
+        };
+        if bytes < MUCH {
+            return still;
         }
-        let most = self.last.live + heap.allocated() - self.allocated_before;
-        took.mul_f64(most as f64 / live as f64)
+        still.mul_f64(most as f64 / bytes as f64)
     }
 
     /// What `plimsoll top` shows. `retained`: bytes that summaries may keep alive.

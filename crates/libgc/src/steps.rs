@@ -1,4 +1,4 @@
-//! Whole collections in steps ([`Heap::begin_steps`]): where the program would stand still for long, it does so a little at a
+//! Collections in steps ([`Heap::begin_steps`]): where the program would stand still for long, it does so a little at a
 //! time, and allocates a little in between.
 
 use crate::collect::{self, Why};
@@ -17,15 +17,12 @@ const STEP: Duration = Duration::from_millis(10);
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// And a collection that is expected to take less than so many of these is made at once.
-const WORTH: u32 = 5;
+const WORTH: u32 = 2;
 
 /// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by more than one in so many,
 /// since they take longer than expected or large objects were allocated, the last step is next.
 const GROWTH: usize = 16;
 const MOST: usize = 8;
-
-/// One in so many superpages may be in swap without a summary.
-const READ: usize = 256;
 
 /// The least superpages between two steps: 256 KiB.
 const LEAST: usize = (256 << 10) / SUPERPAGE;
@@ -47,6 +44,8 @@ pub(crate) enum Steps {
 /// One that is under way.
 pub(crate) struct Begun {
     pub(crate) cycle: Cycle,
+    /// It is of young objects.
+    pub(crate) young: bool,
     /// What the look that it began with found.
     pub(crate) residency: Residency,
     /// With more superpages than these the last step is next.
@@ -56,6 +55,11 @@ pub(crate) struct Begun {
 impl Steps {
     pub(crate) fn are_under_way(&self) -> bool {
         !matches!(self, Steps::None)
+    }
+
+    /// Whether that is of young objects.
+    pub(crate) fn are_young(&self) -> bool {
+        matches!(self, Steps::Marking(begun) | Steps::Marked(begun) if begun.young)
     }
 
     /// Takes what comes next, if this collection goes on.
@@ -78,39 +82,36 @@ pub(crate) fn time(state: &State) -> Duration {
     limit(state).or_else(stress::step).unwrap_or(STEP)
 }
 
-/// Whether the whole collection that begins, which the program did not ask for, is to be made in steps, if it can.
-pub(crate) fn are_wanted(heap: &Heap, state: &State) -> bool {
+/// Whether the collection that begins, which the program did not ask for, is to be made in steps, if it can.
+pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
     state.incremental.may_track()
         && state.disclaims.is_empty()
         && !leaks::wanted()
         && stress::wants_steps().unwrap_or_else(|| {
             !state.pace.wants_complete()
-                && state.stats.expected(heap) > limit(state).unwrap_or(WORTH * STEP)
+                && state.stats.expected(heap, young) > limit(state).unwrap_or(WORTH * STEP)
         })
         && heap.can_watch()
 }
 
 /// Bytes to leave for what is allocated while the next whole collection is made in steps, if it will be.
 pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
-    match are_wanted(heap, state) {
+    match are_wanted(heap, state, false) {
         true => state.central.used() * SUPERPAGE / GROWTH,
         false => 0,
     }
 }
 
-/// Begins one, if there is room for that, and not too much to look into twice, or to read from swap, which the last step does
-/// in the order of addresses. After the look; the world is stopped.
-pub(crate) fn begin(heap: &Heap, state: &mut State, residency: &Residency) -> bool {
-    let unread = residency.absent - residency.summarised;
-    (unread <= state.central.used() / READ || stress::is_on())
-        && leave(heap, state, 1)
-        && heap.begin_steps(&mut state.central)
+/// Begins one, if there is room for that, and not too much to look into twice. After the look; the world is stopped.
+pub(crate) fn begin(heap: &Heap, state: &mut State, young: bool) -> bool {
+    leave(heap, state, young, 1) && heap.begin_steps(&mut state.central, young)
 }
 
 impl Begun {
-    pub(crate) fn new(state: &State, cycle: Cycle, residency: Residency) -> Begun {
+    pub(crate) fn new(state: &State, cycle: Cycle, young: bool, residency: Residency) -> Begun {
         Begun {
             cycle,
+            young,
             residency,
             most: most(state),
         }
@@ -118,10 +119,10 @@ impl Begun {
 }
 
 /// Leaves room for what is allocated until the next step, so many superpages at least. False where there is none.
-pub(crate) fn leave(heap: &Heap, state: &mut State, superpages: usize) -> bool {
+pub(crate) fn leave(heap: &Heap, state: &mut State, young: bool, superpages: usize) -> bool {
     let used = state.central.used() as u128;
     // With the last step, which looks into what is new and what was written to, it is about twice as much work.
-    let expected = 2 * state.stats.expected(heap).max(STEP).as_nanos();
+    let expected = 2 * state.stats.expected(heap, young).max(STEP).as_nanos();
     let part = used * time(state).as_nanos() / (expected * GROWTH as u128);
     let wanted = usize::try_from(part)
         .unwrap_or(0)

@@ -46,9 +46,9 @@ pub(crate) fn wants_young() -> Option<bool> {
     is_on().then(|| GC_gc_no.get().is_multiple_of(2))
 }
 
-/// Whether a whole collection is to be made in steps if it can be, where that is for stress to say.
+/// Whether a collection is to be made in steps if it can be, where that is for stress to say.
 pub(crate) fn wants_steps() -> Option<bool> {
-    is_on().then(|| GC_gc_no.get() % 4 == 1)
+    is_on().then(|| GC_gc_no.get() % 3 == 1)
 }
 
 /// How long a step is to be, where that is for stress to say: some mark next to nothing.

@@ -84,7 +84,7 @@ impl Crew {
         roots: impl FnOnce(&mut Marker<'_>),
     ) {
         self.mark(marker, None, roots);
-        marker.drain_pending(central);
+        marker.drain_pending(central, None);
         marker.shrink();
     }
 
@@ -92,10 +92,11 @@ impl Crew {
     pub fn step(
         &self,
         marker: &mut Marker<'_>,
+        central: &Central,
         until: Instant,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
-        self.mark(marker, Some(until), roots)
+        self.mark(marker, Some(until), roots) && marker.drain_pending(central, Some(until))
     }
 
     /// Forgets what steps left to do.

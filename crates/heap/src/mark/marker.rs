@@ -92,6 +92,8 @@ pub struct Marker<'a> {
     pub(super) shared: bool,
     /// Marking stops then, and goes on another time.
     pub(super) until: Option<Instant>,
+    /// Where it goes on with what is pending.
+    pub(super) pending_from: u32,
     /// Spans that it looked into: the clock is not looked at for each.
     looked: u32,
     /// It stopped with work left, which is of this round of its crew's.
@@ -134,6 +136,7 @@ impl<'a> Marker<'a> {
             reach: range.len(),
             shared: false,
             until: None,
+            pending_from: 0,
             looked: 0,
             left: false,
             round: 0,
@@ -148,7 +151,7 @@ impl<'a> Marker<'a> {
         self.begin(false);
         roots(self);
         self.drain(None);
-        self.drain_pending(central);
+        self.drain_pending(central, None);
         // Front ends also mark from one object at a time: a few objects do not make the stack grow.
         if self.marking.objects.wrapping_sub(before) > FEW {
             self.shrink();
@@ -157,13 +160,18 @@ impl<'a> Marker<'a> {
 
     /// Marks from `roots`, and from what an earlier step left, until then. False where there is work left for another.
     /// Nobody else marks meanwhile.
-    pub fn step(&mut self, until: Instant, roots: impl FnOnce(&mut Marker<'_>)) -> bool {
+    pub fn step(
+        &mut self,
+        central: &Central,
+        until: Instant,
+        roots: impl FnOnce(&mut Marker<'_>),
+    ) -> bool {
         self.begin(false);
         self.until = Some(until);
         roots(self);
         let done = self.drain(None);
         self.until = None;
-        done
+        done && self.drain_pending(central, Some(until))
     }
 
     /// Forgets what steps left to do.
@@ -172,6 +180,7 @@ impl<'a> Marker<'a> {
         self.candidates = [0; CANDIDATES];
         self.objects = [Span::default(); OBJECTS];
         self.left = false;
+        self.pending_from = 0;
     }
 
     /// Begins a collection: the heap may have grown since the last.
@@ -501,11 +510,17 @@ impl<'a> Marker<'a> {
     pub(super) fn each_marked(&mut self, superpage: Superpage) {
         let side = self.heap.side;
         let it = side.descriptor(superpage);
-        let slots = match it.usage() {
-            Use::Small => usize::from(it.slots.load(Relaxed)),
-            _ => 1,
+        let small = it.usage() == Use::Small;
+        let slots = match small {
+            true => usize::from(it.slots.load(Relaxed)),
+            false => 1,
         };
+        let together = small && it.flags() & (flag::OPAQUE | flag::TRACED | flag::ABSENT) == 0;
         for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
+            if together {
+                self.push_run(superpage, from, to);
+                continue;
+            }
             for index in from..to {
                 let index = index as u16;
                 if self.stack.is_full() {
@@ -513,6 +528,23 @@ impl<'a> Marker<'a> {
                 }
                 self.remember(Slot { superpage, index }, it.flags());
             }
+        }
+    }
+
+    /// Neighbouring slots of a superpage of small objects, as one.
+    fn push_run(&mut self, superpage: Superpage, from: usize, to: usize) {
+        if self.stack.is_full() {
+            self.drain(None);
+        }
+        let side = self.heap.side;
+        let bytes = usize::from(side.descriptor(superpage).granules.load(Relaxed)) * GRANULE;
+        let start = side.address(superpage);
+        let span = Span {
+            start: start + from * bytes,
+            end: start + to * bytes,
+        };
+        if !self.stack.push(span) {
+            self.overflow(superpage);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::central::Central;
 use crate::side::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Superpages of a window: 1 MiB.
 pub(super) const WINDOW: usize = 64;
@@ -49,26 +50,40 @@ impl Window {
 }
 
 impl Marker<'_> {
-    /// Looks into pending superpages until there are none. No other marker runs.
-    pub(super) fn drain_pending(&mut self, central: &Central) {
+    /// Looks into pending superpages until there are none. No other marker runs. False where the time is over before.
+    pub(super) fn drain_pending(&mut self, central: &Central, until: Option<Instant>) -> bool {
         while self.heap.pending.swap(false, Relaxed) {
             // The kernel reads one while the other is looked into.
             let (mut window, mut next) = (Window::new(), Window::new());
-            for at in 0..central.committed() as u32 {
+            let from = std::mem::take(&mut self.pending_from);
+            for at in from..central.committed() as u32 {
                 let flags = self.heap.side.descriptor(Superpage(at)).flags();
                 if flags & (flag::PENDING | flag::SUMMARISED) == flag::PENDING
                     && next.push(Superpage(at), flags & flag::ABSENT != 0)
                 {
                     self.ask_for(&next);
                     self.look_at_window(&window);
+                    // One at least is looked at in each step.
+                    let ends =
+                        window.length > 0 && until.is_some_and(|until| Instant::now() >= until);
                     std::mem::swap(&mut window, &mut next);
                     next.length = 0;
+                    if ends {
+                        // This one was asked for: it is the first of the next step.
+                        self.pending_from = window.superpages[0].0;
+                        self.heap.pending.store(true, Relaxed);
+                        return false;
+                    }
                 }
             }
             self.ask_for(&next);
             self.look_at_window(&window);
             self.look_at_window(&next);
+            if from > 0 {
+                self.heap.pending.store(true, Relaxed);
+            }
         }
+        true
     }
 
     fn ask_for(&self, window: &Window) {
@@ -105,9 +120,12 @@ impl Marker<'_> {
             // What is marked here from now on is not in the summary: it will be read again.
             let it = side.descriptor(superpage);
             it.raise(flag::ABSENT);
-            let armed = heap.is_tracked();
-            it.age
-                .store(if armed { age::GONE } else { age::GONE_WRITTEN }, Relaxed);
+            let age = match heap.is_tracked() {
+                true if heap.is_stepping() => age::GONE_PARTLY,
+                true => age::GONE,
+                false => age::GONE_WRITTEN,
+            };
+            it.age.store(age, Relaxed);
         }
         self.each_run(window, |range| heap.os.page_out(range));
     }

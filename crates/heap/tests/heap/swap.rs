@@ -6,6 +6,7 @@ use crate::world::{MIB, World};
 use plimsoll_heap::mark::{Crew, Marker, NoTracer, Tracer};
 use plimsoll_heap::{Difference, Heap, Kind, KindId, Layout, Means, SUPERPAGE};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -578,4 +579,43 @@ fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     );
     world.young = false;
     assert_eq!(world.collect_unchecked(&mut marker).0.objects, 0);
+}
+
+/// What a step reads it summarises. What is marked there later it does not speak of: neither in that collection, nor in the next where it
+/// came back in between.
+#[test]
+fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
+    for comes_back in [false, true] {
+        let (mut world, pages) = world();
+        let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+        let mut pairs: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for _ in 0..600 {
+            let start = world.allocate(world.words, 8000).unwrap();
+            pairs.entry(start / SUPERPAGE).or_default().push(start);
+        }
+        let pairs: Vec<Vec<usize>> = pairs.into_values().filter(|pair| pair.len() == 2).collect();
+        // Who is looked into late refers to the second object of one that was read early, and that to one of a third superpage.
+        for (early, late) in pairs[..40].iter().zip(&pairs[200..]) {
+            let end = world.allocate(world.words, 48).unwrap();
+            world.write(early[1], 0, end);
+            world.write(late[0], 0, early[1]);
+        }
+        world.roots = pairs.iter().map(|pair| pair[0]).collect();
+        world.collect(&mut marker);
+        pages.evict(world.heap.range());
+        for _ in 0..2 {
+            world.step(&mut marker);
+        }
+        let read = marker.take_marking().read as usize;
+        assert!((40..200).contains(&read), "{read}");
+        if comes_back {
+            for pair in &pairs[..40] {
+                std::hint::black_box(world.read(pair[0], 1));
+            }
+        }
+        world.collect_unchecked(&mut marker);
+        pages.evict(world.heap.range());
+        world.collect(&mut marker);
+        assert_eq!(world.objects.len(), pairs.len() + 2 * 40);
+    }
 }

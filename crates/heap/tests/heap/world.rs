@@ -205,18 +205,26 @@ impl World {
             self.heap.begin_collection();
             self.bins.retire(self.heap);
             self.heap.look(&mut self.central, false);
-            let begins = self.heap.begin_steps(&mut self.central);
-            self.heap.end_marking();
-            if !begins {
+            if !self.heap.begin_steps(&mut self.central, self.young) {
+                self.heap.end_marking();
                 return;
             }
+        } else {
+            self.heap.begin_collection();
         }
-        marker.step(Instant::now(), |marker| {
+        marker.step(&self.central, Instant::now(), |marker| {
             if first {
                 marker.uncollectable(&self.central);
+                if self.young {
+                    marker.written(&self.central, None);
+                }
                 self.roots.iter().for_each(|&root| marker.word(root));
             }
         });
+        if first {
+            self.heap.end_first_step(&self.central);
+        }
+        self.heap.end_marking();
     }
 
     /// The collection that was begun in steps is made anew.
