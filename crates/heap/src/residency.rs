@@ -172,6 +172,22 @@ impl Heap {
         found
     }
 
+    /// At the beginning of a step: finds what the kernel took since the look that the collection began with. All threads are stopped.
+    pub fn look_again(&self, central: &Central) {
+        let side = &self.side;
+        let all = side.heap()..side.heap() + central.committed() * SUPERPAGE;
+        let _ = self.os.swapped(all, &mut |run| {
+            for superpage in self.superpages(&run) {
+                side.descriptor(superpage).raise(flag::ABSENT);
+            }
+        });
+        if self.stress.is_on() {
+            for at in (0..central.committed() as u32).filter(|_| self.stress.takes_away()) {
+                side.descriptor(Superpage(at)).raise(flag::ABSENT);
+            }
+        }
+    }
+
     /// Notes what went to swap and what came back; and makes what is armed a collection older, if it is to.
     fn note_ages(&self, committed: usize, older: bool, found: &mut Residency) {
         for at in 0..committed as u32 {

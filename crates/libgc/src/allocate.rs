@@ -223,13 +223,14 @@ fn make_room(
     }
 }
 
-/// Collects, or does a step of that, which leaves room for so many superpages at least.
+/// Collects, or does a step of that, which leaves room for so many superpages at least; or the last one, where there is not.
 fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
     collect::collect(gc, why, here);
     let heap = gc.heap;
     let young = gc.steps.are_young();
     if gc.steps.are_under_way() && !steps::leave(heap, gc, young, superpages) {
-        collect::collect(gc, Why::Lack, here);
+        let why = gc.steps.hurry();
+        collect::collect(gc, why, here);
     }
 }
 

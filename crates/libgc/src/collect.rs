@@ -84,9 +84,14 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     match state.steps.next(goes_on) {
         Steps::Marking(mut begun) => {
             begun.cycle.resume();
-            ask_for_tables(heap, state);
+            if may_page(state) {
+                heap.ask_for_tables(&state.central);
+            }
             stop(state, &mut begun.cycle);
             heap.begin_collection();
+            if may_page(state) || begun.cycle.pages() {
+                heap.look_again(&state.central);
+            }
             let until = begun.cycle.until(steps::time(state));
             mark_some(heap, state, begun, here, Extent::More(until));
         }
@@ -127,11 +132,9 @@ fn start(state: &mut State, cycle: &mut Cycle) {
     tell(Event::PostStart);
 }
 
-/// Asks for what the kernel may have evicted of what is known of the heap.
-fn ask_for_tables(heap: &Heap, state: &State) {
-    if state.surroundings.is_short() || state.surroundings.absent() > 0 {
-        heap.ask_for_tables(&state.central);
-    }
+/// Whether the kernel may have evicted some of the heap, or of what is known of it.
+fn may_page(state: &State) -> bool {
+    state.surroundings.is_short() || state.surroundings.absent() > 0
 }
 
 /// The end of a step that only marks.
@@ -171,7 +174,9 @@ fn collect_all(
     state.leaks.prepare();
     helpers::call(heap, state);
     follow::start();
-    ask_for_tables(heap, state);
+    if may_page(state) {
+        heap.ask_for_tables(&state.central);
+    }
     stop(state, &mut cycle);
     heap.begin_collection();
     state.threads.retire_bins(heap);

@@ -138,18 +138,21 @@ fn growth(
         bytes,
         allowance,
         most: usize::try_from(decision.most).unwrap_or(usize::MAX),
+        reserve: 0,
         short: decision.short,
     }
 }
 
 impl Growth {
-    /// With so much kept for what is allocated while the next collection is made in steps, where there is room for no more.
+    /// With so much kept for what is allocated while the next collection is made in steps: of what there is room for beyond, and at most
+    /// half of this.
     fn less(self, reserve: usize) -> Growth {
         let spare = self.most.saturating_sub(self.bytes);
         let kept = reserve.saturating_sub(spare).min(self.bytes / 2);
         Growth {
             bytes: self.bytes - kept,
             allowance: self.allowance - kept.min(self.allowance / 2),
+            reserve: reserve.min(spare + kept),
             ..self
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Pace {
     /// Superpages that the heap may have in any case until the next collection, and that there is room for.
     floor: usize,
     ceiling: usize,
+    /// Of these, superpages that are left for a collection that is made in steps.
+    reserve: usize,
     /// What the program was told of the heap's size last.
     told: usize,
     pub(crate) verbose: u8,
@@ -38,8 +40,9 @@ pub(crate) struct Growth {
     pub(crate) bytes: usize,
     /// While so many are allocated.
     pub(crate) allowance: usize,
-    /// There is room for so many.
+    /// There is room for so many, and of that so many are for a collection that is made in steps.
     pub(crate) most: usize,
+    pub(crate) reserve: usize,
     /// Memory is short.
     pub(crate) short: bool,
 }
@@ -122,7 +125,13 @@ impl Pace {
         };
         let most = central.used().saturating_add(growth.most / SUPERPAGE);
         self.ceiling = most.max(due).min(self.cap());
-        central.set_limit(larger.max(due).min(self.ceiling));
+        self.reserve = growth.reserve / SUPERPAGE;
+        let least = due.min(self.ceiling);
+        central.set_limit(
+            larger
+                .min(self.ceiling.saturating_sub(self.reserve))
+                .max(least),
+        );
     }
 
     /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:
@@ -135,7 +144,7 @@ impl Pace {
             return false;
         }
         let wanted = central.used() + rest.div_ceil(SUPERPAGE);
-        if wanted > self.most() {
+        if wanted > self.most().saturating_sub(self.reserve) {
             return false;
         }
         central.set_limit(wanted.max(central.limit()));

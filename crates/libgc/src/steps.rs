@@ -36,8 +36,7 @@ pub(crate) enum Steps {
     Marking(Begun),
     /// The last step is next.
     Marked(Begun),
-    /// It is given up, and made at once when it is due again: nobody knows any more what was left to do, or the kernel has
-    /// begun to evict what is to be read.
+    /// It is given up, and made at once when it is due again: nobody knows any more what was left to do.
     Lost,
 }
 
@@ -60,6 +59,20 @@ impl Steps {
     /// Whether that is of young objects.
     pub(crate) fn are_young(&self) -> bool {
         matches!(self, Steps::Marking(begun) | Steps::Marked(begun) if begun.young)
+    }
+
+    /// Has the last step come next, and says why that collects.
+    pub(crate) fn hurry(&mut self) -> Why {
+        match std::mem::take(self) {
+            Steps::Marking(begun) | Steps::Marked(begun) => {
+                *self = Steps::Marked(begun);
+                Why::Allocation
+            }
+            other => {
+                *self = other;
+                Why::Lack
+            }
+        }
     }
 
     /// Takes what comes next, if this collection goes on.
@@ -139,8 +152,8 @@ fn most(state: &State) -> usize {
 
 /// What has come of one of which a step ended.
 pub(crate) fn after(state: &State, begun: Begun, done: bool) -> Steps {
-    // Steps that read from swap do so in any order; and a callback may have forked.
-    if begun.cycle.pages() || state.steps.are_under_way() {
+    // A callback may have forked.
+    if state.steps.are_under_way() {
         Steps::Lost
     } else if done || state.central.used() > begun.most {
         Steps::Marked(begun)

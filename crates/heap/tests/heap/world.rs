@@ -211,6 +211,7 @@ impl World {
             }
         } else {
             self.heap.begin_collection();
+            self.heap.look_again(&self.central);
         }
         marker.step(&self.central, Instant::now(), |marker| {
             if first {
