@@ -4,7 +4,7 @@ use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
 use crate::central::Central;
 use crate::heap::Heap;
-use crate::side::{Use, flag};
+use crate::side::{Use, age, flag};
 use crate::summary::UNIT;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -102,7 +102,8 @@ pub struct Marks {
     /// Of these, what the marking knows the references of: it read it, or trusted a summary that speaks of it. A word that
     /// looks like a reference to what was dead when the summary was made may mark that again. Its contents are nobody's.
     known: Bits,
-    /// Of each superpage, a sum over it when the summary was made that stood for it, and when that was; the new marking makes others.
+    /// Of each superpage, a sum over it when the summary was made that stood for it, or when a step read it, and when that was; the new
+    /// marking makes others.
     trusted: Area<(u64, u64)>,
 }
 
@@ -168,8 +169,11 @@ impl Heap {
         }
     }
 
-    /// Keeps in mind what a summary that is made now speaks of, for verifications.
+    /// Keeps in mind what a superpage is like that is looked into and summarised now, for verifications.
     pub(crate) fn remember_spoken(&self, superpage: Superpage) {
+        if !self.stress.is_on() {
+            return;
+        }
         let (os, room) = (self.os.as_ref(), self.side.superpages());
         let mut spoken = held(&self.stress.spoken);
         if spoken.is_none() {
@@ -226,9 +230,10 @@ impl Heap {
             if it.has(flag::SUMMARISED) {
                 known.intersect(Superpage(at), spoken.as_ref().map(|spoken| &spoken.marks));
             }
+            let by_step = it.age.load(Relaxed) == age::GONE_PARTLY;
             let made = spoken
                 .as_ref()
-                .filter(|_| it.has(flag::SUMMARISED))
+                .filter(|_| it.has(flag::SUMMARISED) || by_step)
                 .map_or((0, 0), |spoken| spoken.of(Superpage(at)));
             trusted.push(made);
             it.lower(flag::SUMMARISED | flag::PENDING);
@@ -295,7 +300,7 @@ impl Heap {
     ///
     /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody wrote there since the heap was
     /// seen, and that slot's superpage was taken later: at the last verification; when the steps of this collection began, of which
-    /// one looked there; or when the summary was made that stood for it.
+    /// one looked there; when the summary was made that stood for it; or when a step read it.
     fn is_stale(&self, at: usize, to: Slot, before: &Marks) -> bool {
         let superpage = self.side.superpage(at);
         let sum = Some(self.sum(superpage));

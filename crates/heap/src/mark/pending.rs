@@ -115,6 +115,7 @@ impl Marker<'_> {
             } else {
                 // One of an earlier round does not speak of what was marked since.
                 heap.drop_summary(superpage);
+                heap.remember_spoken(superpage);
                 self.marking.unsummarised += 1;
             }
             // What is marked here from now on is not in the summary: it will be read again.

@@ -40,9 +40,7 @@ impl Heap {
         codec::write(targets, plan, self.summaries.bytes(&self.side, place));
         let it = self.side.descriptor(superpage);
         it.summary.store(place, Relaxed);
-        if self.stress.is_on() {
-            self.remember_spoken(superpage);
-        }
+        self.remember_spoken(superpage);
         if size > 0 {
             self.bookmark(targets);
         }
