@@ -183,16 +183,23 @@ fn collect_all(
     if let Some(bins) = &mut state.spare {
         bins.retire(heap);
     }
-    // Others were given up before; and a callback may have forked just now: then what is left of the steps is not known.
+    // Others were given up before; and a callback may have forked just now: then what is left of the steps is not known, nor what the
+    // marks are worth.
     let given_up = steps::give_up(heap, state);
     let earlier = earlier.filter(|_| !given_up);
     let complete = state.pace.wants_complete();
+    let begins = earlier.is_none() && !given_up;
     let young = match &earlier {
         Some(earlier) => earlier.young,
-        None => cycle.why == Why::Allocation && !complete && incremental::is_young(heap, state),
+        None => {
+            begins
+                && cycle.why == Why::Allocation
+                && !complete
+                && incremental::is_young(heap, state)
+        }
     };
-    let stepping = matches!(cycle.why, Why::Allocation | Why::Young | Why::Begun)
-        && earlier.is_none()
+    let stepping = begins
+        && matches!(cycle.why, Why::Allocation | Why::Young | Why::Begun)
         && steps::are_wanted(heap, state, young);
     if earlier.is_some() {
         heap.end_steps(&state.central);

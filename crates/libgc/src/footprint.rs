@@ -70,7 +70,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         incremental,
         ..
     } = state;
-    let keep = central.limit().saturating_sub(central.used());
+    let keep = pace.fills(central);
     let (mut given, idle) = central.give_back(heap, keep);
     let note = incremental.note(heap, ended);
     let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
@@ -109,7 +109,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         incremental.after_whole(&note, growth.allowance);
     }
     // What will not be filled before the next collection need not be kept.
-    let keep = central.limit().saturating_sub(central.used());
+    let keep = pace.fills(central);
     if surroundings.idle > keep {
         given += central.give_back(heap, keep).0;
         surroundings.idle = keep;
@@ -145,13 +145,13 @@ fn growth(
 
 impl Growth {
     /// With so much kept for what is allocated while the next collection is made in steps: of what there is room for beyond, and at most
-    /// half of this.
+    /// a quarter of this.
     fn less(self, reserve: usize) -> Growth {
         let spare = self.most.saturating_sub(self.bytes);
-        let kept = reserve.saturating_sub(spare).min(self.bytes / 2);
+        let kept = reserve.saturating_sub(spare).min(self.bytes / 4);
         Growth {
             bytes: self.bytes - kept,
-            allowance: self.allowance - kept.min(self.allowance / 2),
+            allowance: self.allowance - kept.min(self.allowance / 4),
             reserve: reserve.min(spare + kept),
             ..self
         }

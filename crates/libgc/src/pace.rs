@@ -157,12 +157,23 @@ impl Pace {
         granted.min(self.ceiling).min(self.cap())
     }
 
+    /// Superpages that there is room for, with those that are left for steps.
+    pub(crate) fn left(&self, central: &Central) -> usize {
+        self.most().saturating_sub(central.used())
+    }
+
+    /// Superpages that the heap will fill before the next collection ends.
+    pub(crate) fn fills(&self, central: &Central) -> usize {
+        (central.limit() + self.reserve).saturating_sub(central.used())
+    }
+
     /// A broker says how many superpages the heap may have, or says no more: a collection is due where it has more, but not
     /// before the program has made some progress.
     pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>) {
         self.granted = superpages;
         if let Some(superpages) = superpages {
-            central.set_limit(superpages.max(self.floor).min(self.cap()));
+            let usual = superpages.saturating_sub(self.reserve);
+            central.set_limit(usual.max(self.floor).min(self.cap()));
         }
     }
 

@@ -133,10 +133,11 @@ impl Begun {
 
 /// Leaves room for what is allocated until the next step, so many superpages at least. False where there is none.
 pub(crate) fn leave(heap: &Heap, state: &mut State, young: bool, superpages: usize) -> bool {
-    let used = state.central.used() as u128;
     // With the last step, which looks into what is new and what was written to, it is about twice as much work.
-    let expected = 2 * state.stats.expected(heap, young).max(STEP).as_nanos();
-    let part = used * time(state).as_nanos() / (expected * GROWTH as u128);
+    let usual = state.central.used() / GROWTH / 2;
+    let room = usual.min(state.pace.left(&state.central));
+    let expected = state.stats.expected(heap, young).max(STEP).as_nanos();
+    let part = room as u128 * time(state).as_nanos() / expected;
     let wanted = usize::try_from(part)
         .unwrap_or(0)
         .max(LEAST)
