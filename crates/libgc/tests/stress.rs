@@ -39,7 +39,7 @@ const fn program(
 }
 
 const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
-/// Guile's, with weak tables, guardians, threads, continuations and forks.
+/// Guile's, with weak tables, guardians, threads (where it has no bug that stress would find), continuations and forks.
 const GUILE: &str = "tests/programs/guile/main.scm";
 const PROGRAMS: [Program; 13] = [
     program(

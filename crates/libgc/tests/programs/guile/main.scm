@@ -85,8 +85,14 @@
         (loop (+ n 1)
               (+ sum (modulo (* seed n) 7))
               (if (zero? (modulo n 1000)) '() (cons (make-vector 3 n) list))))))
-(say "par-map" (par-map work (iota 12)))
-(say "n-par-map" (n-par-map 3 (lambda (n) (string-length (make-string (* 1000 n) #\x))) (iota 30)))
+;; Before 3.0.9 lock-mutex may wait for ever when a collection interrupts it, whichever the libgc. Under stress there are hundreds.
+(define locks?
+  (not (and (getenv "PLIMSOLL_GC_STRESS")
+            (string=? (effective-version) "3.0")
+            (< (string->number (micro-version)) 9))))
+(when locks?
+  (say "par-map" (par-map work (iota 12)))
+  (say "n-par-map" (n-par-map 3 (lambda (n) (string-length (make-string (* 1000 n) #\x))) (iota 30))))
 
 (define (queue)
   (define mutex (make-mutex))
@@ -119,12 +125,13 @@
             (loop (- left (length taken))
                   (fold (lambda (item sum) (+ sum (string-length item))) sum taken))))))
   (say "queue" (list total (map join-thread makers))))
-(queue)
+(when locks? (queue))
 
 (define fluid (make-fluid 0))
-(say "futures and fluids"
-     (let ((all (map (lambda (n) (future (with-fluids ((fluid n)) (work (fluid-ref fluid))))) (iota 6))))
-       (map touch all)))
+(when locks?
+  (say "futures and fluids"
+       (let ((all (map (lambda (n) (future (with-fluids ((fluid n)) (work (fluid-ref fluid))))) (iota 6))))
+         (map touch all))))
 
 ;; Continuations, captured and entered again while much is allocated between.
 (define (generator list)
