@@ -9,6 +9,7 @@ use crate::residency::Means;
 use crate::side::{self, Side, Use, UsedBy, flag};
 use crate::stress::Stress;
 use crate::summary::Store;
+use crate::verify::Verifier;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -46,6 +47,7 @@ pub struct Heap {
     kinds: [OnceLock<Kind>; KINDS],
     pub(crate) summaries: Store,
     pub(crate) stress: Stress,
+    pub(crate) verifier: Verifier,
     /// What nobody writes by accident: it tells freed slots.
     pub(crate) secret: usize,
     /// Writes are tracked: summaries can be told to hold.
@@ -81,6 +83,7 @@ impl Heap {
                         kinds: [const { OnceLock::new() }; KINDS],
                         summaries: Store::new(),
                         stress: Stress::new(),
+                        verifier: Verifier::new(),
                         secret: RandomState::new().hash_one(0u8) as usize,
                         tracked: AtomicBool::new(false),
                         means: OnceLock::new(),

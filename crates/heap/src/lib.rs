@@ -43,6 +43,7 @@ mod side;
 mod steps;
 mod stress;
 mod summary;
+mod verify;
 mod watch;
 
 pub use address::{GRANULE, SUPERPAGE, Slot, Superpage};
@@ -54,5 +55,5 @@ pub use heap::{Error, Heap};
 pub use kind::{KINDS, Kind, KindId, Layout};
 pub use residency::{Means, Residency};
 pub use side::UsedBy;
-pub use stress::{Difference, Marks};
+pub use verify::{Difference, Marks};
 pub use watch::Watch;

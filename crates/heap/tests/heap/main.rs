@@ -5,4 +5,5 @@ mod kernel;
 mod luck;
 mod steps;
 mod swap;
+mod verify;
 mod world;

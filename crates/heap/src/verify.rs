@@ -1,0 +1,352 @@
+//! Whether collections lost something: what was marked is marked again, from everything and no summary, and compared. Compiled always, used
+//! under [`stress`](crate::stress).
+
+use crate::address::{SUPERPAGE, Slot, Superpage};
+use crate::area::Area;
+use crate::central::Central;
+use crate::heap::Heap;
+use crate::side::{Use, age, flag};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is kept in mind between verifications.
+pub(crate) struct Verifier {
+    /// Counts what times are compared of.
+    clock: AtomicU64,
+    /// When each superpage was taken to be allocated in, for the last time.
+    taken: Mutex<Option<Area<u64>>>,
+    /// What each superpage's summary speaks of.
+    spoken: Mutex<Option<Spoken>>,
+    /// What the last verification used: addresses are not taken anew each time.
+    spare: Mutex<Option<Marks>>,
+    /// What it left.
+    last: Mutex<Option<(Bits, Seen)>>,
+    /// The heap when the steps of a collection began.
+    begun: Mutex<Option<Seen>>,
+}
+
+impl Verifier {
+    pub(crate) const fn new() -> Verifier {
+        Verifier {
+            clock: AtomicU64::new(0),
+            taken: Mutex::new(None),
+            spoken: Mutex::new(None),
+            spare: Mutex::new(None),
+            last: Mutex::new(None),
+            begun: Mutex::new(None),
+        }
+    }
+
+    /// A time, later than all before.
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Relaxed) + 1
+    }
+}
+
+/// A copy of the mark bits of a heap.
+struct Bits(Area<u64>);
+
+impl Bits {
+    fn copy(heap: &Heap, committed: usize, before: Option<Bits>) -> io::Result<Bits> {
+        let room = committed.max(1) * WORDS;
+        let mut words = Area::again(heap.os.as_ref(), before.map(|bits| bits.0), room)?;
+        for at in 0..committed as u32 {
+            for word in heap.side.marks(Superpage(at)) {
+                words.push(word.load(Relaxed));
+            }
+        }
+        Ok(Bits(words))
+    }
+
+    /// Leaves of one superpage what others have, too.
+    fn intersect(&mut self, superpage: Superpage, others: Option<&Bits>) {
+        for at in superpage.index() * WORDS..(superpage.index() + 1) * WORDS {
+            let both = others.and_then(|others| Some(self.0.get(at)? & others.0.get(at)?));
+            self.0.set(at, both.unwrap_or(0));
+        }
+    }
+
+    fn has(&self, slot: Slot) -> bool {
+        let at = slot.superpage.index() * WORDS + usize::from(slot.index) / 64;
+        self.0
+            .get(at)
+            .is_some_and(|word| word >> (slot.index % 64) & 1 != 0)
+    }
+}
+
+/// What is marked, kept aside.
+pub struct Marks {
+    bits: Bits,
+    /// Of these, what the marking knows the references of: it read it, or trusted a summary that speaks of it. A word that
+    /// looks like a reference to what was dead when the summary was made may mark that again. Its contents are nobody's.
+    known: Bits,
+    /// Each superpage when the summary was made that stood for it, or when a step read it; the new marking makes others.
+    trusted: Trusted,
+}
+
+/// What each superpage's summary speaks of: what was marked there when it was made. And sums over its blocks, and when that was.
+struct Spoken {
+    marks: Bits,
+    sums: Area<u64>,
+    made: Area<u64>,
+}
+
+/// Sums over the blocks of each superpage that is trusted, and when they were made; 0 for others.
+struct Trusted {
+    sums: Area<u64>,
+    made: Area<u64>,
+}
+
+impl Trusted {
+    fn none(heap: &Heap, committed: usize, before: Option<Trusted>) -> io::Result<Trusted> {
+        let (sums, made) = before.map(|it| (it.sums, it.made)).unzip();
+        let (os, room) = (heap.os.as_ref(), committed.max(1));
+        Ok(Trusted {
+            sums: Area::again(os, sums, room * BLOCKS)?,
+            made: Area::again(os, made, room)?,
+        })
+    }
+
+    /// Adds the next superpage, with what is known of it if it is trusted.
+    fn push(&mut self, superpage: Superpage, spoken: Option<&Spoken>) {
+        let of = |all: &Area<u64>, at| all.get(at).unwrap_or(0);
+        let made = spoken.map_or(0, |spoken| of(&spoken.made, superpage.index()));
+        self.made.push(made);
+        for at in blocks(superpage) {
+            let sum = spoken.map_or(0, |spoken| of(&spoken.sums, at));
+            self.sums.push(sum);
+        }
+    }
+}
+
+/// What the heap was like: a sum over each block, and when that was.
+struct Seen {
+    sums: Area<u64>,
+    at: u64,
+}
+
+/// A superpage's blocks, by their numbers.
+fn blocks(superpage: Superpage) -> Range<usize> {
+    superpage.index() * BLOCKS..(superpage.index() + 1) * BLOCKS
+}
+
+/// How two markings of the same heap differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Difference {
+    /// Slots that only the first has: what summaries kept too long.
+    pub kept: u64,
+    /// The address of a slot that only the second has, and that an object of the first refers to: it was lost.
+    pub lost: Option<usize>,
+}
+
+fn held<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Heap {
+    /// Keeps in mind what a superpage is like that is looked into and summarised now, for verifications.
+    pub(crate) fn remember_spoken(&self, superpage: Superpage) {
+        if !self.stress.is_on() {
+            return;
+        }
+        let (os, room) = (self.os.as_ref(), self.side.superpages());
+        let mut spoken = held(&self.verifier.spoken);
+        if spoken.is_none() {
+            let make = || -> io::Result<Spoken> {
+                Ok(Spoken {
+                    marks: Bits(Area::zeroed(os, room * WORDS)?),
+                    sums: Area::zeroed(os, room * BLOCKS)?,
+                    made: Area::zeroed(os, room)?,
+                })
+            };
+            *spoken = make().ok();
+        }
+        if let Some(spoken) = spoken.as_mut() {
+            for (at, word) in self.side.marks(superpage).iter().enumerate() {
+                let at = superpage.index() * WORDS + at;
+                spoken.marks.0.set(at, word.load(Relaxed));
+            }
+            for at in blocks(superpage) {
+                spoken.sums.set(at, self.sum(at));
+            }
+            spoken.made.set(superpage.index(), self.verifier.now());
+        }
+    }
+
+    /// Keeps in mind that superpages are taken to be allocated in, for verifications.
+    pub(crate) fn remember_taken(&self, start: usize, count: usize) {
+        if !self.stress.is_on() {
+            return;
+        }
+        let mut taken = held(&self.verifier.taken);
+        if taken.is_none() {
+            *taken = Area::zeroed(self.os.as_ref(), self.side.superpages()).ok();
+        }
+        if let Some(taken) = taken.as_mut() {
+            let now = self.verifier.now();
+            (start..start + count).for_each(|at| taken.set(at, now));
+        }
+    }
+
+    /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The world is stopped.
+    ///
+    /// # Errors
+    /// There is no memory for a copy.
+    pub fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
+        let (bits, known, trusted) = match held(&self.verifier.spare).take() {
+            Some(spare) => (Some(spare.bits), Some(spare.known), Some(spare.trusted)),
+            None => (None, None, None),
+        };
+        let bits = Bits::copy(self, central.committed(), bits)?;
+        let mut known = Bits::copy(self, central.committed(), known)?;
+        let mut trusted = Trusted::none(self, central.committed(), trusted)?;
+        let spoken = held(&self.verifier.spoken);
+        for at in 0..central.committed() as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            if it.has(flag::SUMMARISED) {
+                known.intersect(Superpage(at), spoken.as_ref().map(|spoken| &spoken.marks));
+            }
+            let by_step = it.age.load(Relaxed) == age::GONE_PARTLY;
+            let is_trusted = it.has(flag::SUMMARISED) || by_step;
+            trusted.push(Superpage(at), spoken.as_ref().filter(|_| is_trusted));
+            it.lower(flag::SUMMARISED | flag::PENDING);
+        }
+        drop(spoken);
+        self.clear_marks(central);
+        Ok(Marks {
+            bits,
+            known,
+            trusted,
+        })
+    }
+
+    /// Compares what is marked now with what was.
+    pub fn end_verification(&self, central: &Central, before: Marks) -> Difference {
+        let mut found = Difference::default();
+        for at in 0..central.committed() as u32 {
+            let it = self.side.descriptor(Superpage(at));
+            let slots = match it.usage() {
+                Use::Small => it.slots.load(Relaxed),
+                Use::Head => 1,
+                Use::Free | Use::Tail => continue,
+            };
+            for index in 0..slots {
+                let slot = Slot {
+                    superpage: Superpage(at),
+                    index,
+                };
+                if before.bits.has(slot) {
+                    let lives = self.is_marked(slot);
+                    found.kept += u64::from(!lives);
+                    if lives
+                        && it.flags() & (flag::OPAQUE | flag::TRACED) == 0
+                        && before.known.has(slot)
+                    {
+                        found.lost = found.lost.or_else(|| self.lost_by(slot, &before));
+                    }
+                }
+            }
+        }
+        *held(&self.verifier.spare) = Some(before);
+        if let Some(seen) = held(&self.verifier.begun).as_mut() {
+            seen.sums.clear();
+        }
+        self.remember_contents(central.committed());
+        found
+    }
+
+    /// What an object refers to, and is marked now, and was not.
+    fn lost_by(&self, slot: Slot, before: &Marks) -> Option<usize> {
+        let start = self.side.start(slot);
+        (start..start + self.side.size(slot))
+            .step_by(size_of::<usize>())
+            .find_map(|at| {
+                // SAFETY: a word of a marked object; the world stands still.
+                let to = self.slot(unsafe { (at as *const usize).read() })?;
+                let missed = self.is_marked(to) && !before.bits.has(to);
+                (missed && !self.is_stale(at, to, before)).then(|| self.side.start(to))
+            })
+    }
+
+    /// Whether the word at this address was there before the object that it seems to refer to. Then it is taken for a reference by
+    /// chance, or is what was left behind of one to an object that was there before, and is dead.
+    ///
+    /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody wrote there since the heap was
+    /// seen, and that slot's superpage was taken later: at the last verification; when the steps of this collection began, of which
+    /// one looked there; when the summary was made that stood for it; or when a step read it.
+    fn is_stale(&self, at: usize, to: Slot, before: &Marks) -> bool {
+        let block = (at - self.side.heap()) / BLOCK;
+        let sum = Some(self.sum(block));
+        let taken = held(&self.verifier.taken);
+        let taken = taken
+            .as_ref()
+            .and_then(|taken| taken.get(to.superpage.index()));
+        let later = |at: u64| taken.is_some_and(|taken| taken > at);
+        let same = |seen: &Seen| seen.sums.get(block) == sum;
+        held(&self.verifier.last)
+            .as_ref()
+            .is_some_and(|(marks, seen)| same(seen) && (!marks.has(to) || later(seen.at)))
+            || held(&self.verifier.begun)
+                .as_ref()
+                .is_some_and(|seen| same(seen) && later(seen.at))
+            || before.trusted.sums.get(block) == sum
+                && before
+                    .trusted
+                    .made
+                    .get(block / BLOCKS)
+                    .is_some_and(|at| at > 0 && later(at))
+    }
+
+    /// Keeps in mind what the heap is like when the steps of a collection begin, for its verification.
+    pub(crate) fn remember_begun(&self, committed: usize) {
+        if self.stress.is_on() {
+            let mut begun = held(&self.verifier.begun);
+            *begun = self.seen(committed, begun.take()).ok();
+        }
+    }
+
+    fn remember_contents(&self, committed: usize) {
+        let mut last = held(&self.verifier.last);
+        let (marks, seen) = last.take().unzip();
+        let marks = Bits::copy(self, committed, marks);
+        *last = marks
+            .and_then(|marks| Ok((marks, self.seen(committed, seen)?)))
+            .ok();
+    }
+
+    /// What the heap is like now.
+    fn seen(&self, committed: usize, before: Option<Seen>) -> io::Result<Seen> {
+        let before = before.map(|seen| seen.sums);
+        let mut sums = Area::again(self.os.as_ref(), before, committed.max(1) * BLOCKS)?;
+        for at in 0..committed * BLOCKS {
+            sums.push(self.sum(at));
+        }
+        let at = self.verifier.now();
+        Ok(Seen { sums, at })
+    }
+
+    /// A sum over all words of a block, if its superpage is in use. Of a part of it: threads that block write to what they wait for even
+    /// while the world is stopped.
+    fn sum(&self, block: usize) -> u64 {
+        let superpage = Superpage((block / BLOCKS) as u32);
+        if self.side.descriptor(superpage).usage() == Use::Free {
+            return 0;
+        }
+        let start = self.side.heap() + block * BLOCK;
+        (start..start + BLOCK)
+            .step_by(size_of::<u64>())
+            .fold(0, |sum: u64, at| {
+                // SAFETY: committed memory of the heap. Where the world does not stand still, it is of a summary that is not to be
+                // used if somebody writes.
+                sum.rotate_left(5) ^ unsafe { (at as *const u64).read_volatile() }
+            })
+    }
+}
+
+/// Bytes of a block, and how many a superpage has.
+const BLOCK: usize = 512;
+const BLOCKS: usize = SUPERPAGE / BLOCK;
+/// Words of mark bits of a superpage.
+const WORDS: usize = crate::address::GRANULES / 64;

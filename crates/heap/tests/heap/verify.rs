@@ -1,0 +1,85 @@
+//! The verifier: it finds what was lost, and nothing else.
+
+use crate::swap::{full, world};
+use crate::world::World;
+use plimsoll_heap::Difference;
+use plimsoll_heap::mark::{Marker, NoTracer};
+
+/// The verifier finds what summaries keep, and what a summary that is wrong would lose.
+#[test]
+fn the_verifier_compares_with_a_marking_without_summaries() {
+    let (mut world, pages, range) = full(3);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(range);
+    world.mark(&mut marker);
+    // An object in the middle of a list is let go by one that stays unread.
+    let second = world.roots.remove(1);
+    world.mark(&mut marker);
+    let roots = world.roots.clone();
+    let found = verify(&mut world, &mut marker, &roots);
+    assert_eq!(found.lost, None);
+    assert!(found.kept <= 2000, "no more than that list: {found:?}");
+    let found = verify(&mut world, &mut marker, &[roots[0], second]);
+    assert_eq!(
+        found.lost, None,
+        "no object of the first marking refers to the second list"
+    );
+    assert!(found.kept >= 1900, "{found:?}");
+}
+
+/// Marks again, from these roots and without summaries, and compares.
+fn verify(world: &mut World, marker: &mut Marker<'_>, roots: &[usize]) -> Difference {
+    let before = world.heap.begin_verification(&mut world.central).unwrap();
+    marker.mark_from(&world.central, |marker| {
+        roots.iter().for_each(|&root| marker.word(root))
+    });
+    world.heap.end_verification(&world.central, before)
+}
+
+/// A summary stays as long as nobody writes to its superpage, and that may come back for a while. What was dead when it
+/// was made and is then referred to by chance is looked into while it is here, and not when it is gone again: no loss,
+/// since nobody has it. A reference that a summary ought to have, and has not, is one.
+#[test]
+fn the_verifier_knows_what_a_summary_speaks_of() {
+    let (mut world, pages) = world();
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.heap.stress(1);
+    // Two lists. Between the objects of the one are some that refer to some between those of the other.
+    let (mut firsts, mut between) = ([0; 2], Vec::new());
+    for _ in 0..2000 {
+        let next = firsts;
+        firsts = [64, 112].map(|bytes| world.allocate(world.words, bytes).unwrap());
+        let [one, other] = [64, 112].map(|bytes| world.allocate(world.words, bytes).unwrap());
+        world.write(firsts[0], 0, next[0]);
+        world.write(firsts[1], 0, next[1]);
+        world.write(one, 0, other);
+        between.push(one);
+    }
+    world.roots = [&firsts[..], &between].concat();
+    world.shed = usize::MAX;
+    world.collect_unchecked(&mut marker);
+    world.roots = firsts.to_vec();
+    for _ in 0..3 {
+        world.collect_unchecked(&mut marker);
+    }
+    assert!(world.heap.summary_bytes() > 0);
+    let all: Vec<usize> = world.objects.keys().copied().collect();
+    for start in all {
+        std::hint::black_box(world.read(start, 1));
+    }
+    world.roots = [&firsts[..], &between].concat();
+    world.shed = 0;
+    world.collect_unchecked(&mut marker);
+    pages.evict(world.heap.range());
+    world.mark(&mut marker);
+    assert!(world.residency.summarised > 10, "{:?}", world.residency);
+    let roots = world.roots.clone();
+    assert_eq!(verify(&mut world, &mut marker, &roots).lost, None);
+
+    let lost = world.allocate(world.words, 200).unwrap();
+    world.mark(&mut marker);
+    pages.write_unseen(firsts[0] + 16, lost);
+    pages.evict(world.heap.range());
+    world.mark(&mut marker);
+    assert_eq!(verify(&mut world, &mut marker, &firsts).lost, Some(lost));
+}
