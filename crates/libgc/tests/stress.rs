@@ -74,7 +74,7 @@ const PROGRAMS: [Program; 13] = [
         "}\n",
         5,
     ),
-    program(GUILE, &[], "forks: (32 64 28)\nkept: 16384\n", 5),
+    program(GUILE, &[], "forks: (32 64 28)\nkept: 16384\n", 10),
 ];
 /// Room for what is evicted.
 const SWAP: u64 = 1 << 30;
