@@ -38,7 +38,7 @@ impl Heap {
         true
     }
 
-    /// Has writes show from the end of the first step on.
+    /// Has writes show from the end of the first step of a whole collection on. (Those of young objects have what they looked into show.)
     pub fn end_first_step(&self, central: &Central) {
         self.watch(central, Watch::All);
     }

@@ -22,6 +22,10 @@ pub enum Watch {
     All,
 }
 
+/// To disarm a run of fewer superpages costs more than the faults of those who write there, since it is a call for each: measured
+/// with 1 to 64, and with none disarmed.
+const WORTH: usize = 32;
+
 impl Heap {
     /// Whether the kernel tells who is written to.
     pub fn can_watch(&self) -> bool {
@@ -31,24 +35,39 @@ impl Heap {
         self.is_tracked()
     }
 
-    /// Has writes show from now on, of which the next look is told. After marking, while the world stands still.
+    /// Has writes show from now on, of which the next look is told. While the world stands still, as it did since the last look: what
+    /// is armed already is armed once more with what lies around it, for fewer calls.
     pub fn watch(&self, central: &Central, what: Watch) {
-        let committed = central.committed();
-        if !self.can_watch() {
-            return;
+        if self.can_watch() {
+            let between = |superpage| self.is_armed(superpage);
+            self.watch_some(0..central.committed(), what, between);
         }
-        let wanted = |superpage| self.is_to_be_watched(superpage, what);
-        each_run(committed, wanted, |start, end| self.arm(start, end));
     }
 
-    /// Has writes show no more where threads will allocate, but for what is to show after [`Watch::Still`]. After marking.
+    /// The same of these superpages, and of what may lie between them.
+    pub(crate) fn watch_some(
+        &self,
+        superpages: Range<usize>,
+        what: Watch,
+        between: impl Fn(Superpage) -> bool,
+    ) {
+        let wanted = |superpage| self.is_to_be_watched(superpage, what);
+        each_run(superpages, wanted, between, |start, end| {
+            self.arm(start, end);
+        });
+    }
+
+    /// Has writes show no more where threads will allocate, if that is worth it, but for what is to show after [`Watch::Still`]. After
+    /// marking.
     pub fn unwatch(&self, central: &Central) {
         let idle = |superpage: Superpage| {
-            let it = self.side.descriptor(superpage);
-            (age::ARMED..=age::OLDEST).contains(&it.age.load(Relaxed))
-                && !(self.is_alive(superpage) && self.is_full(superpage))
+            self.is_armed(superpage) && !(self.is_alive(superpage) && self.is_full(superpage))
         };
-        each_run(central.committed(), idle, |start, end| {
+        let none = |_| false;
+        each_run(0..central.committed(), idle, none, |start, end| {
+            if end - start < WORTH {
+                return;
+            }
             for at in start..end {
                 let it = self.side.descriptor(Superpage(at as u32));
                 it.forget_age();
@@ -68,6 +87,12 @@ impl Heap {
             Watch::Old => self.is_full(superpage) && holds_references(),
             Watch::All => it.usage() != Use::Free && holds_references(),
         }
+    }
+
+    /// Whether writes to it show, and there were none at the last look.
+    fn is_armed(&self, superpage: Superpage) -> bool {
+        let it = self.side.descriptor(superpage);
+        (age::ARMED..=age::OLDEST).contains(&it.age.load(Relaxed))
     }
 
     /// Whether it holds a marked object, or a part of one.
@@ -113,7 +138,9 @@ impl Heap {
         self.watched.store(true, Relaxed);
         for at in start..end {
             let it = self.side.descriptor(Superpage(at as u32));
-            it.age.store(age::ARMED, Relaxed);
+            if it.age.load(Relaxed) == age::UNKNOWN {
+                it.age.store(age::ARMED, Relaxed);
+            }
         }
     }
 
@@ -132,14 +159,24 @@ impl Heap {
     }
 }
 
-/// Tells each run of the superpages that are wanted, of so many.
-fn each_run(count: usize, wanted: impl Fn(Superpage) -> bool, mut tell: impl FnMut(usize, usize)) {
+/// Tells each run of those superpages that are wanted, and of what may lie between them.
+fn each_run(
+    superpages: Range<usize>,
+    wanted: impl Fn(Superpage) -> bool,
+    between: impl Fn(Superpage) -> bool,
+    mut tell: impl FnMut(usize, usize),
+) {
     let mut run: Option<(usize, usize)> = None;
-    for at in 0..=count {
-        if at < count && wanted(Superpage(at as u32)) {
+    for at in superpages {
+        let superpage = Superpage(at as u32);
+        if wanted(superpage) {
             run = Some(run.map_or((at, at + 1), |(start, _)| (start, at + 1)));
-        } else if let Some((start, end)) = run.take() {
+        } else if let Some((start, end)) = run.filter(|_| !between(superpage)) {
             tell(start, end);
+            run = None;
         }
+    }
+    if let Some((start, end)) = run {
+        tell(start, end);
     }
 }

@@ -86,12 +86,12 @@ fn find_place(
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
     let mut gc = lock_at(here);
-    let limit = gc.central.limit();
+    let before = gc.pace.bounds(&gc.central);
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {
         // Room that was made for it, and did not suffice, is not for others.
-        let least = limit.max(gc.central.used()).min(gc.central.limit());
-        gc.central.set_limit(least);
+        let state: &mut State = &mut gc;
+        state.pace.lower(&mut state.central, before);
     }
     if leaks::wanted()
         && let Some(start) = found

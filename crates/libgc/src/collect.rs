@@ -2,7 +2,7 @@
 
 use crate::collector::{self, Locked, State};
 use crate::footprint::{self, Ended};
-use crate::pace::{Found, Pace};
+use crate::pace::Found;
 use crate::settings::{
     GC_dont_gc, GC_gc_no, GC_push_other_roots, StopFunc, no_automatic, on_collection_event,
     start_callback, stop_func, unmap_on_gcollect,
@@ -140,7 +140,7 @@ fn may_page(state: &State) -> bool {
 /// The end of a step that only marks.
 fn mark_some(heap: &Heap, state: &mut State, mut begun: Begun, here: usize, extent: Extent) {
     let done = mark(state, here, extent);
-    if matches!(extent, Extent::First(..)) {
+    if matches!(extent, Extent::First(_, false)) {
         heap.end_first_step(&state.central);
     }
     heap.end_marking();
@@ -274,7 +274,7 @@ fn reclaim(
         marking,
         young,
         settled,
-        size: Pace::size(&state.central),
+        size: state.pace.size(&state.central),
     };
     state.stats.record(cycle, &work, state.pace.verbose);
     tell(Event::End);
@@ -306,8 +306,10 @@ fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
         // SAFETY: as above, and what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
         marker.uncollectable(central);
-        if matches!(extent, Extent::Rest | Extent::First(_, true)) {
-            marker.written(central, crew);
+        match extent {
+            Extent::Rest => marker.written(central, crew),
+            Extent::First(_, true) => marker.written_in_steps(),
+            _ => {}
         }
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));

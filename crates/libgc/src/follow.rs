@@ -196,7 +196,10 @@ impl Governor {
                 reaction_ms: Some(self.released.took / 1_000_000),
                 collections: Some(gc.stats.collections()),
                 collection_ms: Some(gc.stats.milliseconds()),
-                collector: Some(gc.stats.told(&gc.central, gc.pace.retained(live))),
+                collector: Some(
+                    gc.stats
+                        .told(gc.pace.size(&gc.central), gc.pace.retained(live)),
+                ),
                 ..Report::default()
             }
         };

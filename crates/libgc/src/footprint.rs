@@ -74,7 +74,6 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let (mut given, idle) = central.give_back(heap, keep);
     let note = incremental.note(heap, ended);
     let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
-    let usual = usual - reserve.min(usual / 2);
     // One of young objects ends a part of the way to the next whole one, for which there has to be room.
     let decision = surroundings.decide(
         central,
@@ -103,10 +102,13 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     }
     surroundings.absent = ended.residency.absent + shed;
     let wanted = pace.growth(ended.found, allowance);
-    let growth = growth(&decision, shed, allowance, wanted, ended.young).less(reserve);
-    pace.grow(central, ended.allocated, &growth);
+    let growth = Growth {
+        reserve,
+        ..growth(&decision, shed, allowance, wanted, ended.young)
+    };
+    let allowance = pace.grow(central, ended.allocated, &growth);
     if !ended.young {
-        incremental.after_whole(&note, growth.allowance);
+        incremental.after_whole(&note, allowance);
     }
     // What will not be filled before the next collection need not be kept.
     let keep = pace.fills(central);
@@ -140,21 +142,6 @@ fn growth(
         most: usize::try_from(decision.most).unwrap_or(usize::MAX),
         reserve: 0,
         short: decision.short,
-    }
-}
-
-impl Growth {
-    /// With so much kept for what is allocated while the next collection is made in steps: of what there is room for beyond, and at most
-    /// a quarter of this.
-    fn less(self, reserve: usize) -> Growth {
-        let spare = self.most.saturating_sub(self.bytes);
-        let kept = reserve.saturating_sub(spare).min(self.bytes / 4);
-        Growth {
-            bytes: self.bytes - kept,
-            allowance: self.allowance - kept.min(self.allowance / 4),
-            reserve: reserve.min(spare + kept),
-            ..self
-        }
     }
 }
 

@@ -26,7 +26,9 @@ pub(crate) struct Pace {
     /// Superpages that the heap may have in any case until the next collection, and that there is room for.
     floor: usize,
     ceiling: usize,
-    /// Of these, superpages that are left for a collection that is made in steps.
+    /// Superpages that the heap comes to have until the next collection ends, and how many of these are left for its steps: by so
+    /// many its limit is lower.
+    goal: usize,
     reserve: usize,
     /// What the program was told of the heap's size last.
     told: usize,
@@ -40,8 +42,9 @@ pub(crate) struct Growth {
     pub(crate) bytes: usize,
     /// While so many are allocated.
     pub(crate) allowance: usize,
-    /// There is room for so many, and of that so many are for a collection that is made in steps.
+    /// There is room for so many.
     pub(crate) most: usize,
+    /// So many of `bytes` are wanted for a collection that is made in steps.
     pub(crate) reserve: usize,
     /// Memory is short.
     pub(crate) short: bool,
@@ -64,6 +67,9 @@ const BEGIN: usize = 1 << 20;
 /// A collection for less than this is not worth stopping the world, whatever `GC_set_min_bytes_allocd` said.
 const LEAST: usize = 64 << 10;
 
+/// What is left for steps is at most one in so many parts of what a heap grows by.
+const LEFT: usize = 4;
+
 /// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
 const DECAY: usize = 1024;
 
@@ -75,9 +81,10 @@ impl Pace {
     }
 
     /// Before the first collection. There is room for so many `most` bytes.
-    pub(crate) fn begin(&self, central: &mut Central, most: usize) {
+    pub(crate) fn begin(&mut self, central: &mut Central, most: usize) {
         let bytes = BEGIN.max(self.initial.min(most));
-        central.set_limit(bytes.div_ceil(SUPERPAGE).min(self.cap()));
+        self.goal = bytes.div_ceil(SUPERPAGE).min(self.cap());
+        central.set_limit(self.goal);
     }
 
     /// Bytes to allocate until the next collection, by libgc's rule: what a collection reads, divided. What is atomic is
@@ -109,34 +116,34 @@ impl Pace {
         allowance.saturating_sub(found.holes).max(allowance / 8)
     }
 
-    /// Lets the heap grow. Where memory is short one that was larger shrinks at once.
-    pub(crate) fn grow(&mut self, central: &mut Central, allocated: u64, growth: &Growth) {
-        (self.allowance, self.allocated) = (growth.allowance, allocated);
+    /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Says how many bytes may be allocated until the
+    /// next collection begins.
+    pub(crate) fn grow(&mut self, central: &mut Central, allocated: u64, growth: &Growth) -> usize {
+        let used = central.used();
         let usual = growth.bytes.div_ceil(SUPERPAGE);
-        let due = central.used() + usual;
-        let progress = (central.used() / 16).max(BEGIN / SUPERPAGE);
-        self.floor = central.used() + progress.min(usual);
+        let due = used + usual;
+        let progress = (used / 16).max(BEGIN / SUPERPAGE);
+        self.floor = used + progress.min(usual);
         let larger = if growth.short {
             0
         } else {
-            let surplus = central.limit().saturating_sub(due);
+            let surplus = self.goal.saturating_sub(due);
             let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
             (due + surplus - surplus.div_ceil(DECAY)).max(least)
         };
-        let most = central.used().saturating_add(growth.most / SUPERPAGE);
+        let most = used.saturating_add(growth.most / SUPERPAGE);
         self.ceiling = most.max(due).min(self.cap());
-        self.reserve = growth.reserve / SUPERPAGE;
-        let least = due.min(self.ceiling);
-        central.set_limit(
-            larger
-                .min(self.ceiling.saturating_sub(self.reserve))
-                .max(least),
-        );
+        self.goal = larger.max(due).min(self.ceiling);
+        self.reserve = (growth.reserve / SUPERPAGE).min(self.goal.saturating_sub(used) / LEFT);
+        central.set_limit(self.goal - self.reserve);
+        let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
+        (self.allowance, self.allocated) = (growth.allowance - left, allocated);
+        self.allowance
     }
 
     /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:
     /// the holes that were there are of classes that nobody wants. False where it is time to collect.
-    pub(crate) fn defer(&self, central: &mut Central, bytes: usize, allocated: u64) -> bool {
+    pub(crate) fn defer(&mut self, central: &mut Central, bytes: usize, allocated: u64) -> bool {
         let since = (allocated - self.allocated) as usize;
         let rest = self.allowance.saturating_sub(since);
         // Few bytes are not worth to come here again.
@@ -144,9 +151,11 @@ impl Pace {
             return false;
         }
         let wanted = central.used() + rest.div_ceil(SUPERPAGE);
-        if wanted > self.most().saturating_sub(self.reserve) {
+        let goal = wanted + self.reserve;
+        if goal > self.most() {
             return false;
         }
+        self.goal = self.goal.max(goal);
         central.set_limit(wanted.max(central.limit()));
         true
     }
@@ -157,14 +166,9 @@ impl Pace {
         granted.min(self.ceiling).min(self.cap())
     }
 
-    /// Superpages that there is room for, with those that are left for steps.
-    pub(crate) fn left(&self, central: &Central) -> usize {
-        self.most().saturating_sub(central.used())
-    }
-
     /// Superpages that the heap will fill before the next collection ends.
     pub(crate) fn fills(&self, central: &Central) -> usize {
-        (central.limit() + self.reserve).saturating_sub(central.used())
+        self.goal.saturating_sub(central.used())
     }
 
     /// A broker says how many superpages the heap may have, or says no more: a collection is due where it has more, but not
@@ -172,8 +176,10 @@ impl Pace {
     pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>) {
         self.granted = superpages;
         if let Some(superpages) = superpages {
+            let cap = self.cap();
             let usual = superpages.saturating_sub(self.reserve);
-            central.set_limit(usual.max(self.floor).min(self.cap()));
+            self.goal = superpages.max(self.floor).min(cap);
+            central.set_limit(usual.max(self.floor).min(cap));
         }
     }
 
@@ -188,18 +194,19 @@ impl Pace {
     }
 
     /// The maximum that was set just now holds from now on.
-    pub(crate) fn bound(&self, central: &mut Central) {
-        central.set_limit(central.limit().min(self.cap()));
+    pub(crate) fn bound(&mut self, central: &mut Central) {
+        self.goal = self.goal.min(self.cap());
+        central.set_limit(central.limit().min(self.goal));
     }
 
-    /// Bytes of the heap: what it may use before the next collection, whether it has objects there or not.
-    pub(crate) fn size(central: &Central) -> usize {
-        central.limit().max(central.used()) * SUPERPAGE
+    /// Bytes of the heap: what it may use before the next collection ends, whether it has objects there or not.
+    pub(crate) fn size(&self, central: &Central) -> usize {
+        self.goal.max(central.used()) * SUPERPAGE
     }
 
     /// Tells the program of the heap's size, if that is not what it was told last.
     pub(crate) fn tell(&mut self, central: &Central) {
-        let size = Pace::size(central);
+        let size = self.size(central);
         if size != std::mem::replace(&mut self.told, size)
             && let Some(callback) = GC_on_heap_resize.get()
         {
@@ -209,13 +216,14 @@ impl Pace {
 
     /// So much more, from now on, as soon as there is room: now there is for `most` bytes. False where the maximum is reached.
     pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize, most: usize) -> bool {
-        let before = central.limit().max(central.used());
+        let before = self.goal.max(central.used());
         let wanted = before.saturating_add(superpages);
         if wanted > self.cap() {
             return false;
         }
         let most = central.used().saturating_add(most / SUPERPAGE);
-        central.set_limit(wanted.min(most).max(before));
+        self.goal = wanted.min(most).max(before);
+        central.set_limit(central.limit().max(self.goal - self.reserve));
         self.expected = wanted * SUPERPAGE;
         true
     }
@@ -231,7 +239,7 @@ impl Pace {
     }
 
     /// More room without a collection, for `superpages` at least; false where the maximum is reached.
-    pub(crate) fn raise(&self, central: &mut Central, superpages: usize) -> bool {
+    pub(crate) fn raise(&mut self, central: &mut Central, superpages: usize) -> bool {
         let wanted = central.used().saturating_add(superpages);
         let more = match self.granted {
             Some(_) => 0,
@@ -241,7 +249,57 @@ impl Pace {
         if limit < wanted {
             return false;
         }
+        self.goal = self.goal.max(limit);
         central.set_limit(limit.max(central.limit()));
         true
+    }
+
+    /// What the heap may have now: a limit and a goal.
+    pub(crate) fn bounds(&self, central: &Central) -> (usize, usize) {
+        (central.limit(), self.goal)
+    }
+
+    /// Has the heap have no more than `before` what was tried since, but for what it uses.
+    pub(crate) fn lower(&mut self, central: &mut Central, before: (usize, usize)) {
+        let used = central.used();
+        self.goal = before.1.max(used).min(self.goal);
+        central.set_limit(before.0.max(used).min(central.limit()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_heap::Heap;
+    use plimsoll_heap::os::Linux;
+
+    /// Superpages that a heap may have and comes to have, when it is to grow by so many.
+    fn grow(pace: &mut Pace, central: &mut Central, superpages: usize) -> (usize, usize) {
+        let growth = Growth {
+            bytes: superpages * SUPERPAGE,
+            allowance: superpages * SUPERPAGE,
+            most: usize::MAX,
+            reserve: 40 * SUPERPAGE,
+            short: false,
+        };
+        pace.grow(central, 0, &growth);
+        (central.limit(), pace.size(central) / SUPERPAGE)
+    }
+
+    #[test]
+    fn what_is_left_for_steps_makes_no_heap_larger() {
+        let (_heap, mut central) = Heap::new(Box::new(Linux::new()), 64 << 20).unwrap();
+        let mut pace = Pace {
+            room: 4096,
+            ..Pace::default()
+        };
+        assert_eq!(grow(&mut pace, &mut central, 400), (360, 400));
+        assert_eq!(grow(&mut pace, &mut central, 100), (359, 399), "it shrinks");
+        // They took longer, and more.
+        assert!(pace.step(&mut central, 500));
+        assert_eq!(grow(&mut pace, &mut central, 100), (358, 398));
+        pace.most = Some(80 * SUPERPAGE);
+        let few = grow(&mut pace, &mut central, 100);
+        assert_eq!(few, (60, 80), "a quarter is left at most");
     }
 }

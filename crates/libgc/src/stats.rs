@@ -3,13 +3,12 @@
 use crate::collect::Why;
 use crate::collector::{self, Locked};
 use crate::footprint::Settled;
-use crate::pace::Pace;
 use crate::report;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel};
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
 use plimsoll_heap::mark::Marking;
-use plimsoll_heap::{Census, Central, Class, Heap, Residency, SUPERPAGE};
+use plimsoll_heap::{Census, Class, Heap, Residency, SUPERPAGE};
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
@@ -263,11 +262,11 @@ impl Stats {
         still.mul_f64(most as f64 / bytes as f64)
     }
 
-    /// What `plimsoll top` shows. `retained`: bytes that summaries may keep alive.
-    pub(crate) fn told(&self, central: &Central, retained: u64) -> Statistics {
+    /// What `plimsoll top` shows. `size`: bytes of the heap. `retained`: bytes that summaries may keep alive.
+    pub(crate) fn told(&self, size: usize, retained: u64) -> Statistics {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).ok();
         Statistics {
-            heap: Some(Pace::size(central) as u64),
+            heap: Some(size as u64),
             last_pause_us: microseconds(self.last_pause),
             longest_pause_us: microseconds(self.longest),
             faults: u64::try_from(self.faults).ok(),
@@ -297,7 +296,7 @@ struct Usage {
 }
 
 fn usage(gc: &Locked) -> Usage {
-    let heap = Pace::size(&gc.central);
+    let heap = gc.pace.size(&gc.central);
     let total = gc.heap.allocated() as usize;
     let since = total - gc.stats.allocated_before as usize;
     Usage {

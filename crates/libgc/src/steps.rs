@@ -135,7 +135,7 @@ impl Begun {
 pub(crate) fn leave(heap: &Heap, state: &mut State, young: bool, superpages: usize) -> bool {
     // With the last step, which looks into what is new and what was written to, it is about twice as much work.
     let usual = state.central.used() / GROWTH / 2;
-    let room = usual.min(state.pace.left(&state.central));
+    let room = usual.min(state.pace.fills(&state.central));
     let expected = state.stats.expected(heap, young).max(STEP).as_nanos();
     let part = room as u128 * time(state).as_nanos() / expected;
     let wanted = usize::try_from(part)

@@ -83,7 +83,7 @@ impl Crew {
         central: &Central,
         roots: impl FnOnce(&mut Marker<'_>),
     ) {
-        self.mark(marker, None, roots);
+        self.mark(marker, None, |marker, _| roots(marker));
         marker.drain_pending(central, None);
         marker.shrink();
     }
@@ -96,7 +96,13 @@ impl Crew {
         until: Instant,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
-        self.mark(marker, Some(until), roots) && marker.drain_pending(central, Some(until))
+        let roots = |marker: &mut Marker<'_>, crew: &Crew| {
+            roots(marker);
+            marker.go_on_with_written(central, Some(crew));
+        };
+        self.mark(marker, Some(until), roots)
+            && marker.written_from.is_none()
+            && marker.drain_pending(central, Some(until))
     }
 
     /// Forgets what steps left to do.
@@ -112,12 +118,12 @@ impl Crew {
         &self,
         marker: &mut Marker<'_>,
         until: Option<Instant>,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_>, &Crew),
     ) -> bool {
         marker.begin(true);
         marker.until = until;
         self.begin(Task::Mark, until);
-        roots(marker);
+        roots(marker, self);
         self.work(marker, true);
         marker.shared = false;
         marker.until = None;

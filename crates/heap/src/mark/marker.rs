@@ -92,7 +92,8 @@ pub struct Marker<'a> {
     pub(super) shared: bool,
     /// Marking stops then, and goes on another time.
     pub(super) until: Option<Instant>,
-    /// Where it goes on with what is pending.
+    /// Where it goes on with what was written to before a collection in steps, if it does; and with what is pending.
+    pub(super) written_from: Option<usize>,
     pub(super) pending_from: u32,
     /// Spans that it looked into: the clock is not looked at for each.
     looked: u32,
@@ -136,6 +137,7 @@ impl<'a> Marker<'a> {
             reach: range.len(),
             shared: false,
             until: None,
+            written_from: None,
             pending_from: 0,
             looked: 0,
             left: false,
@@ -169,7 +171,8 @@ impl<'a> Marker<'a> {
         self.begin(false);
         self.until = Some(until);
         roots(self);
-        let done = self.drain(None);
+        self.go_on_with_written(central, None);
+        let done = self.drain(None) && self.written_from.is_none();
         self.until = None;
         done && self.drain_pending(central, Some(until))
     }
@@ -180,6 +183,7 @@ impl<'a> Marker<'a> {
         self.candidates = [0; CANDIDATES];
         self.objects = [Span::default(); OBJECTS];
         self.left = false;
+        self.written_from = None;
         self.pending_from = 0;
     }
 

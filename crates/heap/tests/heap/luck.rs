@@ -61,8 +61,12 @@ fn scenario(luck: &Arc<Luck>) -> usize {
     let mut world = World::over(Box::new(os), MOST);
     let mut marker = Marker::with_room(world.heap, &NoTracer, 10).unwrap();
     luck.begun.store(true, SeqCst);
-    world.central.set_limit(100);
+    world.central.set_limit(150);
     let mut refused = 0;
+    // It is worth a call to disarm that.
+    let large = allocate(&mut world, &mut marker, 40 * SUPERPAGE);
+    refused += usize::from(large.is_none());
+    world.roots.extend(large);
     for round in 0..4 {
         refused += grow(&mut world, &mut marker, round);
         evict(&world, &pages, round);

@@ -81,6 +81,36 @@ fn what_is_new_is_found_and_no_holes_are_filled_before_the_last_step() {
     assert_eq!(world.central.used(), before, "in a hole");
 }
 
+/// One of young objects: each step looks into a window of what was written to before, and what is armed is not armed once more.
+#[test]
+fn what_was_written_to_is_looked_into_a_window_at_a_time() {
+    let Some(mut world) = tracked(lists(0, 0)) else {
+        return;
+    };
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.list(1_600, 2_000);
+    world.young = true;
+    world.collect(&mut marker);
+    // Of four neighbouring superpages in the fourth window all but the third are written to.
+    let old: Vec<usize> = world.objects.keys().copied().collect();
+    let superpage = |at: usize| old[8 * (196 + at) + 4];
+    let before = world.allocate(world.words, 48).unwrap();
+    world.write(superpage(0), 3, before);
+    world.write(superpage(1), 3, 0);
+    world.write(superpage(3), 3, 0);
+    let after = world.allocate(world.words, 48).unwrap();
+    marker.take_marking();
+    world.step(&mut marker);
+    assert_eq!(marker.marked(), 0, "another window");
+    world.write(superpage(2), 3, after);
+    for _ in 0..8 {
+        world.step(&mut marker);
+    }
+    assert_eq!(marker.marked(), 1, "what was written before the first step");
+    let census = world.collect(&mut marker);
+    assert_eq!(census.objects, 1_602);
+}
+
 #[test]
 fn one_that_is_given_up_leaves_nothing_behind() {
     let Some(mut world) = tracked(lists(4, 3_000)) else {

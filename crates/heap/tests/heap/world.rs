@@ -187,11 +187,9 @@ impl World {
         let census = self.heap.census(&mut self.central);
         let mut shed = 0;
         if self.young {
-            self.heap.watch(&self.central, Watch::Old);
             self.heap.unwatch(&self.central);
         }
         if self.shed > 0 {
-            self.heap.watch(&self.central, Watch::Still);
             shed = marker.shed(&self.central, self.shed);
         }
         self.heap.end_collection(&self.central);
@@ -217,12 +215,12 @@ impl World {
             if first {
                 marker.uncollectable(&self.central);
                 if self.young {
-                    marker.written(&self.central, None);
+                    marker.written_in_steps();
                 }
                 self.roots.iter().for_each(|&root| marker.word(root));
             }
         });
-        if first {
+        if first && !self.young {
             self.heap.end_first_step(&self.central);
         }
         self.heap.end_marking();
@@ -254,6 +252,11 @@ impl World {
                 marker.word(root);
             }
         });
+        if self.shed > 0 {
+            self.heap.watch(&self.central, Watch::Still);
+        } else if self.young {
+            self.heap.watch(&self.central, Watch::Old);
+        }
         self.heap.end_marking();
     }
 
