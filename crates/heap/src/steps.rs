@@ -1,5 +1,5 @@
 //! Collections whose marking is done in steps, between which the program runs (Boehm, Demers and Shenker 1991, but with
-//! the world stopped in each step). Writes are tracked from the first step on; the last one, which needs all the time that it
+//! the world stopped in each step). Writes to what was looked into are tracked; the last one, which needs all the time that it
 //! takes, is like a collection of young objects: it looks again into what is marked and was written to since.
 //!
 //! When there is nothing left to mark in memory, steps read what is pending, as any collection does; but what they summarise may yet
@@ -26,7 +26,7 @@ impl Heap {
     /// Begins a collection in steps: a whole one clears marks, one of young objects leaves them. After the first look, with the marks
     /// of the collection before. False, and no marks are cleared, where that is not worth it, or cannot be.
     pub fn begin_steps(&self, central: &mut Central, young: bool) -> bool {
-        if !self.is_worth_steps(central) || !self.can_watch() {
+        if !self.can_step(central) {
             return false;
         }
         self.remember_begun(central.committed());
@@ -43,7 +43,12 @@ impl Heap {
         self.watch(central, Watch::All);
     }
 
-    fn is_worth_steps(&self, central: &Central) -> bool {
+    /// Whether a collection that begins now may be in steps: the kernel tracks writes, and they tell of most of the heap what is to be
+    /// looked into again. With the marks of the collection before.
+    pub fn can_step(&self, central: &Central) -> bool {
+        if !self.can_watch() {
+            return false;
+        }
         let (mut all, mut traced) = (0, 0);
         for at in 0..central.committed() as u32 {
             let flags = self.flags_of_object(Superpage(at));

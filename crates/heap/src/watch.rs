@@ -22,8 +22,8 @@ pub enum Watch {
     All,
 }
 
-/// To disarm a run of fewer superpages costs more than the faults of those who write there, since it is a call for each: measured
-/// with 1 to 64, and with none disarmed.
+/// A call of the kernel is worth so many superpages. To disarm a run of fewer costs more than the faults of those who write there, and
+/// so many that are armed may be armed once more to save one: measured with 1 to 64, and with all and none.
 const WORTH: usize = 32;
 
 impl Heap {
@@ -35,8 +35,8 @@ impl Heap {
         self.is_tracked()
     }
 
-    /// Has writes show from now on, of which the next look is told. While the world stands still, as it did since the last look: what
-    /// is armed already is armed once more with what lies around it, for fewer calls.
+    /// Has writes show from now on, of which the next look is told. While the world stands still, as it did since the last look, and
+    /// callbacks stored no references: what is armed already may be armed once more with what lies around it.
     pub fn watch(&self, central: &Central, what: Watch) {
         if self.can_watch() {
             let between = |superpage| self.is_armed(superpage);
@@ -171,7 +171,9 @@ fn each_run(
         let superpage = Superpage(at as u32);
         if wanted(superpage) {
             run = Some(run.map_or((at, at + 1), |(start, _)| (start, at + 1)));
-        } else if let Some((start, end)) = run.filter(|_| !between(superpage)) {
+        } else if let Some((start, end)) =
+            run.filter(|&(_, end)| at - end >= WORTH || !between(superpage))
+        {
             tell(start, end);
             run = None;
         }

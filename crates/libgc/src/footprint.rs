@@ -102,11 +102,8 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     }
     surroundings.absent = ended.residency.absent + shed;
     let wanted = pace.growth(ended.found, allowance);
-    let growth = Growth {
-        reserve,
-        ..growth(&decision, shed, allowance, wanted, ended.young)
-    };
-    let allowance = pace.grow(central, ended.allocated, &growth);
+    let growth = growth(&decision, shed, allowance, wanted, ended.young);
+    let allowance = pace.grow(central, ended.allocated, &growth, reserve);
     if !ended.young {
         incremental.after_whole(&note, allowance);
     }
@@ -140,7 +137,6 @@ fn growth(
         bytes,
         allowance,
         most: usize::try_from(decision.most).unwrap_or(usize::MAX),
-        reserve: 0,
         short: decision.short,
     }
 }

@@ -44,8 +44,6 @@ pub(crate) struct Growth {
     pub(crate) allowance: usize,
     /// There is room for so many.
     pub(crate) most: usize,
-    /// So many of `bytes` are wanted for a collection that is made in steps.
-    pub(crate) reserve: usize,
     /// Memory is short.
     pub(crate) short: bool,
 }
@@ -116,9 +114,15 @@ impl Pace {
         allowance.saturating_sub(found.holes).max(allowance / 8)
     }
 
-    /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Says how many bytes may be allocated until the
-    /// next collection begins.
-    pub(crate) fn grow(&mut self, central: &mut Central, allocated: u64, growth: &Growth) -> usize {
+    /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it grows by, `reserve` bytes are wanted
+    /// for the next collection's steps. Says how many bytes may be allocated until that begins.
+    pub(crate) fn grow(
+        &mut self,
+        central: &mut Central,
+        allocated: u64,
+        growth: &Growth,
+        reserve: usize,
+    ) -> usize {
         let used = central.used();
         let usual = growth.bytes.div_ceil(SUPERPAGE);
         let due = used + usual;
@@ -134,7 +138,7 @@ impl Pace {
         let most = used.saturating_add(growth.most / SUPERPAGE);
         self.ceiling = most.max(due).min(self.cap());
         self.goal = larger.max(due).min(self.ceiling);
-        self.reserve = (growth.reserve / SUPERPAGE).min(self.goal.saturating_sub(used) / LEFT);
+        self.reserve = (reserve / SUPERPAGE).min(self.goal.saturating_sub(used) / LEFT);
         central.set_limit(self.goal - self.reserve);
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
@@ -146,8 +150,8 @@ impl Pace {
     pub(crate) fn defer(&mut self, central: &mut Central, bytes: usize, allocated: u64) -> bool {
         let since = (allocated - self.allocated) as usize;
         let rest = self.allowance.saturating_sub(since);
-        // Few bytes are not worth to come here again.
-        if bytes.max(self.allowance / 8) > rest {
+        // Few bytes are not worth to come here again; and where none are left, none is too many.
+        if bytes.max(self.allowance / 8).max(1) > rest {
             return false;
         }
         let wanted = central.used() + rest.div_ceil(SUPERPAGE);
@@ -195,8 +199,9 @@ impl Pace {
 
     /// The maximum that was set just now holds from now on.
     pub(crate) fn bound(&mut self, central: &mut Central) {
-        self.goal = self.goal.min(self.cap());
-        central.set_limit(central.limit().min(self.goal));
+        let cap = self.cap();
+        self.goal = self.goal.min(cap);
+        central.set_limit(central.limit().min(cap));
     }
 
     /// Bytes of the heap: what it may use before the next collection ends, whether it has objects there or not.
@@ -223,7 +228,7 @@ impl Pace {
         }
         let most = central.used().saturating_add(most / SUPERPAGE);
         self.goal = wanted.min(most).max(before);
-        central.set_limit(central.limit().max(self.goal - self.reserve));
+        central.set_limit(central.limit().max(self.goal.saturating_sub(self.reserve)));
         self.expected = wanted * SUPERPAGE;
         true
     }
@@ -245,11 +250,12 @@ impl Pace {
             Some(_) => 0,
             None => (central.used() / 8).max((1 << 20) / SUPERPAGE),
         };
-        let limit = wanted.saturating_add(more).min(self.cap());
+        let cap = self.cap();
+        let limit = wanted.saturating_add(more).min(cap);
         if limit < wanted {
             return false;
         }
-        self.goal = self.goal.max(limit);
+        self.goal = self.goal.max(limit.saturating_add(self.reserve).min(cap));
         central.set_limit(limit.max(central.limit()));
         true
     }
@@ -279,10 +285,9 @@ mod tests {
             bytes: superpages * SUPERPAGE,
             allowance: superpages * SUPERPAGE,
             most: usize::MAX,
-            reserve: 40 * SUPERPAGE,
             short: false,
         };
-        pace.grow(central, 0, &growth);
+        pace.grow(central, 0, &growth, 40 * SUPERPAGE);
         (central.limit(), pace.size(central) / SUPERPAGE)
     }
 
@@ -298,6 +303,10 @@ mod tests {
         // They took longer, and more.
         assert!(pace.step(&mut central, 500));
         assert_eq!(grow(&mut pace, &mut central, 100), (358, 398));
+        assert!(
+            !pace.defer(&mut central, 0, 75 * SUPERPAGE as u64),
+            "nothing is left"
+        );
         pace.most = Some(80 * SUPERPAGE);
         let few = grow(&mut pace, &mut central, 100);
         assert_eq!(few, (60, 80), "a quarter is left at most");

@@ -30,7 +30,8 @@ pub(crate) struct Cycle {
     in_pause: i64,
 }
 
-fn major_faults() -> i64 {
+/// Of this process, until now.
+pub(crate) fn major_faults() -> i64 {
     // SAFETY: fills the structure in.
     unsafe {
         let mut usage: rusage = std::mem::zeroed();

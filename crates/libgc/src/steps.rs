@@ -104,7 +104,7 @@ pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
             !state.pace.wants_complete()
                 && state.stats.expected(heap, young) > limit(state).unwrap_or(WORTH * STEP)
         })
-        && heap.can_watch()
+        && heap.can_step(&state.central)
 }
 
 /// Bytes to leave for what is allocated while the next whole collection is made in steps, if it will be.

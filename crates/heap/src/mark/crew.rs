@@ -83,7 +83,7 @@ impl Crew {
         central: &Central,
         roots: impl FnOnce(&mut Marker<'_>),
     ) {
-        self.mark(marker, None, |marker, _| roots(marker));
+        self.mark(marker, None, roots);
         marker.drain_pending(central, None);
         marker.shrink();
     }
@@ -96,13 +96,11 @@ impl Crew {
         until: Instant,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
-        let roots = |marker: &mut Marker<'_>, crew: &Crew| {
+        let done = self.mark(marker, Some(until), |marker| {
             roots(marker);
-            marker.go_on_with_written(central, Some(crew));
-        };
-        self.mark(marker, Some(until), roots)
-            && marker.written_from.is_none()
-            && marker.drain_pending(central, Some(until))
+            marker.go_on_with_written(central, Some(self));
+        });
+        done && marker.written_from.is_none() && marker.drain_pending(central, Some(until))
     }
 
     /// Forgets what steps left to do.
@@ -118,12 +116,12 @@ impl Crew {
         &self,
         marker: &mut Marker<'_>,
         until: Option<Instant>,
-        roots: impl FnOnce(&mut Marker<'_>, &Crew),
+        roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
         marker.begin(true);
         marker.until = until;
         self.begin(Task::Mark, until);
-        roots(marker, self);
+        roots(marker);
         self.work(marker, true);
         marker.shared = false;
         marker.until = None;

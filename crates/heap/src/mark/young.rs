@@ -20,6 +20,7 @@ impl Marker<'_> {
     /// collection before which marks were not cleared. What the front end traces is looked into in any case: what it reads
     /// for that may lie elsewhere.
     pub fn written(&mut self, central: &Central, crew: Option<&Crew>) {
+        self.written_from = None;
         self.look_at_written(0..central.committed(), crew);
     }
 
@@ -44,10 +45,11 @@ impl Marker<'_> {
     }
 
     fn look_at_written(&mut self, superpages: Range<usize>, crew: Option<&Crew>) {
+        let mut over = false;
         for at in superpages {
             self.look_if_written(Superpage(at as u32));
-            if self.stack.len() > PLENTY {
-                self.drain(crew);
+            if !over && self.stack.len() > PLENTY {
+                over = !self.drain(crew);
             }
         }
     }

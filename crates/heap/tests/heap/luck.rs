@@ -84,6 +84,7 @@ fn scenario(luck: &Arc<Luck>) -> usize {
         }
         world.roots.drain(..world.roots.len() / 2);
         // One is begun in steps, and ended by the next collection.
+        world.young = round % 2 == 1;
         world.step(&mut marker);
         world.heap.unwatch(&world.central);
         world.step(&mut marker);

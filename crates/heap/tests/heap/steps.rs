@@ -160,15 +160,20 @@ fn a_crew_takes_steps_together_and_gives_them_up() {
         for round in 0..20 {
             world.heap.begin_collection();
             world.heap.look(&mut world.central, false);
-            assert!(world.heap.begin_steps(&mut world.central, false));
+            // Of young objects, or whole.
+            let young = round % 3 == 2;
+            assert!(world.heap.begin_steps(&mut world.central, young));
             let mut done = false;
             for step in 0.. {
                 let first = step == 0;
                 done = crew.step(&mut marker, &world.central, Instant::now(), |marker| {
                     let roots = roots.iter().filter(|_| first);
                     roots.for_each(|&root| marker.word(root));
+                    if young && first {
+                        marker.written_in_steps();
+                    }
                 });
-                if first {
+                if first && !young {
                     world.heap.end_first_step(&world.central);
                 }
                 if done || round % 2 == 1 && step == 5 {
