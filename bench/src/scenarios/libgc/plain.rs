@@ -58,8 +58,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
         curves::save(
             "largelive in enough memory: utilization",
             &[
-                system.curve(SYSTEM.name, 1, false),
-                ours.curve(OURS.name, 0, false),
+                system.curve(SYSTEM.name, 0, false),
+                ours.curve(OURS.name, 1, false),
             ],
             &folder().join("libgc-largelive.svg"),
         )?;
