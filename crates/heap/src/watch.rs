@@ -39,22 +39,29 @@ impl Heap {
     /// callbacks stored no references: what is armed already may be armed once more with what lies around it.
     pub fn watch(&self, central: &Central, what: Watch) {
         if self.can_watch() {
+            let wanted = |superpage| self.is_to_be_watched(superpage, what);
             let between = |superpage| self.is_armed(superpage);
-            self.watch_some(0..central.committed(), what, between);
+            each_run(0..central.committed(), wanted, between, |start, end| {
+                self.arm(start, end);
+            });
         }
     }
 
-    /// The same of these superpages, and of what may lie between them.
-    pub(crate) fn watch_some(
-        &self,
-        superpages: Range<usize>,
-        what: Watch,
-        between: impl Fn(Superpage) -> bool,
-    ) {
-        let wanted = |superpage| self.is_to_be_watched(superpage, what);
-        each_run(superpages, wanted, between, |start, end| {
-            self.arm(start, end);
-        });
+    /// Has writes to these superpages show from now on, which were looked into just now. The world stands still, but ran since the last
+    /// look: what was armed before may have been written to, and what has a summary, which would be trusted again.
+    pub(crate) fn watch_written(&self, superpages: Range<usize>) {
+        let wanted = |superpage| {
+            let summary = self.side.descriptor(superpage).summary.load(Relaxed);
+            self.is_to_be_watched(superpage, Watch::All) && summary == 0
+        };
+        each_run(
+            superpages,
+            wanted,
+            |_| false,
+            |start, end| {
+                self.arm(start, end);
+            },
+        );
     }
 
     /// Has writes show no more where threads will allocate, if that is worth it, but for what is to show after [`Watch::Still`]. After

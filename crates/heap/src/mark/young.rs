@@ -7,7 +7,6 @@ use super::pending::WINDOW;
 use crate::address::{Slot, Superpage};
 use crate::central::Central;
 use crate::side::{Use, flag};
-use crate::watch::Watch;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -35,8 +34,7 @@ impl Marker<'_> {
         while let Some(start) = self.written_from {
             let end = (start + WINDOW).min(central.committed());
             self.look_at_written(start..end, crew);
-            // Since the look that the collection began with others that are armed may have been written to.
-            self.heap.watch_some(start..end, Watch::All, |_| false);
+            self.heap.watch_written(start..end);
             self.written_from = (end < central.committed()).then_some(end);
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 return;

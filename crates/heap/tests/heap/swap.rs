@@ -540,3 +540,33 @@ fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
         assert_eq!(world.objects.len(), pairs.len() + 2 * 40);
     }
 }
+
+/// What came back from swap keeps its summary until it is written to. That may be between two steps of a collection of young objects, of
+/// which a later one arms what it looked into.
+#[test]
+fn a_write_between_two_steps_ends_a_summary() {
+    let (mut world, pages) = world();
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.roots = (0..600)
+        .map(|_| world.allocate(world.words, 8000).unwrap())
+        .collect();
+    world.collect(&mut marker);
+    pages.evict(world.heap.range());
+    // This reads it, makes summaries, and compares with the model: all comes back.
+    world.collect(&mut marker);
+    world.young = true;
+    world.step(&mut marker);
+    for at in 300..340 {
+        let new = world.allocate(world.words, 48).unwrap();
+        world.write(world.roots[at], 0, new);
+    }
+    for _ in 0..10 {
+        world.step(&mut marker);
+    }
+    world.collect_unchecked(&mut marker);
+    pages.evict(world.heap.range());
+    world.young = false;
+    world.collect(&mut marker);
+    assert_eq!(world.objects.len(), 640);
+    assert!(world.residency.summarised > 0);
+}
