@@ -53,9 +53,9 @@ fuzz: ## every fuzz target for SECONDS each (60)
 	@tools/setup.sh build
 	fuzz/run.sh $(or $(SECONDS),60)
 
-stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, SEED=N to replay)
+stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, PROGRAM=guile for one, SEED=N to replay)
 	@tools/setup.sh test
-	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
+	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
 
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize

@@ -46,6 +46,7 @@ step "programs of the tests" make -s -C bench/programs
 step "tests" cargo test --workspace --features "$features" --no-fail-fast
 step "a minute of simulation" cargo test -q -p plimsoll-broker --test simulation -- --seconds 60
 step "half a minute of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 30
+step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 20 --program guile
 step "address sanitizer" tools/sanitize.sh address
 step "fuzz targets, briefly" fuzz/run.sh 10
 printf '\n== all of it: %d s\n' $((SECONDS - started))

@@ -1,8 +1,8 @@
 //! Programs under stress modes at random: collections often, much of the heap absent, some of it in a swap file of our own, calls of
 //! the kernel refused.
 //!
-//! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--seed N]`: as many rounds as there is time for, or the one
-//! of a seed, which a failure tells.
+//! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--program PART] [--seed N]`: as many rounds as there is time
+//! for, of all programs or of those in whose name that occurs; or the one of a seed, which a failure tells.
 
 #[path = "support/library.rs"]
 mod library;
@@ -126,7 +126,7 @@ impl Random {
     }
 }
 
-/// One program, in a setting that the seed says. What it was; and what went wrong. None where it is not installed.
+/// One program, in a setting that the seed says. What it was; and what went wrong. None where it is not wanted, or not installed.
 fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, String>)> {
     let mut random = Random(seed);
     let which = random.below(PROGRAMS.len() as u64) as usize;
@@ -158,15 +158,28 @@ fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, S
     Some((what, result))
 }
 
+fn argument(name: &str) -> Option<String> {
+    std::env::args()
+        .skip_while(|argument| argument != name)
+        .nth(1)
+}
+
 fn number(name: &str) -> Option<u64> {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name);
-    arguments.nth(1)?.parse().ok()
+    argument(name)?.parse().ok()
 }
 
 fn main() -> ExitCode {
+    let wanted = argument("--program").unwrap_or_default();
+    if !PROGRAMS.iter().any(|program| program.source.contains(&wanted)) {
+        println!("--program {wanted}: there is none of that name");
+        return ExitCode::FAILURE;
+    }
     let sources = PROGRAMS.iter().enumerate();
     let all: Vec<Option<PathBuf>> = sources
-        .map(|(at, program)| program.prepare(&format!("stressed-{at}")))
+        .map(|(at, program)| {
+            let is_wanted = program.source.contains(&wanted);
+            is_wanted.then(|| program.prepare(&format!("stressed-{at}")))?
+        })
         .collect();
     if all.iter().all(Option::is_none) {
         return ExitCode::SUCCESS;
