@@ -130,7 +130,8 @@ impl Heap {
     }
 
     /// Looks where the heap's pages are, and what of it was written to since it was armed. All threads are stopped, and their
-    /// bins retired; nothing is marked yet. `complete`: summaries are not to be trusted, all that is absent will be read.
+    /// bins retired; nothing is marked yet. `complete`: summaries are not to be trusted, all that is absent will be read. Where the last step
+    /// of a collection begins, only if its first did not trust any, either: of what is marked some may be for them to speak of.
     pub fn look(&self, central: &mut Central, complete: bool) -> Residency {
         let mut found = Residency::default();
         let committed = central.committed();

@@ -170,7 +170,10 @@ fn number(name: &str) -> Option<u64> {
 
 fn main() -> ExitCode {
     let wanted = argument("--program").unwrap_or_default();
-    if !PROGRAMS.iter().any(|program| program.source.contains(&wanted)) {
+    if !PROGRAMS
+        .iter()
+        .any(|program| program.source.contains(&wanted))
+    {
         println!("--program {wanted}: there is none of that name");
         return ExitCode::FAILURE;
     }

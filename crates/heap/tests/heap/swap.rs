@@ -29,15 +29,47 @@ fn evict(world: &World, pages: &Pages, pattern: u64) {
     }
 }
 
+/// New objects that only one that was there before refers to.
+fn hang(world: &mut World, one: u64, other: u64) {
+    for at in 0..one % 8 {
+        let old: Vec<usize> = world.objects.keys().copied().collect();
+        let pick = other.rotate_left(at as u32 * 8) as usize;
+        let Some(&from) = old.get(pick % old.len().max(1)) else {
+            return;
+        };
+        if world.objects[&from].kind != world.opaque {
+            let new = world.allocate(world.words, 48).unwrap();
+            world.write(from, at as usize, new);
+        }
+    }
+}
+
+/// A heap that goes after what uses it, also where the test fails.
+struct Ends(Arc<Pages>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // SAFETY: its world and its marker went before.
+        unsafe { self.0.unmap() };
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(80))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn the_same_lives_wherever_it_is(
         steps in proptest::collection::vec((step(), any::<u64>(), any::<u64>(), 0u8..14), 1..300),
         room in 1usize..40,
+        windows in 0usize..4,
     ) {
         let (mut world, pages) = world();
+        let _ends = Ends(pages.clone());
         let mut marker = Marker::with_room(world.heap, &NoTracer, room).unwrap();
+        // What is done a window at a time is so only where there are some.
+        for _ in 0..128 * windows {
+            let root = world.allocate(world.words, 8000).unwrap();
+            world.roots.push(root);
+        }
         for (step, one, other, what) in steps {
             match what {
                 0 => evict(&world, &pages, one & other),
@@ -47,6 +79,7 @@ proptest! {
                 4 => world.complete = one % 4 == 0,
                 6 => world.young = one % 4 != 0,
                 5 => world.shed = (one % 8 * (other % 16)) as usize,
+                10 => hang(&mut world, one, other),
                 7 | 8 => (0..one % 4).for_each(|_| world.step(&mut marker)),
                 9 if one % 4 == 0 => {
                     world.give_up(&mut marker);

@@ -242,7 +242,8 @@ impl World {
         } else if !self.young {
             self.heap.clear_marks(&mut self.central);
         }
-        self.residency = self.heap.look(&mut self.central, self.complete);
+        let complete = self.complete && !self.begun;
+        self.residency = self.heap.look(&mut self.central, complete);
         marker.mark_from(&self.central, |marker| {
             marker.uncollectable(&self.central);
             if self.young || self.begun {
