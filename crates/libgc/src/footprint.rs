@@ -64,7 +64,6 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let State {
         central,
         marker,
-        crew,
         pace,
         surroundings,
         incremental,
@@ -94,10 +93,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         given += central.give_back(heap, 0).0;
         surroundings.gave_all();
         let most = decision.shed as usize / SUPERPAGE;
-        shed = match crew {
-            Some(crew) => crew.shed(marker, central, most),
-            None => marker.shed(central, most),
-        };
+        shed = marker.shed(central, most);
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;

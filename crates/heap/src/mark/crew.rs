@@ -1,8 +1,6 @@
-//! Several markers at once. One leads: it knows the roots. The others help from when it begins until nobody has work. They
-//! mark, and they shed.
+//! Several markers at once. One leads: it knows the roots. The others help from when it begins until nobody has work.
 
 use super::marker::{Marker, Marking, Span};
-use super::shed::Shedding;
 use crate::area::Area;
 use crate::central::Central;
 use crate::heap::Heap;
@@ -24,27 +22,19 @@ pub struct Crew {
     changed: Condvar,
     /// How many wait for work.
     hungry: AtomicUsize,
-    shedding: Shedding,
-}
-
-/// What a crew does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Task {
-    Mark,
-    Shed,
 }
 
 struct State {
     given: Area<Span>,
     /// Markers that have work, or may have.
     working: usize,
-    /// What is under way; whoever is free takes part.
-    task: Option<Task>,
-    /// How many tasks there were.
+    /// Marking is under way; whoever is free takes part.
+    marking: bool,
+    /// How many times it was.
     turn: u64,
     /// When markers stop.
     until: Option<Instant>,
-    /// Helpers that stopped with work left. They are waited for in the next task, unless that is of another round.
+    /// Helpers that stopped with work left. They are waited for the next time, unless that is of another round.
     left: usize,
     round: u32,
     ended: bool,
@@ -62,7 +52,7 @@ impl Crew {
             state: Mutex::new(State {
                 given: Area::new(heap.os.as_ref(), SHARED)?,
                 working: 0,
-                task: None,
+                marking: false,
                 turn: 0,
                 until: None,
                 left: 0,
@@ -72,7 +62,6 @@ impl Crew {
             }),
             changed: Condvar::new(),
             hungry: AtomicUsize::new(0),
-            shedding: Shedding::default(),
         })
     }
 
@@ -120,7 +109,7 @@ impl Crew {
     ) -> bool {
         marker.begin(true);
         marker.until = until;
-        self.begin(Task::Mark, until);
+        self.begin(until);
         roots(marker);
         self.work(marker, true);
         marker.shared = false;
@@ -130,30 +119,9 @@ impl Crew {
         !marker.left && state.left == 0 && state.given.is_empty()
     }
 
-    /// [Pages out](Marker::shed) together with whoever helps.
-    pub fn shed(&self, marker: &mut Marker<'_>, central: &Central, superpages: usize) -> usize {
-        self.shedding.begin(central, superpages);
-        self.begin(Task::Shed, None);
-        self.share_in_shedding(marker);
-        let done = self
-            .changed
-            .wait_while(self.state(), |state| state.working > 0);
-        drop(done);
-        superpages - self.shedding.left()
-    }
-
-    fn share_in_shedding(&self, marker: &mut Marker<'_>) {
-        marker.share_in(&self.shedding);
+    fn begin(&self, until: Option<Instant>) {
         let mut state = self.state();
-        state.task = None;
-        state.working -= 1;
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    fn begin(&self, task: Task, until: Option<Instant>) {
-        let mut state = self.state();
-        state.task = Some(task);
+        state.marking = true;
         state.turn += 1;
         state.until = until;
         state.working = 1 + std::mem::take(&mut state.left);
@@ -161,12 +129,12 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Helps with one task: waits until one begins, and returns when it is done. False when the crew has ended.
+    /// Helps once: waits until marking begins, and returns when it is done. False when the crew has ended.
     pub fn help(&self, marker: &mut Marker<'_>) -> bool {
         let state = self.state();
         let mut state = self
             .changed
-            .wait_while(state, |state| state.task.is_none() && !state.ended)
+            .wait_while(state, |state| !state.marking && !state.ended)
             .unwrap_or_else(PoisonError::into_inner);
         if state.ended {
             return false;
@@ -177,11 +145,6 @@ impl Crew {
         }
         // Who has work left is counted already.
         state.working += usize::from(!marker.left);
-        if state.task == Some(Task::Shed) {
-            drop(state);
-            self.share_in_shedding(marker);
-            return true;
-        }
         marker.begin(true);
         marker.until = state.until;
         drop(state);
@@ -230,12 +193,12 @@ impl Crew {
                 state.working -= 1;
                 state.left += usize::from(!done && !leads);
                 if state.working == 0 {
-                    state.task = None;
+                    state.marking = false;
                     drop(state);
                     self.changed.notify_all();
                     return;
                 }
-                let is_on = |state: &State| state.task == Some(Task::Mark) && state.turn == turn;
+                let is_on = |state: &State| state.marking && state.turn == turn;
                 self.hungry.fetch_add(usize::from(done), Relaxed);
                 state = self
                     .changed

@@ -1,76 +1,39 @@
 //! Paging out before the kernel has to: what nobody wrote to between two collections goes first, and what holds no
 //! references before what has to be summarised. What comes back soon was read, and is held for a while.
+//!
+//! One marker does all of it. For each page that was written to the kernel has all processors that run the program forget it; with
+//! a second marker that is the other, and interrupting it takes several times as long as the rest.
 
 use super::marker::Marker;
 use super::pending::{WINDOW, Window};
 use crate::address::Superpage;
 use crate::central::Central;
 use crate::side::{Use, age, flag};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// How far a heap's shedding has come; several may have a share in it.
-#[derive(Default)]
-pub(super) struct Shedding {
-    /// The heap is passed twice: for what holds no references, and for what does. This is where nobody was yet.
-    next: AtomicUsize,
-    committed: AtomicUsize,
-    /// Superpages that are still to go.
-    left: AtomicUsize,
-}
-
-impl Shedding {
-    pub(super) fn begin(&self, central: &Central, superpages: usize) {
-        self.committed.store(central.committed(), Relaxed);
-        self.left.store(superpages, Relaxed);
-        self.next.store(0, Relaxed);
-    }
-
-    /// Superpages that were not found.
-    pub(super) fn left(&self) -> usize {
-        self.left.load(Relaxed)
-    }
-
-    /// A few neighbours that nobody looked at, and whether those without references are meant; none where no more has to go.
-    fn portion(&self) -> Option<(std::ops::Range<usize>, bool)> {
-        let committed = self.committed.load(Relaxed);
-        let portions = committed.div_ceil(WINDOW);
-        let at = self.next.fetch_add(1, Relaxed);
-        if at >= 2 * portions || self.left() == 0 {
-            return None;
-        }
-        let first = at % portions * WINDOW;
-        Some((first..committed.min(first + WINDOW), at < portions))
-    }
-
-    fn take_one(&self) -> bool {
-        let less = |left: usize| left.checked_sub(1);
-        self.left.fetch_update(Relaxed, Relaxed, less).is_ok()
-    }
-}
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
     /// Pages out so many superpages at most, and says how many. After the census, with the marks that it counted; the
     /// program may run, since what it writes to shows.
     pub fn shed(&mut self, central: &Central, superpages: usize) -> usize {
-        let shedding = Shedding::default();
-        shedding.begin(central, superpages);
-        self.share_in(&shedding);
-        superpages - shedding.left()
-    }
-
-    /// Does a share of it, until there is nothing left to do.
-    pub(super) fn share_in(&mut self, shedding: &Shedding) {
-        while let Some((portion, opaque)) = shedding.portion() {
-            let mut window = Window::new();
-            for at in portion {
-                let superpage = Superpage(at as u32);
-                // What stays needs no summary; one that was made for nothing does no harm.
-                if shedding.left() > 0 && self.may_go(superpage, opaque) && shedding.take_one() {
-                    window.push(superpage, true);
+        let mut shed = 0;
+        for opaque in [true, false] {
+            for first in (0..central.committed()).step_by(WINDOW) {
+                if shed == superpages {
+                    return shed;
                 }
+                let mut window = Window::new();
+                for at in first..central.committed().min(first + WINDOW) {
+                    let superpage = Superpage(at as u32);
+                    // What stays needs no summary.
+                    if shed < superpages && self.may_go(superpage, opaque) {
+                        window.push(superpage, true);
+                        shed += 1;
+                    }
+                }
+                self.page_out(&window);
             }
-            self.page_out(&window);
         }
+        shed
     }
 
     fn may_go(&mut self, superpage: Superpage, opaque: bool) -> bool {

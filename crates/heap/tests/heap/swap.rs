@@ -323,9 +323,9 @@ fn a_crew_passes_over_what_is_absent() {
     });
 }
 
-/// A crew pages out what one marker would, each superpage once, and what it summarised stands for it.
+/// Each superpage is paged out once, and what was summarised stands for it.
 #[test]
-fn a_crew_sheds_together() {
+fn what_is_paged_out_is_so_once() {
     let (mut world, pages) = world();
     random_graph(&mut world);
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
@@ -336,16 +336,13 @@ fn a_crew_sheds_together() {
     marker.take_marking();
     world.mark(&mut marker);
     let expected = marker.take_marking();
-    let heap = world.heap;
-    with_crew(heap, |crew| {
-        let before = pages.given.load(SeqCst);
-        assert_eq!(crew.shed(&mut marker, &world.central, 0), 0);
-        assert_eq!(crew.shed(&mut marker, &world.central, 20), 20);
-        let rest = crew.shed(&mut marker, &world.central, usize::MAX);
-        assert!(rest > 5, "{rest}");
-        assert_eq!(crew.shed(&mut marker, &world.central, 100), 0);
-        assert_eq!(pages.given.load(SeqCst) - before, 20 + rest);
-    });
+    let before = pages.given.load(SeqCst);
+    assert_eq!(marker.shed(&world.central, 0), 0);
+    assert_eq!(marker.shed(&world.central, 20), 20);
+    let rest = marker.shed(&world.central, usize::MAX);
+    assert!(rest > 5, "{rest}");
+    assert_eq!(marker.shed(&world.central, 100), 0);
+    assert_eq!(pages.given.load(SeqCst) - before, 20 + rest);
     world.mark(&mut marker);
     let found = marker.take_marking();
     assert!(found.objects >= expected.objects, "{found:?}, {expected:?}");
