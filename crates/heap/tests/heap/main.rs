@@ -3,6 +3,7 @@
 mod collect;
 mod kernel;
 mod luck;
+mod shed;
 mod steps;
 mod swap;
 mod verify;

@@ -1,0 +1,86 @@
+//! What a heap pages out by itself.
+
+use crate::swap::{full, random_graph, world};
+use plimsoll_heap::mark::{Marker, NoTracer};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Each superpage is paged out once, and what was summarised stands for it.
+#[test]
+fn what_is_paged_out_is_so_once() {
+    let (mut world, pages) = world();
+    random_graph(&mut world);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = 1;
+    for _ in 0..3 {
+        world.collect_unchecked(&mut marker);
+    }
+    marker.take_marking();
+    world.mark(&mut marker);
+    let expected = marker.take_marking();
+    let before = pages.given.load(SeqCst);
+    assert_eq!(marker.shed(&world.central, 0), 0);
+    assert_eq!(marker.shed(&world.central, 20), 20);
+    let rest = marker.shed(&world.central, usize::MAX);
+    assert!(rest > 5, "{rest}");
+    assert_eq!(marker.shed(&world.central, 100), 0);
+    assert_eq!(pages.given.load(SeqCst) - before, 20 + rest);
+    world.mark(&mut marker);
+    let found = marker.take_marking();
+    assert!(found.objects >= expected.objects, "{found:?}, {expected:?}");
+    assert!(found.replayed > 20, "{found:?}");
+    assert_eq!(found.read, 0);
+    assert_eq!(pages.faults.load(SeqCst), 0);
+    world.complete = true;
+    world.collect(&mut marker);
+}
+
+/// What is paged out before the kernel does it was summarised before: no collection reads it.
+#[test]
+fn what_nobody_wrote_to_is_paged_out_and_not_read() {
+    let (mut world, pages, range) = full(10);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = 100;
+    let (census, shed) = world.collect_unchecked(&mut marker);
+    assert_eq!(shed, 0, "nobody knows yet what is written to");
+    let written = world.roots[9];
+    world.write(written, 3, 0);
+    let (_, shed) = world.collect_unchecked(&mut marker);
+    assert_eq!(shed, 100);
+    assert_eq!(pages.absent(range.clone()), 100);
+    marker.take_marking();
+    world.shed = usize::MAX;
+    let (again, shed) = world.collect_unchecked(&mut marker);
+    let marking = marker.take_marking();
+    assert_eq!((marking.read, marking.replayed), (0, 100), "{marking:?}");
+    assert_eq!(
+        (again.objects, pages.faults.load(SeqCst)),
+        (census.objects, 0)
+    );
+    assert_eq!(world.residency.evicted, 0, "nothing went by itself");
+    // What has holes, too: nobody filled them.
+    let left = world.central.used() - pages.absent(range);
+    assert!(shed > 10 && left == 0, "{shed} shed, {left} left");
+    world.collect(&mut marker);
+}
+
+#[test]
+fn what_comes_back_is_held_for_a_while() {
+    let (mut world, pages, range) = full(4);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = usize::MAX;
+    world.collect_unchecked(&mut marker);
+    let (_, first) = world.collect_unchecked(&mut marker);
+    assert!(first > 40, "{first}");
+    let read: Vec<usize> = world.objects.keys().copied().collect();
+    for &start in &read {
+        std::hint::black_box(world.read(start, 1));
+    }
+    assert_eq!(pages.absent(range), 0);
+    let mut shed = Vec::new();
+    for _ in 0..12 {
+        shed.push(world.collect_unchecked(&mut marker).1);
+    }
+    assert_eq!(world.residency.returned, 0);
+    assert!(shed[..7].iter().all(|&shed| shed == 0), "{shed:?}");
+    assert_eq!(shed.iter().sum::<usize>(), first, "{shed:?}");
+}
