@@ -60,7 +60,7 @@ pub struct Heap {
     /// A collection is under way whose marking is done in steps.
     pub(crate) stepping: AtomicBool,
     /// The look that comes next is the second of its collection.
-    pub(crate) aged: AtomicBool,
+    pub(crate) looked: AtomicBool,
 }
 
 impl Heap {
@@ -90,7 +90,7 @@ impl Heap {
                         pending: AtomicBool::new(false),
                         watched: AtomicBool::new(false),
                         stepping: AtomicBool::new(false),
-                        aged: AtomicBool::new(false),
+                        looked: AtomicBool::new(false),
                     };
                     return Ok((heap, Central::new()));
                 }

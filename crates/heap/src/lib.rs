@@ -53,7 +53,7 @@ pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};
 pub use heap::{Error, Heap};
 pub use kind::{KINDS, Kind, KindId, Layout};
-pub use residency::{Means, Residency};
+pub use residency::{Look, Means, Residency};
 pub use side::UsedBy;
 pub use verify::{Difference, Marks};
 pub use watch::Watch;

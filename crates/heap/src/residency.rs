@@ -11,8 +11,19 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Tables are asked for in multiples of this; each begins at one.
 const TABLE_PAGE: usize = 4 << 10;
 
-/// For so many collections what was paged out and came back is not paged out again.
+/// For so many whole collections what was paged out and came back is not paged out again.
 const HOLD: u8 = 8;
+
+/// What kind of collection it is that a look begins, or that the last step of does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Look {
+    /// Summaries are not to be trusted, all that is absent will be read. Where the last step of a collection begins, only if its
+    /// first did not trust any, either: of what is marked some may be for them to speak of.
+    pub complete: bool,
+    /// Of young objects. Nothing gets older for it: there may be several in the time of a whole one, and what lies still for that long
+    /// would be paged out, and read again.
+    pub young: bool,
+}
 
 /// What a look at the heap's pages found, in superpages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -130,9 +141,8 @@ impl Heap {
     }
 
     /// Looks where the heap's pages are, and what of it was written to since it was armed. All threads are stopped, and their
-    /// bins retired; nothing is marked yet. `complete`: summaries are not to be trusted, all that is absent will be read. Where the last step
-    /// of a collection begins, only if its first did not trust any, either: of what is marked some may be for them to speak of.
-    pub fn look(&self, central: &mut Central, complete: bool) -> Residency {
+    /// bins retired; nothing is marked yet.
+    pub fn look(&self, central: &mut Central, what: Look) -> Residency {
         let mut found = Residency::default();
         let committed = central.committed();
         let side = &self.side;
@@ -162,11 +172,11 @@ impl Heap {
         } else if found.absent > 0 {
             self.track(self.reserved());
         }
-        let older = !self.aged.swap(false, Relaxed);
-        self.note_ages(committed, older, &mut found);
+        let first = !self.looked.swap(false, Relaxed);
+        self.note_ages(committed, first, first && !what.young, &mut found);
         if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
             bits::fill(side.replayed(), 0, committed, false);
-            self.drop_outdated(central, all, complete, &mut found);
+            self.drop_outdated(central, all, what.complete, &mut found);
             found.summarised = self.trust_summaries(committed);
         }
         self.evict_some(committed);
@@ -189,8 +199,9 @@ impl Heap {
         }
     }
 
-    /// Notes what went to swap and what came back; and makes what is armed a collection older, if it is to.
-    fn note_ages(&self, committed: usize, older: bool, found: &mut Residency) {
+    /// Notes what went to swap and what came back since the last collection, if this is the `first` look of one; and makes what is armed a
+    /// collection older, if it is to.
+    fn note_ages(&self, committed: usize, first: bool, older: bool, found: &mut Residency) {
         for at in 0..committed as u32 {
             let it = self.side.descriptor(Superpage(at));
             let old = it.age.load(Relaxed);
@@ -199,7 +210,7 @@ impl Heap {
                 it.hold.store(hold - 1, Relaxed);
             }
             let new = match (it.has(flag::ABSENT), old) {
-                (true, age::GONE_PARTLY) if older => age::GONE,
+                (true, age::GONE_PARTLY) if first => age::GONE,
                 (true, age::GONE | age::GONE_WRITTEN | age::GONE_PARTLY) => continue,
                 (true, _) => {
                     found.evicted += usize::from(it.usage() != Use::Free);

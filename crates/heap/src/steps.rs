@@ -71,6 +71,6 @@ impl Heap {
             }
         }
         self.stepping.store(false, Relaxed);
-        self.aged.store(true, Relaxed);
+        self.looked.store(true, Relaxed);
     }
 }

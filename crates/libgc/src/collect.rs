@@ -14,7 +14,7 @@ use crate::thread::blocking::with_registers;
 use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
-use plimsoll_heap::{Heap, Residency};
+use plimsoll_heap::{Heap, Look, Residency};
 use std::time::Instant;
 
 /// Why there is one.
@@ -204,7 +204,7 @@ fn collect_all(
     if earlier.is_some() {
         heap.end_steps(&state.central);
     }
-    let mut residency = heap.look(&mut state.central, complete);
+    let mut residency = heap.look(&mut state.central, Look { complete, young });
     if stepping && steps::begin(heap, state, young) {
         let until = cycle.until(steps::time(state));
         let begun = Begun::new(state, cycle, young, residency);

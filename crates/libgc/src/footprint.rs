@@ -98,10 +98,11 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     }
     surroundings.absent = ended.residency.absent + shed;
     let wanted = pace.growth(ended.found, allowance);
-    let growth = growth(&decision, shed, allowance, wanted, ended.young);
-    let allowance = pace.grow(central, ended.allocated, &growth, reserve);
+    let growth = growth(&decision, shed, allowance, wanted, ended);
+    pace.grow(central, ended.allocated, &growth, reserve);
     if !ended.young {
-        incremental.after_whole(&note, allowance);
+        // With what is left for the steps of the next: that is left once.
+        incremental.after_whole(&note, growth.allowance);
     }
     // What will not be filled before the next collection need not be kept.
     let keep = pace.fills(central);
@@ -119,14 +120,15 @@ fn growth(
     shed: usize,
     allowance: usize,
     wanted: usize,
-    young: bool,
+    ended: &Ended<'_>,
 ) -> Growth {
     // Some of what was paged out is still being written when the program goes on.
     let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
     // What a broker grants is more than is wanted; after a collection of young objects the next whole one is due before.
-    let bytes = if young { room.min(wanted) } else { room };
+    let bytes = if ended.young { room.min(wanted) } else { room };
     let allowance = match room < wanted {
-        true => bytes,
+        // Holes are filled besides.
+        true => allowance.min(bytes + ended.found.holes),
         false => allowance.max(bytes),
     };
     Growth {

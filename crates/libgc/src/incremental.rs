@@ -4,7 +4,7 @@
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
-use crate::{footprint, leaks, report, stats, stress};
+use crate::{footprint, leaks, report, stress};
 use libc::c_int;
 use plimsoll_heap::{Heap, Residency, SUPERPAGE, Watch};
 use plimsoll_policy::generations::{Ended, Generations};
@@ -18,10 +18,6 @@ const WORTH: usize = 4 << 20;
 
 /// What the first write to an armed superpage costs the program: a fault for each of its pages, of two to three microseconds on a virtual machine.
 const WRITE: Duration = Duration::from_micros(10);
-
-/// Where the program reads so many pages from swap between two collections, all are whole: what died among the old takes memory that
-/// what lives has to be read into.
-const MANY: i64 = 256;
 
 /// Whether collections may be of young objects, and what the last were like.
 #[derive(Default)]
@@ -37,8 +33,6 @@ pub(crate) struct Incremental {
     watched: bool,
     /// Bytes that were allocated until the last collection.
     allocated: u64,
-    /// Major faults until then.
-    faults: i64,
 }
 
 /// Whether the collection that begins, which the program did not ask for, is of young objects.
@@ -47,7 +41,6 @@ pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
     let may = it.watched
         && heap.is_tracked()
         && it.generations.count() < GC_full_freq.get().max(0) as u32
-        && (it.on || stats::major_faults() - it.faults < MANY)
         && state.disclaims.is_empty()
         && !leaks::wanted();
     may && if it.on {
@@ -110,7 +103,6 @@ impl Incremental {
         let before = std::mem::replace(&mut self.allocated, heap.allocated());
         let written = u32::try_from(ended.residency.written).unwrap_or(u32::MAX);
         let cost = ended.took + WRITE * written;
-        self.faults = stats::major_faults();
         Ended {
             cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX),
             live: (ended.found.composite + ended.found.atomic) as u64,

@@ -115,14 +115,14 @@ impl Pace {
     }
 
     /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it grows by, `reserve` bytes are wanted
-    /// for the next collection's steps. Says how many bytes may be allocated until that begins.
+    /// for the next collection's steps.
     pub(crate) fn grow(
         &mut self,
         central: &mut Central,
         allocated: u64,
         growth: &Growth,
         reserve: usize,
-    ) -> usize {
+    ) {
         let used = central.used();
         let usual = growth.bytes.div_ceil(SUPERPAGE);
         let due = used + usual;
@@ -142,7 +142,6 @@ impl Pace {
         central.set_limit(self.goal - self.reserve);
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
-        self.allowance
     }
 
     /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:

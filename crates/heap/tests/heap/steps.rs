@@ -2,8 +2,8 @@
 
 use crate::swap::with_crew;
 use crate::world::{MIB, World};
-use plimsoll_heap::SUPERPAGE;
 use plimsoll_heap::mark::{Marker, NoTracer};
+use plimsoll_heap::{Look, SUPERPAGE};
 use std::time::Instant;
 
 /// Lists of so many objects of 48 bytes each.
@@ -159,7 +159,7 @@ fn a_crew_takes_steps_together_and_gives_them_up() {
     with_crew(world.heap, |crew| {
         for round in 0..20 {
             world.heap.begin_collection();
-            world.heap.look(&mut world.central, false);
+            world.heap.look(&mut world.central, Look::default());
             // Of young objects, or whole.
             let young = round % 3 == 2;
             assert!(world.heap.begin_steps(&mut world.central, young));

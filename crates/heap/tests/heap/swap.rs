@@ -4,7 +4,7 @@ use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
 use plimsoll_heap::mark::{Crew, Marker, NoTracer, Tracer};
-use plimsoll_heap::{Heap, Kind, KindId, Layout, Means, SUPERPAGE};
+use plimsoll_heap::{Heap, Kind, KindId, Layout, Look, Means, SUPERPAGE};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -313,7 +313,7 @@ fn a_crew_passes_over_what_is_absent() {
     with_crew(heap, |crew| {
         for _ in 0..5 {
             heap.clear_marks(&mut world.central);
-            let residency = heap.look(&mut world.central, false);
+            let residency = heap.look(&mut world.central, Look::default());
             assert!(residency.summarised > 0);
             crew.lead(&mut alone, &world.central, |marker| {
                 roots.iter().for_each(|&root| marker.word(root));

@@ -3,7 +3,7 @@
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::os::{Linux, Os};
 use plimsoll_heap::{
-    Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Residency, Watch,
+    Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Look, Residency, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -202,7 +202,12 @@ impl World {
         if first {
             self.heap.begin_collection();
             self.bins.retire(self.heap);
-            self.heap.look(&mut self.central, false);
+            let young = self.young;
+            let what = Look {
+                young,
+                ..Look::default()
+            };
+            self.heap.look(&mut self.central, what);
             if !self.heap.begin_steps(&mut self.central, self.young) {
                 self.heap.end_marking();
                 return;
@@ -242,8 +247,11 @@ impl World {
         } else if !self.young {
             self.heap.clear_marks(&mut self.central);
         }
-        let complete = self.complete && !self.begun;
-        self.residency = self.heap.look(&mut self.central, complete);
+        let what = Look {
+            complete: self.complete && !self.begun,
+            young: self.young,
+        };
+        self.residency = self.heap.look(&mut self.central, what);
         marker.mark_from(&self.central, |marker| {
             marker.uncollectable(&self.central);
             if self.young || self.begun {
