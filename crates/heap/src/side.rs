@@ -137,7 +137,7 @@ pub(crate) mod age {
     pub(crate) const UNKNOWN: u8 = 0;
     /// It was armed after the last collection.
     pub(crate) const ARMED: u8 = 1;
-    /// Nobody wrote to it between two collections.
+    /// Nobody wrote to it from one whole collection to the next.
     pub(crate) const COLD: u8 = 2;
     /// It does not get older.
     pub(crate) const OLDEST: u8 = 252;
@@ -176,7 +176,7 @@ pub(crate) struct Descriptor {
     pub(crate) summary: AtomicU32,
     /// For how many collections nobody wrote to it, see [`age`].
     pub(crate) age: AtomicU8,
-    /// For how many collections it is not to be paged out: it was, and somebody read it.
+    /// For how many whole collections it is not to be paged out: it was, and somebody read it.
     pub(crate) hold: AtomicU8,
 }
 
