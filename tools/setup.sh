@@ -89,9 +89,12 @@ guest() {
   ls "$cache"/guest/boot/vmlinuz-* >/dev/null 2>&1 && return 0
   mkdir -p "$cache/guest/deb"
   as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
+  local name; name=$(apt-cache pkgnames linux-image-6. | grep -E '^linux-image-6\.[0-9]+[^ ]*-cloud-amd64$' | sort -V | tail -n 1)
+  [ -n "$name" ] || { say "no cloud kernel among the distribution's packages, and the cgroup v2 tests need one"; exit 1; }
   # 6.7 is the first that tells who is written to; Debian 12 has a later one among its security updates.
-  local name; name=$(apt-cache pkgnames linux-image-6. | grep -E '^linux-image-6\.([7-9]|[1-9][0-9])[^ ]*-cloud-amd64$' | sort -V | tail -n 1)
-  [ -n "$name" ] || { say "no cloud kernel of 6.7 or later among the distribution's packages, and the cgroup v2 tests need one: are bookworm-security or bookworm-backports among apt's sources?"; exit 1; }
+  case $name in
+    linux-image-6.[0-6].*) say "$name does not track writes, so what needs that skips in the guest: bookworm-security among apt's sources has a later one" ;;
+  esac
   say "fetching $name for the cgroup v2 guest"
   (cd "$cache/guest/deb" && apt-get -qq -o APT::Sandbox::User=root download "$name")
   dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"

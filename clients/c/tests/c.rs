@@ -98,7 +98,9 @@ fn follows(shared: bool) {
     assert_eq!(line(), format!("joined {} 0 0", 100 * MIB));
     assert_eq!(line(), format!("read {} 0 0", 100 * MIB));
     fake.until("it reports", |state| {
-        state.released == 456 && state.reports.iter().any(|report| report.live == Some(123))
+        state.released == 456
+            && state.sets.len() >= 2
+            && state.reports.iter().any(|report| report.live == Some(123))
     });
     // It is known by its last try to join.
     let id = fake.state(|state| state.registered.len() as u64);

@@ -134,6 +134,10 @@ fn what_lies_still_is_read_once(
         "5",
     ];
     let variables: &[(&str, &str)] = if young { &[] } else { &WHOLE };
+    if let Err(e) = plimsoll_kernel::tracking::new() {
+        println!("skipped: no write tracking here: {e}");
+        return None;
+    }
     let mut run = pressed(limit, &arguments, variables)?;
     let sum = run.result["checksum"].as_u64();
     assert_eq!(sum, Some(checksum), "{}", run.result);

@@ -150,7 +150,8 @@ fn the_fast_path_agrees_with_the_slow_one() {
     let hog = start_holding(&["hog", "--bytes", "32M"], None);
     let process = Process::open(hog.pid()).unwrap();
     let (fast, slow) = (process.memory_fast().unwrap(), process.memory().unwrap());
-    assert!(slow.anon >= 32 * MIB);
+    // Before Linux 6.2 each thread may keep up to 64 pages that are not counted yet.
+    assert!(slow.anon > 31 * MIB, "{slow:?}");
     assert!(
         fast.anon().abs_diff(slow.anon) < MIB && fast.resident.abs_diff(slow.resident()) < MIB,
         "{fast:?} {slow:?}"
