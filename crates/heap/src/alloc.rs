@@ -124,7 +124,6 @@ impl Heap {
             it.lower(flag::CLEAN);
         }
         self.hold(of, start);
-        self.add_allocated((to - from) * bytes);
         bin.open(start, (to - from) * bytes);
         true
     }
@@ -156,6 +155,9 @@ impl Heap {
             self.side.descriptor(superpage).next.store(TAKEN, Relaxed);
             bin.superpage = superpage.0 + 1;
             bin.next = 0;
+            // All that is free in it, at once: a locked addition for each hole waits until what was cleared has left the processor.
+            let marked = bits::count(self.side.marks(superpage), class.slots());
+            self.add_allocated((class.slots() - marked) * class.bytes());
         }
         Ok(())
     }

@@ -16,6 +16,14 @@ pub(crate) fn first(bits: &[AtomicU64], mut at: usize, end: usize, set: bool) ->
     None
 }
 
+/// How many of the first `end` bits are set; none behind them is.
+pub(crate) fn count(bits: &[AtomicU64], end: usize) -> usize {
+    let words = bits[..end.div_ceil(64)].iter();
+    words
+        .map(|word| word.load(Relaxed).count_ones() as usize)
+        .sum()
+}
+
 /// Runs of bits in `start..end` that are set, or, with `set` false, that are not: where each begins and ends.
 pub(crate) fn runs(
     bits: &[AtomicU64],

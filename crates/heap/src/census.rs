@@ -2,6 +2,7 @@
 //! superpage goes unread, present or not.
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
+use crate::bits;
 use crate::central::Central;
 use crate::heap::Heap;
 use crate::side::{Use, flag};
@@ -49,24 +50,20 @@ impl Heap {
                 Use::Free | Use::Tail => {}
                 Use::Small => {
                     it.lower(flag::CLEAN);
-                    let slots = it.slots.load(Relaxed);
-                    let words = &self.side.marks(superpage)[..usize::from(slots).div_ceil(64)];
-                    let live: u32 = words
-                        .iter()
-                        .map(|word| word.load(Relaxed).count_ones())
-                        .sum();
+                    let slots = usize::from(it.slots.load(Relaxed));
+                    let live = bits::count(self.side.marks(superpage), slots);
                     let bytes = self.side.size(Slot {
                         superpage,
                         index: 0,
                     });
-                    census.count(u64::from(live), bytes, it.has(flag::OPAQUE));
+                    census.count(live as u64, bytes, it.has(flag::OPAQUE));
                     if live == 0 {
                         central.release(self, superpage, 1);
                         census.freed += 1;
-                    } else if live < u32::from(slots) {
+                    } else if live < slots {
                         central.add_partial(&self.side, superpage);
                         census.partial += 1;
-                        census.holes += (u64::from(slots) - u64::from(live)) * bytes as u64;
+                        census.holes += ((slots - live) * bytes) as u64;
                     }
                 }
                 Use::Head => {

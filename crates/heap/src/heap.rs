@@ -150,7 +150,7 @@ impl Heap {
         start..start + self.side.superpages() * SUPERPAGE
     }
 
-    /// Bytes that were ever handed out, those in open holes included.
+    /// Bytes that were ever handed out, those in holes of bins' superpages included.
     pub fn allocated(&self) -> u64 {
         self.allocated.load(Relaxed)
     }

@@ -78,9 +78,28 @@ fn what_comes_back_is_held_for_a_while() {
     assert_eq!(pages.absent(range), 0);
     let mut shed = Vec::new();
     for _ in 0..12 {
+        // It is held for so many whole collections, however many there are of young objects.
+        world.young = true;
+        assert_eq!(world.collect_unchecked(&mut marker).1, 0);
+        world.young = false;
         shed.push(world.collect_unchecked(&mut marker).1);
     }
     assert_eq!(world.residency.returned, 0);
     assert!(shed[..7].iter().all(|&shed| shed == 0), "{shed:?}");
     assert_eq!(shed.iter().sum::<usize>(), first, "{shed:?}");
+}
+
+#[test]
+fn collections_of_young_objects_make_nothing_older() {
+    let (mut world, _pages, _) = full(4);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    world.shed = usize::MAX;
+    world.collect_unchecked(&mut marker);
+    world.young = true;
+    for _ in 0..5 {
+        assert_eq!(world.collect_unchecked(&mut marker).1, 0);
+    }
+    world.young = false;
+    let (_, shed) = world.collect_unchecked(&mut marker);
+    assert!(shed > 40, "{shed}");
 }
