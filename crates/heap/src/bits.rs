@@ -39,17 +39,27 @@ pub(crate) fn runs(
     })
 }
 
+/// The words that bits `start..end` are in, each with a mask of those.
+pub(crate) fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
+    let of = match start < end {
+        true => start / 64..end.div_ceil(64),
+        false => 0..0,
+    };
+    of.map(move |at| {
+        let (from, to) = (
+            start.max(at * 64) - at * 64,
+            end.min(at * 64 + 64) - at * 64,
+        );
+        (at, u64::MAX >> (64 - (to - from)) << from)
+    })
+}
+
 /// Makes `count` bits from `start` what `to` says. Not atomic: one thread writes at a time.
 pub(crate) fn fill(bits: &[AtomicU64], start: usize, count: usize, to: bool) {
-    let end = start + count;
-    let mut at = start;
-    while at < end {
-        let here = (64 - at % 64).min(end - at);
-        let mask = (u64::MAX >> (64 - here)) << (at % 64);
-        let word = bits[at / 64].load(Relaxed);
+    for (at, mask) in words(start, start + count) {
+        let word = bits[at].load(Relaxed);
         let word = if to { word | mask } else { word & !mask };
-        bits[at / 64].store(word, Relaxed);
-        at += here;
+        bits[at].store(word, Relaxed);
     }
 }
 

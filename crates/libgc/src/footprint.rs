@@ -17,7 +17,7 @@ pub(crate) const NOT_GRANTED: u64 = u64::MAX;
 
 /// A smaller heap's memory is nobody's concern.
 const WORTH: u64 = 4 << 20;
-/// Where there is room for so many times what the heap might take, nobody looks again for as long as this.
+/// As long as the heap takes no more than this part of the room that there was, nobody looks again for a while.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
 
@@ -25,8 +25,8 @@ const REST: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Surroundings {
     sizing: footprint::Footprint,
-    /// There was plenty of room then.
-    plenty: Option<Instant>,
+    /// There was plenty of room then, for so many bytes.
+    plenty: Option<(Instant, u64)>,
     /// When the last collection ended, and what was allocated by then.
     last: Option<(Instant, u64)>,
     /// Memory was short at the last collection.
@@ -90,8 +90,6 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     surroundings.short = decision.short;
     let mut shed = 0;
     if decision.short || ended.residency.evicted > 0 {
-        given += central.give_back(heap, 0).0;
-        surroundings.gave_all();
         let most = decision.shed as usize / SUPERPAGE;
         shed = marker.shed(central, most);
         heap.cool(central);
@@ -226,16 +224,15 @@ impl Surroundings {
     /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs
     /// close what they do not know.
     fn look(&mut self, resident: u64, growth: u64, idle: u64) -> Bound {
-        if self.plenty.is_some_and(|then| then.elapsed() < REST) {
+        let wanted = resident + growth;
+        let enough = |(then, plenty): (Instant, u64)| wanted < plenty && then.elapsed() < REST;
+        if self.plenty.is_some_and(enough) {
             return Bound::None;
         }
-        self.plenty = None;
         let Some((reading, uses)) = read() else {
             return Bound::None;
         };
-        if reading.room() / PLENTY > resident + growth {
-            self.plenty = Some(Instant::now());
-        }
+        self.plenty = Some((Instant::now(), reading.room() / PLENTY));
         // Pages that were read from swap count as droppable there, and are mapped here. And of a large object some may
         // not have been touched yet, and will be.
         let used = reading.used.max(uses);

@@ -215,6 +215,19 @@ fn a_heap_that_is_to_begin_larger_than_memory_does_not_reach_swap() {
     assert!(collections.iter().all(nothing), "{collections:?}");
 }
 
+/// A heap that grows fast outgrows what there was plenty of room for in less time than nobody looks for.
+#[test]
+fn a_heap_that_grows_fast_leaves_the_kernel_a_reserve() {
+    let arguments = ["largelive", "--live-mb", "50", "--churn", "14000000"];
+    let Some(run) = pressed(106 * MIB, &arguments, &[]) else {
+        return;
+    };
+    // A reserve stays free, so the kernel has to take nothing.
+    let number = |name: &str| run.result[name].as_u64().expect("a number");
+    assert!(number("rss_peak") <= 103 * MIB, "{}", run.result);
+    assert!(number("major_faults") <= 100, "{}", run.result);
+}
+
 mod guest {
     use super::heapload::heapload;
     use super::temporary;

@@ -345,7 +345,7 @@ impl<'a> Marker<'a> {
     }
 
     /// Puts an absent superpage off until its turn comes in the order of addresses, or takes its summary for it.
-    fn absent(&mut self, superpage: Superpage, flags: u8) {
+    pub(super) fn absent(&mut self, superpage: Superpage, flags: u8) {
         let it = self.heap.side.descriptor(superpage);
         if it.has(flag::PENDING) || !it.raise(flag::PENDING) {
             return;

@@ -38,14 +38,9 @@ impl Marker<'_> {
             let superpage = side.superpage(range.start);
             return self.bookmarked_in(superpage, range.start..end);
         }
-        let (first, last) = (
-            side.superpage(range.start).index(),
-            side.superpage(end - 1).index(),
-        );
-        for at in first / 64..=last / 64 {
-            let from = first.saturating_sub(at * 64).min(63);
-            let to = (last - at * 64).min(63);
-            let wanted = u64::MAX << from & u64::MAX >> (63 - to);
+        let first = side.superpage(range.start).index();
+        let last = side.superpage(end - 1).index();
+        for (at, wanted) in bits::words(first, last + 1) {
             let word = &side.replayed()[at];
             if word.load(Relaxed) & wanted == wanted {
                 continue;
@@ -83,11 +78,26 @@ impl Marker<'_> {
         let first = (range.start - start).div_ceil(bytes);
         let end = (range.end - start).div_ceil(bytes).min(slots);
         let flags = it.flags() & !flag::PENDING;
-        for (from, to) in bits::runs(side.bookmarks(superpage), first, end, true) {
-            for index in from..to {
-                let index = index as u16;
-                self.reach(Slot { superpage, index }, flags);
+        // What is absent is put off as a whole, whichever objects of it are reached.
+        let whole = it.usage() == Use::Small
+            && flags & (flag::ABSENT | flag::UNCOLLECTABLE) == flag::ABSENT;
+        let (bookmarks, marks) = (side.bookmarks(superpage), side.marks(superpage));
+        let mut reached = 0;
+        for (at, mask) in bits::words(first, end) {
+            let mut due = bookmarks[at].load(Relaxed) & mask & !marks[at].load(Relaxed);
+            if whole && due != 0 {
+                reached += (due & !marks[at].fetch_or(due, Relaxed)).count_ones();
+                continue;
             }
+            while due != 0 {
+                let index = (at * 64) as u16 + due.trailing_zeros() as u16;
+                self.reach(Slot { superpage, index }, flags);
+                due &= due - 1;
+            }
+        }
+        self.marking.objects += u64::from(reached);
+        if reached > 0 && flags & flag::OPAQUE == 0 {
+            self.absent(superpage, flags);
         }
     }
 }
