@@ -7,8 +7,8 @@
 //! - In the paper steps only ever shrink, so a heap that met one spike hardly grows again. Here what steps are taken
 //!   from recovers by a fraction of what it lost at each collection without stalls.
 //! - The paper's limit after a stall is the size of the last nursery, or the live data where those are more: hardly less
-//!   than before where little lives, and no nursery at all where much does. Here at least [`Ratios::cut`] of what may be
-//!   allocated goes, and at least [`Ratios::least`] of the live data may be.
+//!   than before where little lives, and no nursery at all where much does, however few pages the kernel waited for. Here
+//!   [`Ratios::cut`] of what may be allocated goes, and at least [`Ratios::least`] of the live data may be.
 
 /// How fast a heap grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +19,8 @@ pub struct Ratios {
     pub shrink: f64,
     /// Part of what the base lost that comes back at each collection without stalls. The paper has none: 0.
     pub recover: f64,
-    /// Part of what may be allocated between two collections that goes at a stall at least. The paper has none: 0.
-    pub cut: f64,
+    /// Part of what may be allocated between two collections that goes at a stall. None is the paper's rule.
+    pub cut: Option<f64>,
     /// Part of the live data that may be allocated between two collections at least.
     pub least: f64,
 }
@@ -31,7 +31,7 @@ impl Ratios {
         grow: 0.02,
         shrink: 0.75,
         recover: 0.0,
-        cut: 0.0,
+        cut: None,
         least: 0.0,
     };
     /// With both points mended.
@@ -39,7 +39,7 @@ impl Ratios {
         grow: 0.05,
         shrink: 0.75,
         recover: 1.0 / 32.0,
-        cut: 0.25,
+        cut: Some(0.25),
         least: 1.0 / 16.0,
     };
 }
@@ -88,10 +88,13 @@ impl IslaVista {
             let step = (self.step_base * self.ratios.grow) as u64;
             self.limit = self.limit.saturating_add(step).min(self.most);
         } else {
-            let nursery = self.last_limit.saturating_sub(self.last_reserved);
-            let cut = (self.limit.saturating_sub(live) as f64 * self.ratios.cut) as u64;
-            let paper = nursery.max(self.last_reserved);
-            self.limit = paper.min(self.limit - cut.min(self.limit));
+            self.limit = match self.ratios.cut {
+                Some(part) => self.limit - (self.limit.saturating_sub(live) as f64 * part) as u64,
+                None => {
+                    let nursery = self.last_limit.saturating_sub(self.last_reserved);
+                    self.limit.min(nursery.max(self.last_reserved))
+                }
+            };
             self.step_base -= self.step_base * self.ratios.shrink;
         }
         self.limit = self.limit.max(least).min(self.most.max(live));
@@ -142,6 +145,19 @@ mod tests {
         };
         assert!(after_spike(Ratios::PAPER) < 200 * MIB);
         assert_eq!(after_spike(Ratios::MENDED), 1024 * MIB);
+    }
+
+    #[test]
+    fn a_stall_takes_a_part_of_the_nursery_however_much_lives() {
+        let after_stall = |ratios, live: u64| {
+            let mut sizing = IslaVista::new(ratios, 160 * MIB, 160 * MIB);
+            sizing.after(0, live * MIB);
+            sizing.after(1, live * MIB) / MIB
+        };
+        assert_eq!(after_stall(Ratios::PAPER, 100), 100, "none is left");
+        assert_eq!(after_stall(Ratios::MENDED, 100), 145);
+        assert_eq!(after_stall(Ratios::PAPER, 20), 140);
+        assert_eq!(after_stall(Ratios::MENDED, 20), 125);
     }
 
     proptest! {
