@@ -11,7 +11,7 @@ use plimsoll_heap::{Heap, Residency, SUPERPAGE};
 use std::time::Duration;
 
 /// How long a step is, where the program does not say.
-const STEP: Duration = Duration::from_millis(10);
+const STEP: Duration = Duration::from_millis(5);
 
 /// In less nothing much is marked.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -222,10 +222,12 @@ fn a_heap_that_grows_fast_leaves_the_kernel_a_reserve() {
     let Some(run) = pressed(106 * MIB, &arguments, &[]) else {
         return;
     };
-    // A reserve stays free, so the kernel has to take nothing.
+    // A reserve stays free, so the kernel has to take nothing but what the heap has given up: that stays charged in the swap
+    // cache, and the first time that the kernel clears it, it takes about a hundred pages beside it along. Without the reserve
+    // it takes 770 to 1,500, and the process comes to the limit.
     let number = |name: &str| run.result[name].as_u64().expect("a number");
     assert!(number("rss_peak") <= 103 * MIB, "{}", run.result);
-    assert!(number("major_faults") <= 100, "{}", run.result);
+    assert!(number("major_faults") <= 256, "{}", run.result);
 }
 
 mod guest {
