@@ -38,5 +38,6 @@ pub mod swap;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tracking;
+pub mod words;
 
 pub use error::{Error, Result};

@@ -4,16 +4,10 @@
 use crate::process::{Process, page_size, proc_path};
 use crate::scan::{self, PRESENT, Query, SWAPPED};
 use crate::smaps::Addresses;
-use crate::{Error, Result};
+use crate::{Error, Result, words};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-
-/// Pagemap words read at a time.
-const WORDS: usize = 4096;
-
-const WORD_SWAPPED: u64 = 1 << 62;
-const WORD_PRESENT: u64 = 1 << 63;
 
 /// How the pages are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,54 +139,14 @@ impl PageMap {
 
     fn scan_all(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         let query = Query::any_of(PRESENT | SWAPPED);
-        scan::walk(
-            self.fd.as_fd(),
-            range.clone(),
-            query,
-            &mut |addresses, categories| {
-                tell(Run {
-                    addresses,
-                    present: categories & PRESENT != 0,
-                })
-            },
-        )
-        .map_err(|error| self.failed("PAGEMAP_SCAN", error))
+        scan::walk(self.fd.as_fd(), range.clone(), query, &mut runs(tell))
+            .map_err(|error| self.failed("PAGEMAP_SCAN", error))
     }
 
     fn read_words(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
-        let page = page_size();
-        let mut buffer = vec![0u8; WORDS * 8];
-        let mut open: Option<Run> = None;
-        let mut at = range.start;
-        while at < range.end {
-            let want = (((range.end - at).div_ceil(page)) as usize).min(WORDS) * 8;
-            let got = match rustix::io::pread(&self.fd, &mut buffer[..want], at / page * 8) {
-                Ok(n) => n / 8 * 8,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(errno) => return Err(Error::of_file("read", &self.path, errno)),
-            };
-            if got == 0 {
-                break;
-            }
-            for word in buffer[..got].chunks_exact(8) {
-                let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-                let kind = if word & WORD_PRESENT != 0 {
-                    Some(true)
-                } else if word & WORD_SWAPPED != 0 {
-                    Some(false)
-                } else {
-                    None
-                };
-                if !extend(&mut open, kind, at..at + page, tell) {
-                    return Ok(());
-                }
-                at += page;
-            }
-        }
-        if let Some(run) = open {
-            tell(run);
-        }
-        Ok(())
+        let either = PRESENT | SWAPPED;
+        words::walk(self.fd.as_fd(), range.clone(), either, &mut runs(tell))
+            .map_err(|error| self.failed("read", error))
     }
 
     fn failed(&self, doing: &'static str, source: std::io::Error) -> Error {
@@ -211,26 +165,12 @@ impl PageMap {
     }
 }
 
-/// Adds a page to the open run, or closes that and opens another.
-fn extend(
-    open: &mut Option<Run>,
-    kind: Option<bool>,
-    page: Addresses,
-    tell: &mut dyn FnMut(Run) -> bool,
-) -> bool {
-    if let Some(run) = open.as_mut()
-        && kind == Some(run.present)
-        && run.addresses.end == page.start
-    {
-        run.addresses.end = page.end;
-        return true;
+/// Tells of runs by their categories.
+fn runs(tell: &mut dyn FnMut(Run) -> bool) -> impl FnMut(Addresses, u64) -> bool {
+    |addresses, categories| {
+        tell(Run {
+            addresses,
+            present: categories & PRESENT != 0,
+        })
     }
-    let closed = match kind {
-        Some(present) => open.replace(Run {
-            addresses: page,
-            present,
-        }),
-        None => open.take(),
-    };
-    closed.is_none_or(tell)
 }

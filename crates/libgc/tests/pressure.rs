@@ -7,7 +7,7 @@ mod heapload;
 mod library;
 
 use heapload::heapload;
-use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use plimsoll_kernel::testing::{Refused, SwapFile, TestCgroup, refuse};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -64,6 +64,7 @@ fn run(
     group: &TestCgroup,
     arguments: &[&str],
     variables: &[(&str, &str)],
+    refused: Option<Refused>,
 ) -> Output {
     let script = format!(
         "echo $$ > {}/cgroup.procs; exec \"$@\"",
@@ -78,12 +79,25 @@ fn run(
         .env("LD_LIBRARY_PATH", library)
         .envs(variables.iter().copied())
         .stdin(Stdio::null());
+    if let Some(refused) = refused {
+        refuse(&mut command, refused);
+    }
     command.output().expect("a shell runs")
 }
 
 /// Runs it over our library in so many bytes, to its end, with these variables. None where there is no cgroup or no swap to
 /// be had.
 fn pressed(limit: u64, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
+    pressed_and_refused(limit, arguments, variables, None)
+}
+
+/// The same, by a kernel that refuses something.
+fn pressed_and_refused(
+    limit: u64,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    refused: Option<Refused>,
+) -> Option<Run> {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let program = heapload()?;
     let Ok(group) = TestCgroup::new("libgc-pressure", Some(limit)) else {
@@ -94,7 +108,7 @@ fn pressed(limit: u64, arguments: &[&str], variables: &[(&str, &str)]) -> Option
         println!("skipped: no swap of our own here");
         return None;
     };
-    let output = run(program, &library(), &group, arguments, variables);
+    let output = run(program, &library(), &group, arguments, variables, refused);
     let said = String::from_utf8_lossy(&output.stderr);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{:?}: {told}{said}", output.status);
@@ -185,6 +199,35 @@ fn a_little_that_lies_still_in_swap_is_not_read() {
 #[test]
 fn a_little_in_swap_is_not_read_by_collections_of_young_objects() {
     a_little_is_not_read(true);
+}
+
+/// Where writes cannot be tracked, each collection reads what is in swap: once, in page order, and asked for ahead.
+fn a_little_is_read_in_page_order(refused: Refused) {
+    let limit = 60 * MIB;
+    let arguments = ["largelive", "--live-mb", "40", "--churn", "6000000"];
+    let Some(run) = pressed_and_refused(limit, &arguments, &[], Some(refused)) else {
+        return;
+    };
+    let absent: u64 = run.collections.iter().map(|one| one.absent).sum();
+    let read: u64 = run.collections.iter().map(|one| one.read).sum();
+    let faults: u64 = run.collections.iter().map(|one| one.faults).sum();
+    let held: u64 = run.collections.iter().map(|one| one.held).sum();
+    let told = format!("{refused:?}: {:?}", run.collections);
+    assert!(read > 0 && read <= absent, "{told}");
+    assert!(faults * 4 <= read * PAGES, "{told}");
+    assert_eq!(held, 0, "{told}");
+    assert!(run.collections.iter().all(|one| !one.young), "{told}");
+}
+
+#[test]
+fn without_tracking_of_writes_it_is_read_in_page_order() {
+    a_little_is_read_in_page_order(Refused::Tracking);
+}
+
+/// As before Linux 6.7.
+#[test]
+fn by_an_older_kernel_it_is_read_in_page_order() {
+    a_little_is_read_in_page_order(Refused::TrackingAndScan);
 }
 
 /// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.

@@ -42,37 +42,54 @@ pub struct Tier {
     pub means: &'static str,
 }
 
-/// Name; what collections do with it; and without.
-const MEANINGS: [(&str, &str, &str); 4] = [
-    (
-        "pagemap-scan",
-        "collections know what is in swap, and drop unread what died there",
-        "everything is taken for present: collections read back what is in swap, as any other's",
-    ),
-    (
-        "write-tracking",
-        "summaries: collections pass over what is in swap",
-        "no summaries: each collection reads what is in swap, once and in the order of pages",
-    ),
-    (
-        "own-advice",
-        "what only a collection looked at is the first to go, where memory is short",
-        "the kernel takes a collection's look for the program's use",
-    ),
-    (
-        "swap",
-        "what programs do not use can go, and collections leave it there",
-        "nothing ever goes, so that collections have nothing to pass over",
-    ),
+/// What collections do with a capability, and without.
+struct Meaning {
+    name: &'static str,
+    /// A lesser way serves them, too; others are for the broker only.
+    lesser: bool,
+    with: &'static str,
+    without: &'static str,
+}
+
+const MEANINGS: [Meaning; 4] = [
+    Meaning {
+        name: "pagemap-scan",
+        lesser: true,
+        with: "collections know what is in swap, and drop unread what died there",
+        without: "everything is taken for present: collections read back what is in swap, as any other's",
+    },
+    Meaning {
+        name: "write-tracking",
+        lesser: false,
+        with: "summaries: collections pass over what is in swap",
+        without: "no summaries: each collection reads what is in swap, once and in the order of pages",
+    },
+    Meaning {
+        name: "own-advice",
+        lesser: false,
+        with: "what only a collection looked at is the first to go, where memory is short",
+        without: "the kernel takes a collection's look for the program's use",
+    },
+    Meaning {
+        name: "swap",
+        lesser: false,
+        with: "what programs do not use can go, and collections leave it there",
+        without: "nothing ever goes, so that collections have nothing to pass over",
+    },
 ];
 
 impl LibGc {
     pub(super) fn examine(libraries: &Libraries, capabilities: &[Found]) -> LibGc {
-        let tier = |(name, with, without)| {
-            // A lesser way is one for the broker: collections use the best or none.
-            let works = capabilities.iter().any(|c| c.name == name && c.best);
-            let means = if works { with } else { without };
-            Tier { name, works, means }
+        let tier = |meaning: Meaning| {
+            let serves = |c: &Found| c.best || (meaning.lesser && c.works);
+            let works = capabilities
+                .iter()
+                .any(|c| c.name == meaning.name && serves(c));
+            Tier {
+                name: meaning.name,
+                works,
+                means: if works { meaning.with } else { meaning.without },
+            }
         };
         LibGc {
             drop_in: libraries.drop_in.as_deref().map(Library::at),
@@ -224,18 +241,21 @@ none  swap            nothing ever goes
     }
 
     #[test]
-    fn collections_use_the_best_way_or_none() {
-        let scan = Found {
-            name: "pagemap-scan",
-            tier: "pagemap words".into(),
+    fn collections_use_the_best_way_or_none_but_to_learn_what_is_in_swap() {
+        let lesser = |name| Found {
+            name,
+            tier: "another".into(),
             best: false,
             works: true,
             needs: "Linux 6.7".into(),
             costs: "time".into(),
         };
-        let found = LibGc::examine(&Libraries::default(), &[scan]);
+        let capabilities = [lesser("pagemap-scan"), lesser("write-tracking")];
+        let found = LibGc::examine(&Libraries::default(), &capabilities);
         assert_eq!(found.tiers.len(), MEANINGS.len());
-        assert!(found.tiers.iter().all(|tier| !tier.works));
+        let works: Vec<bool> = found.tiers.iter().map(|tier| tier.works).collect();
+        assert_eq!(works, [true, false, false, false]);
+        let found = LibGc::examine(&Libraries::default(), &[]);
         assert!(found.tiers[0].means.contains("taken for present"));
     }
 }

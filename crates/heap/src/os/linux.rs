@@ -2,14 +2,14 @@
 
 use super::Os;
 use plimsoll_kernel::scan::{self, Query, SWAPPED};
-use plimsoll_kernel::tracking;
+use plimsoll_kernel::{tracking, words};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -48,6 +48,11 @@ impl Linux {
 }
 
 impl Files {
+    fn pagemap(&self) -> io::Result<BorrowedFd<'_>> {
+        let open = self.pagemap.as_ref().map(AsFd::as_fd);
+        open.ok_or(io::ErrorKind::NotConnected.into())
+    }
+
     /// Tells each run of pages that a query asks for.
     fn scan(
         &self,
@@ -55,12 +60,8 @@ impl Files {
         query: Query,
         tell: &mut dyn FnMut(Range<usize>),
     ) -> io::Result<()> {
-        let pagemap = self
-            .pagemap
-            .as_ref()
-            .ok_or(io::Error::from(io::ErrorKind::NotConnected))?;
         let range = range.start as u64..range.end as u64;
-        scan::walk(pagemap.as_fd(), range, query, &mut |run, _| {
+        scan::walk(self.pagemap()?, range, query, &mut |run, _| {
             tell(run.start as usize..run.end as usize);
             true
         })
@@ -115,7 +116,19 @@ unsafe impl Os for Linux {
     }
 
     fn swapped(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()> {
-        self.files().scan(range, Query::any_of(SWAPPED), tell)
+        let files = self.files();
+        if files
+            .scan(range.clone(), Query::any_of(SWAPPED), tell)
+            .is_ok()
+        {
+            return Ok(());
+        }
+        // Before Linux 6.7, or where a filter refuses the query. Runs that were told are told again.
+        let range = range.start as u64..range.end as u64;
+        words::walk(files.pagemap()?, range, SWAPPED, &mut |run, _| {
+            tell(run.start as usize..run.end as usize);
+            true
+        })
     }
 
     fn will_need(&self, range: Range<usize>) {

@@ -40,7 +40,7 @@ pub unsafe trait Os: Send + Sync {
     /// Ends it.
     fn close(&self) {}
 
-    /// Tells each run of pages that are in swap, by address.
+    /// Tells each run of pages that are in swap, by address; some perhaps twice.
     ///
     /// # Errors
     /// The kernel does not say: no `/proc`, or not for this process.

@@ -6,10 +6,12 @@ mod child;
 pub mod guest;
 mod memory;
 pub mod programs;
+mod refuse;
 mod swap;
 
 pub use cgroup::TestCgroup;
 pub use child::{Child, Progress};
+pub use refuse::{Refused, refuse};
 pub use swap::SwapFile;
 
 use std::sync::atomic::{AtomicU32, Ordering};

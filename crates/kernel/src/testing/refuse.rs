@@ -1,0 +1,81 @@
+//! A program that the kernel refuses what newer kernels, or no container's profile in the way, would do for it.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// What is refused, by a seccomp filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// `userfaultfd`, as the profiles of containers do: writes cannot be tracked.
+    Tracking,
+    /// `PAGEMAP_SCAN`, too: so much was there before Linux 6.7.
+    TrackingAndScan,
+}
+
+/// Number and letter of the request, `linux/fs.h`.
+const PAGEMAP_SCAN: u32 = (b'f' as u32) << 8 | 16;
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+fn filter(refused: Refused) -> Vec<libc::sock_filter> {
+    let step = |code, k| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    // Goes on with the next where it is equal, else passes over so many.
+    let unless = |k, over| libc::sock_filter {
+        code: EQUAL,
+        jt: 0,
+        jf: over,
+        k,
+    };
+    let fail = |errno: i32| step(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32);
+    let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let second = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 8;
+    let mut steps = vec![
+        step(LOAD, number),
+        unless(libc::SYS_userfaultfd as u32, 1),
+        fail(libc::EPERM),
+    ];
+    if refused == Refused::TrackingAndScan {
+        steps.extend([
+            unless(libc::SYS_ioctl as u32, 4),
+            // The lower half; both kinds of machine are little-endian.
+            step(LOAD, second),
+            step(AND, 0xffff),
+            unless(PAGEMAP_SCAN, 1),
+            fail(libc::ENOTTY),
+        ]);
+    }
+    steps.push(step(RETURN, libc::SECCOMP_RET_ALLOW));
+    steps
+}
+
+/// Has `command`, when it is started, and what descends from it, be refused that.
+pub fn refuse(command: &mut Command, refused: Refused) {
+    let filter = filter(refused);
+    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe; the filter was made before, and lives in the closure.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog {
+                len: filter.len() as u16,
+                filter: filter.as_ptr().cast_mut(),
+            };
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) != 0
+            {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
