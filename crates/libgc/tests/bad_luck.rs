@@ -109,6 +109,16 @@ fn the_kernel_refuses_what_is_asked() {
 }
 
 #[test]
+fn no_file_can_be_opened_from_the_start() {
+    sound("blind", &[], &[]);
+}
+
+#[test]
+fn the_library_is_unloaded_before_its_threads_end() {
+    sound("unload", &[], &[]);
+}
+
+#[test]
 fn the_program_closes_files_that_it_does_not_know() {
     sound("refused", &["files"], &[STRESS]);
 }

@@ -10,6 +10,7 @@ mod suspend;
 pub(crate) use stop::signals;
 
 use crate::collector::{self, Locked};
+use crate::report;
 use crate::settings::GC_stackbottom;
 use libc::{c_int, c_void};
 use plimsoll_heap::Bins;
@@ -230,7 +231,8 @@ pub(crate) fn register_first(threads: &mut Threads) {
     let base = if told != 0 {
         told
     } else {
-        stack::base().unwrap_or_else(stack::pointer)
+        // From anywhere else what is above would be lost.
+        stack::base().unwrap_or_else(|| report::abort(c"Nobody tells where the stack begins"))
     };
     GC_stackbottom.set(base);
     let thread = threads.register(base);

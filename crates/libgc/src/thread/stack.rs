@@ -14,8 +14,25 @@ pub(super) const SUCCESS: c_int = 0;
 pub(super) const DUPLICATE: c_int = 1;
 pub(super) const UNIMPLEMENTED: c_int = 3;
 
+unsafe extern "C" {
+    /// Where the stack of the process's first thread began, as the loader found it.
+    static __libc_stack_end: *const c_void;
+}
+
 /// The end of this thread's stack: the first address above it. None where the C library does not know.
 pub(crate) fn base() -> Option<usize> {
+    told().or_else(initial)
+}
+
+/// Of the first thread: for that one the C library reads a file of `/proc`, which may be none, or not to be opened.
+fn initial() -> Option<usize> {
+    // SAFETY: only ask for numbers.
+    let first = unsafe { libc::getpid() == libc::gettid() };
+    // SAFETY: written before the program began.
+    first.then(|| unsafe { __libc_stack_end } as usize)
+}
+
+fn told() -> Option<usize> {
     // SAFETY: the attributes are made by the first call, read by the second and freed by the third.
     unsafe {
         let mut attributes = std::mem::zeroed();
@@ -86,6 +103,13 @@ unsafe extern "C" fn GC_call_with_stack_base(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_first_thread_began_where_the_process_did() {
+        assert_eq!(initial(), None, "tests run in threads of their own");
+        // SAFETY: written before the program began.
+        assert_ne!(unsafe { __libc_stack_end } as usize, 0);
+    }
 
     #[test]
     fn this_function_is_between_pointer_and_base() {
