@@ -114,7 +114,7 @@ case $purpose in
   test) packages libgc-dev guile-3.0 util-linux procps tmux $(programs light); java; guest ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
-  demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
+  demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene; [ "$purpose" = demo ] || guest ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
   *) say "unknown purpose '$purpose': build, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac

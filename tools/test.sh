@@ -4,9 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 started=$SECONDS
-# What tools/setup.sh fetched; without it the guest's test fetches its own.
-kernel=${PLIMSOLL_GUEST_KERNEL:-$({ find "$PWD/.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } | sort -V | tail -n 1)}
-[ -z "$kernel" ] || export PLIMSOLL_GUEST_KERNEL=$kernel
 
 failed=$(mktemp -d)
 trap 'rm -rf "$failed"' EXIT

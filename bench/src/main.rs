@@ -20,6 +20,9 @@ struct Arguments {
     /// With `demo`: record it in bench/results, as the others do.
     #[arg(long)]
     save: bool,
+    /// With `libgc-kernels`: what it does in the guest that it boots.
+    #[arg(long, hide = true)]
+    inside: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -42,6 +45,8 @@ enum Name {
     LibgcAblation,
     /// Walfield's Table 2 for a libgc program.
     LibgcAdaptive,
+    /// The same by other kernels: cgroup v2, no tracking of writes.
+    LibgcKernels,
     /// Our libgc against the system's, in too little memory.
     LibgcPressure,
     /// Accounting of shared memory: how true, how dear.
@@ -69,6 +74,10 @@ fn main() -> ExitCode {
         Name::Libgc => scenarios::libgc::plain::measure(&options),
         Name::LibgcAblation => scenarios::libgc::ablation::measure(&options),
         Name::LibgcAdaptive => scenarios::libgc_adaptive::measure(&options),
+        Name::LibgcKernels if arguments.inside => {
+            scenarios::libgc::kernels::measure_inside(&options)
+        }
+        Name::LibgcKernels => scenarios::libgc::kernels::measure(&options),
         Name::LibgcPressure => scenarios::libgc::pressure::measure(&options),
         Name::Sharing => scenarios::sharing::measure(&options),
         Name::Split => scenarios::split::measure(&options),

@@ -6,7 +6,7 @@ use plimsoll_kernel::testing::{SwapFile, TestCgroup};
 use std::path::{Path, PathBuf};
 
 /// Swap file of a measurement, bytes.
-const SWAP: u64 = 4 << 30;
+pub const SWAP: u64 = 4 << 30;
 
 /// A cgroup to run in, with swap behind it.
 #[derive(Debug)]
@@ -23,13 +23,21 @@ impl Ground {
     /// # Errors
     /// A sentence on which right is missing.
     pub fn new(name: &str) -> Result<Self, String> {
+        Ground::with_swap(name, SWAP)
+    }
+
+    /// The same with so many bytes of swap.
+    ///
+    /// # Errors
+    /// As [`Ground::new`].
+    pub fn with_swap(name: &str, bytes: u64) -> Result<Self, String> {
         let cgroup = TestCgroup::new(&format!("bench-{name}"), None).map_err(|e| {
             format!("no memory cgroup to run in: {e} (run the measurements as root)")
         })?;
         let cache = root().join(".cache");
         std::fs::create_dir_all(&cache)
             .map_err(|e| format!("cannot make {}: {e}", cache.display()))?;
-        let swap = SwapFile::new(&cache, SWAP)
+        let swap = SwapFile::new(&cache, bytes)
             .map_err(|e| format!("no swap file: {e} (run the measurements as root)"))?;
         let folder =
             std::env::temp_dir().join(format!("plimsoll-bench-{name}-{}", std::process::id()));

@@ -4,6 +4,8 @@ use super::ground::Ground;
 use super::interrupt;
 use super::pauses::Pauses;
 use super::runner::{end_with_us, enter};
+use plimsoll_kernel::testing::{Refused, refuse};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -23,6 +25,8 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Where it notes its pauses.
     pub pauses: PathBuf,
+    /// What the kernel refuses it.
+    pub refused: Option<Refused>,
 }
 
 /// How jobs are run.
@@ -37,7 +41,7 @@ pub struct Conditions {
 }
 
 /// How a job ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// As it should.
     Finished,
@@ -50,7 +54,7 @@ pub enum Ending {
 }
 
 /// What came of a job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
@@ -177,6 +181,9 @@ impl Running {
             .stderr(file(&log)?);
         end_with_us(&mut command);
         enter(&mut command, ground.cgroup().dir());
+        if let Some(refused) = job.refused {
+            refuse(&mut command, refused);
+        }
         let begin = Instant::now();
         let child = command
             .spawn()

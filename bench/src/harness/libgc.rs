@@ -4,6 +4,7 @@ use super::ground::Ground;
 use super::job::Job;
 use super::programs::sibling;
 use crate::report::results::root;
+use plimsoll_kernel::testing::Refused;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,8 @@ pub struct Collector {
     ours: bool,
     /// What ours may do about what is in swap (`PLIMSOLL_GC_MEANS`).
     means: Option<&'static str>,
+    /// What the kernel refuses the program.
+    refused: Option<Refused>,
 }
 
 /// The distribution's.
@@ -22,6 +25,7 @@ pub const SYSTEM: Collector = Collector {
     name: "libgc",
     ours: false,
     means: None,
+    refused: None,
 };
 
 /// Ours, as it is.
@@ -29,6 +33,7 @@ pub const OURS: Collector = Collector {
     name: "ours",
     ours: true,
     means: None,
+    refused: None,
 };
 
 impl Collector {
@@ -36,8 +41,17 @@ impl Collector {
     pub const fn only(means: &'static str) -> Collector {
         Collector {
             name: means,
-            ours: true,
             means: Some(means),
+            ..OURS
+        }
+    }
+
+    /// Ours, by a kernel that refuses it something.
+    pub const fn without(refused: Refused, name: &'static str) -> Collector {
+        Collector {
+            name,
+            refused: Some(refused),
+            ..OURS
         }
     }
 }
@@ -108,7 +122,7 @@ impl Workload {
     }
 
     fn heapload(what: &str, sizes: &[(&str, u32)], threads: u32) -> Workload {
-        let mut command = vec![source("bench/out/programs/heapload"), what.to_owned()];
+        let mut command = vec![text(&heapload()), what.to_owned()];
         for (option, number) in sizes.iter().chain([&("--threads", threads)]) {
             command.extend([(*option).to_owned(), number.to_string()]);
         }
@@ -124,6 +138,16 @@ impl Workload {
     }
 }
 
+/// The program of these workloads.
+pub fn heapload() -> PathBuf {
+    root().join("bench/out/programs/heapload")
+}
+
+/// Our library, as it was built beside this program.
+pub fn built() -> PathBuf {
+    sibling("libplimsoll_gc.so")
+}
+
 /// Where our library has the name that programs look for.
 #[derive(Debug)]
 pub struct Libraries {
@@ -136,7 +160,7 @@ impl Libraries {
     /// # Errors
     /// A sentence on what is missing.
     pub fn new(ground: &Ground) -> Result<Libraries, String> {
-        let built = sibling("libplimsoll_gc.so");
+        let built = built();
         if !built.exists() {
             return Err(format!("{} is not built (make build)", built.display()));
         }
@@ -150,7 +174,6 @@ impl Libraries {
 
     /// A program with a collector; jobs that run at once differ by `number`.
     pub fn job(&self, workload: &Workload, collector: Collector, number: usize) -> Job {
-        let text = |path: &Path| path.display().to_string();
         let pauses = self.folder.join(format!("{number}.pauses"));
         let mut command = workload.command.clone();
         let mut env = BTreeMap::new();
@@ -172,10 +195,15 @@ impl Libraries {
             command,
             env,
             pauses,
+            refused: collector.refused,
         }
     }
 }
 
 fn source(name: &str) -> String {
-    root().join(name).display().to_string()
+    text(&root().join(name))
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }

@@ -1,9 +1,10 @@
 //! What the collections of a program on libgc took, as `bench/programs/libgc/pauses.h` noted it.
 
 use crate::report::statistics::spread;
+use serde::{Deserialize, Serialize};
 
 /// The program stood still for a collection.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pause {
     /// Seconds into the run.
     pub begin: f64,
@@ -14,7 +15,7 @@ pub struct Pause {
 }
 
 /// The pauses of a run, in order.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pauses(pub Vec<Pause>);
 
 impl Pauses {

@@ -1,6 +1,7 @@
 //! Enough memory: our collector against libgc, by time, pauses and memory.
 
 use super::stage::{Runs, Stage, cell, ratio, target};
+use crate::harness::ground::SWAP;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM, Workload};
 use crate::report::curves;
@@ -32,7 +33,7 @@ fn workloads() -> Vec<Workload> {
 /// # Errors
 /// A sentence on what could not be set up or started, or went wrong.
 pub fn measure(options: &Options) -> Result<(), String> {
-    let mut stage = Stage::new("libgc-plain")?;
+    let mut stage = Stage::new("libgc-plain", SWAP)?;
     let mut pairs: Vec<Pair> = workloads()
         .into_iter()
         .filter(|workload| options.wants(&workload.name))

@@ -1,6 +1,7 @@
 //! Workloads in less memory than they would take, with some collectors.
 
 use super::stage::{Runs, Stage, cell, ratio};
+use crate::harness::ground::SWAP;
 use crate::harness::job::{Conditions, Outcome};
 use crate::harness::libgc::{Collector, SYSTEM, Workload};
 use crate::harness::programs::hog;
@@ -115,6 +116,8 @@ pub(super) struct Series {
     name: &'static str,
     pub(super) collectors: &'static [Collector],
     pub(super) experiments: Vec<Experiment>,
+    /// Bytes of swap.
+    swap: u64,
 }
 
 impl Series {
@@ -127,13 +130,20 @@ impl Series {
             name,
             collectors,
             experiments,
+            swap: SWAP,
         }
+    }
+
+    /// With so many bytes of swap.
+    pub(super) fn swap(mut self, bytes: u64) -> Series {
+        self.swap = bytes;
+        self
     }
 
     /// Runs what is wanted, draws, and keeps what came of it.
     pub(super) fn run(&mut self, options: &Options) -> Result<(), String> {
         self.experiments.retain(|one| options.wants(&one.name));
-        let mut stage = Stage::new(self.name)?;
+        let mut stage = Stage::new(self.name, self.swap)?;
         let mut known: Vec<Outcome> = Vec::new();
         for one in &self.experiments {
             let label = format!("{}, {}, first", self.name, one.name);
@@ -183,7 +193,7 @@ impl Series {
         Ok(())
     }
 
-    /// A table with a row for each collector under each pressure.
+    /// A table with a row for each collector under each pressure, as far as it was run.
     pub(super) fn table(&self, title: &str, method: &str, repeat: usize) -> Results {
         let mut results = Results::new(self.name, title, method, repeat).columns(&[
             ("program", ""),
@@ -202,8 +212,8 @@ impl Series {
         ]);
         for one in &self.experiments {
             for level in &one.levels {
-                for (index, collector) in self.collectors.iter().enumerate() {
-                    let (runs, free) = (&level.runs[index], &one.levels[0].runs[index]);
+                let free = &one.levels[0].runs;
+                for ((runs, free), collector) in level.runs.iter().zip(free).zip(self.collectors) {
                     let relative =
                         |of: fn(&Outcome) -> f64| cell(ratio(runs.median(of), free.median(of)));
                     results.row([

@@ -7,6 +7,7 @@ use crate::report::curves::Curve;
 use crate::report::results::{Cell, Results, number};
 use crate::report::statistics::spread;
 use crate::report::utilization::Utilization;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The ground, our library, and what workloads compute: that does not depend on the collector.
@@ -17,8 +18,9 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(name: &str) -> Result<Stage, String> {
-        let ground = Ground::new(name)?;
+    /// With so many bytes of swap.
+    pub(super) fn new(name: &str, swap: u64) -> Result<Stage, String> {
+        let ground = Ground::with_swap(name, swap)?;
         let libraries = Libraries::new(&ground)?;
         Ok(Stage {
             ground,
@@ -80,7 +82,7 @@ impl Stage {
 }
 
 /// The repetitions of one variant.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Runs(pub(super) Vec<Outcome>);
 
 impl Runs {

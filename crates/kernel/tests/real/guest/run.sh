@@ -1,10 +1,11 @@
 #!/bin/sh
-# Boots a guest with cgroup version 2 into a test binary.
-#   run.sh WORK SCRATCH FILTER TEST PROGRAM...
-# WORK keeps the kernel between runs; TEST and the PROGRAMs are copied to their own paths in the guest, with their libraries; SCRATCH is a
-# directory of the guest on ext4; FILTER says which tests are run (none: all). Exit code 77: something is missing here (said on standard output).
+# Boots a guest with cgroup version 2 into a program.
+#   run.sh WORK SCRATCH ARGUMENTS PROGRAM FILE...
+# WORK keeps the kernel between runs; PROGRAM and the FILEs are copied to their own paths in the guest, with their libraries; SCRATCH is a
+# directory of the guest on ext4; ARGUMENTS are the PROGRAM's, separated by blanks. The guest is ended after GUEST_SECONDS.
+# Exit code 77: something is missing here (said on standard output).
 set -eu
-work=$1 scratch=$2 filter=$3 test=$4
+work=$1 scratch=$2 arguments=$3 program=$4
 shift 3
 here=$(dirname "$0")
 
@@ -38,7 +39,9 @@ fetch_kernel() {
     )
 }
 
-kernel=${PLIMSOLL_GUEST_KERNEL:-$work/vmlinuz}
+# What tools/setup.sh fetched; else one of our own.
+fetched=$({ find "$here/../../../../../.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } | sort -V | tail -n 1)
+kernel=${PLIMSOLL_GUEST_KERNEL:-${fetched:-$work/vmlinuz}}
 [ -s "$kernel" ] || fetch_kernel || missing "no kernel: apt offers no linux-image-cloud-amd64; set PLIMSOLL_GUEST_KERNEL"
 
 root=$work/root
@@ -65,7 +68,7 @@ done
 for binary in "$@"; do strip "$root$binary" 2>/dev/null || true; done
 cp "$here/init" "$root/init"
 chmod 755 "$root/init"
-printf "TEST='%s'\nSCRATCH='%s'\nFILTER='%s'\n" "$test" "$scratch" "$filter" >"$root/guest.conf"
+printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\n" "$program" "$scratch" "$arguments" >"$root/guest.conf"
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet | gzip -1) >"$work/initrd"
 
 # One processor: with a thread for each of several, QEMU before 8.1 translates a page that another is writing, and a guest that patches a static
@@ -76,7 +79,7 @@ boot() {
     rm -f "$work/disk" "$work/out" "$work/console" "$work/life"
     truncate -s 1G "$work/disk"
     mkfs.ext4 -q -F "$work/disk"
-    timeout 900 qemu-system-x86_64 -machine q35 -accel tcg,thread=single -cpu max,-cx16 -m 900 \
+    timeout "${GUEST_SECONDS:-900}" qemu-system-x86_64 -machine q35 -accel tcg,thread=single -cpu max,-cx16 -m 900 \
         -nodefaults -display none -no-reboot -kernel "$kernel" -initrd "$work/initrd" \
         -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable psi=1 nohz=off highres=off" \
         -chardev file,id=con,path="$work/console" -serial chardev:con \
@@ -91,7 +94,7 @@ boot() {
     trap - EXIT
 }
 
-# Until QEMU ends, or the guest has shown no sign of life for two minutes: its init gives one each five seconds, whatever the tests do.
+# Until QEMU ends, or the guest has shown no sign of life for two minutes: its init gives one each five seconds, whatever the program does.
 watch() {
     seen=none still=0 dead=
     while kill -0 $qemu 2>/dev/null; do
@@ -106,7 +109,7 @@ watch() {
     if grep -q 'Kernel panic' "$work/console"; then dead="died"; fi
 }
 boot
-# A dead kernel is most likely the emulator's fault, and says nothing of the tests: once more, and then it counts.
+# A dead kernel is most likely the emulator's fault, and says nothing of the program: once more, and then it counts.
 if [ -n "$dead" ]; then
     echo "the guest's kernel $dead and is booted once more; until then:"
     tail -n 3 "$work/out"
@@ -115,7 +118,7 @@ if [ -n "$dead" ]; then
 fi
 cat "$work/out"
 rm -rf "$work/disk" "$root"
-if ! grep -q '^guest: tests ended with 0' "$work/out"; then
+if ! grep -q '^guest: ended with 0' "$work/out"; then
     echo "QEMU ended with $code (124: the guest hung); the last words of its console:"
     tail -n 20 "$work/console"
     exit 1
