@@ -271,6 +271,7 @@ fn a_heap_that_grows_fast_leaves_the_kernel_a_reserve() {
     let number = |name: &str| run.result[name].as_u64().expect("a number");
     assert!(number("rss_peak") <= 103 * MIB, "{}", run.result);
     assert!(number("major_faults") <= 256, "{}", run.result);
+    assert!(number("faults_in_pauses") <= 100, "{}", run.result);
 }
 
 mod guest {
