@@ -13,6 +13,7 @@ use crate::roots::Roots;
 use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr};
 use crate::stats::Stats;
 use crate::steps::Steps;
+use crate::thread::cancel::Uncancelled;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
 use crate::{environ, fork, report, stress};
@@ -66,7 +67,8 @@ const MOST: usize = 1 << 40;
 pub(crate) struct Locked {
     pub(crate) heap: &'static Heap,
     state: *mut State,
-    owned: bool,
+    /// The lock was taken for this, and is freed when this goes.
+    owned: Option<Uncancelled>,
 }
 
 impl Deref for Locked {
@@ -86,17 +88,26 @@ impl DerefMut for Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        if self.owned {
+        if let Some(uncancelled) = self.owned.take() {
             LOCK.unlock();
+            drop(uncancelled);
         }
     }
 }
 
-/// Takes the lock. The first time, it makes the collector.
+impl Locked {
+    /// Leaves the lock held, for the program: until [`unlock`].
+    pub(crate) fn keep(mut self) {
+        self.owned = None;
+    }
+}
+
+/// Takes the lock: while this thread has it it is not cancelled. The first time, it makes the collector.
 pub(crate) fn lock() -> Locked {
+    let uncancelled = Uncancelled::begin();
     LOCK.lock();
     let mut locked = held();
-    locked.owned = true;
+    locked.owned = Some(uncancelled);
     locked
 }
 
@@ -122,7 +133,7 @@ pub(crate) fn held() -> Locked {
     Locked {
         heap,
         state,
-        owned: false,
+        owned: None,
     }
 }
 
@@ -207,7 +218,7 @@ extern "C" fn GC_deinit() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_alloc_lock() {
-    std::mem::forget(lock());
+    lock().keep();
 }
 
 #[unsafe(no_mangle)]

@@ -4,8 +4,8 @@ use crate::collector;
 use crate::follow;
 use crate::settings::Variable;
 use crate::steps;
+use crate::thread::cancel::Uncancelled;
 use libc::c_int;
-use std::mem::forget;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -45,7 +45,7 @@ extern "C" fn child() {
 fn hold() {
     let inside = collector::is_mine();
     if !inside {
-        forget(collector::lock());
+        collector::lock().keep();
     }
     INSIDE.store(inside, Relaxed);
 }
@@ -57,6 +57,8 @@ fn release() {
 }
 
 fn only_this() {
+    // Files of the parent's are closed.
+    let _uncancelled = Uncancelled::begin();
     let mut gc = collector::held();
     gc.threads.only_this();
     gc.heap.forked();

@@ -1,6 +1,7 @@
 //! What the collector says, and how it gives up.
 
 use crate::settings::{Variable, abort_func};
+use crate::thread::cancel::Uncancelled;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::os::fd::IntoRawFd;
@@ -14,6 +15,8 @@ static ERRORS: Variable<c_int> = Variable::new(libc::STDERR_FILENO);
 static OUTPUT: Variable<c_int> = Variable::new(libc::STDOUT_FILENO);
 
 fn write(to: c_int, text: &[u8]) {
+    // Also without the lock: allocating is no cancellation point, and warns.
+    let _uncancelled = Uncancelled::begin();
     // SAFETY: writes these bytes; nothing can be done if it cannot.
     unsafe { libc::write(to, text.as_ptr().cast(), text.len()) };
 }

@@ -74,6 +74,16 @@ fn answers_that_nobody_waits_for() {
 }
 
 #[test]
+fn threads_are_cancelled() {
+    sound("cancelled", &[], &[]);
+    sound(
+        "cancelled",
+        &["said"],
+        &[("GC_PRINT_STATS", "1"), ("PLIMSOLL_GC_STRESS", "300")],
+    );
+}
+
+#[test]
 fn ten_thousand_threads() {
     sound("many_threads", &["10000"], &[]);
 }

@@ -1,6 +1,7 @@
 //! Registered threads: whose stacks are roots, and who is stopped for a collection.
 
 pub(crate) mod blocking;
+pub(crate) mod cancel;
 pub(crate) mod current;
 mod pthreads;
 pub(crate) mod stack;

@@ -1,5 +1,6 @@
 //! Threads that are created through the collector: registered before they run, gone from the books when they end.
 
+use super::cancel::Uncancelled;
 use super::{Thread, current, leave, stack};
 use crate::thread::signals;
 use crate::{collector, report};
@@ -122,6 +123,8 @@ unsafe extern "C" fn GC_pthread_create(
         return 0;
     }
     if !order.detached {
+        // Creating a thread is no cancellation point.
+        let _uncancelled = Uncancelled::begin();
         // SAFETY: a thread that was created just now, and that nobody else has heard of.
         unsafe { libc::pthread_join(*thread, null_mut()) };
     }

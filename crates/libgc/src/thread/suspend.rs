@@ -80,7 +80,7 @@ extern "C" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
 extern "C" fn GC_stop_world_external() {
     let gc = collector::lock();
     gc.threads.stop_world();
-    std::mem::forget(gc);
+    gc.keep();
 }
 
 #[unsafe(no_mangle)]
