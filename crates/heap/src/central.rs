@@ -22,6 +22,9 @@ pub enum Exhausted {
 /// The least superpages to commit at once: 1 MiB.
 const STEP: usize = (1 << 20) / SUPERPAGE;
 
+/// Tables are made longer for so many superpages at least, where that is possible: 64 MiB.
+const TOLD: usize = (64 << 20) / SUPERPAGE;
+
 /// The first superpage that is used. The heap's first byte is in no object, because the collector's own words and registers hold
 /// its address, and a conservative front end would take them for references.
 const FIRST: usize = 1;
@@ -42,6 +45,8 @@ pub struct Central {
     partial: Lists,
     absent: Lists,
     committed: usize,
+    /// Superpages that tables tell of: no fewer.
+    known: usize,
     used: usize,
     limit: usize,
     /// No superpage below this one is free.
@@ -49,11 +54,13 @@ pub struct Central {
 }
 
 impl Central {
-    pub(crate) fn new() -> Central {
+    /// Tables tell of so many superpages.
+    pub(crate) fn new(known: usize) -> Central {
         Central {
             partial: [[0; CLASSES]; KINDS],
             absent: [[0; CLASSES]; KINDS],
             committed: FIRST,
+            known,
             used: 0,
             limit: usize::MAX,
             lowest: FIRST,
@@ -128,7 +135,7 @@ impl Central {
             Some(start) => start,
             None => self.grow(heap, count)?,
         };
-        bits::fill(heap.side.free(), start, count, false);
+        bits::fill(heap.side.free(self.committed), start, count, false);
         if start == self.lowest {
             self.lowest = start + count;
         }
@@ -147,13 +154,14 @@ impl Central {
             it.set_flags(it.flags() & (flag::CLEAN | flag::ABSENT));
             it.age.store(age::UNKNOWN, Relaxed);
         }
-        bits::fill(side.free(), superpage.index(), count, true);
+        bits::fill(side.free(self.committed), superpage.index(), count, true);
         self.lowest = self.lowest.min(superpage.index());
         self.used -= count;
     }
 
     fn find(&mut self, side: &Side, count: usize) -> Option<usize> {
-        let mut runs = bits::runs(side.free(), self.lowest, self.committed, true);
+        let free = side.free(self.committed);
+        let mut runs = bits::runs(free, self.lowest, self.committed, true);
         let first = runs.next()?;
         self.lowest = first.0;
         std::iter::once(first)
@@ -165,7 +173,8 @@ impl Central {
     /// Commits enough for `count` adjacent superpages at the end, and more where that is cheap.
     fn grow(&mut self, heap: &Heap, count: usize) -> Result<usize, Exhausted> {
         let side = &heap.side;
-        let start = bits::runs(side.free(), self.lowest, self.committed, true)
+        let free = side.free(self.committed);
+        let start = bits::runs(free, self.lowest, self.committed, true)
             .last()
             .filter(|&(_, end)| end == self.committed)
             .map_or(self.committed, |(start, _)| start);
@@ -175,18 +184,38 @@ impl Central {
             return Err(Exhausted::Memory);
         }
         let much = need.max(STEP).max(self.committed / 8).min(room);
-        let end = |more: usize| side.heap() + (self.committed + more) * SUPERPAGE;
+        let committed = self.committed;
+        let end = |more: usize| side.heap() + (committed + more) * SUPERPAGE;
         let grown = [much, need]
             .into_iter()
-            .find(|&more| heap.os.commit(end(0)..end(more)).is_ok())
+            .find(|&more| {
+                self.tell_of(heap, committed + more) && heap.os.commit(end(0)..end(more)).is_ok()
+            })
             .ok_or(Exhausted::Memory)?;
         for at in self.committed..self.committed + grown {
             side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
         }
-        bits::fill(side.free(), self.committed, grown, true);
         self.committed += grown;
+        bits::fill(side.free(self.committed), committed, grown, true);
         heap.set_reach(self.committed * SUPERPAGE);
         Ok(start)
+    }
+
+    /// Has tables tell of so many superpages, and of more where that is cheap. False where the kernel does not let them.
+    fn tell_of(&mut self, heap: &Heap, superpages: usize) -> bool {
+        if superpages <= self.known {
+            return true;
+        }
+        let much = superpages
+            .max(self.known + self.known / 8)
+            .next_multiple_of(TOLD)
+            .min(heap.side.superpages());
+        let told = [much, superpages].into_iter().find(|&to| {
+            let longer = heap.side.commit(heap.os.as_ref(), self.known, to);
+            longer.is_ok()
+        });
+        self.known = told.unwrap_or(self.known);
+        told.is_some()
     }
 
     /// Gives the memory of free superpages back to the kernel, but for the `keep` lowest, and drops what is in swap
@@ -206,7 +235,8 @@ impl Central {
                 given += end - start;
             }
         };
-        for (start, end) in bits::runs(side.free(), self.lowest, self.committed, true) {
+        let free = side.free(self.committed);
+        for (start, end) in bits::runs(free, self.lowest, self.committed, true) {
             for at in start..end {
                 if side.descriptor(Superpage(at as u32)).has(flag::CLEAN) {
                     continue;

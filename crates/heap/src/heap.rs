@@ -74,7 +74,7 @@ impl Heap {
         let mut heap = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
         loop {
             match Heap::reserve(os.as_ref(), heap) {
-                Ok(side) => {
+                Ok((side, known)) => {
                     let heap = Heap {
                         side,
                         os,
@@ -92,7 +92,7 @@ impl Heap {
                         stepping: AtomicBool::new(false),
                         looked: AtomicBool::new(false),
                     };
-                    return Ok((heap, Central::new()));
+                    return Ok((heap, Central::new(known)));
                 }
                 Err(source) if heap == SMALLEST => {
                     return Err(Error::NoRoom {
@@ -105,14 +105,17 @@ impl Heap {
         }
     }
 
-    /// Metadata first, then the heap, in one range.
-    fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<Side> {
+    /// Metadata first, then the heap, in one range; and of how many superpages tables tell to begin with. A process that has no
+    /// mappings left can move where what is committed ends, but not begin a new table.
+    fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<(Side, usize)> {
         let superpages = heap / SUPERPAGE;
         let metadata = side::bytes(superpages);
         let start = os.reserve(metadata + heap, SUPERPAGE.max(64 << 10))?;
-        os.commit(start..start + metadata)?;
-        // SAFETY: reserved and committed just now, zeroed, never unmapped; nobody else knows of it.
-        Ok(unsafe { Side::new(start as *const u8, start + metadata, superpages) })
+        // SAFETY: reserved just now, never unmapped; nobody else knows of it. Who has `Central` commits before superpages are used.
+        let side = unsafe { Side::new(start as *const u8, start + metadata, superpages) };
+        let known = SMALLEST / SUPERPAGE;
+        side.commit(os, 0, known)?;
+        Ok((side, known))
     }
 
     /// Adds a kind of objects.

@@ -175,7 +175,7 @@ impl Heap {
         let first = !self.looked.swap(false, Relaxed);
         self.note_ages(committed, first, first && !what.young, &mut found);
         if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
-            bits::fill(side.replayed(), 0, committed, false);
+            bits::fill(side.replayed(committed), 0, committed, false);
             self.drop_outdated(central, all, what.complete, &mut found);
             found.summarised = self.trust_summaries(committed);
         }

@@ -1,11 +1,14 @@
 //! Metadata beside the heap: tables with one entry per superpage, one after the other in one range.
 //!
-//! [`SPECS`] is all there is; sizes, offsets and the share of the heap that metadata takes follow from it. Tables are
-//! as long as the reserved heap, but pages of them that nobody wrote to take no memory.
+//! [`SPECS`] is all there is; sizes, offsets and the share of the heap that metadata takes follow from it. Tables have
+//! addresses for the whole reserved heap, but can be used only as far as they tell of what of it is committed, and a bit further:
+//! what may be written counts against limits, and is populated where a program locks its memory.
 
 use crate::address::{GRANULE, GRANULES, SUPERPAGE, Slot, Superpage};
 use crate::class::{Class, slot_at};
+use crate::os::Os;
 use crate::summary::SUMMARY;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -248,6 +251,7 @@ pub(crate) struct Side {
     bookmarks: *const Marks,
     summaries: *const u8,
     replayed: *const AtomicU64,
+    start: usize,
     heap: usize,
     superpages: usize,
 }
@@ -261,8 +265,8 @@ impl Side {
     /// The tables at `start` for the heap of `superpages` at `heap`.
     ///
     /// # Safety
-    /// `start` points to `bytes(superpages)` bytes of zeroed memory, aligned to `ALIGNMENT`, that may be read and written as long as
-    /// this value or a copy of it is used; nobody else uses them.
+    /// At `start` are `bytes(superpages)` bytes of addresses, aligned to `ALIGNMENT` and reserved as long as this value or a copy of it
+    /// is used; nobody else uses them. Nobody asks about superpages that were not [`commit`](Side::commit)ted.
     pub(crate) unsafe fn new(start: *const u8, heap: usize, superpages: usize) -> Side {
         // SAFETY: inside of what the caller vouches for.
         let table = |table| unsafe { start.add(offset(table, superpages)) };
@@ -273,9 +277,26 @@ impl Side {
             bookmarks: table(BOOKMARKS).cast(),
             summaries: table(SUMMARIES),
             replayed: table(REPLAYED).cast(),
+            start: start as usize,
             heap,
             superpages,
         }
+    }
+
+    /// Makes tables readable and writable as far as they tell of the first `superpages`, where they tell of the first `known`. The
+    /// table of summaries is the store's own, which knows how much of it is used.
+    ///
+    /// # Errors
+    /// The kernel promises no more memory. Some may be longer now: no harm.
+    pub(crate) fn commit(&self, os: &dyn Os, known: usize, superpages: usize) -> io::Result<()> {
+        for table in [DESCRIPTORS, MARKS, FREE, BOOKMARKS, REPLAYED] {
+            let start = self.start + offset(table, self.superpages);
+            let (from, to) = (table_bytes(table, known), table_bytes(table, superpages));
+            if from < to {
+                os.commit(start + from..start + to)?;
+            }
+        }
+        Ok(())
     }
 
     /// The heap's first byte.
@@ -293,7 +314,7 @@ impl Side {
     #[inline]
     pub(crate) fn descriptor(&self, superpage: Superpage) -> &Descriptor {
         debug_assert!(superpage.index() < self.superpages);
-        // SAFETY: superpages are numbered below `superpages`, and the table is that long.
+        // SAFETY: superpages are numbered below `superpages`, the table is that long, and who names one knows that it is told of.
         unsafe { &*self.descriptors.add(superpage.index()) }
     }
 
@@ -311,10 +332,10 @@ impl Side {
         unsafe { &*self.bookmarks.add(superpage.index()) }
     }
 
-    /// One bit per superpage all of whose bookmarked slots were reached in this collection.
-    pub(crate) fn replayed(&self) -> &[AtomicU64] {
+    /// One bit for each of so many superpages, all of whose bookmarked slots were reached in this collection.
+    pub(crate) fn replayed(&self, superpages: usize) -> &[AtomicU64] {
         // SAFETY: as `free`.
-        unsafe { std::slice::from_raw_parts(self.replayed, self.superpages.div_ceil(64)) }
+        unsafe { std::slice::from_raw_parts(self.replayed, superpages.div_ceil(64)) }
     }
 
     /// Where summaries are: their first byte, and how many bytes there are.
@@ -322,10 +343,10 @@ impl Side {
         (self.summaries.cast_mut(), self.superpages * SUMMARY)
     }
 
-    /// One bit per superpage that is committed and free, padded with zeros to a whole word.
-    pub(crate) fn free(&self) -> &[AtomicU64] {
+    /// One bit for each of so many superpages, that are told of: it is committed and free. Padded with zeros to a whole word.
+    pub(crate) fn free(&self, superpages: usize) -> &[AtomicU64] {
         // SAFETY: the table has a bit for each, rounded up to far more than a word.
-        unsafe { std::slice::from_raw_parts(self.free, self.superpages.div_ceil(64)) }
+        unsafe { std::slice::from_raw_parts(self.free, superpages.div_ceil(64)) }
     }
 
     /// The tables that a collection reads, as far as they tell of so many superpages.

@@ -101,6 +101,13 @@ fn addresses_are_limited() {
 }
 
 #[test]
+fn data_is_limited() {
+    for limit in ["d200", "d400"] {
+        sound("room", &[limit], &[]);
+    }
+}
+
+#[test]
 fn the_program_has_taken_all_mappings() {
     sound("room", &["mappings"], &[]);
 }
@@ -199,6 +206,14 @@ fn ends_well(confined: Confined) {
 #[test]
 fn swap_is_exhausted() {
     if let Some(confined) = in_group(48 * MIB, Some(4 * MIB), "lives", &["18", "30"]) {
+        ends_well(confined);
+    }
+}
+
+/// All that may be written to is populated at once.
+#[test]
+fn the_program_locks_its_memory() {
+    if let Some(confined) = in_group(96 * MIB, None, "room", &["populated"]) {
         ends_well(confined);
     }
 }

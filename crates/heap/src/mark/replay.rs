@@ -41,7 +41,7 @@ impl Marker<'_> {
         let first = side.superpage(range.start).index();
         let last = side.superpage(end - 1).index();
         for (at, wanted) in bits::words(first, last + 1) {
-            let word = &side.replayed()[at];
+            let word = &side.replayed(last + 1)[at];
             if word.load(Relaxed) & wanted == wanted {
                 continue;
             }

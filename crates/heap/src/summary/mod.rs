@@ -34,7 +34,10 @@ impl Heap {
         let Some((size, plan)) = self.plan(targets) else {
             return false;
         };
-        let Some(place) = self.summaries.take(&self.side, plan.bytes()) else {
+        let Some(place) = self
+            .summaries
+            .take(self.os.as_ref(), &self.side, plan.bytes())
+        else {
             return false;
         };
         codec::write(targets, plan, self.summaries.bytes(&self.side, place));

@@ -4,6 +4,7 @@
 //! of its size.
 
 use super::SUMMARY;
+use crate::os::Os;
 use crate::side::Side;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -12,6 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What blocks are multiples of, in bytes.
 pub(crate) const UNIT: usize = 16;
 const SIZES: usize = SUMMARY / UNIT;
+
+/// The least bytes of the table to commit at once.
+const STEP: usize = 256 << 10;
 
 /// Which blocks are free.
 pub(crate) struct Store {
@@ -29,6 +33,26 @@ struct Blocks {
     free: [u32; SIZES],
     /// Units that were ever handed out.
     end: u32,
+    /// Bytes of the table that are readable and writable.
+    committed: usize,
+}
+
+impl Blocks {
+    /// Makes the first so many bytes of the table usable, and more where that is cheap. False where there is no room.
+    fn reach(&mut self, os: &dyn Os, side: &Side, bytes: usize) -> bool {
+        let (start, all) = side.summaries();
+        if bytes <= self.committed || bytes > all {
+            return bytes <= self.committed;
+        }
+        let much = bytes.max(self.committed + self.committed / 8);
+        let end = much.next_multiple_of(STEP).min(all);
+        let start = start as usize;
+        let committed = os.commit(start + self.committed..start + end).is_ok();
+        if committed {
+            self.committed = end;
+        }
+        committed
+    }
 }
 
 impl Store {
@@ -37,6 +61,7 @@ impl Store {
             blocks: Mutex::new(Blocks {
                 free: [0; SIZES],
                 end: 0,
+                committed: 0,
             }),
             used: AtomicUsize::new(0),
             bookmarks: AtomicBool::new(false),
@@ -45,7 +70,7 @@ impl Store {
     }
 
     /// A block of so many bytes, by its number; 0 is none. None if there is no room.
-    pub(super) fn take(&self, side: &Side, bytes: usize) -> Option<u32> {
+    pub(super) fn take(&self, os: &dyn Os, side: &Side, bytes: usize) -> Option<u32> {
         let units = bytes.div_ceil(UNIT).clamp(1, SIZES);
         let mut blocks = self.blocks();
         let first = blocks.free[units - 1];
@@ -55,7 +80,7 @@ impl Store {
             first
         } else {
             let end = blocks.end as usize;
-            if (end + units) * UNIT > side.summaries().1 {
+            if !blocks.reach(os, side, (end + units) * UNIT) {
                 return None;
             }
             blocks.end = u32::try_from(end + units).ok()?;
@@ -140,7 +165,7 @@ mod tests {
                 if free && !blocks.is_empty() {
                     store.free(&heap.side, blocks.swap_remove(at % blocks.len()).0);
                 } else {
-                    let place = store.take(&heap.side, bytes).unwrap();
+                    let place = store.take(&Linux::new(), &heap.side, bytes).unwrap();
                     store.bytes(&heap.side, place)[1..].fill(at as u8);
                     blocks.push((place, bytes, at as u8));
                 }
@@ -159,7 +184,7 @@ mod tests {
             let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
             let store = Store::new();
             let mut taken = 0;
-            while store.take(&heap.side, bytes).is_some() {
+            while store.take(&Linux::new(), &heap.side, bytes).is_some() {
                 taken += 1;
             }
             prop_assert!(taken * bytes <= heap.side.summaries().1);

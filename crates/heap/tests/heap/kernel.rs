@@ -21,6 +21,9 @@ pub(crate) struct Pages {
     /// Superpages that were asked for, and given back.
     pub(crate) asked: AtomicUsize,
     pub(crate) given: AtomicUsize,
+    /// Bytes of tables that can be used, and how often some were made longer.
+    pub(crate) tables: AtomicUsize,
+    pub(crate) lengthened: AtomicUsize,
     /// Fail calls: residency is not told, writes are not tracked.
     pub(crate) blind: AtomicUsize,
     pub(crate) untracked: AtomicUsize,
@@ -137,6 +140,8 @@ impl Fake {
             faults: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             given: AtomicUsize::new(0),
+            tables: AtomicUsize::new(0),
+            lengthened: AtomicUsize::new(0),
             blind: AtomicUsize::new(0),
             untracked: AtomicUsize::new(0),
             reserved: Mutex::default(),
@@ -172,6 +177,12 @@ unsafe impl Os for Fake {
     }
 
     fn commit(&self, range: Range<usize>) -> io::Result<()> {
+        let heap = self.pages.range();
+        let first = self.pages.reserved.lock().unwrap()[0].start;
+        if (first..heap.start).contains(&range.start) {
+            self.pages.tables.fetch_add(range.len(), SeqCst);
+            self.pages.lengthened.fetch_add(1, SeqCst);
+        }
         self.linux.commit(range)
     }
 

@@ -6,5 +6,6 @@ mod luck;
 mod shed;
 mod steps;
 mod swap;
+mod tables;
 mod verify;
 mod world;

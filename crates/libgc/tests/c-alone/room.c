@@ -1,4 +1,4 @@
-/* Without room: objects of absurd sizes, limits on addresses, and a process that has taken all mappings. What cannot be had is
+/* Without room: objects of absurd sizes, limits on addresses and on data, locked memory, and a process that has taken all mappings. What cannot be had is
    null, asked for by the program's function, and what lives goes on to live. */
 #include "sound.h"
 #include <sys/mman.h>
@@ -28,8 +28,8 @@ static void absurd(void) {
     }
 }
 
-/* Takes all there is. */
-static __attribute__((noinline)) void take_all(void) {
+/* Takes all there is, and says how many bytes that is. */
+static __attribute__((noinline)) size_t take_all(void) {
     void **list = 0, **cell;
     long count = 0, seen = 0;
     asked = 0;
@@ -49,6 +49,7 @@ static __attribute__((noinline)) void take_all(void) {
     if (seen != count || count < 10)
         fail("a list that took all memory");
     check_live();
+    return count * 200000;
 }
 
 /* Lets it go, and goes on. */
@@ -60,9 +61,9 @@ static void all_of_it(void) {
     }
 }
 
-static void limit(rlim_t bytes) {
+static void limit(int what, rlim_t bytes) {
     struct rlimit limit = {bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit))
+    if (setrlimit(what, &limit))
         fail("setrlimit");
 }
 
@@ -116,16 +117,47 @@ static void without_mappings(void) {
     all_of_it();
 }
 
+/* Most of what may be data is for objects: what is known of them is not made for a heap that never comes to be. */
+static void data(rlim_t bytes) {
+    limit(RLIMIT_DATA, bytes);
+    GC_INIT();
+    GC_set_oom_fn(on_no_memory);
+    live = tree(DEPTH, 0);
+    size_t taken = take_all();
+    printf("%zu MB of data\n", taken >> 20);
+    if (taken < bytes / 8 * 5)
+        fail("a limit on data left little for objects");
+    all_of_it();
+}
+
+/* In a small group: what is mapped is populated. */
+static void locked(void) {
+    if (mlockall(MCL_CURRENT))
+        printf("not locked: %s\n", strerror(errno));
+    for (int i = 0; i < 5; i++) {
+        churn(8 << 20);
+        GC_gcollect();
+        check_live();
+    }
+}
+
 int main(int count, char **arguments) {
     GC_set_warn_proc(ignore);
     char what = arguments[1][0];
+    rlim_t most = (rlim_t)atol(arguments[1] + 1) << 20;
+    if (what == 'd') {
+        data(most);
+        return sound();
+    }
     if (what == 'l')
-        limit((rlim_t)atol(arguments[1] + 1) << 20);
+        limit(RLIMIT_AS, most);
     GC_INIT();
     GC_set_oom_fn(on_no_memory);
     live = tree(DEPTH, 0);
     if (what == 'a')
         absurd();
+    else if (what == 'p')
+        locked();
     else if (what == 'm')
         without_mappings();
     else {

@@ -1,0 +1,77 @@
+//! Tables of metadata: they are usable as far as they tell of what of the heap is, and not much further.
+
+use crate::kernel::Fake;
+use crate::world::{MIB, World};
+use plimsoll_heap::mark::{Marker, NoTracer};
+use plimsoll_heap::os::{Call, Unlucky};
+use plimsoll_heap::{Exhausted, Heap, SUPERPAGE};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const MOST: usize = 4096 * MIB;
+
+/// Bytes of tables for so much of the heap.
+fn tables(bytes: usize) -> usize {
+    let bits: usize = Heap::metadata().map(|(_, bits, _)| bits).sum();
+    bytes / SUPERPAGE * bits / 8
+}
+
+#[test]
+fn tables_grow_with_the_heap_in_few_calls() {
+    let (fake, pages) = Fake::new(MOST);
+    let mut world = World::over(Box::new(fake), MOST);
+    let most = |heap: usize| tables(heap + heap / 8 + 64 * MIB) + MIB;
+    let begun = pages.tables.load(SeqCst);
+    assert!(begun > 0 && begun <= 2 * MIB, "{begun} to begin with");
+    let calls = pages.lengthened.load(SeqCst);
+    for size in [1, 60, 1, 200, 1, 700] {
+        world
+            .heap
+            .allocate_large(&mut world.central, world.opaque, size * MIB, false)
+            .unwrap();
+        let (heap, tables) = (world.heap.range().len(), pages.tables.load(SeqCst));
+        assert!(tables <= most(heap), "{tables} for {heap}");
+    }
+    assert!(pages.lengthened.load(SeqCst) - calls <= 3 * 4);
+    // By small steps.
+    let calls = pages.lengthened.load(SeqCst);
+    for _ in 0..20_000 {
+        world.allocate(world.opaque, SUPERPAGE).unwrap();
+    }
+    assert!(pages.lengthened.load(SeqCst) - calls <= 5 * 3);
+}
+
+/// A table that cannot be made longer is no room: the next time it may be.
+#[test]
+fn tables_may_be_refused() {
+    for which in 0..30 {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let (fake, pages) = Fake::new(512 * MIB);
+        let os = Unlucky::new(fake, move |call| {
+            // After the heap's beginning, which takes six of tables and a marker's one; two in a row, so that less is refused, too.
+            call == Call::Commit && (8 + which..10 + which).contains(&counted.fetch_add(1, SeqCst))
+        });
+        let mut world = World::over(Box::new(os), 512 * MIB);
+        let mut marker = Marker::with_room(world.heap, &NoTracer, 10).unwrap();
+        let mut refused = 0;
+        for at in 0..300 {
+            match world.allocate(world.words, MIB) {
+                Ok(start) => {
+                    world.write(start, MIB / 8 - 1, start);
+                    world.roots.extend((at % 3 == 0).then_some(start));
+                }
+                Err(why) => {
+                    assert_eq!(why, Exhausted::Memory);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused <= 1, "{refused} when {which} is refused");
+        assert!(asked.load(SeqCst) > 20);
+        world.collect(&mut marker);
+        drop(marker);
+        // SAFETY: the world goes with this.
+        unsafe { pages.unmap() };
+    }
+}
