@@ -76,6 +76,9 @@ unsafe extern "C" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char
     copy
 }
 
+/// From this alignment or size on what is aligned is an object, and can be made larger or freed; as in libgc, half a page.
+const WHOLE: usize = 2048;
+
 #[unsafe(no_mangle)]
 extern "C" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void {
     if alignment <= GRANULE {
@@ -87,11 +90,16 @@ extern "C" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void {
         }
         return aligned_inside(alignment, bytes);
     }
-    if bytes.saturating_add(extra()) > LARGEST_SMALL {
-        // Large objects start at superpages.
-        return allocate(bytes, NORMAL);
+    if alignment < WHOLE && bytes < WHOLE {
+        return aligned_inside(alignment, bytes);
     }
-    aligned_inside(alignment, bytes)
+    // Slots of a power of two are at multiples of it; larger objects start at superpages.
+    let whole = bytes.saturating_add(extra()).max(alignment);
+    let slot = match whole.checked_next_power_of_two() {
+        Some(slot) if slot <= LARGEST_SMALL => slot,
+        _ => whole.max(LARGEST_SMALL + 1),
+    };
+    allocate(slot - extra(), NORMAL)
 }
 
 /// A part of a larger object: references to it keep the whole.

@@ -86,6 +86,41 @@ static void aligned(void) {
     CHECK(GC_memalign((size_t)1 << 30, 100) == 0);
 }
 
+/* From half a page on what is aligned is an object: it has the size that was asked for, grows and shrinks, and is freed. */
+static void aligned_objects(void) {
+    int bases = 1, enough = 1, contents = 1;
+    for (size_t alignment = 32; alignment <= 4096; alignment *= 2)
+        for (size_t i = 0; i < SIZES; i++) {
+            if (alignment < 2048 && sizes[i] < 2048)
+                continue;
+            for (size_t j = 0; j < SIZES; j += 3) {
+                char *object = GC_memalign(alignment, sizes[i]);
+                void *other = 0;
+                GC_posix_memalign(&other, alignment, sizes[i]);
+                bases &= GC_base(object) == object && GC_base(other) == other;
+                enough &= GC_size(object) >= sizes[i] && GC_size(object) >= (alignment < 2048 ? 0 : alignment);
+                memset(object, 0x29, sizes[i]);
+                size_t both = sizes[i] < sizes[j] ? sizes[i] : sizes[j];
+                object = GC_REALLOC(object, sizes[j]);
+                contents &= is_filled(object, 0x29, both);
+                GC_FREE(object);
+                GC_FREE(other);
+            }
+        }
+    printf("aligned objects: bases %d, enough %d, contents %d\n", bases, enough, contents);
+}
+
+/* What is freed is there again: a heap of a bounded size suffices. */
+static void freed_aligned(void) {
+    size_t before = GC_get_heap_size();
+    int was = GC_get_disable_automatic_collection();
+    GC_set_disable_automatic_collection(1);
+    for (int i = 0; i < 20000; i++)
+        GC_FREE(GC_memalign(4096, 100 + i % 20000));
+    GC_set_disable_automatic_collection(was);
+    CHECK(GC_get_heap_size() < before + (64 << 20));
+}
+
 static void *volatile aligned_ones[50];
 
 static void make_aligned(void) {
@@ -121,6 +156,8 @@ int main(void) {
     collect_well();
     SHOW(died);
     aligned();
+    aligned_objects();
+    freed_aligned();
     died = 0;
     question++;
     below(make_aligned);
