@@ -363,8 +363,9 @@ fn many(bytes: usize, kind: KindId) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn GC_base(address: *mut c_void) -> *mut c_void {
-    let heap = collector::heap();
-    inspect::slot(address).map_or(null_mut(), |slot| heap.start(slot) as *mut c_void)
+    inspect::slot(address).map_or(null_mut(), |slot| {
+        collector::heap().start(slot) as *mut c_void
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -375,13 +375,13 @@ fn ask(stop: Option<StopFunc>) -> bool {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn GC_disable() {
-    let _gc = collector::lock();
+    let _guard = collector::guard();
     GC_dont_gc.set(GC_dont_gc.get() + 1);
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn GC_enable() {
-    let _gc = collector::lock();
+    let _guard = collector::guard();
     GC_dont_gc.set(GC_dont_gc.get() - 1);
 }
 

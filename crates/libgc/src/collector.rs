@@ -121,6 +121,28 @@ pub(crate) fn either() -> Locked {
     if is_mine() { held() } else { lock() }
 }
 
+/// The lock alone, where this thread does not hold it already. Nothing is made: much may be asked and said before there is
+/// a collector, and must not be its beginning.
+pub(crate) struct Guard {
+    owned: bool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.owned {
+            LOCK.unlock();
+        }
+    }
+}
+
+pub(crate) fn guard() -> Guard {
+    let owned = !is_mine();
+    if owned {
+        LOCK.lock();
+    }
+    Guard { owned }
+}
+
 /// The state, where the program holds the lock already (`GC_call_with_alloc_lock`, callbacks).
 pub(crate) fn held() -> Locked {
     // SAFETY: under the lock.
@@ -145,6 +167,11 @@ pub(crate) fn heap() -> &'static Heap {
     }
 }
 
+/// The heap, if there is one already.
+pub(crate) fn made_heap() -> Option<&'static Heap> {
+    HEAP.get()
+}
+
 #[cold]
 fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State) {
     let Ok((heap, central)) = Heap::new(stress::os(), MOST) else {
@@ -166,7 +193,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         alone: false,
         threads: Threads::new(),
         spare: None,
-        roots: Roots::default(),
+        roots: Roots::begin(),
         finalization: Finalization::default(),
         links: Links::default(),
         toggles: Toggles::default(),
@@ -218,7 +245,7 @@ extern "C" fn GC_deinit() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_alloc_lock() {
-    lock().keep();
+    LOCK.lock();
 }
 
 #[unsafe(no_mangle)]
@@ -231,7 +258,8 @@ unsafe extern "C" fn GC_call_with_alloc_lock(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> *mut c_void {
-    let _gc = lock();
+    LOCK.lock();
+    let _guard = Guard { owned: true };
     // SAFETY: what the caller asks for.
     unsafe { function(argument) }
 }

@@ -6,6 +6,7 @@ use crate::settings::{
     GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_free_space_divisor, GC_full_freq,
     GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
 };
+use crate::stats::EARLY_MOST;
 use crate::stress;
 use libc::c_int;
 use plimsoll_heap::{Heap, Means};
@@ -91,7 +92,9 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
         GC_time_limit.set(milliseconds as u64);
     }
     pace.initial = number("GC_INITIAL_HEAP_SIZE").unwrap_or(0);
-    pace.most = number("GC_MAXIMUM_HEAP_SIZE").filter(|&most| most > 0);
+    pace.most = number("GC_MAXIMUM_HEAP_SIZE")
+        .or(Some(EARLY_MOST.get()))
+        .filter(|&most| most > 0);
     pace.verbose = match var_os("GC_PRINT_VERBOSE_STATS") {
         Some(_) => 2,
         None => u8::from(present("GC_PRINT_STATS")),

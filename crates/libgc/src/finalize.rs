@@ -264,13 +264,16 @@ registers! {
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_should_invoke_finalizers() -> c_int {
-    c_int::from(collector::either().finalization.is_due())
+    c_int::from(collector::is_ready() && collector::either().finalization.is_due())
 }
 
 /// Calls what is due, and says how many that was.
 #[unsafe(no_mangle)]
 extern "C" fn GC_invoke_finalizers() -> c_int {
     let mut count = 0;
+    if !collector::is_ready() {
+        return count;
+    }
     loop {
         let Some((object, finalizer)) = collector::lock().finalization.due.pop() else {
             return count;
@@ -314,7 +317,7 @@ fn first_time(gc: &mut Locked) -> Option<extern "C" fn()> {
 /// Makes every finalizer due and calls it, also those of objects that live; for the end of a program.
 #[unsafe(no_mangle)]
 extern "C" fn GC_finalize_all() {
-    loop {
+    while collector::is_ready() {
         let mut gc = collector::lock();
         let Finalization { by_object, due, .. } = &mut gc.finalization;
         if by_object.is_empty() && due.is_empty() {

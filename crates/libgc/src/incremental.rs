@@ -157,7 +157,7 @@ extern "C" fn GC_enable_incremental() {
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_is_incremental_mode() -> c_int {
-    c_int::from(collector::either().incremental.on)
+    c_int::from(collector::is_ready() && collector::either().incremental.on)
 }
 
 /// `GC_PROTECTS_NONE`: the kernel notes writes by itself, and no system call meets a page that it may not write to.

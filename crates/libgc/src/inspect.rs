@@ -37,7 +37,7 @@ unsafe extern "C" fn not_visible(p: *mut c_void) {
 /// The object that an address is in, if it is in one: also where markers would not take it for a reference, behind the
 /// first superpage of an object that was allocated so.
 pub(crate) fn slot(address: *const c_void) -> Option<Slot> {
-    let (heap, address) = (collector::heap(), address as usize);
+    let (heap, address) = (collector::made_heap()?, address as usize);
     heap.slot(address).or_else(|| behind_first(heap, address))
 }
 
@@ -92,6 +92,7 @@ unsafe extern "C" fn GC_enumerate_reachable_objects_inner(visit: Visit, data: *m
 /// Says so where two pointers are not into the same object; where the first is into none, both must be into none.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
+    collector::heap();
     if slot(p) != slot(q) {
         // SAFETY: the program's procedure, or ours.
         unsafe { (GC_same_obj_print_proc.get())(p, q) };
@@ -121,9 +122,10 @@ unsafe extern "C" fn GC_post_incr(place: *mut *mut c_void, by: isize) -> *mut c_
     unsafe { moved(place, by).0 }
 }
 
-/// Every displacement is valid.
+/// Every displacement is valid. As the other checks it makes the collector, if there is none.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void {
+    collector::heap();
     p
 }
 
@@ -131,7 +133,8 @@ pub(crate) extern "C" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void
 /// on some thread's stack: only a place in the heap and in no object is not seen.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
-    if slot(p).is_none() && collector::heap().range().contains(&(p as usize)) {
+    let heap = collector::heap();
+    if slot(p).is_none() && heap.range().contains(&(p as usize)) {
         // SAFETY: the program's procedure, or ours.
         unsafe { (GC_is_visible_print_proc.get())(p) };
     }

@@ -323,10 +323,10 @@ extern "C" fn GC_push_finalizer_structures() {}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
-    let heap = collector::heap();
     let Some(slot) = inspect::slot(object) else {
         return -1;
     };
+    let heap = collector::heap();
     // SAFETY: the caller's, where it is not null.
     if let Some(size) = unsafe { size.as_mut() } {
         *size = heap.size(slot);

@@ -71,6 +71,9 @@ fn register(
 }
 
 fn unregister(table: impl FnOnce(&mut Links) -> &mut Table, link: *mut *mut c_void) -> c_int {
+    if !collector::is_ready() {
+        return 0;
+    }
     let mut gc = collector::lock();
     c_int::from(table(&mut gc.links).remove(&(link as usize)).is_some())
 }
@@ -80,6 +83,9 @@ fn relink(
     from: *mut *mut c_void,
     to: *mut *mut c_void,
 ) -> c_int {
+    if !collector::is_ready() {
+        return NOT_FOUND;
+    }
     let mut gc = collector::lock();
     let table = table(&mut gc.links);
     if !table.contains_key(&(from as usize)) {

@@ -5,6 +5,7 @@ use crate::collector;
 use crate::settings::{GC_no_dls, Variable};
 use libc::{c_char, c_int, c_void, dl_phdr_info};
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
 type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
@@ -22,7 +23,23 @@ pub(crate) struct Roots {
     loaded: Vec<Range<usize>>,
 }
 
+/// What the program took out before there was a collector.
+static EARLY: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+
+fn early(then: impl FnOnce(&mut Vec<Range<usize>>)) {
+    if let Ok(mut early) = EARLY.lock() {
+        then(&mut early);
+    }
+}
+
 impl Roots {
+    /// Those of a new collector.
+    pub(crate) fn begin() -> Roots {
+        let mut roots = Roots::default();
+        early(|early| roots.excluded.append(early));
+        roots
+    }
+
     /// Looks at what is loaded now. Before the world is stopped: the loader has a lock, and this allocates.
     pub(crate) fn look(&mut self) {
         self.loaded.clear();
@@ -120,6 +137,9 @@ extern "C" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
 #[unsafe(no_mangle)]
 extern "C" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
+    if !collector::is_ready() {
+        return;
+    }
     let inside = |added: &Range<usize>| added.start >= range.start && added.end <= range.end;
     collector::lock().roots.added.retain(|added| !inside(added));
 }
@@ -135,14 +155,25 @@ extern "C" fn GC_clear_roots() {
 #[unsafe(no_mangle)]
 extern "C" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
-    if !range.is_empty() {
-        collector::lock().roots.excluded.push(range);
+    if range.is_empty() {
+        return;
+    }
+    let _guard = collector::guard();
+    if collector::is_ready() {
+        collector::held().roots.excluded.push(range);
+    } else {
+        early(|early| early.push(range));
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_clear_exclusion_table() {
-    collector::lock().roots.excluded.clear();
+    let _guard = collector::guard();
+    if collector::is_ready() {
+        collector::held().roots.excluded.clear();
+    } else {
+        early(Vec::clear);
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -153,13 +184,8 @@ extern "C" fn GC_register_has_static_roots_callback(callback: Option<HasRoots>) 
 /// Whether an address lies in roots that the loader added and may take away.
 #[unsafe(no_mangle)]
 extern "C" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
-    let gc = collector::either();
-    c_int::from(
-        gc.roots
-            .loaded
-            .iter()
-            .any(|range| range.contains(&(address as usize))),
-    )
+    let holds = |range: &Range<usize>| range.contains(&(address as usize));
+    c_int::from(collector::is_ready() && collector::either().roots.loaded.iter().any(holds))
 }
 
 /// As `dlopen`, without a collection meanwhile: who collects asks the loader, which may wait for what is loaded.

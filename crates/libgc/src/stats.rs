@@ -4,12 +4,13 @@ use crate::collect::Why;
 use crate::collector::{self, Locked};
 use crate::footprint::Settled;
 use crate::report;
-use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel};
+use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel, Variable};
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
 use plimsoll_heap::mark::Marking;
 use plimsoll_heap::{Census, Class, Heap, Residency, SUPERPAGE};
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Clocks and counters of one collection.
@@ -287,7 +288,8 @@ impl Stats {
     }
 }
 
-/// Bytes, as libgc counts them.
+/// Bytes, as libgc counts them; none before there is a collector.
+#[derive(Default)]
 struct Usage {
     heap: usize,
     free: usize,
@@ -309,11 +311,16 @@ fn usage(gc: &Locked) -> Usage {
     }
 }
 
+/// The state, where there is a collector already.
+fn made() -> Option<Locked> {
+    collector::is_ready().then(collector::either)
+}
+
 macro_rules! figures {
     ($($name:ident => $field:ident;)*) => {$(
         #[unsafe(no_mangle)]
         extern "C" fn $name() -> usize {
-            usage(&collector::either()).$field
+            made().map_or(0, |gc| usage(&gc).$field)
         }
     )*};
 }
@@ -329,12 +336,12 @@ figures! {
 /// Superpages with objects.
 #[unsafe(no_mangle)]
 extern "C" fn GC_get_memory_use() -> usize {
-    collector::lock().central.used() * SUPERPAGE
+    made().map_or(0, |gc| gc.central.used() * SUPERPAGE)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_get_obtained_from_os_bytes() -> usize {
-    obtained(&collector::either())
+    made().map_or(0, |gc| obtained(&gc))
 }
 
 /// At least the heap with what is unmapped, which may not be committed yet.
@@ -347,7 +354,7 @@ fn obtained(gc: &Locked) -> usize {
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_get_expl_freed_bytes_since_gc() -> usize {
-    freed(&collector::either())
+    made().map_or(0, |gc| freed(&gc))
 }
 
 fn freed(gc: &Locked) -> usize {
@@ -362,7 +369,7 @@ unsafe extern "C" fn GC_get_heap_usage_safe(
     since: *mut usize,
     total: *mut usize,
 ) {
-    let usage = usage(&collector::lock());
+    let usage = made().map(|gc| usage(&gc)).unwrap_or_default();
     let places = [
         (heap, usage.heap),
         (free, usage.free),
@@ -384,18 +391,20 @@ const PROF_WORDS: usize = 12;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GC_get_prof_stats(places: *mut usize, bytes: usize) -> usize {
     // SAFETY: the caller's.
-    unsafe { fill(&collector::lock(), places, bytes) }
+    unsafe { fill(made(), places, bytes) }
 }
 
 /// The caller holds the lock.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GC_get_prof_stats_unsafe(places: *mut usize, bytes: usize) -> usize {
     // SAFETY: the caller's.
-    unsafe { fill(&collector::held(), places, bytes) }
+    unsafe { fill(made(), places, bytes) }
 }
 
-unsafe fn fill(gc: &Locked, places: *mut usize, bytes: usize) -> usize {
-    let usage = usage(gc);
+unsafe fn fill(gc: Option<Locked>, places: *mut usize, bytes: usize) -> usize {
+    let gc = gc.as_ref();
+    let usage = gc.map(usage).unwrap_or_default();
+    let stats = gc.map(|gc| &gc.stats);
     let words: [usize; PROF_WORDS] = [
         usage.heap + usage.unmapped,
         usage.free + usage.unmapped,
@@ -405,10 +414,10 @@ unsafe fn fill(gc: &Locked, places: *mut usize, bytes: usize) -> usize {
         GC_non_gc_bytes.get(),
         GC_gc_no.get(),
         GC_parallel.get() as usize,
-        gc.stats.reclaimed_last as usize,
-        (gc.stats.reclaimed - gc.stats.reclaimed_last) as usize,
-        freed(gc),
-        obtained(gc),
+        stats.map_or(0, |stats| stats.reclaimed_last) as usize,
+        stats.map_or(0, |stats| stats.reclaimed - stats.reclaimed_last) as usize,
+        gc.map_or(0, freed),
+        gc.map_or(0, obtained),
     ];
     let known = size_of_val(&words);
     // SAFETY: the caller has so many bytes; what is not known is filled as libgc does.
@@ -426,20 +435,30 @@ unsafe fn fill(gc: &Locked, places: *mut usize, bytes: usize) -> usize {
     bytes.min(known)
 }
 
+/// The program began to measure before there was a collector.
+static MEASURES: AtomicBool = AtomicBool::new(false);
+
 #[unsafe(no_mangle)]
 extern "C" fn GC_start_performance_measurement() {
-    let mut gc = collector::either();
-    let total = gc.stats.total;
-    gc.stats.measured_from.get_or_insert(total);
+    let _guard = collector::guard();
+    if collector::is_ready() {
+        let mut gc = collector::held();
+        let total = gc.stats.total;
+        gc.stats.measured_from.get_or_insert(total);
+    } else {
+        MEASURES.store(true, Relaxed);
+    }
 }
 
 /// Milliseconds.
 #[unsafe(no_mangle)]
 extern "C" fn GC_get_full_gc_total_time() -> c_ulong {
-    let gc = collector::either();
-    gc.stats
-        .measured_from
-        .map_or(0, |from| (gc.stats.total - from).as_millis() as c_ulong)
+    let Some(gc) = made() else { return 0 };
+    let from = match MEASURES.load(Relaxed) {
+        true => Some(Duration::ZERO),
+        false => gc.stats.measured_from,
+    };
+    from.map_or(0, |from| (gc.stats.total - from).as_millis() as c_ulong)
 }
 
 /// The bytes that an object gets for which so many are asked; all ones where libgc's table has ended.
@@ -468,12 +487,20 @@ extern "C" fn GC_expand_hp(bytes: usize) -> c_int {
     c_int::from(raised)
 }
 
+/// What was said before there was a collector; 0 for nothing.
+pub(crate) static EARLY_MOST: Variable<usize> = Variable::new(0);
+
 #[unsafe(no_mangle)]
 extern "C" fn GC_set_max_heap_size(bytes: usize) {
-    let mut gc = collector::either();
-    let state = &mut *gc;
-    state.pace.most = Some(bytes).filter(|&bytes| bytes > 0);
-    state.pace.bound(&mut state.central);
+    let _guard = collector::guard();
+    if collector::is_ready() {
+        let mut gc = collector::held();
+        let state = &mut *gc;
+        state.pace.most = Some(bytes).filter(|&bytes| bytes > 0);
+        state.pace.bound(&mut state.central);
+    } else {
+        EARLY_MOST.set(bytes);
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -491,7 +518,9 @@ unsafe extern "C" fn GC_dump_named(name: *const c_char) {
         let name = unsafe { CStr::from_ptr(name) };
         format!("***GC Dump {}\n", name.to_string_lossy())
     };
-    let gc = collector::either();
+    let Some(gc) = made() else {
+        return report::print(&format!("{name}***No heap\n"));
+    };
     let usage = usage(&gc);
     report::print(&format!(
         "{name}***Heap: {} KiB used, {} KiB free in it, {} KiB unmapped; {} collections, {} ms in all, longest pause {} us, \
@@ -510,5 +539,7 @@ unsafe extern "C" fn GC_dump_named(name: *const c_char) {
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_dump_regions() {
-    GC_dump();
+    if collector::is_ready() {
+        GC_dump();
+    }
 }

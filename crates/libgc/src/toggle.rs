@@ -47,9 +47,9 @@ impl Toggles {
 
 #[unsafe(no_mangle)]
 extern "C" fn GC_toggleref_add(object: *mut c_void, strong: c_int) -> c_int {
-    let mut gc = collector::lock();
     if toggleref_func.get().is_some() {
-        gc.toggles.all.push((object as usize, strong != 0));
+        let entry = (object as usize, strong != 0);
+        collector::lock().toggles.all.push(entry);
     }
     SUCCESS
 }

@@ -38,6 +38,7 @@ programs! {
     debug
     demand
     disclaim
+    early
     environment
     events
     finalizers

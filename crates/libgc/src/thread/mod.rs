@@ -249,10 +249,9 @@ pub(crate) fn register_first(threads: &mut Threads) {
 const SUSPENDED: u32 = 10;
 const UNSUSPENDED: u32 = 11;
 
+/// They always may.
 #[unsafe(no_mangle)]
-extern "C" fn GC_allow_register_threads() {
-    drop(collector::lock());
-}
+extern "C" fn GC_allow_register_threads() {}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GC_register_my_thread(base: *const StackBase) -> c_int {
