@@ -7,7 +7,7 @@ use crate::central::{Central, Exhausted};
 use crate::class::{CLASSES, Class};
 use crate::heap::Heap;
 use crate::kind::{KINDS, Kind, KindId, Layout};
-use crate::side::{TAKEN, flag};
+use crate::side::{LEFT, TAKEN, Use, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Where one thread allocates objects of one kind and class. All zero is an empty one.
@@ -80,11 +80,37 @@ impl Bins {
             if bin.cursor < bin.limit {
                 heap.give_up(bin.cursor);
             }
+            if let Some(number) = bin.superpage.checked_sub(1) {
+                heap.leave(Superpage(number));
+            }
             while bin.freed != 0 {
                 heap.give_up(bin.freed);
                 bin.freed = heap.unlink(bin.freed);
             }
             *bin = Bin::default();
+        }
+    }
+
+    /// Every slot that these bins would hand out next without the lock, but for those that were freed.
+    pub fn each_free(&self, heap: &Heap, mut each: impl FnMut(Slot)) {
+        for (number, bin) in self.rows.iter().flat_map(|row| row.iter().enumerate()) {
+            let class = Class(number as u8);
+            for start in (bin.cursor..bin.limit).step_by(class.bytes()) {
+                if let Some((slot, _)) = heap.side.resolve(start) {
+                    each(slot);
+                }
+            }
+            let Some(number) = bin.superpage.checked_sub(1) else {
+                continue;
+            };
+            let superpage = Superpage(number);
+            let marks = heap.side.marks(superpage);
+            for (from, to) in bits::runs(marks, usize::from(bin.next), class.slots(), false) {
+                for index in from..to {
+                    let index = index as u16;
+                    each(Slot { superpage, index });
+                }
+            }
         }
     }
 }
@@ -173,7 +199,7 @@ impl Heap {
         // While marks are incomplete they do not tell.
         let dead = !self.is_stepping()
             && !self.side.is_marked(slot)
-            && self.side.descriptor(slot.superpage).next.load(Relaxed) != TAKEN;
+            && self.side.descriptor(slot.superpage).next.load(Relaxed) < LEFT;
         if dead || self.freed(start).is_some() {
             return false;
         }
@@ -248,6 +274,42 @@ impl Heap {
     fn give_up(&self, address: usize) {
         if let Some((slot, _)) = self.side.resolve(address) {
             self.side.unmark(slot);
+            self.leave(slot.superpage);
+        }
+    }
+
+    /// Says of a superpage, if a bin took it, that not all of what is not marked was handed out.
+    fn leave(&self, superpage: Superpage) {
+        let next = &self.side.descriptor(superpage).next;
+        if next.load(Relaxed) == TAKEN {
+            next.store(LEFT, Relaxed);
+        }
+    }
+
+    /// Whether a slot's object was freed since the last collection.
+    pub fn is_freed(&self, slot: Slot) -> bool {
+        self.freed(self.side.start(slot)).is_some()
+    }
+
+    /// Every slot of a collectable object that was handed out, freed ones and those that bins hold included; marks are as the last
+    /// collection left them. Where a bin left, only what was marked then: of the rest nobody knows which are objects.
+    pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
+        for at in 0..central.committed() as u32 {
+            let superpage = Superpage(at);
+            let it = self.side.descriptor(superpage);
+            let slots = match it.usage() {
+                Use::Free | Use::Tail => continue,
+                _ if it.has(flag::UNCOLLECTABLE) => continue,
+                Use::Small => it.slots.load(Relaxed),
+                Use::Head => 1,
+            };
+            let all = it.usage() == Use::Head || it.next.load(Relaxed) == TAKEN;
+            for index in 0..slots {
+                let slot = Slot { superpage, index };
+                if all || self.side.is_marked(slot) {
+                    each(slot);
+                }
+            }
         }
     }
 }

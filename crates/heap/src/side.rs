@@ -154,6 +154,8 @@ pub(crate) mod age {
 
 /// A bin hands out, or has handed out, what is not marked.
 pub(crate) const TAKEN: u32 = u32::MAX;
+/// A bin did, and left without having handed out all of it.
+pub(crate) const LEFT: u32 = u32::MAX - 1;
 
 /// What is known of one superpage. All zero is a free one.
 ///
@@ -173,7 +175,7 @@ pub(crate) struct Descriptor {
     pub(crate) reciprocal: AtomicU32,
     /// Head: superpages of the object. Tail: how many superpages before it the head is.
     pub(crate) extent: AtomicU32,
-    /// The next one of the list that it is in, plus 1; 0 ends a list. [`TAKEN`] of one that a bin took out.
+    /// The next one of the list that it is in, plus 1; 0 ends a list. [`TAKEN`] or [`LEFT`] of one that a bin took out.
     pub(crate) next: AtomicU32,
     /// Where its summary is ([`summary`](crate::summary)); 0 for none.
     pub(crate) summary: AtomicU32,

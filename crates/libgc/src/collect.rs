@@ -171,7 +171,7 @@ fn collect_all(
     state.toggles.decide();
     state.roots.look();
     state.finalization.prepare();
-    state.leaks.prepare();
+    state.leaks.prepare(heap, &state.central);
     helpers::call(heap, state);
     follow::start();
     if may_page(state) {
@@ -179,6 +179,12 @@ fn collect_all(
     }
     stop(state, &mut cycle);
     heap.begin_collection();
+    if earlier.is_none() && !state.steps.are_under_way() {
+        let spare = state.spare.as_deref();
+        state
+            .leaks
+            .begin(heap, &state.central, &state.threads, spare);
+    }
     state.threads.retire_bins(heap);
     if let Some(bins) = &mut state.spare {
         bins.retire(heap);

@@ -2,14 +2,16 @@
 //! debugging functions that it wrote beside of. What a collection finds is reported when the lock is free again.
 //!
 //! Whoever looks for leaks takes every object through the lock, where it is written down; so threads that are
-//! registered in this mode have no quick way to their bins ([`current`](crate::thread::current)).
+//! registered in this mode have no quick way to their bins ([`current`](crate::thread::current)). Where the program begins to look
+//! later, the next collection finds what it has: that empties the bins, and so ends the quick way of all threads.
 
 use crate::collector::{self, Locked};
 use crate::debug;
 use crate::release::GC_free;
 use crate::report;
 use crate::settings::GC_find_leak;
-use plimsoll_heap::{Central, Heap, KindId};
+use crate::thread::{Threads, current};
+use plimsoll_heap::{Bins, Central, Heap, KindId};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -25,6 +27,8 @@ static FOUND: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Leaks {
     /// Objects that were handed out and not freed.
     live: HashSet<usize>,
+    /// What was handed out before the program looked for leaks is in `live`, too.
+    whole: bool,
     lost: Vec<usize>,
     /// Starts of objects with a debugging header, and the word that was written over.
     damaged: Vec<(usize, usize)>,
@@ -42,9 +46,42 @@ impl Leaks {
     }
 
     /// Makes room before the world is stopped.
-    pub(crate) fn prepare(&mut self) {
+    pub(crate) fn prepare(&mut self, heap: &Heap, central: &Central) {
         self.lost.reserve(LEAKS);
         self.damaged.reserve(DAMAGES);
+        if wanted() && !self.whole {
+            let mut count = 0;
+            heap.each_handed_out(central, |_| count += 1);
+            self.live.reserve(count);
+        }
+    }
+
+    /// Has all objects in `live`, if the program looks for leaks since a short time only. The world is stopped, the bins are
+    /// those that it allocated from, and marks are as the last collection left them.
+    pub(crate) fn begin(
+        &mut self,
+        heap: &Heap,
+        central: &Central,
+        threads: &Threads,
+        spare: Option<&Bins>,
+    ) {
+        if self.whole || !wanted() {
+            return;
+        }
+        self.whole = true;
+        let live = &mut self.live;
+        heap.each_handed_out(central, |slot| {
+            if !heap.is_freed(slot) {
+                live.insert(heap.start(slot));
+            }
+        });
+        let mut take_out = |bins: &Bins| {
+            bins.each_free(heap, |slot| {
+                live.remove(&heap.start(slot));
+            });
+        };
+        threads.each_bins(&mut take_out);
+        spare.into_iter().for_each(take_out);
     }
 
     /// Looks at what is not marked, and at what is written behind objects; all is marked, the world is stopped.
@@ -53,6 +90,7 @@ impl Leaks {
             live,
             lost,
             damaged,
+            ..
         } = self;
         if debug::is_used() {
             heap.each_marked(central, |slot| {
@@ -97,8 +135,9 @@ pub(crate) fn look_at_exit() {
     unsafe { libc::atexit(at_exit) };
 }
 
-/// An object that is freed is no leak.
+/// An object that is freed is no leak. Its place is not to be handed out again without being written down.
 pub(crate) fn forget(start: usize) {
+    current::no_quick();
     collector::lock().leaks.live.remove(&start);
 }
 

@@ -181,6 +181,13 @@ impl Threads {
         }
     }
 
+    /// The bins of all threads; the world is stopped.
+    pub(crate) fn each_bins(&self, mut each: impl FnMut(&Bins)) {
+        // SAFETY: as in `retire_bins`.
+        self.all()
+            .for_each(|thread| each(unsafe { &(*thread).bins }));
+    }
+
     /// Bytes that threads freed since the last collection.
     pub(crate) fn freed(&self) -> usize {
         // SAFETY: as in `all`.
