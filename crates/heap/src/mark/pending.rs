@@ -103,8 +103,10 @@ impl Marker<'_> {
         }
         if heap.is_tracked() {
             self.each_run(window, |range| {
-                if heap.os.arm(range).is_err() {
-                    heap.set_tracked(false);
+                match heap.os.arm(range) {
+                    // Of what no summary fits the next look is to ask, too.
+                    Ok(()) => heap.watched.store(true, Relaxed),
+                    Err(_) => heap.set_tracked(false),
                 }
             });
         }
