@@ -251,21 +251,33 @@ impl Heap {
         kind: KindId,
         mut each: impl FnMut(Slot) -> bool,
     ) {
-        for at in 0..central.committed() as u32 {
-            let superpage = Superpage(at);
-            let it = self.side.descriptor(superpage);
-            let slots = match it.usage() {
-                Use::Small if it.kind.load(Relaxed) == kind.0 => it.slots.load(Relaxed),
-                Use::Head if it.kind.load(Relaxed) == kind.0 => 1,
-                _ => continue,
-            };
-            for index in 0..slots {
-                let slot = Slot { superpage, index };
-                if !self.is_marked(slot) && each(slot) {
-                    self.set_mark(slot);
-                }
+        for slot in self.unmarked(central, kind) {
+            if each(slot) {
+                self.set_mark(slot);
             }
         }
+    }
+
+    /// The same slots, by address, each if it is not marked when its turn comes.
+    pub fn unmarked(
+        &self,
+        central: &Central,
+        kind: KindId,
+    ) -> impl Iterator<Item = Slot> + Clone + use<'_> {
+        let slots_of = move |superpage: Superpage| {
+            let it = self.side.descriptor(superpage);
+            match it.usage() {
+                Use::Small if it.kind.load(Relaxed) == kind.0 => it.slots.load(Relaxed),
+                Use::Head if it.kind.load(Relaxed) == kind.0 => 1,
+                _ => 0,
+            }
+        };
+        (0..central.committed() as u32)
+            .map(Superpage)
+            .flat_map(move |superpage| {
+                (0..slots_of(superpage)).map(move |index| Slot { superpage, index })
+            })
+            .filter(|&slot| !self.is_marked(slot))
     }
 
     /// Whether its object lives until it is freed.

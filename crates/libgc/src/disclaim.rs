@@ -10,7 +10,7 @@ use crate::collector::{self, State};
 use crate::finalize::Procedure;
 use crate::{kinds, leaks, report};
 use libc::{c_int, c_void};
-use plimsoll_heap::mark::Marker;
+use plimsoll_heap::mark::{Dying, Marker};
 use plimsoll_heap::{Central, Heap, KindId};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -40,11 +40,9 @@ impl Disclaims {
     /// Marks what the dead of such kinds refer to; the world is stopped, and all else is marked.
     pub(crate) fn mark(&self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
         for entry in self.all.iter().filter(|entry| entry.mark_from_all) {
-            // Room for one object is room for all: each is looked into before the next.
-            heap.each_unmarked(central, entry.kind, |slot| {
-                marker.mark_from(central, |marker| marker.contents(slot));
-                false
-            });
+            let dead = heap.unmarked(central, entry.kind);
+            let dying = dead.map(|slot| Dying { slot, itself: true });
+            marker.contents(central, dying, |_| {});
         }
     }
 }

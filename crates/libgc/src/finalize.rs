@@ -6,8 +6,8 @@ use crate::settings::{
 };
 use crate::{leaks, report};
 use libc::{c_int, c_void};
-use plimsoll_heap::mark::Marker;
-use plimsoll_heap::{Central, Heap, Slot};
+use plimsoll_heap::mark::{Dying, Marker};
+use plimsoll_heap::{Central, Heap};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -115,20 +115,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
         ..
     } = finalization;
     let first = *former;
-    for (&object, finalizer) in by_object.iter() {
-        if dead(object) {
-            match finalizer.order {
-                Order::Topological | Order::Unreachable => {
-                    mark_contents(heap, central, marker, object, true)
-                }
-                Order::IgnoreSelf => mark_contents(heap, central, marker, object, false),
-                Order::None => {}
-            }
-            if !dead(object) {
-                cycles.push(object);
-            }
-        }
-    }
+    mark_contents(heap, central, marker, by_object, due, cycles);
     let java = GC_java_finalization.get() != 0;
     // Those that nothing may reach come last: what the others need may reach them.
     let last = |finalizer: &Finalizer| java && finalizer.order == Order::Unreachable;
@@ -139,10 +126,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
         }
         keep
     });
-    by_address(&mut due[first..]);
-    for (object, _) in &due[first..] {
-        mark_object(heap, central, marker, *object);
-    }
+    mark_objects(heap, central, marker, &mut due[first..]);
     let ordered = due.len();
     by_object.retain(|&object, finalizer| {
         let keep = !dead(object);
@@ -151,10 +135,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
         }
         keep
     });
-    by_address(&mut due[ordered..]);
-    for (object, _) in &due[ordered..] {
-        mark_object(heap, central, marker, *object);
-    }
+    mark_objects(heap, central, marker, &mut due[ordered..]);
     disclaims.mark(heap, central, marker);
     toggles.forget_dead(&dead);
     links.clear_long(&dead);
@@ -166,41 +147,49 @@ fn by_address(due: &mut [(usize, Finalizer)]) {
     due.sort_unstable_by_key(|&(object, _)| object);
 }
 
-fn mark_object(heap: &Heap, central: &Central, marker: &mut Marker<'_>, object: usize) {
-    if let Some(slot) = heap.slot(object) {
-        marker.mark_from(central, |marker| marker.slot(slot));
-    }
+/// Marks what is due, and what that refers to.
+fn mark_objects(
+    heap: &Heap,
+    central: &Central,
+    marker: &mut Marker<'_>,
+    due: &mut [(usize, Finalizer)],
+) {
+    by_address(due);
+    let slots = due.iter().filter_map(|&(object, _)| heap.slot(object));
+    marker.revive(central, slots);
 }
 
-/// Marks what an object refers to, and not the object, unless it refers to itself and that counts.
+/// Marks what dead objects refer to whose finalizers have an order: what is marked by that is not due.
+///
+/// It makes no difference in which order they are looked into, nor when what is in swap is. An object that was reached from another
+/// before its turn is looked into all the same, as marked: so in the end there is marked what can be reached from the contents of all of
+/// them, and of none is decided before. What depends on it is only of which one a warning speaks where there is a cycle: of the first
+/// that was not marked before its contents were looked into, and was then. A cycle through swap is seen at the end, where that cannot be
+/// told from what others reach, and nothing is said; its objects are kept as well.
 fn mark_contents(
     heap: &Heap,
     central: &Central,
     marker: &mut Marker<'_>,
-    object: usize,
-    itself: bool,
+    by_object: &HashMap<usize, Finalizer>,
+    due: &mut Vec<(usize, Finalizer)>,
+    cycles: &mut Vec<usize>,
 ) {
-    let Some(slot) = heap.slot(object) else {
-        return;
-    };
-    marker.mark_from(central, |marker| {
-        if itself {
-            marker.contents(slot);
-        } else {
-            without_itself(heap, marker, slot);
-        }
+    // There is room for all where due ones will be.
+    let first = due.len();
+    let dead = |object: usize| heap.slot(object).is_some_and(|slot| !heap.is_marked(slot));
+    let ordered = |finalizer: &Finalizer| finalizer.order != Order::None;
+    let all = by_object
+        .iter()
+        .map(|(&object, &finalizer)| (object, finalizer));
+    due.extend(all.filter(|(object, finalizer)| ordered(finalizer) && dead(*object)));
+    by_address(&mut due[first..]);
+    let dying = due[first..].iter().filter_map(|&(object, finalizer)| {
+        let slot = heap.slot(object)?;
+        let itself = finalizer.order != Order::IgnoreSelf;
+        Some(Dying { slot, itself })
     });
-}
-
-fn without_itself(heap: &Heap, marker: &mut Marker<'_>, slot: Slot) {
-    let start = heap.start(slot);
-    for at in (start..start + heap.size(slot)).step_by(size_of::<usize>()) {
-        // SAFETY: a word of a dead object, whose contents are as they were.
-        let word = unsafe { (at as *const usize).read() };
-        if heap.slot(word) != Some(slot) {
-            marker.word(word);
-        }
-    }
+    marker.contents(central, dying, |slot| cycles.push(heap.start(slot)));
+    due.truncate(first);
 }
 
 /// Sets the finalizer of an object, or with none takes it away; the former one is reported.

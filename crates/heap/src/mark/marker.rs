@@ -154,7 +154,7 @@ impl<'a> Marker<'a> {
         roots(self);
         self.drain(None);
         self.drain_pending(central, None);
-        // Front ends also mark from one object at a time: a few objects do not make the stack grow.
+        // Front ends mark several times in a collection: a few objects do not make the stack grow.
         if self.marking.objects.wrapping_sub(before) > FEW {
             self.shrink();
         }
@@ -233,19 +233,10 @@ impl<'a> Marker<'a> {
     }
 
     /// Marks one slot and has its object looked into, whether it was marked already or not.
-    pub fn slot(&mut self, slot: Slot) {
+    pub(super) fn slot(&mut self, slot: Slot) {
         let flags = self.heap.side.descriptor(slot.superpage).flags();
         self.mark(slot);
         self.remember(slot, flags);
-    }
-
-    /// Has an object looked into without marking it: what it refers to lives, and it may yet be found dead. At the
-    /// beginning of [`mark_from`](Marker::mark_from), where the stack has room. It is read even if it is absent.
-    pub fn contents(&mut self, slot: Slot) {
-        let flags = self.heap.side.descriptor(slot.superpage).flags();
-        if flags & flag::OPAQUE == 0 {
-            self.push(slot, flags);
-        }
     }
 
     #[inline(always)]
@@ -294,8 +285,9 @@ impl<'a> Marker<'a> {
         }
     }
 
+    /// An object by itself is read even if it is absent.
     #[inline(always)]
-    fn push(&mut self, slot: Slot, flags: u8) {
+    pub(super) fn push(&mut self, slot: Slot, flags: u8) {
         let start = self.heap.side.start(slot);
         let bytes = self.heap.side.size(slot);
         let mut span = Span {

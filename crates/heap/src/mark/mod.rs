@@ -10,6 +10,7 @@
 //! are there. What is likely to be evicted next is summarised and paged out before that (`shed`).
 
 mod crew;
+mod dying;
 mod marker;
 mod pending;
 mod replay;
@@ -17,6 +18,7 @@ mod shed;
 mod young;
 
 pub use crew::Crew;
+pub use dying::Dying;
 pub use marker::{Marker, Marking};
 
 use crate::kind::KindId;

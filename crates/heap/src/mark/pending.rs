@@ -42,7 +42,7 @@ impl Window {
         self.superpages[..self.length].iter().copied()
     }
 
-    fn absent(&self) -> impl Iterator<Item = Superpage> + '_ {
+    pub(super) fn absent(&self) -> impl Iterator<Item = Superpage> + '_ {
         self.all()
             .zip(self.absent)
             .filter_map(|(superpage, absent)| absent.then_some(superpage))
@@ -86,7 +86,7 @@ impl Marker<'_> {
         true
     }
 
-    fn ask_for(&self, window: &Window) {
+    pub(super) fn ask_for(&self, window: &Window) {
         self.each_run(window, |range| self.heap.os.will_need(range));
     }
 

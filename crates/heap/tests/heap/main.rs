@@ -1,6 +1,7 @@
 //! Whole collections.
 
 mod collect;
+mod dying;
 mod kernel;
 mod luck;
 mod shed;

@@ -45,7 +45,7 @@ fn hang(world: &mut World, one: u64, other: u64) {
 }
 
 /// A heap that goes after what uses it, also where the test fails.
-struct Ends(Arc<Pages>);
+pub(crate) struct Ends(pub(crate) Arc<Pages>);
 
 impl Drop for Ends {
     fn drop(&mut self) {

@@ -1,0 +1,208 @@
+//! What nothing reaches, and lives on for a while: what it refers to is marked, then it. The same as a slow walk finds, wherever it is, and
+//! what is in swap is read once for all of a superpage.
+
+use crate::kernel::Pages;
+use crate::swap::{Ends, full, world};
+use crate::world::World;
+use plimsoll_heap::SUPERPAGE;
+use plimsoll_heap::mark::{Dying, Marker, NoTracer};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Dying objects by address, and whether each is marked if it refers to itself.
+type Objects = Vec<(usize, bool)>;
+
+/// Marks what they refer to. Tells of which a cycle was found.
+fn mark_contents(world: &World, marker: &mut Marker<'_>, objects: &Objects) -> Vec<usize> {
+    let mut found = Vec::new();
+    let dying = objects.iter().map(|&(start, itself)| Dying {
+        slot: world.heap.slot(start).unwrap(),
+        itself,
+    });
+    marker.contents(&world.central, dying, |slot| {
+        found.push(world.heap.start(slot))
+    });
+    found
+}
+
+fn revive(world: &World, marker: &mut Marker<'_>, objects: &[usize]) {
+    let slots = objects.iter().map(|&start| world.heap.slot(start).unwrap());
+    marker.revive(&world.central, slots);
+}
+
+fn marked(world: &World) -> BTreeSet<usize> {
+    let is_marked = |start: &usize| world.heap.is_marked(world.heap.slot(*start).unwrap());
+    world.objects.keys().copied().filter(is_marked).collect()
+}
+
+/// Adds what can be reached from these to what is reached.
+fn reach(world: &World, reached: &mut BTreeSet<usize>, mut left: Vec<usize>) {
+    while let Some(start) = left.pop() {
+        if world.objects.contains_key(&start)
+            && reached.insert(start)
+            && world.objects[&start].kind != world.opaque
+        {
+            left.extend(&world.objects[&start].words);
+        }
+    }
+}
+
+/// What an object that is not marked refers to.
+fn contents(world: &World, start: usize, itself: bool) -> Vec<usize> {
+    let object = &world.objects[&start];
+    let counts = |word: &usize| object.kind != world.opaque && (itself || *word != start);
+    object.words.iter().copied().filter(counts).collect()
+}
+
+/// Evicts every superpage whose bit is set.
+fn evict(world: &World, pages: &Pages, pattern: u64) {
+    let range = world.heap.range();
+    for (at, start) in range.step_by(SUPERPAGE).enumerate() {
+        if pattern >> (at % 64) & 1 != 0 {
+            pages.evict(start..start + SUPERPAGE);
+        }
+    }
+}
+
+const SIZES: [usize; 6] = [16, 48, 400, 3000, 12_000, 70_000];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn what_the_dying_refer_to_is_marked_and_then_they_are(
+        sizes in proptest::collection::vec((0usize..SIZES.len(), 0u8..10), 1..200),
+        edges in proptest::collection::vec((any::<u16>(), any::<u16>(), any::<u16>()), 0..300),
+        due in proptest::collection::vec((any::<u16>(), any::<bool>()), 0..100),
+        absent in any::<u64>(),
+        again in any::<u64>(),
+        everything_is_here: bool,
+        untracked: bool,
+        room in 1usize..40,
+    ) {
+        let (mut world, pages) = world();
+        let _ends = Ends(pages.clone());
+        pages.untracked.store(usize::from(untracked), SeqCst);
+        let mut marker = Marker::with_room(world.heap, &NoTracer, room).unwrap();
+        let mut all = Vec::new();
+        for &(size, what) in &sizes {
+            let kind = if what == 0 { world.opaque } else { world.words };
+            let start = world.allocate(kind, SIZES[size]).unwrap();
+            if what == 1 {
+                world.roots.push(start);
+            }
+            all.push(start);
+        }
+        for &(from, at, to) in &edges {
+            let from = all[usize::from(from) % all.len()];
+            let words = world.objects[&from].words.len();
+            // Some have all of their references at the end.
+            let at = if at % 2 == 0 { usize::from(at) % words } else { words - 1 };
+            if world.objects[&from].kind != world.opaque {
+                // Now and then to itself.
+                let to = if to % 8 == 0 { from } else { all[usize::from(to) % all.len()] };
+                world.write(from, at, to);
+            }
+        }
+        if !everything_is_here {
+            evict(&world, &pages, absent);
+        }
+        world.mark(&mut marker);
+        let mut expected = world.reached();
+        let mut objects: Objects =
+            due.iter().map(|&(at, itself)| (all[usize::from(at) % all.len()], itself)).collect();
+        objects.sort_unstable();
+        objects.dedup_by_key(|object| object.0);
+        objects.retain(|object| !expected.contains(&object.0));
+        let mut cycles = Vec::new();
+        for &(start, itself) in &objects {
+            if !expected.contains(&start) {
+                reach(&world, &mut expected, contents(&world, start, itself));
+                if expected.contains(&start) {
+                    cycles.push(start);
+                }
+            }
+        }
+        let found = mark_contents(&world, &mut marker, &objects);
+        prop_assert_eq!(marked(&world), expected.clone());
+        if everything_is_here {
+            prop_assert_eq!(found, cycles);
+        } else {
+            for start in found {
+                let mut from = BTreeSet::new();
+                let &(_, itself) = objects.iter().find(|object| object.0 == start).unwrap();
+                reach(&world, &mut from, contents(&world, start, itself));
+                prop_assert!(from.contains(&start), "it refers to itself");
+            }
+        }
+        let due: Vec<usize> =
+            objects.iter().map(|object| object.0).filter(|start| !expected.contains(start)).collect();
+        revive(&world, &mut marker, &due);
+        reach(&world, &mut expected, due.clone());
+        prop_assert_eq!(marked(&world), expected);
+        world.heap.census(&mut world.central);
+        // Summaries that were made meanwhile speak of all of it.
+        world.roots.extend(objects.iter().map(|object| object.0));
+        world.forget_dead();
+        evict(&world, &pages, again);
+        world.collect(&mut marker);
+    }
+}
+
+/// Many in each superpage, and each refers to another of its own or of its neighbour's.
+#[test]
+fn what_died_together_in_swap_is_read_together() {
+    let (mut world, pages, range) = full(10);
+    let heads = std::mem::take(&mut world.roots);
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(range.clone());
+    let absent = pages.absent(range.clone()) as u64;
+    world.mark(&mut marker);
+    assert_eq!(
+        (marker.take_marking().read, pages.faults.load(SeqCst)),
+        (0, 0)
+    );
+    let objects: Objects = world.objects.keys().map(|&start| (start, true)).collect();
+    let found = mark_contents(&world, &mut marker, &objects);
+    let marking = marker.take_marking();
+    assert!(found.is_empty());
+    assert_eq!(marking.objects as usize, objects.len() - heads.len());
+    // For their own contents, and for those of what they refer to.
+    assert!(
+        marking.read >= absent / 2 && marking.read <= 2 * absent,
+        "{marking:?} of {absent}"
+    );
+    revive(&world, &mut marker, &heads);
+    let marking = marker.take_marking();
+    assert!(
+        marking.read <= heads.len() as u64,
+        "{marking:?} of {absent}"
+    );
+    assert_eq!(marked(&world).len(), objects.len());
+    assert_eq!(
+        pages.faults.load(SeqCst),
+        0,
+        "what is absent is asked for first"
+    );
+    assert_eq!(pages.absent(range) as u64, absent, "it was given back");
+}
+
+/// The same where they are marked at once.
+#[test]
+fn what_is_kept_in_swap_is_read_once() {
+    let (mut world, pages, range) = full(10);
+    world.roots.clear();
+    let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
+    pages.evict(range.clone());
+    let absent = pages.absent(range) as u64;
+    world.mark(&mut marker);
+    let all: Vec<usize> = world.objects.keys().copied().collect();
+    revive(&world, &mut marker, &all);
+    let marking = marker.take_marking();
+    assert!(
+        marking.read > 100 && marking.read <= absent,
+        "{marking:?} of {absent}"
+    );
+    assert_eq!(pages.faults.load(SeqCst), 0);
+    assert_eq!(marked(&world).len(), all.len());
+}
