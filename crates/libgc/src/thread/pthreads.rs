@@ -182,14 +182,19 @@ unsafe extern "C" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
     unsafe { pthread_cancel(thread) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
+/// In a frame of its own: the one that the thread ends in has nothing to clean up, or unwinding would end the program there.
+#[inline(never)]
+fn leave_if_created(result: *mut c_void) {
     let mut gc = collector::lock();
     // SAFETY: this thread's own.
     if unsafe { current::get().as_ref() }.is_some_and(|this| this.created) {
         leave(&mut gc, result);
     }
-    drop(gc);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
+    leave_if_created(result);
     // SAFETY: the caller's wish; nothing of ours is on the stack any more.
     unsafe { pthread_exit(result) }
 }
