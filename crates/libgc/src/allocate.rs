@@ -7,7 +7,7 @@ use crate::settings::{
     EXECUTABLE, GC_all_interior_pointers, GC_dont_expand, GC_max_retries, GC_non_gc_bytes,
     GC_oom_fn,
 };
-use crate::thread::blocking::{lock_at, with_registers};
+use crate::thread::blocking::with_registers;
 use crate::thread::{Thread, current};
 use crate::{finalize, inspect, leaks, report};
 use crate::{steps, stress};
@@ -85,7 +85,7 @@ fn find_place(
 
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
-    let mut gc = lock_at(here);
+    let mut gc = collector::lock();
     let before = gc.pace.bounds(&gc.central);
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {

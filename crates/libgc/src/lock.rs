@@ -10,7 +10,8 @@ const HELD: u32 = 1;
 /// Held, and somebody waits.
 const CONTENDED: u32 = 2;
 
-/// A lock that is not reentrant. A thread that waits for it can be stopped by a signal meanwhile.
+/// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any other: a handler of the program's may
+/// interrupt it there, and run.
 pub(crate) struct Lock {
     state: AtomicU32,
     /// Who holds it ([`current::id`]), or 0.

@@ -119,6 +119,11 @@ fn signals_at_any_moment() {
 }
 
 #[test]
+fn a_handler_holds_what_its_thread_does_not() {
+    sound("interrupted", &[], &[]);
+}
+
+#[test]
 fn the_kernel_refuses_what_is_asked() {
     for what in ["userfaultfd", "madvise", "scan", "open", "undumpable"] {
         sound("refused", &[what], &[STRESS]);

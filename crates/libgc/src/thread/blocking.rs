@@ -2,10 +2,10 @@
 //! stays there to the end.
 
 use super::{Section, current};
-use crate::collector::{self, Locked};
+use crate::collector;
 use libc::c_void;
 use std::arch::asm;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -46,22 +46,6 @@ pub(crate) fn with_registers<R>(then: impl FnOnce(usize) -> R) -> R {
     result
 }
 
-/// Takes the lock for a thread whose registers are at `here`. While it waits it blocks: nobody has to stop it, and what our
-/// frames hold below keeps nothing alive.
-pub(crate) fn lock_at(here: usize) -> Locked {
-    // SAFETY: this thread's own.
-    let this = unsafe { current::get().as_ref() };
-    if let Some(this) = this {
-        // Nobody waits for it from here on: what it wrote is to be seen.
-        this.blocked_at.store(here, Release);
-    }
-    let gc = collector::lock();
-    if let Some(this) = this {
-        this.blocked_at.store(0, Relaxed);
-    }
-    gc
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GC_do_blocking(function: Function, argument: *mut c_void) -> *mut c_void {
     with_registers(|here| {
@@ -74,7 +58,7 @@ unsafe extern "C" fn GC_do_blocking(function: Function, argument: *mut c_void) -
         drop(gc);
         // SAFETY: what the caller asks for.
         let result = unsafe { function(argument) };
-        // Here it waits while the world is stopped.
+        // Here it waits while the world is stopped. It blocks still, and so does a handler that interrupts this.
         let gc = collector::lock();
         if let Some(this) = this {
             this.blocked_at.store(0, Relaxed);

@@ -172,8 +172,8 @@ impl Threads {
     pub(crate) fn stop_world(&self) {
         STOPPER.store(current::get(), Relaxed);
         let stop = STOP.fetch_add(1, SeqCst).wrapping_add(1);
-        // Answers are counted to wait for few of them only. Some may come of threads that nobody waits for: of one that began
-        // to block when the signal was on its way, or was sent a second one. So at last it is looked who did not answer.
+        // Answers are counted to wait for few of them only. Some may come of threads that nobody waits for: of one that
+        // blocks and was sent a second signal, by us or by the program. So at last it is looked who did not answer.
         let mut before = ANSWERS.load(Acquire);
         let mut missing = self.ask(stop, signals::suspend());
         let mut rounds = 0;

@@ -1,5 +1,5 @@
-/* Suspend signals that nobody waits for, sent to threads that wait for the lock: what they answer counts for nobody else. While
-   one thread cannot be stopped, the world is never said to stand still. */
+/* Suspend signals that nobody waits for, sent to threads that wait for the lock or block: what they answer counts for nobody else.
+   While one thread cannot be stopped, the world is never said to stand still. */
 #include "sound.h"
 #include <signal.h>
 #include <time.h>
@@ -12,11 +12,18 @@ static void on_event(GC_EventType event) {
         stops++;
 }
 
+static void *rest(void *argument) {
+    usleep(20);
+    return argument;
+}
+
 static void *work(void *argument) {
     for (long rounds = 0; !stop; rounds++) {
         /* Each takes the lock. */
         if (!GC_MALLOC(20000))
             fail("memory");
+        if (rounds % 10 == 0)
+            GC_do_blocking(rest, 0);
         if (rounds % 50 == 0)
             GC_gcollect();
     }
