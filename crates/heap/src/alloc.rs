@@ -8,6 +8,7 @@ use crate::class::{CLASSES, Class};
 use crate::heap::Heap;
 use crate::kind::{KINDS, Kind, KindId, Layout};
 use crate::side::{LEFT, TAKEN, Use, flag};
+use std::alloc::{alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Where one thread allocates objects of one kind and class. All zero is an empty one.
@@ -64,6 +65,19 @@ impl Default for Bins {
 }
 
 impl Bins {
+    /// Empty ones in memory of their own. They do not come by way of the stack: the program's threads may have less.
+    pub fn boxed() -> Box<Bins> {
+        let layout = std::alloc::Layout::new::<Bins>();
+        // SAFETY: memory of this size; all zero are empty ones, and the box frees what it was made of.
+        unsafe {
+            let place = alloc_zeroed(layout);
+            if place.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(place.cast())
+        }
+    }
+
     /// The bin for objects of a kind and a class.
     #[inline(always)]
     pub fn bin(&mut self, kind: KindId, class: Class) -> &mut Bin {

@@ -4,8 +4,8 @@ use crate::parse::{lines, pair};
 use crate::reader::Reader;
 use crate::{Error, Result};
 
-/// Longest text that is read, bytes.
-const MAX_TEXT: usize = 8 << 10;
+/// Longest text that is read, bytes: less than half of it is used, and stacks may be small.
+const MAX_TEXT: usize = 4 << 10;
 
 /// The machine's memory, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

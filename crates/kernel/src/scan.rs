@@ -7,8 +7,9 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Runs that are asked for in one call: with more, the same were told twice (Linux 6.18).
-const REGIONS: usize = 512;
+/// Runs that are asked for in one call. They are on the stack of who allocates, which may be small; and with more than 512 the same
+/// were told twice (Linux 6.18).
+const REGIONS: usize = 128;
 /// Most calls for one range.
 const MAX_CALLS: usize = 1 << 20;
 

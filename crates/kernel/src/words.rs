@@ -9,8 +9,8 @@ use rustix::io::{Errno, pread};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Words read at a time.
-const WORDS: usize = 1024;
+/// Words read at a time. They are on the stack of who allocates, which may be small.
+const WORDS: usize = 256;
 
 const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_PRESENT: u64 = 1 << 63;

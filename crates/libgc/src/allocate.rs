@@ -12,7 +12,7 @@ use crate::thread::{Thread, current};
 use crate::{finalize, inspect, leaks, report};
 use crate::{steps, stress};
 use libc::{c_int, c_void};
-use plimsoll_heap::{Bin, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
+use plimsoll_heap::{Bin, Bins, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ptr::null_mut;
 
@@ -161,7 +161,7 @@ fn place(
     let bins = match thread {
         Some(thread) => &mut thread.bins,
         // libgc lets threads allocate that it does not know; what they have on their stacks is not seen.
-        None => state.spare.get_or_insert_default(),
+        None => state.spare.get_or_insert_with(Bins::boxed),
     };
     let bin = bins.bin(kind, class);
     if let Some(start) = bin.take(class.bytes()) {

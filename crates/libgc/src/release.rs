@@ -64,7 +64,10 @@ unsafe fn free_of_size(slot: Slot, kind: KindId, bytes: usize) -> bool {
         }
         None => {
             let mut gc = collector::lock();
-            let bin = gc.spare.get_or_insert_default().bin(kind, class);
+            let bin = gc
+                .spare
+                .get_or_insert_with(plimsoll_heap::Bins::boxed)
+                .bin(kind, class);
             // SAFETY: as above.
             let freed = unsafe { heap.free(bin, slot) };
             gc.stats.freed += if freed { bytes } else { 0 };

@@ -89,6 +89,14 @@ fn ten_thousand_threads() {
 }
 
 #[test]
+fn threads_with_small_stacks() {
+    sound("small_stacks", &["32", "40", "1000000"], &[]);
+    sound("small_stacks", &["32", "3", "60000"], &[STRESS]);
+    let said = [("GC_PRINT_STATS", "1"), ("PLIMSOLL_GC_FAIL", "3")];
+    sound("small_stacks", &["40", "20", "1000000"], &said);
+}
+
+#[test]
 fn objects_of_absurd_sizes() {
     sound("room", &["absurd"], &[]);
 }

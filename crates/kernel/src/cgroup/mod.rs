@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// v1 shows "no limit" as the largest page-aligned number; anything from here up is no limit.
 const NO_LIMIT: u64 = 1 << 62;
-/// Longest `memory.stat` that is read, bytes.
-const MAX_STAT: usize = 16 << 10;
+/// Longest `memory.stat` that is read, bytes: the kernel makes none that is longer, and stacks may be small.
+const MAX_STAT: usize = 4 << 10;
 /// Deepest tree of groups that is walked.
 pub const MAX_DEPTH: usize = 64;
 

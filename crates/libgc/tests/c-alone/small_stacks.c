@@ -1,0 +1,49 @@
+/* Threads with stacks of as many KiB as are asked for: all of a collection happens on the stack of a thread that allocates. */
+#include "sound.h"
+
+static size_t rounds, bytes;
+
+static void *work(void *argument) {
+    for (size_t round = 0; round < rounds; round++) {
+        struct node *mine = tree(6, (uintptr_t)argument);
+        churn(bytes);
+        GC_FREE(GC_MALLOC(5000));
+        if (round % 4 == 0)
+            GC_gcollect();
+        if (!is_tree(mine, 6, (uintptr_t)argument))
+            fail("a thread's tree");
+    }
+    return 0;
+}
+
+/* The collector does not know it. What it allocates nobody sees, and it asks for few objects. */
+static void *stranger(void *argument) {
+    for (int i = 0; i < 100; i++)
+        GC_FREE(GC_MALLOC(100));
+    return argument;
+}
+
+int main(int count, char **arguments) {
+    GC_INIT();
+    live = tree(DEPTH, 0);
+    rounds = strtoul(arguments[2], 0, 10);
+    bytes = strtoul(arguments[3], 0, 10);
+    /* Enough for collections of young objects, and in steps. */
+    struct node *more = tree(17, 0);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, strtoul(arguments[1], 0, 10) << 10))
+        fail("the size of a stack");
+    pthread_t threads[3], other;
+    for (uintptr_t i = 0; i < 3; i++)
+        if (GC_pthread_create(&threads[i], &attributes, work, (void *)(i << 20)))
+            fail("a thread");
+    if (pthread_create(&other, &attributes, stranger, 0))
+        fail("another thread");
+    pthread_join(other, 0);
+    for (int i = 0; i < 3; i++)
+        GC_pthread_join(threads[i], 0);
+    if (!is_tree(more, 17, 0))
+        fail("the larger tree");
+    return sound();
+}
