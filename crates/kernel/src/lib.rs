@@ -23,6 +23,7 @@ pub mod cgroup;
 pub mod clock;
 mod error;
 pub mod meminfo;
+pub mod overcommit;
 pub mod pages;
 pub mod parse;
 pub mod peer;

@@ -13,6 +13,7 @@ use crate::{finalize, inspect, leaks, report};
 use crate::{steps, stress};
 use libc::{c_int, c_void};
 use plimsoll_heap::{Bin, Bins, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
+use plimsoll_kernel::overcommit::largest_mapping;
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ptr::null_mut;
 
@@ -144,6 +145,15 @@ fn clear_stack() {
     std::hint::black_box(&mut words);
 }
 
+/// A smaller object is not worth asking how much memory there is.
+const HUGE: usize = 1 << 30;
+
+/// Whether the kernel would not map so much at once, as libgc asks it to. It does not see that here, where the heap has the addresses
+/// already; and what is known of all of it takes memory, whether any of it is used or not.
+fn is_hopeless(bytes: usize) -> bool {
+    bytes >= HUGE && bytes as u64 > largest_mapping()
+}
+
 /// A place for an object, from what the heap has.
 fn place(
     gc: &mut Locked,
@@ -153,6 +163,9 @@ fn place(
 ) -> Result<usize, Exhausted> {
     let heap = gc.heap;
     let Some(class) = Class::of(bytes) else {
+        if is_hopeless(bytes) {
+            return Err(Exhausted::Memory);
+        }
         return heap.allocate_large(&mut gc.central, kind, bytes, first_only);
     };
     // SAFETY: this thread's own.

@@ -102,6 +102,11 @@ fn objects_of_absurd_sizes() {
 }
 
 #[test]
+fn objects_larger_than_all_memory() {
+    sound("room", &["beyond"], &[]);
+}
+
+#[test]
 fn addresses_are_limited() {
     for limit in ["l40", "l64", "l200"] {
         sound("room", &[limit], &[]);

@@ -1,8 +1,9 @@
-/* Without room: objects of absurd sizes, limits on addresses and on data, locked memory, and a process that has taken all mappings. What cannot be had is
+/* Without room: objects of absurd sizes and such that are larger than all memory, limits on addresses and on data, locked memory, and a process that has taken all mappings. What cannot be had is
    null, asked for by the program's function, and what lives goes on to live. */
 #include "sound.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 static long asked;
 
@@ -26,6 +27,58 @@ static void absurd(void) {
         churn(1 << 20);
         check_live();
     }
+}
+
+/* Pages in memory. */
+static long resident(void) {
+    long all = 0, there = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld %ld", &all, &there) != 2)
+        fail("statm");
+    fclose(file);
+    return there;
+}
+
+static int overcommit(void) {
+    int mode = 0;
+    FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
+    if (file && fscanf(file, "%d", &mode) != 1)
+        mode = 0;
+    if (file)
+        fclose(file);
+    return mode;
+}
+
+/* More than the kernel would map at once is refused, and nothing is paid for that; what it would is not. */
+static void beyond(void) {
+    struct sysinfo machine;
+    if (overcommit() != 0 || sysinfo(&machine)) {
+        puts("the kernel has no heuristic here");
+        return;
+    }
+    size_t all = (machine.totalram + machine.totalswap) * (size_t)machine.mem_unit, gib = (size_t)1 << 30;
+    if (all < 4 * gib)
+        return;
+    size_t heap = GC_get_heap_size();
+    long pages = resident();
+    asked = 0;
+    for (int i = 0; i < 3; i++) {
+        size_t size = all + gib + i * 8 * gib;
+        if (GC_MALLOC_ATOMIC(size) || GC_malloc_atomic_ignore_off_page(size) || GC_malloc_ignore_off_page(size) ||
+            GC_MALLOC_UNCOLLECTABLE(size))
+            fail("an object larger than all memory");
+    }
+    if (asked != 12)
+        fail("the program's function was not asked");
+    printf("%ld more pages, %ld more bytes\n", resident() - pages, (long)(GC_get_heap_size() - heap));
+    if (resident() - pages > 2000 || GC_get_heap_size() > heap + (4 << 20))
+        fail("what was refused takes memory");
+    check_live();
+    char *half = GC_malloc_atomic_ignore_off_page(all / 2);
+    if (!half)
+        fail("half of all memory");
+    half[all / 2 - 1] = half[0] = 1;
+    check_live();
 }
 
 /* Takes all there is, and says how many bytes that is. */
@@ -156,6 +209,8 @@ int main(int count, char **arguments) {
     live = tree(DEPTH, 0);
     if (what == 'a')
         absurd();
+    else if (what == 'b')
+        beyond();
     else if (what == 'p')
         locked();
     else if (what == 'm')

@@ -1,0 +1,67 @@
+//! What the kernel lets a process map at once. Source: kernel document `vm/overcommit-accounting.rst`.
+
+use rustix::fs::{Mode, OFlags};
+
+/// `vm.overcommit_memory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overcommit {
+    /// 0: what is obviously too much is refused.
+    Heuristic,
+    /// 1: nothing is.
+    Always,
+    /// 2: what is promised is counted.
+    Never,
+}
+
+impl Overcommit {
+    /// Parses the text; the kernel's default where it is none of the others.
+    pub fn parse(text: &[u8]) -> Overcommit {
+        match text.trim_ascii() {
+            b"1" => Overcommit::Always,
+            b"2" => Overcommit::Never,
+            _ => Overcommit::Heuristic,
+        }
+    }
+
+    /// As it is now. Does not allocate; the default where there is no `/proc`.
+    pub fn read() -> Overcommit {
+        let path = c"/proc/sys/vm/overcommit_memory";
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut buffer = [0; 16];
+        let read = rustix::fs::open(path, flags, Mode::empty())
+            .and_then(|file| rustix::io::read(file, &mut buffer));
+        Overcommit::parse(&buffer[..read.unwrap_or(0)])
+    }
+}
+
+/// Bytes of the largest private mapping that may be written to, as far as that does not depend on what others are promised: with the
+/// heuristic it is all memory and all swap of the machine. The kernel does not ask where a mapping is made writable later.
+pub fn largest_mapping() -> u64 {
+    if Overcommit::read() != Overcommit::Heuristic {
+        return u64::MAX;
+    }
+    let info = rustix::system::sysinfo();
+    let unit = u64::from(info.mem_unit.max(1));
+    let all = (info.totalram as u64).saturating_add(info.totalswap as u64);
+    all.saturating_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_the_default() {
+        assert_eq!(Overcommit::parse(b"1\n"), Overcommit::Always);
+        assert_eq!(Overcommit::parse(b"2"), Overcommit::Never);
+        for other in [&b"0\n"[..], b"", b"7\n", b"x"] {
+            assert_eq!(Overcommit::parse(other), Overcommit::Heuristic);
+        }
+    }
+
+    #[test]
+    fn a_mapping_may_be_as_large_as_memory() {
+        let reader = crate::meminfo::MeminfoReader::open().unwrap();
+        assert!(largest_mapping() >= reader.read().unwrap().total);
+    }
+}
