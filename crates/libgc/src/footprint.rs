@@ -79,6 +79,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         ended.residency,
         pace.growth(ended.found, usual),
         idle,
+        pace.fills(central),
     );
     let allowance = match ended.young {
         true => incremental
@@ -170,19 +171,23 @@ impl Surroundings {
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
     }
 
-    /// Decides by how much the heap may grow.
+    /// Decides by how much the heap may grow, which may have so many superpages more already.
     fn decide(
         &mut self,
         central: &Central,
         residency: &Residency,
         growth: usize,
         idle: usize,
+        may: usize,
     ) -> Decision {
         let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
         let growth = growth as u64;
-        let bound = self.bound(resident, growth, (idle * SUPERPAGE) as u64);
+        // A heap that was larger gives little of that up, as long as there is room for it.
+        let most = growth.max((may * SUPERPAGE) as u64);
+        let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
         self.sizing.after(&Seen {
-            resident,
+            // Large objects may be untouched: what nobody wrote to is no measure of what may be allocated in any case.
+            resident: resident.min(there),
             growth,
             bound,
             stalls: residency.evicted as u64,
@@ -193,17 +198,18 @@ impl Surroundings {
     pub(crate) fn room(&mut self, central: &Central, growth: usize) -> usize {
         let resident = self.resident(central);
         let idle = (self.idle(central) * SUPERPAGE) as u64;
-        let bound = self.bound(resident, growth as u64, idle);
+        let (bound, _) = self.bound(resident, growth as u64, idle);
         usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
     }
 
-    /// What bounds a heap that has so much in memory, and more that is free, and that would grow by so much. Bytes.
-    fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> Bound {
+    /// What bounds a heap that has so much in memory, and more that is free, and that would grow by so much; and what of it is in memory
+    /// at the most, as far as that was looked up. Bytes.
+    fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
         let granted = GRANTED.load(Relaxed);
         if granted != NOT_GRANTED {
-            Bound::Granted(granted)
+            (Bound::Granted(granted), u64::MAX)
         } else if resident + growth < WORTH {
-            Bound::None
+            (Bound::None, u64::MAX)
         } else {
             self.look(resident, growth, idle)
         }
@@ -223,24 +229,25 @@ impl Surroundings {
 
     /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs
     /// close what they do not know.
-    fn look(&mut self, resident: u64, growth: u64, idle: u64) -> Bound {
+    fn look(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
         let wanted = resident + growth;
         let enough = |(then, plenty): (Instant, u64)| wanted < plenty && then.elapsed() < REST;
         if self.plenty.is_some_and(enough) {
-            return Bound::None;
+            return (Bound::None, u64::MAX);
         }
         let Some((reading, uses)) = read() else {
-            return Bound::None;
+            return (Bound::None, u64::MAX);
         };
         self.plenty = Some((Instant::now(), reading.room() / PLENTY));
         // Pages that were read from swap count as droppable there, and are mapped here. And of a large object some may
         // not have been touched yet, and will be.
         let used = reading.used.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
-        Bound::Domain {
+        let bound = Bound::Domain {
             capacity: reading.capacity,
             free: (reading.capacity.saturating_sub(used) + idle).saturating_sub(untouched),
-        }
+        };
+        (bound, uses)
     }
 }
 

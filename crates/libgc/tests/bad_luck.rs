@@ -236,6 +236,14 @@ fn the_program_locks_its_memory() {
     }
 }
 
+/// A sixteenth of what the heap has in memory may be allocated in any case: not of what was never touched.
+#[test]
+fn a_large_object_is_not_touched() {
+    if let Some(confined) = in_group(96 * MIB, Some(0), "room", &["untouched"]) {
+        ends_well(confined);
+    }
+}
+
 /// Somebody has all of the program's pages evicted, again and again: those of summaries, mark bits and stacks, too.
 #[test]
 fn everything_is_evicted_from_outside() {

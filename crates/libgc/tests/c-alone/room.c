@@ -81,6 +81,22 @@ static void beyond(void) {
     check_live();
 }
 
+static void *volatile large;
+
+/* In a small group without swap: a large object that nobody touches is no reason to allocate more, neither as long as it lives nor
+   when it died. */
+static void untouched(void) {
+    large = GC_MALLOC_ATOMIC((size_t)2 << 30);
+    if (!large)
+        puts("no room for what is not touched");
+    for (int i = 0; i < 12; i++) {
+        if (i == 7)
+            large = 0;
+        churn(32 << 20);
+        check_live();
+    }
+}
+
 /* Takes all there is, and says how many bytes that is. */
 static __attribute__((noinline)) size_t take_all(void) {
     void **list = 0, **cell;
@@ -211,6 +227,8 @@ int main(int count, char **arguments) {
         absurd();
     else if (what == 'b')
         beyond();
+    else if (what == 'u')
+        untouched();
     else if (what == 'p')
         locked();
     else if (what == 'm')
