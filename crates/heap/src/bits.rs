@@ -39,6 +39,64 @@ pub(crate) fn runs(
     })
 }
 
+/// The first bit in `start..end` that `count` set ones in a row begin with, all before `end`. Behind `end` no bit is set. A word at a
+/// time: it does not matter how many runs are too short.
+pub(crate) fn first_run(
+    bits: &[AtomicU64],
+    start: usize,
+    end: usize,
+    count: usize,
+) -> Option<usize> {
+    if count == 1 {
+        return first(bits, start, end, true);
+    }
+    // How many set bits end where the next word begins.
+    let mut before = 0;
+    for (at, mask) in words(start, end) {
+        let word = bits[at].load(Relaxed) & mask;
+        if before + word.trailing_ones() as usize >= count {
+            return Some(at * 64 - before);
+        }
+        if word == u64::MAX {
+            before += 64;
+            continue;
+        }
+        if count < 64 {
+            let begins = begin_runs(word, count);
+            if begins != 0 {
+                return Some(at * 64 + begins.trailing_zeros() as usize);
+            }
+        }
+        before = word.leading_ones() as usize;
+    }
+    None
+}
+
+/// The bits of a word that `count` set ones in a row begin with, in this word.
+fn begin_runs(word: u64, count: usize) -> u64 {
+    let (mut runs, mut long) = (word, 1);
+    while long < count && runs != 0 {
+        let more = long.min(count - long);
+        runs &= runs >> more;
+        long += more;
+    }
+    runs
+}
+
+/// How many set bits in a row end before `end`.
+pub(crate) fn run_before(bits: &[AtomicU64], end: usize) -> usize {
+    let mut begin = end;
+    while begin > 0 {
+        let at = (begin - 1) / 64;
+        let ones = (bits[at].load(Relaxed) << (63 - (begin - 1) % 64)).leading_ones() as usize;
+        begin -= ones;
+        if ones == 0 || !begin.is_multiple_of(64) {
+            break;
+        }
+    }
+    end - begin
+}
+
 /// The words that bits `start..end` are in, each with a mask of those.
 pub(crate) fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
     let of = match start < end {
@@ -69,6 +127,23 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_run_that_is_long_enough_is_the_first_of_all_runs_that_are(
+            changes in proptest::collection::vec((0usize..400, 1usize..150, any::<bool>()), 0..20),
+            start in 0usize..400,
+            end in 0usize..400,
+            count in 1usize..200,
+        ) {
+            let bits: Vec<AtomicU64> = (0..9).map(|_| AtomicU64::new(0)).collect();
+            for (at, count, to) in changes {
+                fill(&bits, at, count, to);
+            }
+            let found = runs(&bits, start, end, true).find(|(begin, end)| end - begin >= count);
+            prop_assert_eq!(first_run(&bits, start, end, count), found.map(|(begin, _)| begin));
+            let last = runs(&bits, 0, end, true).last().filter(|run| run.1 == end);
+            prop_assert_eq!(run_before(&bits, end), last.map_or(0, |(begin, end)| end - begin));
+        }
+
         #[test]
         fn runs_are_the_runs_of_a_list(
             changes in proptest::collection::vec((0usize..300, 1usize..80, any::<bool>()), 0..20),

@@ -49,9 +49,14 @@ pub struct Central {
     known: usize,
     used: usize,
     limit: usize,
-    /// No superpage below this one is free.
-    lowest: usize,
+    /// Where a search for so many adjacent ones, and one more, ended; the last is of more, too. No run of so many lies before.
+    searched: [usize; SIZES],
+    /// The lowest superpage that was freed since the last search.
+    freed: usize,
 }
+
+/// For so many superpages it is kept in mind where a search ended.
+const SIZES: usize = 32;
 
 impl Central {
     /// Tables tell of so many superpages.
@@ -63,7 +68,8 @@ impl Central {
             known,
             used: 0,
             limit: usize::MAX,
-            lowest: FIRST,
+            searched: [FIRST; SIZES],
+            freed: usize::MAX,
         }
     }
 
@@ -136,9 +142,6 @@ impl Central {
             None => self.grow(heap, count)?,
         };
         bits::fill(heap.side.free(self.committed), start, count, false);
-        if start == self.lowest {
-            self.lowest = start + count;
-        }
         self.used += count;
         heap.remember_taken(start, count);
         Ok(Superpage(start as u32))
@@ -155,29 +158,42 @@ impl Central {
             it.age.store(age::UNKNOWN, Relaxed);
         }
         bits::fill(side.free(self.committed), superpage.index(), count, true);
-        self.lowest = self.lowest.min(superpage.index());
+        self.freed = self.freed.min(superpage.index());
         self.used -= count;
     }
 
+    /// No superpage below this one is free.
+    fn lowest(&self) -> usize {
+        self.searched[0].min(self.freed)
+    }
+
+    /// The lowest of `count` adjacent free superpages, which are taken next.
     fn find(&mut self, side: &Side, count: usize) -> Option<usize> {
+        let freed = std::mem::replace(&mut self.freed, usize::MAX);
+        if freed < usize::MAX {
+            for end in &mut self.searched {
+                *end = freed.min(*end);
+            }
+        }
+        let size = count.clamp(1, SIZES) - 1;
+        // What ends behind there may begin before.
+        let from = self.searched[size].saturating_sub(size).max(FIRST);
         let free = side.free(self.committed);
-        let mut runs = bits::runs(free, self.lowest, self.committed, true);
-        let first = runs.next()?;
-        self.lowest = first.0;
-        std::iter::once(first)
-            .chain(runs)
-            .find(|(start, end)| end - start >= count)
-            .map(|(start, _)| start)
+        let found = bits::first_run(free, from, self.committed, count);
+        if count <= SIZES {
+            let end = found.map_or(self.committed, |start| start + count);
+            for searched in &mut self.searched[size..] {
+                *searched = end.max(*searched);
+            }
+        }
+        found
     }
 
     /// Commits enough for `count` adjacent superpages at the end, and more where that is cheap.
     fn grow(&mut self, heap: &Heap, count: usize) -> Result<usize, Exhausted> {
         let side = &heap.side;
         let free = side.free(self.committed);
-        let start = bits::runs(free, self.lowest, self.committed, true)
-            .last()
-            .filter(|&(_, end)| end == self.committed)
-            .map_or(self.committed, |(start, _)| start);
+        let start = self.committed - bits::run_before(free, self.committed);
         let need = count - (self.committed - start);
         let room = side.superpages() - self.committed;
         if need > room {
@@ -236,7 +252,7 @@ impl Central {
             }
         };
         let free = side.free(self.committed);
-        for (start, end) in bits::runs(free, self.lowest, self.committed, true) {
+        for (start, end) in bits::runs(free, self.lowest(), self.committed, true) {
             for at in start..end {
                 if side.descriptor(Superpage(at as u32)).has(flag::CLEAN) {
                     continue;
@@ -256,5 +272,69 @@ impl Central {
         }
         give(dirty);
         (given, kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::Linux;
+    use proptest::prelude::*;
+
+    /// Where the first of so many free ones are; at the end, where there are none.
+    fn first_fit(free: &[bool], count: usize) -> usize {
+        let end = free.iter().rev().take_while(|&&free| free).count();
+        let fits = |windows: &[bool]| windows.iter().all(|&free| free);
+        let found = free.windows(count).position(fits);
+        found.unwrap_or(free.len() - end)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_is_the_lowest_that_fits(
+            steps in proptest::collection::vec((0usize..4, 1usize..12, any::<prop::sample::Index>()), 1..300),
+        ) {
+            let (heap, mut central) = Heap::new(Box::new(Linux::new()), 512 << 20).unwrap();
+            let mut free = vec![false];
+            let mut taken: Vec<(Superpage, usize)> = Vec::new();
+            for (what, count, which) in steps {
+                if what < 2 && !taken.is_empty() {
+                    let (start, count) = taken.swap_remove(which.index(taken.len()));
+                    central.release(&heap, start, count);
+                    free[start.index()..start.index() + count].fill(true);
+                    continue;
+                }
+                // A few are of more than it is kept in mind for.
+                let count = if what == 3 { count * count } else { count };
+                let expected = first_fit(&free, count);
+                let start = central.take(&heap, count).unwrap();
+                prop_assert_eq!(start.index(), expected);
+                free.resize(central.committed(), true);
+                free[expected..expected + count].fill(false);
+                taken.push((start, count));
+                let first = free.iter().position(|&free| free).unwrap_or(free.len());
+                prop_assert!(central.lowest() <= first);
+            }
+        }
+    }
+
+    /// Every second superpage is free: who wants two looks at none of them twice.
+    #[test]
+    fn where_nothing_was_found_nobody_looks_again() {
+        let (heap, mut central) = Heap::new(Box::new(Linux::new()), 512 << 20).unwrap();
+        for _ in 0..10_000 {
+            central.take(&heap, 1).unwrap();
+        }
+        for at in (FIRST as u32..10_000).step_by(2) {
+            central.release(&heap, Superpage(at), 1);
+        }
+        let two = central.take(&heap, 2).unwrap().index();
+        assert!(two > 10_000 && central.searched[1..].iter().all(|&end| end == two + 2));
+        assert_eq!(central.lowest(), FIRST);
+        assert_eq!(central.take(&heap, 2).unwrap().index(), two + 2);
+        assert_eq!(central.take(&heap, 1).unwrap().index(), FIRST);
+        // What is freed is found again, with what was free before it.
+        central.release(&heap, Superpage(4), 1);
+        assert_eq!(central.take(&heap, 3).unwrap().index(), 3);
     }
 }
