@@ -366,6 +366,12 @@ extern "C" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
 
 fn ask(stop: Option<StopFunc>) -> bool {
     let mut gc = collector::lock();
+    if gc.finalization.is_due() {
+        // What is due is called before, too, as libgc does.
+        drop(gc);
+        finalize::notify_or_invoke();
+        gc = collector::lock();
+    }
     if GC_dont_gc.get() != 0 || stop.is_some_and(|stop| stop() != 0) {
         return false;
     }

@@ -275,25 +275,40 @@ extern "C" fn GC_invoke_finalizers() -> c_int {
     }
 }
 
+thread_local! {
+    /// How many finalizers this thread is in that were called from [`notify_or_invoke`], as far as is known: one may have been
+    /// left by a jump or an exception. And how often nothing was called since for that reason.
+    static INSIDE: Cell<(u8, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Whether finalizers are to be called now. Inside of n others that is every 2^n-th time, as with libgc: so they do not nest
+/// without end, and if one never returns there will be others all the same.
+fn goes_inside() -> bool {
+    let (level, skipped) = INSIDE.get();
+    let skipped = skipped.saturating_add(1);
+    let goes = level == 0 || skipped >= 1u32.checked_shl(level.into()).unwrap_or(u32::MAX);
+    INSIDE.set(match goes {
+        true => (level.saturating_add(1), 0),
+        false => (level, skipped),
+    });
+    goes
+}
+
 /// Calls what is due, or tells the program of it, once per collection. The lock is not held.
 pub(crate) fn notify_or_invoke() {
-    thread_local! {
-        /// This thread is in a finalizer that was called from here.
-        static INSIDE: Cell<bool> = const { Cell::new(false) };
-    }
-    if INSIDE.replace(true) {
+    if GC_finalize_on_demand.get() == 0 {
+        if goes_inside() {
+            GC_invoke_finalizers();
+            // As libgc: none is due any more, on whatever level. One that does not return here leaves its level behind.
+            INSIDE.set((0, 0));
+        }
         return;
     }
-    if GC_finalize_on_demand.get() == 0 {
-        GC_invoke_finalizers();
-    } else {
-        // The lock is free before the program is called.
-        let notify = first_time(&mut collector::lock());
-        if let Some(notify) = notify {
-            notify();
-        }
+    // The lock is free before the program is called.
+    let notify = first_time(&mut collector::lock());
+    if let Some(notify) = notify {
+        notify();
     }
-    INSIDE.set(false);
 }
 
 /// The program's notifier, if it was not called since the last collection.

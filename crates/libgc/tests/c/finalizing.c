@@ -1,6 +1,8 @@
-/* Finalizers: chains, replaced ones, objects that are saved, what their data keeps, and all of them at the end. */
+/* Finalizers: chains, replaced ones, objects that are saved, what their data keeps, one inside of another, some that do not
+   return, and all of them at the end. */
 #include "check.h"
 #include <gc/javaxfc.h>
+#include <setjmp.h>
 
 #define COUNT 400
 typedef void (*registration)(void *, GC_finalization_proc, void *, GC_finalization_proc *, void **);
@@ -222,6 +224,75 @@ static void at_the_end(void) {
     CHECK(died == 0);
 }
 
+/* Finalizers inside of others: how deep each is, of those that are due at first. */
+#define LOOK 60
+static int begun, depth, depths[LOOK];
+static jmp_buf out;
+
+static void collects(void *object, void *data) {
+    depth++;
+    if (begun < LOOK)
+        depths[begun] = depth;
+    begun++;
+    GC_gcollect();
+    depth--;
+}
+
+static void jumps(void *object, void *data) {
+    begun++;
+    longjmp(out, 1);
+}
+
+static void make_nested(void) {
+    for (int i = 0; i < 100; i++)
+        GC_register_finalizer_no_order(GC_malloc(16), collects, 0, 0, 0);
+}
+
+static void make_jumping(void) {
+    for (int i = 0; i < 100; i++)
+        GC_register_finalizer_no_order(GC_malloc(16), jumps, 0, 0, 0);
+}
+
+static void all_due(action make) {
+    begun = 0;
+    GC_set_finalize_on_demand(1);
+    below(make);
+    collect();
+    GC_set_finalize_on_demand(0);
+}
+
+static void nested(void) {
+    for (int i = 0; i < 2; i++) {
+        all_due(make_nested);
+        collect();
+        CHECK(MOST(begun, 100) && begun <= 100);
+        for (int j = 0; j < LOOK; j++)
+            printf("%d%c", depths[j], j + 1 < LOOK ? ' ' : '\n');
+        SHOW(depth);
+    }
+}
+
+/* One that is left by a jump: others are called less and less often, but they are. */
+static void left(void) {
+    all_due(make_jumping);
+    for (volatile int i = 0; i < 200; i++)
+        if (setjmp(out) == 0)
+            collect();
+    SHOW(begun);
+    while (GC_should_invoke_finalizers())
+        if (setjmp(out) == 0)
+            GC_invoke_finalizers();
+    CHECK(MOST(begun, 100) && begun <= 100);
+    /* And when one was not, it begins anew. */
+    for (int i = 0; i < 2; i++) {
+        all_due(make_nested);
+        for (int j = 0; j < 300; j++)
+            collect();
+        CHECK(MOST(begun, 100) && begun <= 100);
+        printf("%d %d %d %d\n", depths[0], depths[1], depths[2], depths[3]);
+    }
+}
+
 static void quiet(char *message, GC_word argument) {}
 
 int main(void) {
@@ -236,6 +307,8 @@ int main(void) {
     collect_well();
     CHECK(MOST(died, COUNT) && wrong == 0);
     mixed();
+    nested();
+    left();
     at_the_end();
     return 0;
 }
