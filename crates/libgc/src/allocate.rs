@@ -250,7 +250,7 @@ fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
 macro_rules! allocators {
     ($($name:ident => $kind:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name(bytes: usize) -> *mut c_void {
+        pub(crate) extern "C-unwind" fn $name(bytes: usize) -> *mut c_void {
             allocate(bytes, $kind)
         }
     )*};
@@ -277,12 +277,12 @@ pub(crate) fn allocate_held(bytes: usize, kind: KindId) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_uncollectable(bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_uncollectable(bytes: usize) -> *mut c_void {
     allocate_held(bytes, UNCOLLECTABLE)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_atomic_uncollectable(bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_atomic_uncollectable(bytes: usize) -> *mut c_void {
     allocate_held(bytes, AUNCOLLECTABLE)
 }
 
@@ -295,37 +295,37 @@ fn ignore_off_page(bytes: usize, kind: KindId) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_ignore_off_page(bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_ignore_off_page(bytes: usize) -> *mut c_void {
     ignore_off_page(bytes, NORMAL)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut c_void {
     ignore_off_page(bytes, PTRFREE)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
+extern "C-unwind" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
     ignore_off_page(bytes, KindId(kind as u8))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_generic_malloc(bytes: usize, kind: c_int) -> *mut c_void {
+extern "C-unwind" fn GC_generic_malloc(bytes: usize, kind: c_int) -> *mut c_void {
     allocate(bytes, KindId(kind as u8))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_void {
     allocate(bytes, KindId(kind as u8))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_kind_global(bytes: usize, kind: c_int) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_kind_global(bytes: usize, kind: c_int) -> *mut c_void {
     allocate(bytes, KindId(kind as u8))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_void {
+extern "C-unwind" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_void {
     match KindId(kind as u8) {
         kind @ (UNCOLLECTABLE | AUNCOLLECTABLE) => allocate_held(bytes, kind),
         kind => allocate(bytes, kind),
@@ -333,7 +333,7 @@ extern "C" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut c_void {
+extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut c_void {
     match KindId(kind as u8) {
         PTRFREE | AUNCOLLECTABLE => allocate_held(bytes, AUNCOLLECTABLE),
         NORMAL | UNCOLLECTABLE => allocate_held(bytes, UNCOLLECTABLE),
@@ -347,13 +347,17 @@ extern "C" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut
 /// Several cleared objects, linked through their first words; null where there is no memory. They are as large as is
 /// asked for, without the byte more.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_generic_malloc_many(bytes: usize, kind: c_int, result: *mut *mut c_void) {
+unsafe extern "C-unwind" fn GC_generic_malloc_many(
+    bytes: usize,
+    kind: c_int,
+    result: *mut *mut c_void,
+) {
     // SAFETY: the caller's.
     unsafe { *result = many(bytes.saturating_sub(extra()), KindId(kind as u8)) };
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_many(bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
     many(bytes, NORMAL)
 }
 
@@ -375,49 +379,49 @@ fn many(bytes: usize, kind: KindId) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn GC_base(address: *mut c_void) -> *mut c_void {
+pub(crate) extern "C-unwind" fn GC_base(address: *mut c_void) -> *mut c_void {
     inspect::slot(address).map_or(null_mut(), |slot| {
         collector::heap().start(slot) as *mut c_void
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_size(object: *const c_void) -> usize {
+extern "C-unwind" fn GC_size(object: *const c_void) -> usize {
     inspect::slot(object).map_or(0, |slot| collector::heap().size(slot))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
+extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
     c_int::from(inspect::slot(address).is_some())
 }
 
 /// Nothing is written before it is allocated, so stacks need no clearing.
 #[unsafe(no_mangle)]
-extern "C" fn GC_clear_stack(argument: *mut c_void) -> *mut c_void {
+extern "C-unwind" fn GC_clear_stack(argument: *mut c_void) -> *mut c_void {
     argument
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_noop1(word: usize) {
+extern "C-unwind" fn GC_noop1(word: usize) {
     std::hint::black_box(word);
 }
 
 /// Every aligned word is taken for a reference wherever it points to in an object.
 #[unsafe(no_mangle)]
-extern "C" fn GC_register_displacement(_: usize) {}
+extern "C-unwind" fn GC_register_displacement(_: usize) {}
 
 macro_rules! no_barriers {
     ($($name:ident)*) => {$(
         /// There is no barrier: the kernel tracks writes, or nobody does.
         #[unsafe(no_mangle)]
-        extern "C" fn $name(_: *const c_void) {}
+        extern "C-unwind" fn $name(_: *const c_void) {}
     )*};
 }
 
 no_barriers! { GC_change_stubborn GC_end_stubborn_change }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
+unsafe extern "C-unwind" fn GC_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
     // SAFETY: the caller's.
     unsafe { *place.cast::<*const c_void>() = value };
 }

@@ -11,6 +11,7 @@ use crate::stats::{Cycle, Work};
 use crate::steps::{self, Begun, Steps};
 use crate::stress;
 use crate::thread::blocking::with_registers;
+use crate::unwind::Whole;
 use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
@@ -78,6 +79,7 @@ enum Extent {
 /// Collects, or does a step of that. The caller holds the lock, and calls [`finalize::notify_or_invoke`] when it does no
 /// more. This thread's registers are on its stack at `here`, and above that what the program has there.
 pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
+    let whole = Whole::begin();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
     let goes_on = why == Why::Allocation && heap.is_tracked();
@@ -112,6 +114,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
             collect_all(heap, state, Cycle::begin(why), None, here);
         }
     }
+    whole.end();
 }
 
 /// Stops the world.
@@ -339,7 +342,7 @@ fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn GC_gcollect() {
+pub(crate) extern "C-unwind" fn GC_gcollect() {
     if ask(Some(stop_func.get())) && unmap_on_gcollect.get() != 0 {
         unmap();
     }
@@ -353,14 +356,14 @@ fn unmap() {
 
 /// What the heap has free goes back to the kernel, too; the default stop function is not asked.
 #[unsafe(no_mangle)]
-extern "C" fn GC_gcollect_and_unmap() {
+extern "C-unwind" fn GC_gcollect_and_unmap() {
     ask(None);
     unmap();
 }
 
 /// 1 if there was a collection, 0 if the function that is passed wanted none.
 #[unsafe(no_mangle)]
-extern "C" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
+extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
     c_int::from(ask(stop))
 }
 
@@ -386,18 +389,18 @@ fn ask(stop: Option<StopFunc>) -> bool {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn GC_disable() {
+pub(crate) extern "C-unwind" fn GC_disable() {
     let _guard = collector::guard();
     GC_dont_gc.set(GC_dont_gc.get() + 1);
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn GC_enable() {
+pub(crate) extern "C-unwind" fn GC_enable() {
     let _guard = collector::guard();
     GC_dont_gc.set(GC_dont_gc.get() - 1);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_disabled() -> c_int {
+extern "C-unwind" fn GC_is_disabled() -> c_int {
     c_int::from(GC_dont_gc.get() != 0)
 }

@@ -16,6 +16,7 @@ use crate::steps::Steps;
 use crate::thread::cancel::Uncancelled;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
+use crate::unwind::{Whole, end_where_we_panic};
 use crate::{environ, fork, report, stress};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Crew, Marker};
@@ -106,7 +107,10 @@ impl Locked {
 pub(crate) fn lock() -> Locked {
     let uncancelled = Uncancelled::begin();
     LOCK.lock();
+    // Where nothing can be made the program's function may throw.
+    let failed = Guard { owned: true };
     let mut locked = held();
+    std::mem::forget(failed);
     locked.owned = Some(uncancelled);
     locked
 }
@@ -174,9 +178,11 @@ pub(crate) fn made_heap() -> Option<&'static Heap> {
 
 #[cold]
 fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State) {
+    end_where_we_panic();
     let Ok((heap, central)) = Heap::new(stress::os(), MOST) else {
         report::abort(c"No room for a heap: is there a limit on addresses (ulimit -v)?");
     };
+    let whole = Whole::begin();
     kinds::add_first(&heap);
     let heap = HEAP.get_or_init(|| heap);
     let range = heap.reserved();
@@ -221,11 +227,12 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         incremental::turn_on(heap, state);
     }
     READY.store(true, Relaxed);
+    whole.end();
     (heap, state)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_init() {
+extern "C-unwind" fn GC_init() {
     drop(lock());
 }
 
@@ -235,27 +242,27 @@ pub(crate) fn is_ready() -> bool {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_init_called() -> c_int {
+extern "C-unwind" fn GC_is_init_called() -> c_int {
     c_int::from(is_ready())
 }
 
 /// libgc stops its threads at exit; there is nothing here that would not end with the process.
 #[unsafe(no_mangle)]
-extern "C" fn GC_deinit() {}
+extern "C-unwind" fn GC_deinit() {}
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_alloc_lock() {
+extern "C-unwind" fn GC_alloc_lock() {
     LOCK.lock();
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_alloc_unlock() {
+extern "C-unwind" fn GC_alloc_unlock() {
     unlock();
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_call_with_alloc_lock(
-    function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
+    function: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> *mut c_void {
     LOCK.lock();

@@ -41,7 +41,7 @@ const DESCRIPTION: usize = 40;
 static GC_debug_header_size: usize = HEADER;
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_debug_header_size() -> usize {
+extern "C-unwind" fn GC_get_debug_header_size() -> usize {
     HEADER
 }
 
@@ -173,7 +173,7 @@ fn kind_name(base: usize) -> String {
 macro_rules! allocators {
     ($($name:ident => $kind:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        extern "C" fn $name(bytes: usize, file: *const c_char, line: c_int) -> *mut c_void {
+        extern "C-unwind" fn $name(bytes: usize, file: *const c_char, line: c_int) -> *mut c_void {
             debug_allocate(bytes, $kind, file, line)
         }
     )*};
@@ -190,12 +190,12 @@ allocators! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_debug_malloc_replacement(bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_debug_malloc_replacement(bytes: usize) -> *mut c_void {
     debug_allocate(bytes, NORMAL, c"unknown".as_ptr(), 0)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_debug_generic_or_special_malloc(
+extern "C-unwind" fn GC_debug_generic_or_special_malloc(
     bytes: usize,
     kind: c_int,
     file: *const c_char,
@@ -206,7 +206,7 @@ extern "C" fn GC_debug_generic_or_special_malloc(
 
 /// A collectable object is filled and left to the collector, so that nobody gets its place while somebody may still use it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_debug_free(object: *mut c_void) {
+unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     if object.is_null() {
         return;
     }
@@ -248,7 +248,7 @@ unsafe extern "C" fn GC_debug_free(object: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_debug_realloc(
+unsafe extern "C-unwind" fn GC_debug_realloc(
     object: *mut c_void,
     bytes: usize,
     file: *const c_char,
@@ -286,7 +286,7 @@ unsafe extern "C" fn GC_debug_realloc(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_debug_realloc_replacement(
+unsafe extern "C-unwind" fn GC_debug_realloc_replacement(
     object: *mut c_void,
     bytes: usize,
 ) -> *mut c_void {
@@ -295,7 +295,7 @@ unsafe extern "C" fn GC_debug_realloc_replacement(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_debug_strdup(
+unsafe extern "C-unwind" fn GC_debug_strdup(
     text: *const c_char,
     file: *const c_char,
     line: c_int,
@@ -308,7 +308,7 @@ unsafe extern "C" fn GC_debug_strdup(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_debug_strndup(
+unsafe extern "C-unwind" fn GC_debug_strndup(
     text: *const c_char,
     most: usize,
     file: *const c_char,
@@ -333,7 +333,7 @@ struct Closure {
     data: *mut c_void,
 }
 
-unsafe extern "C" fn invoke(base: *mut c_void, closure: *mut c_void) {
+unsafe extern "C-unwind" fn invoke(base: *mut c_void, closure: *mut c_void) {
     // SAFETY: registered below, with such a closure, for such an object.
     unsafe {
         let closure: &Closure = &*closure.cast();
@@ -344,7 +344,7 @@ unsafe extern "C" fn invoke(base: *mut c_void, closure: *mut c_void) {
 macro_rules! registers {
     ($($name:ident => $order:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
+        unsafe extern "C-unwind" fn $name(
             object: *mut c_void,
             procedure: Option<Procedure>,
             data: *mut c_void,
@@ -405,20 +405,20 @@ unsafe fn register(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_debug_register_displacement(_: usize) {}
+extern "C-unwind" fn GC_debug_register_displacement(_: usize) {}
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_debug_change_stubborn(_: *const c_void) {}
+extern "C-unwind" fn GC_debug_change_stubborn(_: *const c_void) {}
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_debug_end_stubborn_change(object: *const c_void) {
+extern "C-unwind" fn GC_debug_end_stubborn_change(object: *const c_void) {
     if GC_base(object.cast_mut()).is_null() {
         report::abort(c"GC_debug_end_stubborn_change of what is no object");
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_debug_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
+unsafe extern "C-unwind" fn GC_debug_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
     // SAFETY: the caller's.
     unsafe {
         *GC_is_visible(place).cast::<*mut c_void>() = GC_is_valid_displacement(value.cast_mut())

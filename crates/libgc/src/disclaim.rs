@@ -64,7 +64,11 @@ pub(crate) fn ask(heap: &Heap, state: &mut State) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_register_disclaim_proc(kind: c_int, procedure: Disclaim, mark_from_all: c_int) {
+extern "C-unwind" fn GC_register_disclaim_proc(
+    kind: c_int,
+    procedure: Disclaim,
+    mark_from_all: c_int,
+) {
     if leaks::wanted() {
         return;
     }
@@ -103,7 +107,7 @@ unsafe extern "C" fn finalized(place: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_init_finalized_malloc() {
+extern "C-unwind" fn GC_init_finalized_malloc() {
     FINALIZED.get_or_init(|| {
         let kind = kinds::own_kind(&collector::lock(), 0);
         GC_register_disclaim_proc(c_int::from(kind.0), finalized, 1);
@@ -112,7 +116,7 @@ extern "C" fn GC_init_finalized_malloc() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_finalized_malloc(bytes: usize, closure: *const c_void) -> *mut c_void {
+extern "C-unwind" fn GC_finalized_malloc(bytes: usize, closure: *const c_void) -> *mut c_void {
     let Some(&kind) = FINALIZED.get() else {
         report::abort(c"GC_finalized_malloc before GC_init_finalized_malloc");
     };

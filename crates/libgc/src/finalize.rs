@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr::null_mut;
 
-pub(crate) type Procedure = unsafe extern "C" fn(*mut c_void, *mut c_void);
+pub(crate) type Procedure = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
 /// What an object must not be reachable from for its finalizer to be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -232,7 +232,7 @@ pub(crate) fn register(
 macro_rules! registers {
     ($($name:ident => $order:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        extern "C" fn $name(
+        extern "C-unwind" fn $name(
             object: *mut c_void,
             procedure: Option<Procedure>,
             data: *mut c_void,
@@ -252,13 +252,13 @@ registers! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_should_invoke_finalizers() -> c_int {
+extern "C-unwind" fn GC_should_invoke_finalizers() -> c_int {
     c_int::from(collector::is_ready() && collector::either().finalization.is_due())
 }
 
 /// Calls what is due, and says how many that was.
 #[unsafe(no_mangle)]
-extern "C" fn GC_invoke_finalizers() -> c_int {
+extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
     let mut count = 0;
     if !collector::is_ready() {
         return count;
@@ -312,7 +312,7 @@ pub(crate) fn notify_or_invoke() {
 }
 
 /// The program's notifier, if it was not called since the last collection.
-fn first_time(gc: &mut Locked) -> Option<extern "C" fn()> {
+fn first_time(gc: &mut Locked) -> Option<extern "C-unwind" fn()> {
     let notify = GC_finalizer_notifier.get()?;
     let due = gc.finalization.is_due() && !std::mem::replace(&mut gc.finalization.told, true);
     due.then_some(notify)
@@ -320,7 +320,7 @@ fn first_time(gc: &mut Locked) -> Option<extern "C" fn()> {
 
 /// Makes every finalizer due and calls it, also those of objects that live; for the end of a program.
 #[unsafe(no_mangle)]
-extern "C" fn GC_finalize_all() {
+extern "C-unwind" fn GC_finalize_all() {
     while collector::is_ready() {
         let mut gc = collector::lock();
         let Finalization { by_object, due, .. } = &mut gc.finalization;
@@ -334,7 +334,7 @@ extern "C" fn GC_finalize_all() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_dump_finalization() {
+extern "C-unwind" fn GC_dump_finalization() {
     let gc = collector::either();
     report::print(&format!(
         "{} finalizers, {} due\n",

@@ -76,26 +76,26 @@ fn only_this() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_set_handle_fork(handles: c_int) {
+extern "C-unwind" fn GC_set_handle_fork(handles: c_int) {
     HANDLES.set(handles);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_atfork_prepare() {
+extern "C-unwind" fn GC_atfork_prepare() {
     if HANDLES.get() != 1 {
         hold();
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_atfork_parent() {
+extern "C-unwind" fn GC_atfork_parent() {
     if HANDLES.get() != 1 {
         release();
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_atfork_child() {
+extern "C-unwind" fn GC_atfork_child() {
     if HANDLES.get() != 1 {
         only_this();
     }

@@ -23,7 +23,7 @@ static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
 
 /// The procedure is one that the program's descriptors name by its number; it is added by `GC_new_proc`'s table.
 #[unsafe(no_mangle)]
-extern "C" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
+extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
     let gc = collector::lock();
     if GC_gcj_kind.get() == 0 {
         kinds::set_proc(index as usize, procedure);
@@ -35,7 +35,7 @@ extern "C" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_gcj_malloc(bytes: usize, table: *mut c_void) -> *mut c_void {
+extern "C-unwind" fn GC_gcj_malloc(bytes: usize, table: *mut c_void) -> *mut c_void {
     let object: *mut *mut c_void = allocate(bytes, KindId(GC_gcj_kind.get() as u8)).cast();
     if !object.is_null() {
         // SAFETY: a new object of at least a word.
@@ -45,7 +45,7 @@ extern "C" fn GC_gcj_malloc(bytes: usize, table: *mut c_void) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_debug_gcj_malloc(
+extern "C-unwind" fn GC_debug_gcj_malloc(
     bytes: usize,
     table: *mut c_void,
     file: *const c_char,
@@ -61,6 +61,9 @@ extern "C" fn GC_debug_gcj_malloc(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_gcj_malloc_ignore_off_page(bytes: usize, table: *mut c_void) -> *mut c_void {
+extern "C-unwind" fn GC_gcj_malloc_ignore_off_page(
+    bytes: usize,
+    table: *mut c_void,
+) -> *mut c_void {
     GC_gcj_malloc(bytes, table)
 }

@@ -3,6 +3,7 @@
 use crate::collector::State;
 use crate::kinds::Descriptors;
 use crate::settings::GC_parallel;
+use crate::unwind::thread_is_ours;
 use libc::c_uint;
 use plimsoll_heap::mark::{Crew, Marker};
 use plimsoll_heap::{Heap, SUPERPAGE};
@@ -59,17 +60,20 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> bool {
         let started = std::thread::Builder::new()
             .name(name.to_owned())
             .stack_size(256 << 10)
-            .spawn(body);
+            .spawn(|| {
+                thread_is_ours();
+                body();
+            });
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         started.is_ok()
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_set_markers_count(count: c_uint) {
+extern "C-unwind" fn GC_set_markers_count(count: c_uint) {
     TOLD.store(count as usize, Relaxed);
 }
 
 /// Helpers start when there is something to mark.
 #[unsafe(no_mangle)]
-extern "C" fn GC_start_mark_threads() {}
+extern "C-unwind" fn GC_start_mark_threads() {}

@@ -149,19 +149,19 @@ pub(crate) fn turn_on(heap: &Heap, state: &mut State) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_enable_incremental() {
+extern "C-unwind" fn GC_enable_incremental() {
     let mut gc = collector::lock();
     let heap = gc.heap;
     turn_on(heap, &mut gc);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_incremental_mode() -> c_int {
+extern "C-unwind" fn GC_is_incremental_mode() -> c_int {
     c_int::from(collector::is_ready() && collector::either().incremental.on)
 }
 
 /// `GC_PROTECTS_NONE`: the kernel notes writes by itself, and no system call meets a page that it may not write to.
 #[unsafe(no_mangle)]
-extern "C" fn GC_incremental_protection_needs() -> c_int {
+extern "C-unwind" fn GC_incremental_protection_needs() -> c_int {
     0
 }

@@ -6,9 +6,9 @@ use crate::settings::Variable;
 use libc::{c_int, c_void};
 use plimsoll_heap::{Heap, SUPERPAGE, Slot};
 
-type OnTwo = unsafe extern "C" fn(*mut c_void, *mut c_void);
-type OnOne = unsafe extern "C" fn(*mut c_void);
-type Visit = unsafe extern "C" fn(*mut c_void, usize, *mut c_void);
+type OnTwo = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+type OnOne = unsafe extern "C-unwind" fn(*mut c_void);
+type Visit = unsafe extern "C-unwind" fn(*mut c_void, usize, *mut c_void);
 
 #[unsafe(no_mangle)]
 static GC_same_obj_print_proc: Variable<OnTwo> = Variable::new(not_same);
@@ -17,19 +17,19 @@ static GC_is_valid_displacement_print_proc: Variable<OnOne> = Variable::new(not_
 #[unsafe(no_mangle)]
 static GC_is_visible_print_proc: Variable<OnOne> = Variable::new(not_visible);
 
-unsafe extern "C" fn not_same(p: *mut c_void, q: *mut c_void) {
+unsafe extern "C-unwind" fn not_same(p: *mut c_void, q: *mut c_void) {
     report::complain(&format!(
         "GC_same_obj: {p:p} and {q:p} are not in the same object\n"
     ));
     report::abort(c"GC_same_obj test failed");
 }
 
-unsafe extern "C" fn not_valid(p: *mut c_void) {
+unsafe extern "C-unwind" fn not_valid(p: *mut c_void) {
     report::complain(&format!("GC_is_valid_displacement: {p:p} is not valid\n"));
     report::abort(c"GC_is_valid_displacement test failed");
 }
 
-unsafe extern "C" fn not_visible(p: *mut c_void) {
+unsafe extern "C-unwind" fn not_visible(p: *mut c_void) {
     report::complain(&format!("GC_is_visible: {p:p} is not visible\n"));
     report::abort(c"GC_is_visible test failed");
 }
@@ -60,19 +60,19 @@ fn behind_first(heap: &Heap, address: usize) -> Option<Slot> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_marked(object: *const c_void) -> c_int {
+extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
     c_int::from(slot(object).is_some_and(|slot| collector::heap().is_marked(slot)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_set_mark_bit(object: *const c_void) {
+extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
     if let Some(slot) = slot(object) {
         collector::heap().set_mark(slot);
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_clear_mark_bit(object: *const c_void) {
+extern "C-unwind" fn GC_clear_mark_bit(object: *const c_void) {
     if let Some(slot) = slot(object) {
         collector::heap().clear_mark(slot);
     }
@@ -80,7 +80,7 @@ extern "C" fn GC_clear_mark_bit(object: *const c_void) {
 
 /// The caller holds the lock.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_enumerate_reachable_objects_inner(visit: Visit, data: *mut c_void) {
+unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, data: *mut c_void) {
     let gc = collector::held();
     let heap = gc.heap;
     heap.each_marked(&gc.central, |slot| {
@@ -91,7 +91,7 @@ unsafe extern "C" fn GC_enumerate_reachable_objects_inner(visit: Visit, data: *m
 
 /// Says so where two pointers are not into the same object; where the first is into none, both must be into none.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
+unsafe extern "C-unwind" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
     collector::heap();
     if slot(p) != slot(q) {
         // SAFETY: the program's procedure, or ours.
@@ -111,20 +111,20 @@ unsafe fn moved(place: *mut *mut c_void, by: isize) -> (*mut c_void, *mut c_void
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_pre_incr(place: *mut *mut c_void, by: isize) -> *mut c_void {
+unsafe extern "C-unwind" fn GC_pre_incr(place: *mut *mut c_void, by: isize) -> *mut c_void {
     // SAFETY: the caller's place.
     unsafe { moved(place, by).1 }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_post_incr(place: *mut *mut c_void, by: isize) -> *mut c_void {
+unsafe extern "C-unwind" fn GC_post_incr(place: *mut *mut c_void, by: isize) -> *mut c_void {
     // SAFETY: the caller's place.
     unsafe { moved(place, by).0 }
 }
 
 /// Every displacement is valid. As the other checks it makes the collector, if there is none.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void {
+pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void {
     collector::heap();
     p
 }
@@ -132,7 +132,7 @@ pub(crate) extern "C" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void
 /// Whether collections see what is at `p`, which is what libgc says of any place outside of the heap, where it may be
 /// on some thread's stack: only a place in the heap and in no object is not seen.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
     let heap = collector::heap();
     if slot(p).is_none() && heap.range().contains(&(p as usize)) {
         // SAFETY: the program's procedure, or ours.
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
 
 /// Free places are not in lists here: they are runs of bits.
 #[unsafe(no_mangle)]
-extern "C" fn GC_print_free_list(kind: c_int, granules: usize) {
+extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
     report::print(&format!(
         "Free places of kind {kind} with {granules} granules are not in a list\n"
     ));

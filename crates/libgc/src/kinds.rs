@@ -30,7 +30,7 @@ const INDIRECT_BIAS: usize = 0x10;
 const WORD: usize = size_of::<usize>();
 
 type MarkProc = unsafe extern "C" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
-pub(crate) type Describe = unsafe extern "C" fn(*mut c_void, *mut c_char);
+pub(crate) type Describe = unsafe extern "C-unwind" fn(*mut c_void, *mut c_char);
 
 /// `struct GC_ms_entry`: programs pass pointers to it on, and never look inside.
 #[repr(C)]
@@ -228,7 +228,7 @@ pub(crate) fn set_proc(index: usize, procedure: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_new_kind(
+extern "C-unwind" fn GC_new_kind(
     _: *mut *mut c_void,
     descriptor: usize,
     adds_size: c_int,
@@ -238,7 +238,7 @@ extern "C" fn GC_new_kind(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_new_kind_inner(
+extern "C-unwind" fn GC_new_kind_inner(
     _: *mut *mut c_void,
     descriptor: usize,
     adds_size: c_int,
@@ -249,23 +249,23 @@ extern "C" fn GC_new_kind_inner(
 
 /// Programs pass it to `GC_new_kind`; free lists are in bins here.
 #[unsafe(no_mangle)]
-extern "C" fn GC_new_free_list() -> *mut *mut c_void {
+extern "C-unwind" fn GC_new_free_list() -> *mut *mut c_void {
     GC_new_free_list_inner()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_new_free_list_inner() -> *mut *mut c_void {
+extern "C-unwind" fn GC_new_free_list_inner() -> *mut *mut c_void {
     static NONE: AtomicUsize = AtomicUsize::new(0);
     (&raw const NONE).cast_mut().cast()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_new_proc(procedure: MarkProc) -> c_uint {
+extern "C-unwind" fn GC_new_proc(procedure: MarkProc) -> c_uint {
     GC_new_proc_inner(procedure)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_new_proc_inner(procedure: MarkProc) -> c_uint {
+extern "C-unwind" fn GC_new_proc_inner(procedure: MarkProc) -> c_uint {
     let index = TABLE.next_proc.fetch_add(1, Relaxed);
     match TABLE.procs.get(index) {
         Some(place) => {
@@ -282,14 +282,14 @@ pub(crate) fn describer(kind: KindId) -> Option<Describe> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_register_describe_type_fn(kind: c_int, describe: Option<Describe>) {
+extern "C-unwind" fn GC_register_describe_type_fn(kind: c_int, describe: Option<Describe>) {
     if let Some(place) = DESCRIBERS.get(kind as usize) {
         place.set(describe);
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_mark_and_push(
+extern "C-unwind" fn GC_mark_and_push(
     object: *mut c_void,
     top: *mut Entry,
     _: *mut Entry,
@@ -300,29 +300,29 @@ extern "C" fn GC_mark_and_push(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
+unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
     // SAFETY: memory that the program vouches for.
     marker(|marker| unsafe { marker.span(low as usize, high as usize) });
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
+unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
     // SAFETY: as above.
     unsafe { GC_push_all(low, high) };
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_push_conditional(low: *mut c_void, high: *mut c_void, _: c_int) {
+unsafe extern "C-unwind" fn GC_push_conditional(low: *mut c_void, high: *mut c_void, _: c_int) {
     // SAFETY: as above.
     unsafe { GC_push_all(low, high) };
 }
 
 /// Nothing to push: what the tables of finalizers refer to is marked when its turn comes.
 #[unsafe(no_mangle)]
-extern "C" fn GC_push_finalizer_structures() {}
+extern "C-unwind" fn GC_push_finalizer_structures() {}
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
+unsafe extern "C-unwind" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
     let Some(slot) = inspect::slot(object) else {
         return -1;
     };

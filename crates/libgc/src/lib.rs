@@ -13,6 +13,7 @@
 //! | `incremental` | collections of young objects |
 //! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
+//! | `unwind` | exceptions |
 //! | `collector`, `lock` | all of the above together, behind one lock |
 //!
 //! While the world stands still no thread may be waited for and nothing may be allocated or freed with `malloc`: a
@@ -55,3 +56,4 @@ mod stress;
 mod thread;
 mod toggle;
 mod typed;
+mod unwind;

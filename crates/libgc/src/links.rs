@@ -104,7 +104,7 @@ fn relink(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_int {
     let heap = collector::heap();
     match heap.slot(link as usize) {
         // The object that the link lies in, as libgc has it.
@@ -120,7 +120,7 @@ unsafe extern "C" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_general_register_disappearing_link(
+extern "C-unwind" fn GC_general_register_disappearing_link(
     link: *mut *mut c_void,
     object: *const c_void,
 ) -> c_int {
@@ -128,26 +128,29 @@ extern "C" fn GC_general_register_disappearing_link(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_register_long_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+extern "C-unwind" fn GC_register_long_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
     register(|links| &mut links.long, link, object)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_unregister_disappearing_link(link: *mut *mut c_void) -> c_int {
+extern "C-unwind" fn GC_unregister_disappearing_link(link: *mut *mut c_void) -> c_int {
     unregister(|links| &mut links.short, link)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_unregister_long_link(link: *mut *mut c_void) -> c_int {
+extern "C-unwind" fn GC_unregister_long_link(link: *mut *mut c_void) -> c_int {
     unregister(|links| &mut links.long, link)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_move_disappearing_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+extern "C-unwind" fn GC_move_disappearing_link(
+    link: *mut *mut c_void,
+    to: *mut *mut c_void,
+) -> c_int {
     relink(|links| &mut links.short, link, to)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+extern "C-unwind" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
     relink(|links| &mut links.long, link, to)
 }

@@ -9,7 +9,7 @@ use plimsoll_heap::{Class, KindId, Slot};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn GC_free(object: *mut c_void) {
+pub(crate) unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if object.is_null() {
         return;
     }

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::fd::IntoRawFd;
 use std::ptr::null_mut;
 
-type WarnProc = unsafe extern "C" fn(*mut c_char, usize);
+type WarnProc = unsafe extern "C-unwind" fn(*mut c_char, usize);
 
 static WARN: Variable<WarnProc> = Variable::new(warn_default);
 static LOG: Variable<c_int> = Variable::new(libc::STDERR_FILENO);
@@ -63,7 +63,7 @@ pub(crate) fn warn(message: &CStr, value: usize) {
     unsafe { (WARN.get())(message.as_ptr().cast_mut(), value) };
 }
 
-unsafe extern "C" fn warn_default(message: *mut c_char, value: usize) {
+unsafe extern "C-unwind" fn warn_default(message: *mut c_char, value: usize) {
     let mut line = [0u8; 512];
     // SAFETY: a message of ours, or of the program's with the conversion that libgc's interface names.
     let length = unsafe { libc::snprintf(line.as_mut_ptr().cast(), line.len(), message, value) };
@@ -75,20 +75,20 @@ unsafe extern "C" fn warn_default(message: *mut c_char, value: usize) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_ignore_warn_proc(_: *mut c_char, _: usize) {}
+extern "C-unwind" fn GC_ignore_warn_proc(_: *mut c_char, _: usize) {}
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_set_warn_proc(procedure: WarnProc) {
+extern "C-unwind" fn GC_set_warn_proc(procedure: WarnProc) {
     WARN.set(procedure);
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_warn_proc() -> WarnProc {
+extern "C-unwind" fn GC_get_warn_proc() -> WarnProc {
     WARN.get()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_set_log_fd(to: c_int) {
+extern "C-unwind" fn GC_set_log_fd(to: c_int) {
     LOG.set(to);
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn abort(message: &CStr) -> ! {
     std::process::abort()
 }
 
-pub(crate) extern "C" fn abort_default(message: *const c_char) {
+pub(crate) extern "C-unwind" fn abort_default(message: *const c_char) {
     // SAFETY: a string of ours.
     let Some(message) = (unsafe { message.as_ref() }) else {
         return;
@@ -121,11 +121,11 @@ pub(crate) fn unsupported(name: &str, what: &str) -> ! {
 }
 
 /// What is called where there is no memory, unless the program sets its own: null, as libgc's.
-pub(crate) extern "C" fn no_memory(_: usize) -> *mut c_void {
+pub(crate) extern "C-unwind" fn no_memory(_: usize) -> *mut c_void {
     null_mut()
 }
 
-extern "C" fn abort_without_memory(_: usize) -> *mut c_void {
+extern "C-unwind" fn abort_without_memory(_: usize) -> *mut c_void {
     complain("Insufficient memory for the allocation\n");
     // As libgc: no message says that the program ends with a status of 1.
     (abort_func.get())(std::ptr::null());
@@ -133,6 +133,6 @@ extern "C" fn abort_without_memory(_: usize) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_abort_on_oom() {
+extern "C-unwind" fn GC_abort_on_oom() {
     crate::settings::GC_oom_fn.set(abort_without_memory);
 }

@@ -11,7 +11,10 @@ use plimsoll_heap::{GRANULE, LARGEST_SMALL, SUPERPAGE};
 use std::ptr::null_mut;
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn GC_realloc(object: *mut c_void, bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn GC_realloc(
+    object: *mut c_void,
+    bytes: usize,
+) -> *mut c_void {
     if object.is_null() {
         return allocate(bytes, NORMAL);
     }
@@ -50,7 +53,7 @@ pub(crate) unsafe extern "C" fn GC_realloc(object: *mut c_void, bytes: usize) ->
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_strdup(text: *const c_char) -> *mut c_char {
+unsafe extern "C-unwind" fn GC_strdup(text: *const c_char) -> *mut c_char {
     if text.is_null() {
         return null_mut();
     }
@@ -59,7 +62,7 @@ unsafe extern "C" fn GC_strdup(text: *const c_char) -> *mut c_char {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char {
+unsafe extern "C-unwind" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char {
     // SAFETY: the caller's string.
     let length = unsafe { libc::strnlen(text, most) };
     let copy: *mut c_char = allocate(length + 1, PTRFREE).cast();
@@ -80,7 +83,7 @@ unsafe extern "C" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char
 const WHOLE: usize = 2048;
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void {
+extern "C-unwind" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void {
     if alignment <= GRANULE {
         return allocate(bytes, NORMAL);
     }
@@ -112,7 +115,7 @@ fn aligned_inside(alignment: usize, bytes: usize) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_posix_memalign(
+unsafe extern "C-unwind" fn GC_posix_memalign(
     result: *mut *mut c_void,
     alignment: usize,
     bytes: usize,

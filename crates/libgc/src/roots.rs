@@ -123,7 +123,7 @@ fn range(low: *mut c_void, high: *mut c_void) -> Range<usize> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
+extern "C-unwind" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
     if !range.is_empty() {
         let mut gc = collector::lock();
@@ -135,7 +135,7 @@ extern "C" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
 
 /// Takes out added ranges that lie inside of this one, as libgc does.
 #[unsafe(no_mangle)]
-extern "C" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
+extern "C-unwind" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
     if !collector::is_ready() {
         return;
@@ -146,14 +146,14 @@ extern "C" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
 
 /// What the loader knows of is found again by the next collection, as by libgc's.
 #[unsafe(no_mangle)]
-extern "C" fn GC_clear_roots() {
+extern "C-unwind" fn GC_clear_roots() {
     let mut gc = collector::lock();
     gc.roots.added.clear();
     gc.roots.loaded.clear();
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void) {
+extern "C-unwind" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
     if range.is_empty() {
         return;
@@ -167,7 +167,7 @@ extern "C" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_clear_exclusion_table() {
+extern "C-unwind" fn GC_clear_exclusion_table() {
     let _guard = collector::guard();
     if collector::is_ready() {
         collector::held().roots.excluded.clear();
@@ -177,20 +177,20 @@ extern "C" fn GC_clear_exclusion_table() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_register_has_static_roots_callback(callback: Option<HasRoots>) {
+extern "C-unwind" fn GC_register_has_static_roots_callback(callback: Option<HasRoots>) {
     HAS_ROOTS.set(callback);
 }
 
 /// Whether an address lies in roots that the loader added and may take away.
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
+extern "C-unwind" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
     let holds = |range: &Range<usize>| range.contains(&(address as usize));
     c_int::from(collector::is_ready() && collector::either().roots.loaded.iter().any(holds))
 }
 
 /// As `dlopen`, without a collection meanwhile: who collects asks the loader, which may wait for what is loaded.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
+unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
     GC_disable();
     // SAFETY: the caller's arguments.
     let library = unsafe { libc::dlopen(path, mode) };

@@ -60,15 +60,15 @@ macro_rules! settings {
     )*};
 }
 
-pub(crate) type OomFn = extern "C" fn(usize) -> *mut c_void;
-pub(crate) type Callback = extern "C" fn();
-pub(crate) type HeapResize = extern "C" fn(usize);
-pub(crate) type Event = extern "C" fn(c_uint);
-pub(crate) type ThreadEvent = extern "C" fn(c_uint, *mut c_void);
-pub(crate) type StopFunc = extern "C" fn() -> c_int;
-pub(crate) type AbortFunc = extern "C" fn(*const c_char);
-pub(crate) type ToggleFunc = extern "C" fn(*mut c_void) -> c_uint;
-pub(crate) type Await = extern "C" fn(*mut c_void);
+pub(crate) type OomFn = extern "C-unwind" fn(usize) -> *mut c_void;
+pub(crate) type Callback = extern "C-unwind" fn();
+pub(crate) type HeapResize = extern "C-unwind" fn(usize);
+pub(crate) type Event = extern "C-unwind" fn(c_uint);
+pub(crate) type ThreadEvent = extern "C-unwind" fn(c_uint, *mut c_void);
+pub(crate) type StopFunc = extern "C-unwind" fn() -> c_int;
+pub(crate) type AbortFunc = extern "C-unwind" fn(*const c_char);
+pub(crate) type ToggleFunc = extern "C-unwind" fn(*mut c_void) -> c_uint;
+pub(crate) type Await = extern "C-unwind" fn(*mut c_void);
 
 /// `struct GC_timeval_s`.
 #[repr(C)]
@@ -116,7 +116,7 @@ settings! {
     manual_vdb: c_int = 0, GC_get_manual_vdb_allowed, GC_set_manual_vdb_allowed;
 }
 
-extern "C" fn never_stop() -> c_int {
+extern "C-unwind" fn never_stop() -> c_int {
     0
 }
 

@@ -319,7 +319,7 @@ fn made() -> Option<Locked> {
 macro_rules! figures {
     ($($name:ident => $field:ident;)*) => {$(
         #[unsafe(no_mangle)]
-        extern "C" fn $name() -> usize {
+        extern "C-unwind" fn $name() -> usize {
             made().map_or(0, |gc| usage(&gc).$field)
         }
     )*};
@@ -335,12 +335,12 @@ figures! {
 
 /// Superpages with objects.
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_memory_use() -> usize {
+extern "C-unwind" fn GC_get_memory_use() -> usize {
     made().map_or(0, |gc| gc.central.used() * SUPERPAGE)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_obtained_from_os_bytes() -> usize {
+extern "C-unwind" fn GC_get_obtained_from_os_bytes() -> usize {
     made().map_or(0, |gc| obtained(&gc))
 }
 
@@ -353,7 +353,7 @@ fn obtained(gc: &Locked) -> usize {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_expl_freed_bytes_since_gc() -> usize {
+extern "C-unwind" fn GC_get_expl_freed_bytes_since_gc() -> usize {
     made().map_or(0, |gc| freed(&gc))
 }
 
@@ -362,7 +362,7 @@ fn freed(gc: &Locked) -> usize {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_get_heap_usage_safe(
+unsafe extern "C-unwind" fn GC_get_heap_usage_safe(
     heap: *mut usize,
     free: *mut usize,
     unmapped: *mut usize,
@@ -389,14 +389,14 @@ unsafe extern "C" fn GC_get_heap_usage_safe(
 const PROF_WORDS: usize = 12;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_get_prof_stats(places: *mut usize, bytes: usize) -> usize {
+unsafe extern "C-unwind" fn GC_get_prof_stats(places: *mut usize, bytes: usize) -> usize {
     // SAFETY: the caller's.
     unsafe { fill(made(), places, bytes) }
 }
 
 /// The caller holds the lock.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_get_prof_stats_unsafe(places: *mut usize, bytes: usize) -> usize {
+unsafe extern "C-unwind" fn GC_get_prof_stats_unsafe(places: *mut usize, bytes: usize) -> usize {
     // SAFETY: the caller's.
     unsafe { fill(made(), places, bytes) }
 }
@@ -439,7 +439,7 @@ unsafe fn fill(gc: Option<Locked>, places: *mut usize, bytes: usize) -> usize {
 static MEASURES: AtomicBool = AtomicBool::new(false);
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_start_performance_measurement() {
+extern "C-unwind" fn GC_start_performance_measurement() {
     let _guard = collector::guard();
     if collector::is_ready() {
         let mut gc = collector::held();
@@ -452,7 +452,7 @@ extern "C" fn GC_start_performance_measurement() {
 
 /// Milliseconds.
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_full_gc_total_time() -> c_ulong {
+extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
     let Some(gc) = made() else { return 0 };
     let from = match MEASURES.load(Relaxed) {
         true => Some(Duration::ZERO),
@@ -463,7 +463,7 @@ extern "C" fn GC_get_full_gc_total_time() -> c_ulong {
 
 /// The bytes that an object gets for which so many are asked; all ones where libgc's table has ended.
 #[unsafe(no_mangle)]
-extern "C" fn GC_get_size_map_at(index: c_int) -> usize {
+extern "C-unwind" fn GC_get_size_map_at(index: c_int) -> usize {
     const LAST: usize = 2048;
     match usize::try_from(index) {
         Ok(bytes) if bytes <= LAST => {
@@ -475,7 +475,7 @@ extern "C" fn GC_get_size_map_at(index: c_int) -> usize {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_expand_hp(bytes: usize) -> c_int {
+extern "C-unwind" fn GC_expand_hp(bytes: usize) -> c_int {
     let mut gc = collector::lock();
     let state = &mut *gc;
     let most = state.surroundings.room(&state.central, bytes);
@@ -491,7 +491,7 @@ extern "C" fn GC_expand_hp(bytes: usize) -> c_int {
 pub(crate) static EARLY_MOST: Variable<usize> = Variable::new(0);
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_set_max_heap_size(bytes: usize) {
+extern "C-unwind" fn GC_set_max_heap_size(bytes: usize) {
     let _guard = collector::guard();
     if collector::is_ready() {
         let mut gc = collector::held();
@@ -504,13 +504,13 @@ extern "C" fn GC_set_max_heap_size(bytes: usize) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_dump() {
+extern "C-unwind" fn GC_dump() {
     // SAFETY: no name.
     unsafe { GC_dump_named(std::ptr::null()) };
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_dump_named(name: *const c_char) {
+unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
     let name = if name.is_null() {
         String::new()
     } else {
@@ -538,7 +538,7 @@ unsafe extern "C" fn GC_dump_named(name: *const c_char) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_dump_regions() {
+extern "C-unwind" fn GC_dump_regions() {
     if collector::is_ready() {
         GC_dump();
     }

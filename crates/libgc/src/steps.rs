@@ -207,12 +207,12 @@ fn do_some(begin: bool) -> bool {
 
 /// In incremental mode.
 #[unsafe(no_mangle)]
-extern "C" fn GC_collect_a_little() -> c_int {
+extern "C-unwind" fn GC_collect_a_little() -> c_int {
     c_int::from(do_some(false))
 }
 
 /// In incremental mode: one that is worth it is made in steps, by allocating threads and [`GC_collect_a_little`].
 #[unsafe(no_mangle)]
-extern "C" fn GC_start_incremental_collection() {
+extern "C-unwind" fn GC_start_incremental_collection() {
     do_some(true);
 }

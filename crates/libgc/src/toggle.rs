@@ -46,7 +46,7 @@ impl Toggles {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_toggleref_add(object: *mut c_void, strong: c_int) -> c_int {
+extern "C-unwind" fn GC_toggleref_add(object: *mut c_void, strong: c_int) -> c_int {
     if toggleref_func.get().is_some() {
         let entry = (object as usize, strong != 0);
         collector::lock().toggles.all.push(entry);

@@ -85,7 +85,7 @@ pub(crate) unsafe fn follow(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_make_descriptor(bitmap: *const usize, bits: usize) -> usize {
+unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize) -> usize {
     // SAFETY: the caller's bitmap.
     let words = unsafe { std::slice::from_raw_parts(bitmap, bits.div_ceil(BITS)) };
     let is_set = |bit: usize| words[bit / BITS] >> (bit % BITS) & 1 != 0;
@@ -121,7 +121,7 @@ fn kind() -> KindId {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_explicitly_typed(bytes: usize, descriptor: usize) -> *mut c_void {
+extern "C-unwind" fn GC_malloc_explicitly_typed(bytes: usize, descriptor: usize) -> *mut c_void {
     let bytes = bytes.saturating_add(WORD).max(2 * WORD);
     let object = allocate(bytes, kind());
     let heap = collector::heap();
@@ -134,7 +134,7 @@ extern "C" fn GC_malloc_explicitly_typed(bytes: usize, descriptor: usize) -> *mu
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_malloc_explicitly_typed_ignore_off_page(
+extern "C-unwind" fn GC_malloc_explicitly_typed_ignore_off_page(
     bytes: usize,
     descriptor: usize,
 ) -> *mut c_void {
@@ -142,7 +142,7 @@ extern "C" fn GC_malloc_explicitly_typed_ignore_off_page(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_calloc_explicitly_typed(
+extern "C-unwind" fn GC_calloc_explicitly_typed(
     count: usize,
     bytes: usize,
     descriptor: usize,

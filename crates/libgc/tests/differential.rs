@@ -65,6 +65,7 @@ programs! {
     toggles
     torture
     typed
+    unwinding
 }
 
 /// What the system exports, its headers declare, and no program can refer to; and why.

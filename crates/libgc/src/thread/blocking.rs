@@ -7,7 +7,7 @@ use libc::c_void;
 use std::arch::asm;
 use std::sync::atomic::Ordering::Relaxed;
 
-type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// Registers that a function leaves as they are: what else the program had in registers it has put on its stack.
 #[cfg(target_arch = "x86_64")]
@@ -47,29 +47,40 @@ pub(crate) fn with_registers<R>(then: impl FnOnce(usize) -> R) -> R {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_do_blocking(function: Function, argument: *mut c_void) -> *mut c_void {
+unsafe extern "C-unwind" fn GC_do_blocking(
+    function: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
     with_registers(|here| {
-        let gc = collector::lock();
-        // SAFETY: this thread's own; under the lock.
-        let this = unsafe { current::get().as_ref() };
-        if let Some(this) = this {
-            this.blocked_at.store(here, Relaxed);
-        }
-        drop(gc);
+        block_at(here);
+        let _again = ActiveAgain;
         // SAFETY: what the caller asks for.
-        let result = unsafe { function(argument) };
-        // Here it waits while the world is stopped. It blocks still, and so does a handler that interrupts this.
-        let gc = collector::lock();
-        if let Some(this) = this {
-            this.blocked_at.store(0, Relaxed);
-        }
-        drop(gc);
-        result
+        unsafe { function(argument) }
     })
 }
 
+/// From here on nobody waits for this thread; or, with 0, it waits itself while the world is stopped.
+fn block_at(here: usize) {
+    let _gc = collector::lock();
+    // Anew each time: it may have left meanwhile.
+    // SAFETY: this thread's own; under the lock.
+    if let Some(this) = unsafe { current::get().as_ref() } {
+        this.blocked_at.store(here, Relaxed);
+    }
+}
+
+/// Ends a blocking region, however it is left.
+struct ActiveAgain;
+
+impl Drop for ActiveAgain {
+    fn drop(&mut self) {
+        // Until it has the lock it blocks still, and so does a handler that interrupts this.
+        block_at(0);
+    }
+}
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_call_with_gc_active(
+unsafe extern "C-unwind" fn GC_call_with_gc_active(
     function: Function,
     argument: *mut c_void,
 ) -> *mut c_void {
@@ -93,14 +104,21 @@ unsafe extern "C" fn GC_call_with_gc_active(
         (*thread).blocked_at.store(0, Relaxed);
     }
     drop(gc);
+    let _again = BlockedAgain(&section);
     // SAFETY: what the caller asks for.
-    let result = unsafe { function(argument) };
-    let gc = collector::lock();
-    // SAFETY: as above; the section is this thread's innermost.
-    unsafe {
-        (*thread).sections = section.before;
-        (*thread).blocked_at.store(section.blocked_at, Relaxed);
+    unsafe { function(argument) }
+}
+
+/// Goes on with the blocking region that a section is in, however that is left.
+struct BlockedAgain<'a>(&'a Section);
+
+impl Drop for BlockedAgain<'_> {
+    fn drop(&mut self) {
+        let _gc = collector::lock();
+        // SAFETY: this thread's own, if it has not left; under the lock. The section is its innermost.
+        if let Some(this) = unsafe { current::get().as_mut() } {
+            this.sections = self.0.before;
+            this.blocked_at.store(self.0.blocked_at, Relaxed);
+        }
     }
-    drop(gc);
-    result
 }

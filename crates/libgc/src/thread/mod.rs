@@ -258,10 +258,10 @@ const UNSUSPENDED: u32 = 11;
 
 /// They always may.
 #[unsafe(no_mangle)]
-extern "C" fn GC_allow_register_threads() {}
+extern "C-unwind" fn GC_allow_register_threads() {}
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_register_my_thread(base: *const StackBase) -> c_int {
+unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_int {
     let mut gc = collector::lock();
     if !current::get().is_null() {
         return DUPLICATE;
@@ -275,7 +275,7 @@ unsafe extern "C" fn GC_register_my_thread(base: *const StackBase) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_unregister_my_thread() -> c_int {
+extern "C-unwind" fn GC_unregister_my_thread() -> c_int {
     let mut gc = collector::lock();
     leave(&mut gc, null_mut());
     SUCCESS
@@ -301,13 +301,13 @@ fn leave(gc: &mut Locked, result: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_thread_is_registered() -> c_int {
+extern "C-unwind" fn GC_thread_is_registered() -> c_int {
     c_int::from(!current::get().is_null())
 }
 
 /// Says where this thread is while it is in a handler that has a stack of its own.
 #[unsafe(no_mangle)]
-extern "C" fn GC_register_altstack(
+extern "C-unwind" fn GC_register_altstack(
     stack: *mut c_void,
     _: usize,
     alternative: *mut c_void,
@@ -323,7 +323,7 @@ extern "C" fn GC_register_altstack(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut c_void {
+unsafe extern "C-unwind" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut c_void {
     let gc = collector::lock();
     let thread = current::get();
     // SAFETY: this thread's own; `found` is the caller's.
@@ -337,7 +337,7 @@ unsafe extern "C" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut c_void
 
 /// The caller holds the allocation lock, or the thread is its own.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_set_stackbottom(handle: *mut c_void, base: *const StackBase) {
+unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *const StackBase) {
     let thread: *mut Thread = if handle.is_null() {
         current::get()
     } else {

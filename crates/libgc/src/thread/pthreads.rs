@@ -13,7 +13,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// What a new thread is told. It lies on its creator's stack, which waits until it was read: so the argument is
 /// seen by collections all the time.
@@ -59,7 +59,7 @@ extern "C" fn ended(_: *mut c_void) {
     leave(&mut gc, null_mut());
 }
 
-extern "C" fn run(order: *mut c_void) -> *mut c_void {
+extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     let base = stack::base().unwrap_or_else(stack::pointer);
     // SAFETY: the creator waits until `taken` is set.
     let order: &Order = unsafe { &*order.cast() };
@@ -85,7 +85,7 @@ extern "C" fn run(order: *mut c_void) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_pthread_create(
+unsafe extern "C-unwind" fn GC_pthread_create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
     start: Start,
@@ -106,7 +106,7 @@ unsafe extern "C" fn GC_pthread_create(
     };
     // SAFETY: the caller's arguments; the order outlives its use, because this waits.
     let failed = unsafe {
-        libc::pthread_create(
+        pthread_create(
             thread,
             attributes,
             run,
@@ -151,7 +151,7 @@ fn forget(pthread: pthread_t, joined: bool) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn GC_pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's arguments.
     let failed = unsafe { libc::pthread_join(thread, result) };
     if failed == 0 {
@@ -161,7 +161,7 @@ unsafe extern "C" fn GC_pthread_join(thread: pthread_t, result: *mut *mut c_void
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_pthread_detach(thread: pthread_t) -> c_int {
+unsafe extern "C-unwind" fn GC_pthread_detach(thread: pthread_t) -> c_int {
     // SAFETY: the caller's argument.
     let failed = unsafe { libc::pthread_detach(thread) };
     if failed == 0 {
@@ -173,11 +173,21 @@ unsafe extern "C" fn GC_pthread_detach(thread: pthread_t) -> c_int {
 unsafe extern "C" {
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
     fn pthread_cancel(thread: pthread_t) -> c_int;
+}
+
+// A thread may end in these.
+unsafe extern "C-unwind" {
+    fn pthread_create(
+        thread: *mut pthread_t,
+        attributes: *const pthread_attr_t,
+        start: Start,
+        argument: *mut c_void,
+    ) -> c_int;
     fn pthread_exit(result: *mut c_void) -> !;
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
+unsafe extern "C-unwind" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the caller's argument.
     unsafe { pthread_cancel(thread) }
 }
@@ -201,7 +211,7 @@ unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
 
 /// As `pthread_sigmask`, but the suspend signal is let through.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_pthread_sigmask(
+unsafe extern "C-unwind" fn GC_pthread_sigmask(
     how: c_int,
     set: *const sigset_t,
     old: *mut sigset_t,

@@ -71,7 +71,7 @@ pub(crate) fn pointer() -> usize {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_get_stack_base(found: *mut StackBase) -> c_int {
+unsafe extern "C-unwind" fn GC_get_stack_base(found: *mut StackBase) -> c_int {
     match base() {
         Some(base) => {
             // SAFETY: the caller's.
@@ -82,10 +82,10 @@ unsafe extern "C" fn GC_get_stack_base(found: *mut StackBase) -> c_int {
     }
 }
 
-type StackFunction = unsafe extern "C" fn(*mut StackBase, *mut c_void) -> *mut c_void;
+type StackFunction = unsafe extern "C-unwind" fn(*mut StackBase, *mut c_void) -> *mut c_void;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GC_call_with_stack_base(
+unsafe extern "C-unwind" fn GC_call_with_stack_base(
     function: StackFunction,
     argument: *mut c_void,
 ) -> *mut c_void {

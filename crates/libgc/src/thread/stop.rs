@@ -33,18 +33,18 @@ pub(crate) mod signals {
     }
 
     #[unsafe(no_mangle)]
-    extern "C" fn GC_get_suspend_signal() -> c_int {
+    extern "C-unwind" fn GC_get_suspend_signal() -> c_int {
         suspend()
     }
 
     #[unsafe(no_mangle)]
-    extern "C" fn GC_get_thr_restart_signal() -> c_int {
+    extern "C-unwind" fn GC_get_thr_restart_signal() -> c_int {
         RESTART.load(Relaxed) as c_int
     }
 
     /// Without effect once the handler is installed.
     #[unsafe(no_mangle)]
-    extern "C" fn GC_set_suspend_signal(signal: c_int) {
+    extern "C-unwind" fn GC_set_suspend_signal(signal: c_int) {
         if !collector::is_ready() {
             SUSPEND.store(signal as u32, Relaxed);
         }
@@ -52,7 +52,7 @@ pub(crate) mod signals {
 
     /// Nothing is sent to restart a thread here: it waits for a number to change.
     #[unsafe(no_mangle)]
-    extern "C" fn GC_set_thr_restart_signal(signal: c_int) {
+    extern "C-unwind" fn GC_set_thr_restart_signal(signal: c_int) {
         if !collector::is_ready() {
             RESTART.store(signal as u32, Relaxed);
         }

@@ -41,7 +41,7 @@ fn find(gc: &Locked, pthread: *mut c_void) -> Option<&'static Thread> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_suspend_thread(pthread: *mut c_void) {
+extern "C-unwind" fn GC_suspend_thread(pthread: *mut c_void) {
     let gc = collector::lock();
     let Some(this) = find(&gc, pthread) else {
         return;
@@ -59,7 +59,7 @@ extern "C" fn GC_suspend_thread(pthread: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_resume_thread(pthread: *mut c_void) {
+extern "C-unwind" fn GC_resume_thread(pthread: *mut c_void) {
     let gc = collector::lock();
     if let Some(this) = find(&gc, pthread)
         && this.suspended.swap(0, Release) != 0
@@ -70,21 +70,21 @@ extern "C" fn GC_resume_thread(pthread: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
+extern "C-unwind" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
     let gc = collector::lock();
     c_int::from(find(&gc, pthread).is_some_and(|this| this.suspended.load(Acquire) != 0))
 }
 
 /// The lock is held until [`GC_start_world_external`].
 #[unsafe(no_mangle)]
-extern "C" fn GC_stop_world_external() {
+extern "C-unwind" fn GC_stop_world_external() {
     let gc = collector::lock();
     gc.threads.stop_world();
     gc.keep();
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn GC_start_world_external() {
+extern "C-unwind" fn GC_start_world_external() {
     collector::held().threads.start_world();
     collector::unlock();
 }
