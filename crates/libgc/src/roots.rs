@@ -191,11 +191,20 @@ extern "C-unwind" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
 /// As `dlopen`, without a collection meanwhile: who collects asks the loader, which may wait for what is loaded.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
+    unsafe extern "C-unwind" {
+        /// Runs the program's constructors, which may throw.
+        fn dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
+    }
+    struct Enable;
+    impl Drop for Enable {
+        fn drop(&mut self) {
+            GC_enable();
+        }
+    }
     GC_disable();
+    let _enable = Enable;
     // SAFETY: the caller's arguments.
-    let library = unsafe { libc::dlopen(path, mode) };
-    GC_enable();
-    library
+    unsafe { dlopen(path, mode) }
 }
 
 #[cfg(test)]

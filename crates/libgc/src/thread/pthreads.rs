@@ -126,7 +126,7 @@ unsafe extern "C-unwind" fn GC_pthread_create(
         // Creating a thread is no cancellation point.
         let _uncancelled = Uncancelled::begin();
         // SAFETY: a thread that was created just now, and that nobody else has heard of.
-        unsafe { libc::pthread_join(*thread, null_mut()) };
+        unsafe { pthread_join(*thread, null_mut()) };
     }
     libc::EAGAIN
 }
@@ -153,7 +153,7 @@ fn forget(pthread: pthread_t, joined: bool) {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's arguments.
-    let failed = unsafe { libc::pthread_join(thread, result) };
+    let failed = unsafe { pthread_join(thread, result) };
     if failed == 0 {
         forget(thread, true);
     }
@@ -183,6 +183,7 @@ unsafe extern "C-unwind" {
         start: Start,
         argument: *mut c_void,
     ) -> c_int;
+    fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     fn pthread_exit(result: *mut c_void) -> !;
 }
 

@@ -154,6 +154,102 @@ static void ending(void) {
     CHECK(GC_pthread_join(thread, &result) == 0 && ((struct node *)result)->number == 17);
 }
 
+/* Threads that are cancelled, or end, where the collector has something on their stacks. */
+static volatile int asleep, cleaned;
+
+static void clean(void *argument) { cleaned++; }
+
+static void *sleep_long(void *argument) {
+    pthread_cleanup_push(clean, 0);
+    asleep = 1;
+    for (;;)
+        pause();
+    pthread_cleanup_pop(1);
+    return 0;
+}
+
+static void *join(void *argument) {
+    void *result;
+    pthread_cleanup_push(clean, 0);
+    asleep = 1;
+    GC_pthread_join(*(pthread_t *)argument, &result);
+    pthread_cleanup_pop(1);
+    return 0;
+}
+
+static void *block(void *argument) { return GC_do_blocking(sleep_long, argument); }
+static void *active(void *argument) { return GC_call_with_gc_active(sleep_long, argument); }
+static void *block_active(void *argument) { return GC_do_blocking(active, argument); }
+
+static void *end_inside(void *argument) {
+    GC_pthread_exit((void *)7);
+    return 0;
+}
+static void *block_end(void *argument) { return GC_do_blocking(end_inside, argument); }
+static void *end_at_once(void *argument) {
+    pthread_exit((void *)8);
+    return 0;
+}
+static void *block_end_at_once(void *argument) { return GC_do_blocking(end_at_once, argument); }
+
+/* One that is to be cancelled collects, and is cancelled where it asks. */
+static volatile int collected;
+
+static void *collect_first(void *argument) {
+    pthread_cleanup_push(clean, 0);
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 3; i++)
+        GC_gcollect();
+    for (int i = 0; i < 20000; i++)
+        memset(GC_malloc(1000), 1, 1000);
+    collected = GC_malloc((size_t)1 << 45) == 0;
+    GC_gcollect_and_unmap();
+    collected++;
+    pthread_testcancel();
+    collected++;
+    pthread_cleanup_pop(1);
+    return 0;
+}
+
+static void cancelled_in(const char *where, void *(*start)(void *), void *argument) {
+    pthread_t thread;
+    void *result = 0;
+    int failed = GC_pthread_create(&thread, 0, start, argument);
+    wait_for(&asleep, 1);
+    usleep(20000);
+    asleep = 0;
+    failed += GC_pthread_cancel(thread);
+    failed += GC_pthread_join(thread, &result);
+    printf("%s: failed %d, cancelled: %d, cleaned %d\n", where, failed, result == PTHREAD_CANCELED, cleaned);
+    GC_gcollect();
+}
+
+static void ends_in(const char *where, void *(*start)(void *)) {
+    pthread_t thread;
+    void *result = 0;
+    int failed = GC_pthread_create(&thread, 0, start, 0) || GC_pthread_join(thread, &result);
+    printf("%s: failed %d, result %ld, cleaned %d\n", where, failed, (long)result, cleaned);
+    GC_gcollect();
+}
+
+static void quiet(char *message, GC_word argument) {}
+
+static void cancelling(void) {
+    pthread_t awaited;
+    GC_set_warn_proc(quiet);
+    CHECK(GC_pthread_create(&awaited, 0, sleep_long, 0) == 0);
+    wait_for(&asleep, 1);
+    asleep = 0;
+    cancelled_in("joining", join, &awaited);
+    CHECK(GC_pthread_cancel(awaited) == 0 && GC_pthread_join(awaited, 0) == 0);
+    cancelled_in("blocking", block, 0);
+    cancelled_in("active while blocking", block_active, 0);
+    ends_in("the end in a blocking region", block_end);
+    ends_in("and without the collector", block_end_at_once);
+    ends_in("collecting", collect_first);
+    SHOW(collected);
+}
+
 static void masks(void) {
     sigset_t set, now;
     sigfillset(&set);
@@ -193,6 +289,7 @@ int main(void) {
     results();
     detaching();
     ending();
+    cancelling();
     masks();
     SHOW((intptr_t)nest((void *)12));
     /* Without locks: who waits for one is stopped all the same. */
