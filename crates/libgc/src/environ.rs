@@ -4,7 +4,7 @@ use crate::pace::Pace;
 use crate::report;
 use crate::settings::{
     GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_free_space_divisor, GC_full_freq,
-    GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
+    GC_max_retries, GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
 };
 use crate::stats::EARLY_MOST;
 use crate::stress;
@@ -31,6 +31,17 @@ pub(crate) fn number(name: &str) -> Option<usize> {
         },
     };
     digits.parse::<usize>().ok()?.checked_mul(1 << unit)
+}
+
+/// A number as C's `atoi` reads one, which libgc uses where there are no units: what is behind its digits does not count.
+fn integer(name: &str) -> Option<usize> {
+    let text = var_os(name)?;
+    let text = text.to_str()?.trim_start();
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let end = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
+    text[..end].parse().ok()
 }
 
 /// What the collector may do about what is in swap.
@@ -82,16 +93,19 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if let Some(said) = var_os("GC_USE_ENTIRE_HEAP") {
         GC_use_entire_heap.set(c_int::from(said != "0"));
     }
-    if let Some(divisor) = number("GC_FREE_SPACE_DIVISOR").filter(|&divisor| divisor > 0) {
+    if let Some(divisor) = integer("GC_FREE_SPACE_DIVISOR").filter(|&divisor| divisor > 0) {
         GC_free_space_divisor.set(divisor);
     }
-    if let Some(often) = number("GC_FULL_FREQUENCY") {
+    if let Some(often) = integer("GC_FULL_FREQUENCY").filter(|&often| often > 0) {
         GC_full_freq.set(often.min(i32::MAX as usize) as i32);
     }
-    if let Some(milliseconds) = number("GC_PAUSE_TIME_TARGET") {
+    if let Some(milliseconds) = integer("GC_PAUSE_TIME_TARGET").filter(|&time| time > 0) {
         GC_time_limit.set(milliseconds as u64);
     }
     pace.initial = number("GC_INITIAL_HEAP_SIZE").unwrap_or(0);
+    if present("GC_MAXIMUM_HEAP_SIZE") && GC_max_retries.get() == 0 {
+        GC_max_retries.set(2);
+    }
     pace.most = number("GC_MAXIMUM_HEAP_SIZE")
         .or(Some(EARLY_MOST.get()))
         .filter(|&most| most > 0);

@@ -12,9 +12,9 @@ static long collections_while(size_t bytes) {
 
 static int part(void) {
     GC_INIT();
-    printf("  divisor %ld, leak %d, interior %d, disabled %d, full %d, limit %ld, automatic %d, unmap %d, entire %d\n",
+    printf("  divisor %ld, leak %d, interior %d, disabled %d, full %d, limit %ld, retries %ld, automatic %d, unmap %d, entire %d\n",
            (long)GC_get_free_space_divisor(), GC_get_find_leak(), GC_get_all_interior_pointers(), GC_is_disabled(),
-           GC_get_full_freq(), (long)GC_get_time_limit(), GC_get_disable_automatic_collection(),
+           GC_get_full_freq(), (long)GC_get_time_limit(), (long)GC_get_max_retries(), GC_get_disable_automatic_collection(),
            GC_get_force_unmap_on_gcollect(), GC_use_entire_heap);
     CHECK(GC_get_heap_size() >= 20 << 20);
     long few = collections_while(100);
@@ -40,7 +40,14 @@ int main(int count, char **arguments) {
     try("GC_FREE_SPACE_DIVISOR", "0");
     try("GC_FREE_SPACE_DIVISOR", "-3");
     try("GC_FREE_SPACE_DIVISOR", "words");
+    try("GC_FREE_SPACE_DIVISOR", "7x");
+    try("GC_FREE_SPACE_DIVISOR", "7k");
+    try("GC_FREE_SPACE_DIVISOR", " +7");
     try("GC_FULL_FREQUENCY", "8");
+    try("GC_FULL_FREQUENCY", "9x");
+    try("GC_FULL_FREQUENCY", "0");
+    try("GC_PAUSE_TIME_TARGET", "0");
+    try("GC_PAUSE_TIME_TARGET", "7k");
     try("GC_FULL_FREQUENCY", "-8");
     try("GC_PAUSE_TIME_TARGET", "50");
     try("GC_PAUSE_TIME_TARGET", "3");
