@@ -1,10 +1,11 @@
 //! Disappearing links: words that are cleared when the object that they speak of dies. Short ones are cleared before
 //! finalizers are called, long ones when an object is not kept for one either.
 
-use crate::{collector, leaks};
+use crate::{collector, leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::Heap;
 use std::collections::HashMap;
+use std::ffi::CStr;
 
 const SUCCESS: c_int = 0;
 const DUPLICATE: c_int = 1;
@@ -53,6 +54,13 @@ fn clear(table: &mut Table, dead: &impl Fn(usize) -> bool) {
         }
         lives
     });
+}
+
+/// A link is a word: one that is none, or not aligned as one, ends the program.
+fn check(link: *mut *mut c_void, complaint: &CStr) {
+    if link.is_null() || !link.is_aligned() {
+        report::abort(complaint);
+    }
 }
 
 fn register(
@@ -108,14 +116,10 @@ unsafe extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void
     let heap = collector::heap();
     match heap.slot(link as usize) {
         // The object that the link lies in, as libgc has it.
-        Some(slot) => register(
-            |links| &mut links.short,
-            link,
-            heap.start(slot) as *const c_void,
-        ),
-        None => {
-            crate::report::abort(c"GC_register_disappearing_link: the link is not in an object")
+        Some(slot) => {
+            GC_general_register_disappearing_link(link, heap.start(slot) as *const c_void)
         }
+        None => report::abort(c"Bad arg to GC_register_disappearing_link"),
     }
 }
 
@@ -124,11 +128,13 @@ extern "C-unwind" fn GC_general_register_disappearing_link(
     link: *mut *mut c_void,
     object: *const c_void,
 ) -> c_int {
+    check(link, c"Bad arg to GC_general_register_disappearing_link");
     register(|links| &mut links.short, link, object)
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_register_long_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+    check(link, c"Bad arg to GC_register_long_link");
     register(|links| &mut links.long, link, object)
 }
 
@@ -147,10 +153,12 @@ extern "C-unwind" fn GC_move_disappearing_link(
     link: *mut *mut c_void,
     to: *mut *mut c_void,
 ) -> c_int {
+    check(to, c"Bad new_link arg to GC_move_disappearing_link");
     relink(|links| &mut links.short, link, to)
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+    check(to, c"Bad new_link arg to GC_move_long_link");
     relink(|links| &mut links.long, link, to)
 }

@@ -214,8 +214,15 @@ static void fill_places(void) {
 int main(int count, char **arguments) {
     GC_INIT();
     if (count > 1) {
-        void *link = GC_malloc(10);
-        GC_register_disappearing_link(&link);
+        void *link = GC_malloc(10), **odd = (void **)3;
+        switch (arguments[1][0]) {
+        case '0': GC_register_disappearing_link(&link); break;
+        case '1': GC_general_register_disappearing_link(odd, link); break;
+        case '2': GC_register_long_link(odd, link); break;
+        case '3': GC_register_disappearing_link((void **)((char *)link + 3)); break;
+        case '4': GC_move_disappearing_link(&link, odd); break;
+        case '5': GC_move_long_link(&link, odd); break;
+        }
         return 0;
     }
     words = calloc(COUNT, sizeof *words);
@@ -237,8 +244,11 @@ int main(int count, char **arguments) {
     collect_well();
     below(fill_places);
     CHECK(changed == 0);
-    char said[1000];
-    printf("a link that is in no object\n");
-    SHOW(again("no object", said, sizeof said));
+    printf("links that are in no object, or no words\n");
+    for (int i = 0; i < 6; i++) {
+        char which[] = {(char)('0' + i), 0}, said[1000];
+        int status = again(which, said, sizeof said);
+        printf("%d, ended with %d\n%s", i, status, said);
+    }
     return 0;
 }
