@@ -117,6 +117,8 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
                 c"Out of Memory! Returning NULL for an allocation of %lu bytes\n",
                 bytes,
             );
+            // SAFETY: this thread's own error number.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
             (GC_oom_fn.get())(bytes)
         }
     }

@@ -1,5 +1,6 @@
 /* Where there is no memory: huge sizes, bounds on the heap, and who is asked and told then. */
 #include "check.h"
+#include <errno.h>
 #include <gc/gc_gcj.h>
 #include <gc/gc_typed.h>
 #include <gc/gc_inline.h>
@@ -7,6 +8,7 @@
 
 static int warned, asked;
 static size_t asked_for;
+static int told;
 static void *reserve;
 
 static void on_warning(char *message, GC_word argument) { warned++; }
@@ -14,6 +16,7 @@ static void on_warning(char *message, GC_word argument) { warned++; }
 static void *on_no_memory(size_t bytes) {
     asked++;
     asked_for = bytes;
+    told = errno;
     return 0;
 }
 
@@ -47,6 +50,8 @@ static void hooks(void) {
     asked = 0;
     size_t much = (size_t)-1 / 2;
     CHECK(GC_malloc(much) == 0 && asked == 1 && asked_for == much);
+    CHECK(errno == ENOMEM && told == ENOMEM);
+    errno = 0;
     CHECK(GC_malloc_atomic(much) == 0 && asked == 2 && asked_for == much);
     CHECK(GC_malloc_ignore_off_page(much) == 0 && asked == 3 && asked_for == much);
     GC_oom_fn = give_reserve;
