@@ -58,7 +58,9 @@ pub(crate) mod signals {
         }
     }
 
-    /// Installs the handler.
+    extern "C" fn on_restart(_: c_int) {}
+
+    /// Installs the handlers.
     pub(crate) fn install() {
         // SAFETY: a handler that only does what may be done in one.
         unsafe {
@@ -77,6 +79,14 @@ pub(crate) mod signals {
                 libc::sigdelset(&mut action.sa_mask, kept);
             }
             libc::sigaction(suspend(), &action, std::ptr::null_mut());
+            // As with libgc, the program lives on where it is sent the other.
+            action.sa_sigaction = on_restart as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(
+                RESTART.load(Relaxed) as c_int,
+                &action,
+                std::ptr::null_mut(),
+            );
         }
     }
 

@@ -91,6 +91,7 @@ int main(int count, char **arguments) {
         GC_set_markers_count(1);
         GC_set_finalize_on_demand(1);
         GC_INIT();
+        raise(SIGUSR2);
         CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
         CHECK(GC_get_pages_executable() == 1);
         CHECK(GC_get_all_interior_pointers() == 0);
@@ -116,6 +117,7 @@ int main(int count, char **arguments) {
     all("before");
     GC_INIT();
     all("after");
+    raise(SIGXCPU);
     variables();
     ROUND(finalize_on_demand, 1);
     ROUND(java_finalization, 0);
