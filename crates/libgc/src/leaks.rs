@@ -160,7 +160,7 @@ fn report_all(mut gc: Locked) {
     drop(gc);
     if !damaged.is_empty() {
         report::complain(&format!(
-            "Found {} objects that were written beside of:\n",
+            "GC_check_heap_block: found {} smashed heap objects:\n",
             damaged.len()
         ));
     }
