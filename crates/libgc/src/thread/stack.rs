@@ -29,7 +29,7 @@ fn initial() -> Option<usize> {
     // SAFETY: only ask for numbers.
     let first = unsafe { libc::getpid() == libc::gettid() };
     // SAFETY: written before the program began.
-    first.then(|| unsafe { __libc_stack_end } as usize)
+    first.then_some(unsafe { __libc_stack_end } as usize)
 }
 
 fn told() -> Option<usize> {
