@@ -151,10 +151,15 @@ pub fn text(findings: &Findings) -> String {
         None => writeln!(text, "broker   none answers; `plimsoll run` starts one"),
         Some(broker) => writeln!(
             text,
-            "broker   {} as process {}: {} principals share {}",
+            "broker   {} as process {}: {} {} {}",
             shown(&broker.version, 20),
             broker.pid,
             broker.principals,
+            if broker.principals == 1 {
+                "principal has"
+            } else {
+                "principals share"
+            },
             Human(broker.budget)
         ),
     };

@@ -43,6 +43,15 @@ pub enum Ended {
     Stopped,
 }
 
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Ended::ProgramGone => "the program is gone",
+            Ended::Stopped => "it was told to stop",
+        })
+    }
+}
+
 /// What a person may set.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -114,7 +114,7 @@ pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) -> Option<
     let (end, ended) = channel();
     let steer = move || {
         let how = plimsoll_runtimes::run(&mut link, pid, &Options::default());
-        info!("steering of process {pid} ended: {how:?}");
+        info!("steering of process {pid} ended: {how}");
         let _ = end.send(());
     };
     let thread = std::thread::Builder::new().name(format!("steer-{pid}"));
