@@ -181,8 +181,10 @@ impl Central {
         let free = side.free(self.committed);
         let found = bits::first_run(free, from, self.committed, count);
         if count <= SIZES {
+            // One at a time is what most ask for: that is to cost nothing.
+            let larger = if count == 1 { 1 } else { SIZES };
             let end = found.map_or(self.committed, |start| start + count);
-            for searched in &mut self.searched[size..] {
+            for searched in &mut self.searched[size..larger] {
                 *searched = end.max(*searched);
             }
         }
