@@ -7,7 +7,7 @@
 use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
 use crate::settings::on_thread_event;
 use crate::{collector, report};
-use libc::{c_int, siginfo_t};
+use libc::{c_int, c_ulong, siginfo_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -58,6 +58,9 @@ pub(crate) mod signals {
         }
     }
 
+    /// By which the C library cancels a thread; the first of its own.
+    const CANCEL: c_int = 32;
+
     extern "C" fn on_restart(_: c_int) {}
 
     /// Installs the handlers.
@@ -78,6 +81,10 @@ pub(crate) mod signals {
             ] {
                 libc::sigdelset(&mut action.sa_mask, kept);
             }
+            // A thread that is cancelled where it waits is so once it goes on: the C library unwinds from its own handler, and ours is
+            // not to be left so. It has a set never hold that signal, but takes one that does.
+            let mask = (&raw mut action.sa_mask).cast::<c_ulong>();
+            *mask |= 1 << (CANCEL - 1);
             libc::sigaction(suspend(), &action, std::ptr::null_mut());
             // As with libgc, the program lives on where it is sent the other.
             action.sa_sigaction = on_restart as *const () as usize;

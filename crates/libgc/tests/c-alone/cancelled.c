@@ -92,6 +92,26 @@ static void *work(void *argument) {
     return 0;
 }
 
+static volatile int over;
+
+static void *collect_on(void *argument) {
+    /* Whoever waits for the lock is to come to have it. */
+    for (; !over; usleep(300))
+        GC_gcollect();
+    return argument;
+}
+
+/* Until it is cancelled: where it waits, and is stopped again and again. */
+static void *rest(void *argument) {
+    struct node *volatile mine = tree(6, 3);
+    pthread_cleanup_push((void (*)(void *))free, malloc(100));
+    while (is_tree(mine, 6, 3))
+        pause();
+    pthread_cleanup_pop(1);
+    fail("a resting thread's tree");
+    return argument;
+}
+
 static void join(pthread_t thread) {
     void *result = 0;
     if (GC_pthread_join(thread, &result) || result != PTHREAD_CANCELED)
@@ -120,5 +140,19 @@ int main(void) {
             join(threads[i]);
         check_live();
     }
+    pthread_t collecting;
+    GC_pthread_create(&collecting, 0, collect_on, 0);
+    for (int round = 0; round < 20; round++) {
+        pthread_t resting[8];
+        for (int i = 0; i < 8; i++)
+            GC_pthread_create(&resting[i], 0, rest, 0);
+        usleep(2000);
+        for (int i = 0; i < 8; i++)
+            GC_pthread_cancel(resting[i]);
+        for (int i = 0; i < 8; i++)
+            join(resting[i]);
+    }
+    over = 1;
+    GC_pthread_join(collecting, 0);
     return sound();
 }
