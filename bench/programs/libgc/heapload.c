@@ -216,26 +216,32 @@ static uint64_t run_all(void)
     return sum;
 }
 
-/* Bytes that are resident between the start of the mapping below the heap and the heap. */
+/* Bytes that are resident in the mappings that end where the heap begins, or where another of them begins: tables, and whatever else
+ * happens to lie right before them. */
 static size_t before_heap(void)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), heap = (size_t)GC_least_plausible_heap_addr / page * page;
-    size_t from, to, resident = 0;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), heap = ((size_t)GC_least_plausible_heap_addr + page - 1) / page * page;
+    size_t from, to, end = 0, resident = 0;
     char line[512];
     unsigned char pages[4096];
     FILE *maps = fopen("/proc/self/maps", "r");
     if (maps == NULL)
         return 0;
     while (fgets(line, sizeof line, maps) != NULL)
-        if (sscanf(line, "%zx-%zx", &from, &to) == 2 && from < heap && heap <= to)
-            for (size_t at = from; at < heap; at += sizeof pages * page) {
-                const size_t bytes = heap - at < sizeof pages * page ? heap - at : sizeof pages * page;
+        if (sscanf(line, "%zx-%zx", &from, &to) == 2 && from < heap) {
+            if (from != end)
+                resident = 0;
+            end = to;
+            const size_t last = to < heap ? to : heap;
+            for (size_t at = from; at < last; at += sizeof pages * page) {
+                const size_t bytes = last - at < sizeof pages * page ? last - at : sizeof pages * page;
                 if (mincore((void *)at, bytes, pages) == 0)
                     for (size_t i = 0; i < bytes / page; i++)
                         resident += (pages[i] & 1) * page;
             }
+        }
     fclose(maps);
-    return resident;
+    return end >= heap ? resident : 0;
 }
 
 static int by_length(const void *a, const void *b)
