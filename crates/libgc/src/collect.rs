@@ -381,6 +381,7 @@ fn ask(stop: Option<StopFunc>) -> bool {
     with_registers(|here| collect(&mut gc, Why::Asked, here));
     let due = gc.finalization.is_due();
     drop(gc);
+    collector::give_way();
     leaks::report();
     if due {
         finalize::notify_or_invoke();

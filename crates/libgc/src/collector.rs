@@ -115,6 +115,11 @@ pub(crate) fn lock() -> Locked {
     locked
 }
 
+/// After a collection that the program asked for: it may do nothing but ask.
+pub(crate) fn give_way() {
+    LOCK.give_way();
+}
+
 /// Whether this thread holds the lock: a callback of the collector's is under way.
 pub(crate) fn is_mine() -> bool {
     LOCK.is_mine()

@@ -2,13 +2,22 @@
 
 use crate::thread::current;
 use rustix::thread::futex;
+use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::time::{Duration, Instant};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Held, and somebody waits.
 const CONTENDED: u32 = 2;
+
+/// How often a thread looks whether the lock is free before it sleeps: about as long as it takes to be woken, and most who have the
+/// lock free it in much less.
+const SPINS: u32 = 400;
+
+/// How long [`Lock::give_way`] waits at the most.
+const WAY: Duration = Duration::from_micros(200);
 
 /// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any other: a handler of the program's may
 /// interrupt it there, and run.
@@ -16,6 +25,8 @@ pub(crate) struct Lock {
     state: AtomicU32,
     /// Who holds it ([`current::id`]), or 0.
     owner: AtomicUsize,
+    /// Threads that wait for it; too many where one left by a jump out of a handler.
+    waiting: AtomicU32,
 }
 
 impl Lock {
@@ -23,18 +34,49 @@ impl Lock {
         Lock {
             state: AtomicU32::new(FREE),
             owner: AtomicUsize::new(0),
+            waiting: AtomicU32::new(0),
         }
     }
 
     pub(crate) fn lock(&self) {
-        let quick = self.state.compare_exchange(FREE, HELD, Acquire, Relaxed);
-        if quick.is_err() {
+        if !self.take() {
+            self.wait();
+        }
+        self.owner.store(current::id(), Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        let taken = self.state.compare_exchange(FREE, HELD, Acquire, Relaxed);
+        taken.is_ok()
+    }
+
+    #[cold]
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+        if !self.spin() {
             while self.state.swap(CONTENDED, Acquire) != FREE {
                 // It changed meanwhile, or a signal came: look again.
                 let _ = futex::wait(&self.state, futex::Flags::PRIVATE, CONTENDED, None);
             }
         }
-        self.owner.store(current::id(), Relaxed);
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes it, if it becomes free soon.
+    fn spin(&self) -> bool {
+        (0..SPINS).any(|_| {
+            spin_loop();
+            self.state.load(Relaxed) == FREE && self.take()
+        })
+    }
+
+    /// For a thread that had the lock for long, and may want it again at once: lets those have it who wait. A thread that has to be
+    /// woken first would always come too late.
+    pub(crate) fn give_way(&self) {
+        let began = Instant::now();
+        while self.waiting.load(Relaxed) > 0 && began.elapsed() < WAY {
+            std::thread::yield_now();
+        }
     }
 
     /// Whether this thread holds it.
@@ -53,6 +95,7 @@ impl Lock {
     /// In a child of fork: nobody else is left who could hold it.
     pub(crate) fn forget(&self) {
         self.owner.store(0, Relaxed);
+        self.waiting.store(0, Relaxed);
         self.state.store(FREE, Relaxed);
     }
 }
@@ -83,5 +126,39 @@ mod tests {
             }
         });
         assert_eq!(counter.1.into_inner(), 80_000);
+    }
+
+    #[test]
+    fn one_that_has_it_nearly_always_gives_way() {
+        const ROUNDS: u32 = 400;
+        let lock = Lock::new();
+        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
+        let taken = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let mut taken = 0;
+                while ended.load(Relaxed) == 0 {
+                    lock.lock();
+                    taken += 1;
+                    lock.unlock();
+                    begun.store(1, Relaxed);
+                }
+                taken
+            });
+            while begun.load(Relaxed) == 0 {
+                spin_loop();
+            }
+            for _ in 0..ROUNDS {
+                lock.lock();
+                let since = Instant::now();
+                while since.elapsed() < WAY {
+                    spin_loop();
+                }
+                lock.unlock();
+                lock.give_way();
+            }
+            ended.store(1, Relaxed);
+            other.join().unwrap()
+        });
+        assert!(taken > ROUNDS / 4, "{taken} of {ROUNDS}");
     }
 }
