@@ -4,7 +4,7 @@ mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_kernel::testing::TestCgroup;
+use plimsoll_kernel::testing::{TestCgroup, skip};
 use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
 use std::process::Command;
@@ -149,7 +149,7 @@ fn start_in_unit(place: &Place, unit: &Cgroup, args: &[&str]) -> Started {
 #[test]
 fn a_unit_binds_the_budget_of_what_runs_in_it() {
     let Ok(unit) = TestCgroup::new("cli-unit", Some(96 << 20)) else {
-        return println!("skipped: no cgroup of our own here");
+        return skip("no cgroup of our own here");
     };
     let place = Place::new();
     place.write(

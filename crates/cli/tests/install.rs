@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, stderr};
+use plimsoll_kernel::testing::skip;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -149,7 +150,7 @@ fn programs_are_linked_with_it_by_pkg_config_and_use_the_systems_libgccpp() {
         .output();
     let described = match described {
         Ok(output) if output.status.success() => output,
-        _ => return println!("skipped: pkg-config and libgc-dev are needed"),
+        _ => return skip("pkg-config and libgc-dev are needed"),
     };
     let flags = String::from_utf8_lossy(&described.stdout).into_owned();
     assert!(
@@ -166,7 +167,7 @@ fn programs_are_linked_with_it_by_pkg_config_and_use_the_systems_libgccpp() {
         .args(flags.split_whitespace())
         .output();
     let Ok(output) = output else {
-        return println!("skipped: there is no C++ compiler (c++)");
+        return skip("there is no C++ compiler (c++)");
     };
     assert!(output.status.success(), "{}", stderr(&output));
     let output = Command::new(&program)

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, Started, stderr, wait_for};
+use plimsoll_kernel::testing::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
     if version.is_ok_and(|output| output.status.success()) {
         return Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
     }
-    println!("skipped: no java");
+    skip("no java");
     None
 }
 
@@ -28,7 +29,7 @@ fn classes(place: &Place) -> Option<PathBuf> {
     if compiled.is_ok_and(|status| status.success()) {
         return Some(place.path(""));
     }
-    println!("skipped: no javac");
+    skip("no javac");
     None
 }
 

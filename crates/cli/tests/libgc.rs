@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, library, stderr};
+use plimsoll_kernel::testing::skip;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -107,7 +108,7 @@ fn bare(place: &Place, script: &str) -> Option<(String, Vec<String>)> {
     {
         Ok(output) => Some(told(&output)),
         Err(_) => {
-            println!("skipped: there is no guile (Debian: guile-3.0)");
+            skip("there is no guile (Debian: guile-3.0)");
             None
         }
     }
@@ -126,7 +127,7 @@ fn compiled(place: &Place, name: &str, flags: &[&str]) -> Option<PathBuf> {
     if done.is_ok_and(|output| output.status.success()) {
         return Some(program);
     }
-    println!("skipped: cc and libgc-dev are needed, for {flags:?}");
+    skip(format_args!("cc and libgc-dev are needed, for {flags:?}"));
     None
 }
 
@@ -269,7 +270,7 @@ fn a_set_user_id_program_keeps_the_systems() {
         return;
     };
     if std::os::unix::fs::chown(&program, Some(65534), None).is_err() {
-        println!("skipped: only root may give a program to another user");
+        skip("only root may give a program to another user");
         return;
     }
     fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
@@ -319,7 +320,7 @@ fn what_a_collector_tells_is_shown() {
         churn,
     ];
     if Command::new("guile").arg("--version").output().is_err() {
-        return println!("skipped: there is no guile (Debian: guile-3.0)");
+        return skip("there is no guile (Debian: guile-3.0)");
     }
     let mut command = place.program(own.to_str().unwrap(), &args);
     let _churn = common::Started(command.spawn().unwrap());

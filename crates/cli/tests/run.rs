@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
+use plimsoll_kernel::testing::skip;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
@@ -416,7 +417,7 @@ fn as_the_first_process_of_a_container_it_takes_away_zombies() {
         let errors = stderr(&output);
         // No rights, or a root that is no mount of its own (chroot).
         if errors.starts_with("unshare: ") {
-            eprintln!("skipped: {errors}");
+            skip(errors);
             return;
         }
         let file = std::fs::read(place.path("out")).unwrap_or_default();

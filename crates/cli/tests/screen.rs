@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, wait_for};
+use plimsoll_kernel::testing::skip;
 use std::process::Command;
 
 /// A tmux server of its own, ended with the test.
@@ -19,7 +20,7 @@ impl Tmux {
         command: &str,
     ) -> Option<Tmux> {
         if Command::new("tmux").arg("-V").output().is_err() {
-            println!("skipped: tmux is not installed");
+            skip("tmux is not installed");
             return None;
         }
         let tmux = Tmux {

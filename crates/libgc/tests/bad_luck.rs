@@ -9,7 +9,7 @@ mod programs;
 
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use plimsoll_kernel::testing::{SwapFile, TestCgroup, skip};
 use programs::{Running, compile, temporary};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,7 +170,7 @@ fn every_so_many_calls_of_the_kernel_fail() {
 fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Option<Confined> {
     let program = compile(&format!("tests/c-alone/{name}.c"), &format!("{name}-group"))?;
     let Ok(group) = TestCgroup::new("libgc-bad-luck", Some(limit)) else {
-        println!("skipped: no cgroup of our own here");
+        skip("no cgroup of our own here");
         return None;
     };
     let directory = group.cgroup().dir().to_owned();
@@ -179,12 +179,12 @@ fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Op
         let bounded = std::fs::write(both, (limit + swap).to_string())
             .or_else(|_| std::fs::write(directory.join("memory.swap.max"), swap.to_string()));
         if bounded.is_err() {
-            println!("skipped: swap of a group cannot be bounded here");
+            skip("swap of a group cannot be bounded here");
             return None;
         }
     }
     let Ok(file) = SwapFile::new(temporary(), 256 * MIB) else {
-        println!("skipped: no swap of our own here");
+        skip("no swap of our own here");
         return None;
     };
     let mut command = Command::new("sh");

@@ -5,6 +5,7 @@
 #[path = "support/library.rs"]
 mod library;
 
+use plimsoll_kernel::testing::skip;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -116,7 +117,7 @@ fn find_reason() -> Result<(), String> {
 /// Whether to skip; says so if.
 fn skips() -> bool {
     if let Some(why) = reason_to_skip() {
-        println!("skipped: {why}");
+        skip(why);
     }
     reason_to_skip().is_some()
 }

@@ -5,10 +5,13 @@
 
 #[path = "support/library.rs"]
 mod library;
+#[path = "support/lines.rs"]
+mod lines;
 #[path = "support/programs.rs"]
 mod programs;
 
-use plimsoll_kernel::testing::SwapFile;
+use lines::before;
+use plimsoll_kernel::testing::{SwapFile, skip};
 use programs::{Running, compile, temporary};
 use std::process::Command;
 use std::sync::Mutex;
@@ -20,15 +23,6 @@ const PAGES: u64 = 4;
 
 /// One at a time: swap files of tests that run at once would be used in turns.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The number before a word in a line.
-fn before(line: &str, word: &str) -> u64 {
-    let head = line.split(word).next().unwrap_or_default().trim_end();
-    let number = head.rsplit(|c: char| !c.is_ascii_digit()).next();
-    number
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| panic!("no number before {word:?} in {line:?}"))
-}
 
 /// Runs the program this way; each collection reads a superpage that is absent so many times at most. With summaries, and without, where
 /// what is due is exact in all rounds.
@@ -44,7 +38,7 @@ fn is_read_by(times: u64, arguments: &[&str], means: &str) {
         return;
     };
     let Ok(_swap) = SwapFile::new(temporary(), 128 << 20) else {
-        println!("skipped: no swap of our own here");
+        skip("no swap of our own here");
         return;
     };
     let mut command = Command::new(program);

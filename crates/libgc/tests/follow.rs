@@ -4,6 +4,7 @@
 mod library;
 
 use plimsoll_client::testing::{Page, Running};
+use plimsoll_kernel::testing::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -23,7 +24,7 @@ fn gcbench(arguments: &[&str]) -> Option<Command> {
         .arg(format!("OUT={}", out.display()))
         .status();
     if !made.is_ok_and(|status| status.success()) {
-        println!("skipped: gcbench cannot be built (install make, a C compiler and libgc-dev)");
+        skip("gcbench cannot be built (install make, a C compiler and libgc-dev)");
         return None;
     }
     Some(with_ours(Command::new(out.join("gcbench")), arguments))
@@ -67,7 +68,7 @@ fn guile_follows_the_limit_down_and_up() {
     let script = script.display().to_string();
     let arguments = ["--no-auto-compile", &script, "15", "120"];
     if Command::new("guile").arg("--version").output().is_err() {
-        println!("skipped: there is no guile (install guile-3.0)");
+        skip("there is no guile (install guile-3.0)");
         return;
     }
     let page = Page::new(250 * MB);

@@ -5,9 +5,12 @@
 mod heapload;
 #[path = "support/library.rs"]
 mod library;
+#[path = "support/lines.rs"]
+mod lines;
 
 use heapload::heapload;
-use plimsoll_kernel::testing::{Refused, SwapFile, TestCgroup, refuse};
+use lines::before;
+use plimsoll_kernel::testing::{Refused, SwapFile, TestCgroup, refuse, skip};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -43,15 +46,6 @@ struct Collection {
 struct Run {
     result: serde_json::Value,
     collections: Vec<Collection>,
-}
-
-/// The number before a word in a line.
-fn before(line: &str, word: &str) -> u64 {
-    let head = line.split(word).next().unwrap_or_default().trim_end();
-    let number = head.rsplit(|c: char| !c.is_ascii_digit()).next();
-    number
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| panic!("no number before {word:?} in {line:?}"))
 }
 
 /// What has all collections be whole.
@@ -101,11 +95,11 @@ fn pressed_and_refused(
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let program = heapload()?;
     let Ok(group) = TestCgroup::new("libgc-pressure", Some(limit)) else {
-        println!("skipped: no cgroup of our own here");
+        skip("no cgroup of our own here");
         return None;
     };
     let Ok(_swap) = SwapFile::new(temporary(), 512 << 20) else {
-        println!("skipped: no swap of our own here");
+        skip("no swap of our own here");
         return None;
     };
     let output = run(program, &library(), &group, arguments, variables, refused);
@@ -149,7 +143,7 @@ fn what_lies_still_is_read_once(
     ];
     let variables: &[(&str, &str)] = if young { &[] } else { &WHOLE };
     if let Err(e) = plimsoll_kernel::tracking::new() {
-        println!("skipped: no write tracking here: {e}");
+        skip(format_args!("no write tracking here: {e}"));
         return None;
     }
     let mut run = pressed(limit, &arguments, variables)?;

@@ -9,7 +9,7 @@ mod library;
 #[path = "support/programs.rs"]
 mod programs;
 
-use plimsoll_kernel::testing::SwapFile;
+use plimsoll_kernel::testing::{SwapFile, skip};
 use programs::{Running, compile, temporary};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -95,7 +95,7 @@ impl Program {
             .output();
         let there = done.is_ok_and(|done| done.status.success());
         if !there {
-            println!("skipped: no Guile");
+            skip("no Guile");
         }
         there.then_some(compiled)
     }

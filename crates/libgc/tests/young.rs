@@ -6,6 +6,7 @@ mod heapload;
 #[path = "support/library.rs"]
 mod library;
 
+use plimsoll_kernel::testing::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -63,7 +64,7 @@ fn where_most_lives_and_what_is_new_dies_they_take_the_place_of_most_and_no_more
     assert_eq!((without.young, without.steps.len()), (0, 0));
     assert_eq!(with.result["checksum"], without.result["checksum"]);
     if plimsoll_kernel::tracking::new().is_err() {
-        println!("skipped: no write tracking here");
+        skip("no write tracking here");
         return;
     }
     let whole = with.whole;
@@ -98,7 +99,7 @@ fn a_whole_collection_that_would_take_long_is_made_in_steps() {
     assert_eq!(limited.result["checksum"], without.result["checksum"]);
     assert!(without.steps.is_empty());
     if plimsoll_kernel::tracking::new().is_err() {
-        println!("skipped: no write tracking here");
+        skip("no write tracking here");
         return;
     }
     let most = |run: &Run| run.steps.iter().copied().max().unwrap_or(0);

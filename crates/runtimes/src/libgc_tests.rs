@@ -1,4 +1,5 @@
 use super::*;
+use plimsoll_kernel::testing::skip;
 
 fn libraries(drop_in: &str) -> Libraries {
     Libraries {
@@ -116,7 +117,7 @@ fn they_lie_beside_the_program_or_are_installed() {
 #[test]
 fn a_libgc_says_its_version() {
     let Some(system) = system() else {
-        println!("skipped: there is no libgc.so.1 (Debian: libgc1)");
+        skip("there is no libgc.so.1 (Debian: libgc1)");
         return;
     };
     let version = version(&system).unwrap();

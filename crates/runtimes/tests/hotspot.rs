@@ -4,6 +4,7 @@
 
 mod support;
 
+use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
@@ -276,7 +277,7 @@ fn a_process_that_does_not_catch_the_signal_never_gets_it() {
 fn privileged(what: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("skipped: {what} needs root");
+        skip(format_args!("{what} needs root"));
     }
     root
 }
@@ -292,7 +293,7 @@ fn a_machine_in_other_namespaces_is_reached() {
         .arg("true")
         .output();
     if let Some(why) = tried.ok().filter(|tried| !tried.status.success()) {
-        println!("skipped: {}", String::from_utf8_lossy(&why.stderr));
+        skip(String::from_utf8_lossy(&why.stderr));
         return;
     }
     for (version, home) in jdks() {
@@ -341,10 +342,10 @@ fn another_users_machine_is_reached_by_root() {
             .args(["test", "-x"])
             .arg(home.join("bin/java"));
         if !reach.status().unwrap().success() {
-            println!(
-                "skipped: {} is in a directory that another user cannot enter",
+            skip(format_args!(
+                "{} is in a directory that another user cannot enter",
                 home.display()
-            );
+            ));
             continue;
         }
         let program = Program::start(&home, &before, &["-Xmx64m"], &["5", "100"]);

@@ -1,6 +1,7 @@
 //! Page files that somebody changes, file systems that refuse.
 
 use crate::common::{Broker, Program, Sleeper, refused_start, until};
+use plimsoll_kernel::testing::skip;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,7 +46,7 @@ impl Tmpfs {
             .arg(&path)
             .status();
         if !mounted.is_ok_and(|status| status.success()) {
-            println!("skipped: a tmpfs can only be mounted by root");
+            skip("a tmpfs can only be mounted by root");
             return None;
         }
         Some(Tmpfs(path, own))
@@ -168,7 +169,7 @@ fn a_directory_that_others_may_write_to_is_not_used() {
 fn a_cgroup_that_vanishes_costs_only_its_own_figures() {
     let Ok(group) = plimsoll_kernel::testing::TestCgroup::new("broker-vanish", Some(64 << 20))
     else {
-        println!("skipped: no cgroup of our own here");
+        skip("no cgroup of our own here");
         return;
     };
     let broker = Broker::start();

@@ -3,14 +3,14 @@
 use crate::common::{Broker, Client, Program, until};
 use crate::ladder::{MIB, begin, start};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::testing::{Child, TestCgroup};
+use plimsoll_kernel::testing::{Child, TestCgroup, skip};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn group(name: &str, limit: u64) -> Option<TestCgroup> {
     let made = TestCgroup::new(name, Some(limit));
     if made.is_err() {
-        println!("skipped: no cgroup of our own here");
+        skip("no cgroup of our own here");
     }
     made.ok()
 }

@@ -6,7 +6,7 @@ use crate::common::{Broker, PATIENCE, until};
 use plimsoll_broker::act::{Job, Order};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, programs};
+use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, programs, skip};
 use serde_json::json;
 use std::path::Path;
 
@@ -50,10 +50,10 @@ pub(crate) fn begin(line: &str, group: &TestCgroup) -> Child {
 #[test]
 fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
     let Ok(group) = TestCgroup::new("broker-ladder", Some(320 * MIB)) else {
-        return println!("skipped: no cgroup of our own here");
+        return skip("no cgroup of our own here");
     };
     let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
-        return println!("skipped: no swap of our own here");
+        return skip("no swap of our own here");
     };
     let own = tempfile::tempdir().expect("a directory");
     let domain = group.cgroup().dir().display().to_string();
@@ -117,10 +117,10 @@ fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
 #[test]
 fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() {
     let Ok(group) = TestCgroup::new("broker-bound", None) else {
-        return println!("skipped: no cgroup of our own here");
+        return skip("no cgroup of our own here");
     };
     let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
-        return println!("skipped: no swap of our own here");
+        return skip("no swap of our own here");
     };
     let mut busy: Vec<Child> = (0..4)
         .map(|_| start("touch --bytes 32M --part 1.0 --every 1", &group))

@@ -1,12 +1,13 @@
 //! Who may do what to whom.
 
 use crate::common::{Broker, Client, Program, Sleeper, until};
+use plimsoll_kernel::testing::skip;
 use serde_json::json;
 
 #[test]
 fn others_programs_are_not_for_everybody_to_register_or_set() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user for this test");
+        skip("only root can become another user for this test");
         return;
     }
     let own = tempfile::tempdir().expect("a directory");

@@ -4,6 +4,7 @@ use crate::swap::with_crew;
 use crate::world::{MIB, World};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::{Look, SUPERPAGE};
+use plimsoll_kernel::testing::skip;
 use std::time::Instant;
 
 /// Lists of so many objects of 48 bytes each.
@@ -20,7 +21,7 @@ fn tracked(world: World) -> Option<World> {
     if world.heap.can_watch() {
         return Some(world);
     }
-    println!("skipped: no write tracking here");
+    skip("no write tracking here");
     None
 }
 

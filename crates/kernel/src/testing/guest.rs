@@ -99,9 +99,7 @@ pub fn run_under_version_2(name: &str, scratch: &Path, filter: &str, programs: &
         patience: Duration::from_secs(900),
     };
     match guest.run(&mut |_| {}) {
-        Err(NoAnswer::Missing(what)) => {
-            println!("{what}\nskipped: see the line above for what is missing")
-        }
+        Err(NoAnswer::Missing(what)) => super::skip(what),
         Err(NoAnswer::Failed(said)) => panic!("the tests failed in the guest:\n{said}"),
         Ok(said) => {
             println!("{said}");

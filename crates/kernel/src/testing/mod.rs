@@ -7,11 +7,13 @@ pub mod guest;
 mod memory;
 pub mod programs;
 mod refuse;
+mod skip;
 mod swap;
 
 pub use cgroup::TestCgroup;
 pub use child::{Child, Progress};
 pub use refuse::{Refused, refuse};
+pub use skip::skip;
 pub use swap::SwapFile;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,6 +1,6 @@
 //! What the tests on the real kernel share: one at a time, own group, own swap.
 
-use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup};
+use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, skip};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) fn group(name: &str, limit: Option<u64>) -> Option<TestCgroup> {
     match TestCgroup::new(name, limit) {
         Ok(group) => Some(group),
         Err(e) => {
-            println!("skipped: no cgroup of our own here: {e}");
+            skip(format_args!("no cgroup of our own here: {e}"));
             None
         }
     }
@@ -33,7 +33,7 @@ pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
     match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), bytes) {
         Ok(file) => Some(file),
         Err(e) => {
-            println!("skipped: no swap file of our own here: {e}");
+            skip(format_args!("no swap file of our own here: {e}"));
             None
         }
     }

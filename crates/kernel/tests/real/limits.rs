@@ -4,7 +4,7 @@ use crate::common::{MIB, alone, group, start, start_holding, swap};
 use plimsoll_kernel::Error;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_kernel::testing::TestCgroup;
+use plimsoll_kernel::testing::{TestCgroup, skip};
 
 #[test]
 fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
@@ -13,7 +13,7 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
         return;
     };
     let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(200 * MIB)) else {
-        println!("skipped: no groups within groups here");
+        skip("no groups within groups here");
         return;
     };
     let mut domain = Domain::of_group(inner.cgroup().dir()).unwrap();

@@ -5,6 +5,7 @@ use plimsoll_kernel::advise::{Advice, advise, advise_ranges};
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Sampler};
+use plimsoll_kernel::testing::skip;
 use plimsoll_kernel::{clock, smaps};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ fn the_victim_is_paged_out_and_its_neighbour_is_not() {
 
     let done = match advise(&victim.0, Advice::PageOut, 32 * MIB) {
         Err(e) if e.is_denied() || e.is_absent() => {
-            println!("skipped: {e}");
+            skip(e);
             return;
         }
         other => other.unwrap(),
@@ -97,7 +98,7 @@ fn advice_on_nonsense_is_passed_over_and_the_dead_are_told() {
         big.start + MIB..big.start + 2 * MIB,
     ];
     match advise_ranges(&process, Advice::Cold, &ranges) {
-        Err(e) if e.is_denied() || e.is_absent() => println!("skipped: {e}"),
+        Err(e) if e.is_denied() || e.is_absent() => skip(e),
         other => assert_eq!(other.unwrap().bytes, 2 * MIB),
     }
     drop(own);
@@ -118,7 +119,7 @@ fn both_tiers_count_the_same_pages() {
     let hog = start_holding(&["hog", "--bytes", "48M"], Some(&group));
     let process = Process::open(hog.pid()).unwrap();
     if let Err(e) = advise(&process, Advice::PageOut, 16 * MIB) {
-        println!("skipped: {e}");
+        skip(e);
         return;
     }
     let areas = smaps::areas(&process, 10_000).unwrap();
@@ -224,7 +225,7 @@ fn shared_segments_are_known_by_their_file() {
 fn nothing_is_paged_out_where_there_is_no_swap() {
     let _one = alone();
     if !plimsoll_kernel::swap::spaces().unwrap().is_empty() {
-        println!("skipped: this machine has swap");
+        skip("this machine has swap");
         return;
     }
     let hog = start_holding(&["hog", "--bytes", "4M"], None);

@@ -4,6 +4,7 @@ use crate::common::{MIB, PATIENCE, alone, group, start, start_holding};
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::{Process, Walk, descendants, page_size};
+use plimsoll_kernel::testing::skip;
 use plimsoll_kernel::{Error, smaps};
 use std::time::{Duration, Instant};
 
@@ -63,9 +64,7 @@ fn a_reused_number_is_not_taken_for_the_same_process() {
     // Start times are told apart by clock ticks.
     std::thread::sleep(Duration::from_millis(50));
     let Some(second) = child_with_number(first) else {
-        println!(
-            "skipped: numbers cannot be chosen without CAP_CHECKPOINT_RESTORE, or another process took it"
-        );
+        skip("numbers cannot be chosen without CAP_CHECKPOINT_RESTORE, or another process took it");
         return;
     };
     assert_eq!(second, first);
@@ -170,7 +169,7 @@ fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Op
     });
     let result = thread.join().expect("it ends well");
     if result.is_none() {
-        println!("skipped: only root can become somebody else");
+        skip("only root can become somebody else");
     }
     result
 }

@@ -5,7 +5,7 @@ use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::pressure::{MACHINE, Psi, Reaction, Threshold, Watermark};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Taskstats, VmstatReader};
-use plimsoll_kernel::testing::TestCgroup;
+use plimsoll_kernel::testing::{TestCgroup, skip};
 use plimsoll_kernel::{Error, capacity::Domain, clock};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn the_watermark_is_crossed_before_anything_is_swapped_out() {
         .flatten()
         .find(|(late, ..)| *late < too_late)
     else {
-        println!("skipped: no group, or this machine was late for a look each time");
+        skip("no group, or this machine was late for a look each time");
         return;
     };
     assert_eq!(hits, 0, "the limit was hit before the warning ({late:?})");
@@ -72,7 +72,7 @@ fn a_threshold_fires_before_the_limit() {
     };
     let threshold = match Threshold::set(group.cgroup(), 48 * MIB) {
         Err(e) if e.is_absent() || e.is_denied() => {
-            println!("skipped: {e}");
+            skip(&e);
             assert!(group.cgroup().version() == Version::V2 || e.is_denied());
             return;
         }
@@ -112,12 +112,12 @@ fn stalls_are_told_apart_by_process() {
         return;
     };
     let Some(_on) = DelayAccounting::on() else {
-        println!("skipped: {SWITCH} cannot be written");
+        skip(format_args!("{SWITCH} cannot be written"));
         return;
     };
     let mut taskstats = match Taskstats::open() {
         Err(e) if e.is_denied() || e.is_absent() => {
-            println!("skipped: {e}");
+            skip(e);
             return;
         }
         other => other.unwrap(),

@@ -1,6 +1,7 @@
 //! Running one program with either library, and comparing what it did.
 
 use crate::library;
+use plimsoll_kernel::testing::skip;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -83,10 +84,10 @@ impl Program {
     /// Runs it in a directory of that name.
     pub(crate) fn check_as(&self, name: &str) {
         if let Some(missing) = self.missing() {
-            println!(
-                "skipped: {missing} is not installed (Debian: {})",
+            skip(format_args!(
+                "{missing} is not installed (Debian: {})",
                 self.package
-            );
+            ));
             return;
         }
         let place = self.prepare(name);

@@ -1,5 +1,6 @@
 //! The program of the measurements.
 
+use plimsoll_kernel::testing::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -29,7 +30,7 @@ fn compile() -> Option<PathBuf> {
     match compiled {
         Ok(compiled) if compiled.status.success() => Some(program),
         _ => {
-            println!("skipped: no C compiler, or no libgc-dev");
+            skip("no C compiler, or no libgc-dev");
             None
         }
     }

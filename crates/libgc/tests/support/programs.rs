@@ -1,5 +1,6 @@
 //! C programs of the tests: compiled against the public headers, run over our library.
 
+use plimsoll_kernel::testing::skip;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -43,7 +44,7 @@ pub(crate) fn compile(source: &str, program: &str) -> Option<PathBuf> {
                 String::from_utf8_lossy(&compiled.stderr)
             );
         }
-        _ => println!("skipped: no C compiler, or no libgc-dev"),
+        _ => skip("no C compiler, or no libgc-dev"),
     }
     None
 }

@@ -1,5 +1,6 @@
 //! Java virtual machines to test with, and a link that follows a script.
 
+use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
@@ -37,7 +38,7 @@ pub(crate) fn jdks() -> Vec<(u32, PathBuf)> {
     }
     found.sort();
     if found.is_empty() {
-        println!("skipped: no JDK 17 or 25 in /usr/lib/jvm or .cache");
+        skip("no JDK 17 or 25 in /usr/lib/jvm or .cache");
     }
     found
 }
