@@ -6,19 +6,26 @@ use crate::collector::{self, State};
 use crate::settings::GC_gc_no;
 use crate::{environ, report};
 use plimsoll_heap::Heap;
-use plimsoll_heap::os::{Linux, Os, Unlucky};
+use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 static EVERY: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The kernel, or one that refuses every n-th call from when there is a collector.
+/// The kernel, or one that refuses every n-th call from when there is a collector. Of those that the heap grows by it refuses
+/// fewer: six in a row have to succeed, and a program that never has more memory ends.
 pub(crate) fn os() -> Box<dyn Os> {
+    const RARELY: usize = 16;
     static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static COMMITS: AtomicUsize = AtomicUsize::new(0);
     match environ::number("PLIMSOLL_GC_FAIL").filter(|&every| every > 0) {
-        Some(every) => Box::new(Unlucky::new(Linux::new(), move |_| {
-            collector::is_ready() && CALLS.fetch_add(1, Relaxed).is_multiple_of(every)
+        Some(every) => Box::new(Unlucky::new(Linux::new(), move |call| {
+            let (calls, every) = match call {
+                Call::Commit => (&COMMITS, every.saturating_mul(RARELY)),
+                _ => (&CALLS, every),
+            };
+            collector::is_ready() && calls.fetch_add(1, Relaxed).is_multiple_of(every)
         })),
         None => Box::new(Linux::new()),
     }
