@@ -79,7 +79,7 @@ impl Levers {
     pub fn of(machine: &Machine) -> Levers {
         let flags = &machine.flags;
         let mut levers = match machine.collector {
-            Collector::G1 => Levers::row(Sizing::HeapRatios, 160),
+            Collector::G1 => Levers::row(Sizing::HeapRatios, 130),
             Collector::Serial => Levers::serial(flags),
             Collector::Parallel => Levers::parallel(flags),
             Collector::Z => Levers::z(machine),
