@@ -6,27 +6,30 @@
 
 use super::Seen;
 
-/// A measurement takes so long at the least, nanoseconds.
-const SPAN: u64 = 1_000_000_000;
-/// And so many looks at which something was collected.
-const LOOKS: u32 = 4;
+/// What was measured is forgotten as the program allocates, not as time passes: a program that hardly works tells little that is
+/// new, and by chance. So many times the room for garbage.
+const MEMORY: f64 = 16.0;
+/// So many times the room have to be allocated before a measurement is worth telling.
+const ENOUGH: f64 = 2.0;
+/// A larger heap is worth the collection that makes it if it saves as much in so many seconds: longer, limits seldom stay.
+const HORIZON: f64 = 20.0;
 /// Time in pauses is not measured finer, seconds: no collector costs nothing.
 const FINEST: f64 = 1e-4;
 
+/// Sums, with what is older counting less.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    began: Option<Began>,
-    /// Bytes that were allocated since, and the sum of the rooms for garbage that were seen, bytes.
+    last: Option<Last>,
+    /// Bytes that were allocated.
     allocated: f64,
+    /// Seconds in pauses for it.
+    paused: f64,
+    /// Rooms for garbage, bytes, each times the bytes that were allocated with it.
     rooms: f64,
-    looks: u32,
-    /// Seconds in pauses per allocated byte, times the room in bytes: smoothed. 0 until it was measured.
-    product: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Began {
-    now_ns: u64,
+struct Last {
     asked_ns: u64,
     collection_ns: u64,
 }
@@ -34,36 +37,40 @@ struct Began {
 impl Cost {
     /// So many bytes were allocated since this was said last, with `live` bytes that live.
     pub(super) fn allocated(&mut self, bytes: f64, live: u64, seen: &Seen) {
-        let now = Began {
-            now_ns: seen.now_ns,
+        let now = Last {
             asked_ns: seen.asked_ns,
             collection_ns: seen.heap.collection_ns(),
         };
-        let Some(began) = self.began else {
-            self.began = Some(now);
+        let Some(last) = self.last.replace(now) else {
             return;
         };
-        self.allocated += bytes;
-        self.rooms += seen.heap.committed().saturating_sub(live) as f64;
-        self.looks += 1;
-        if now.now_ns.saturating_sub(began.now_ns) < SPAN || self.looks < LOOKS {
-            return;
-        }
-        let paused = now.collection_ns.saturating_sub(began.collection_ns);
+        let paused = now.collection_ns.saturating_sub(last.collection_ns);
         // What was asked for is not the program's own rhythm.
-        let own = paused.saturating_sub(now.asked_ns.saturating_sub(began.asked_ns));
-        let seconds = (own as f64 / 1e9).max(FINEST);
-        let product = seconds / self.allocated.max(1.0) * (self.rooms / f64::from(self.looks));
-        self.product = match self.product {
-            0.0 => product,
-            known => known * 0.6 + product * 0.4,
-        };
-        (self.began, self.allocated, self.rooms, self.looks) = (Some(now), 0.0, 0.0, 0);
+        let own = paused.saturating_sub(now.asked_ns.saturating_sub(last.asked_ns));
+        let room = seen.heap.committed().saturating_sub(live).max(1) as f64;
+        let kept = 1.0 / (1.0 + bytes / (MEMORY * room));
+        self.allocated = self.allocated * kept + bytes;
+        self.paused = self.paused * kept + own as f64 / 1e9;
+        self.rooms = self.rooms * kept + room * bytes;
+    }
+
+    /// Seconds in pauses for each byte that is allocated, times the room in bytes; `None` until it was measured.
+    fn product(&self) -> Option<f64> {
+        let room = self.rooms / self.allocated.max(1.0);
+        let known = room > 0.0 && self.allocated > ENOUGH * room;
+        known.then(|| self.paused.max(FINEST) / self.allocated * room)
+    }
+
+    /// Nanoseconds in pauses that a room that is `more` bytes larger than `room` saves in [`HORIZON`], at `rate` bytes a second;
+    /// `None` until that is known.
+    pub(super) fn saved_ns(&self, rate: f64, room: u64, more: u64) -> Option<f64> {
+        let (now, then) = (room.max(1) as f64, room.saturating_add(more).max(1) as f64);
+        Some(self.product()? * rate * (1.0 / now - 1.0 / then) * HORIZON * 1e9)
     }
 
     /// Bytes per second that a collection would process if each was of the whole heap; `None` until it was measured.
     pub(super) fn speed(&self, live: u64) -> Option<f64> {
-        (self.product > 0.0).then(|| live as f64 / self.product)
+        self.product().map(|product| live as f64 / product)
     }
 }
 

@@ -141,7 +141,10 @@ impl Ratios {
             return actions;
         }
         // Where sizes are far apart, a little more or less at the basis is not worth a collection.
-        let grow = aim.reachable > now.saturating_add(step.max(aim.step / 4));
+        let more = aim.reachable.saturating_sub(now);
+        let worth = watch.saved_ns(more, seen);
+        let grow =
+            more > step.max(aim.step / 4) && worth.is_none_or(|saved| saved > allowance.cost());
         // What is committed beyond its aim, but was seen not to be resident, harms nobody.
         let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
         let shrink = !harmless && now > aim.size.max(aim.reachable).saturating_add(step);

@@ -247,6 +247,18 @@ impl Watch {
         }
     }
 
+    /// Bytes per second that it allocates.
+    fn rate(&self) -> f64 {
+        self.activity.rate().unwrap_or(self.rate)
+    }
+
+    /// Nanoseconds in pauses that a heap which is so many bytes larger saves in the time that a limit stays; `None` until that is
+    /// known.
+    pub(super) fn saved_ns(&self, more: u64, seen: &Seen) -> Option<f64> {
+        let room = seen.heap.committed().saturating_sub(self.live);
+        self.cost.saved_ns(self.rate(), room, more)
+    }
+
     /// The program has not worked for a second.
     pub(super) fn rests(&self) -> bool {
         self.activity.rests()
@@ -298,7 +310,7 @@ impl Watch {
                 .min(most),
             false => most,
         };
-        let rate = self.rate.min(self.activity.bound());
+        let rate = self.rate();
         Facts {
             live: self.live,
             allocation_rate: (self.samples >= ENOUGH).then_some(rate as u64),
