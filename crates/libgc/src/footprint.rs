@@ -249,11 +249,9 @@ impl Surroundings {
         let looked = match granted {
             NOT_GRANTED if small || self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
             NOT_GRANTED => self.look(resident, idle, granted),
-            _ if self.no_cliff.is_some_and(|then| then.elapsed() < REST) => {
-                (Bound::Granted(granted), u64::MAX)
-            }
+            _ if self.is_safe(granted) => (Bound::Granted(granted), u64::MAX),
             _ => match self.look(resident, idle, granted) {
-                (bound, uses) if bound.is_cliff() => (bound, uses),
+                (bound, uses) if bound.is_cliff() && !self.is_safe(granted) => (bound, uses),
                 _ => (Bound::Granted(granted), u64::MAX),
             },
         };
@@ -277,6 +275,12 @@ impl Surroundings {
     fn is_plenty(&self, wanted: u64) -> bool {
         self.plenty
             .is_some_and(|(then, plenty)| wanted < plenty && then.elapsed() < REST)
+    }
+
+    /// Whether a moment ago nothing was to be feared of what a broker grants: some could be paged out, or there was plenty.
+    fn is_safe(&self, granted: u64) -> bool {
+        let lately = self.no_cliff.is_some_and(|then| then.elapsed() < REST);
+        lately || self.is_plenty(granted)
     }
 
     /// What is enough for a heap that allocates so fast.
@@ -303,7 +307,8 @@ impl Surroundings {
         let used = reading.used.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
         let capacity = reading.capacity;
-        let free = (capacity.saturating_sub(used) + idle).saturating_sub(untouched);
+        let left = capacity.saturating_sub(used) + idle;
+        let free = left.saturating_sub(untouched);
         if !is_cliff(capacity, pageable) {
             self.no_cliff = Some(Instant::now());
             return (Bound::Domain { capacity, free }, uses);
@@ -312,6 +317,7 @@ impl Surroundings {
         self.beside.look(clock::now_ns(), used.saturating_sub(heap));
         let margin = self.beside.margin(capacity);
         let bound = Bound::Cliff {
+            left,
             free,
             margin,
             granted,

@@ -61,6 +61,8 @@ pub enum Bound {
     /// The same where nothing can be paged out: who goes beyond it is killed.
     Cliff {
         /// Free, with what the heap has free in memory.
+        left: u64,
+        /// Of this, what large objects will not take that were not touched yet.
         free: u64,
         /// Of this, what is left to others.
         margin: u64,
@@ -90,7 +92,7 @@ impl Beside {
     /// In so much time a growth that ended is half forgotten, s.
     const MEMORY: f64 = 1.0;
     /// In less nothing is told from noise, s.
-    const SHORTEST: f64 = 0.005;
+    const SHORTEST: f64 = 0.05;
 
     /// It is so much, in bytes, at a time in ns.
     pub fn look(&mut self, now: u64, bytes: u64) {
@@ -127,6 +129,7 @@ impl Bound {
                 free,
                 margin,
                 granted,
+                ..
             } => {
                 let room = free.saturating_sub(margin) / 4 * 3;
                 room.min(granted.saturating_sub(resident))
@@ -137,7 +140,7 @@ impl Bound {
     /// What a heap may take in any case that has no place for an object after a collection, where an excess is death; none, where it is not.
     pub fn last(&self) -> Option<u64> {
         match *self {
-            Bound::Cliff { free, .. } => Some(free / LAST_PART / 2),
+            Bound::Cliff { left, .. } => Some(left / LAST_PART / 2),
             _ => None,
         }
     }
@@ -208,7 +211,7 @@ impl Footprint {
                 (most, wanted, seen.resident.saturating_sub(heap))
             }
             Bound::None => (self.within_sizing(seen, u64::MAX), seen.growth, 0),
-            Bound::Cliff { free, .. } => return self.before_a_cliff(seen, most, free),
+            Bound::Cliff { left, .. } => return self.before_a_cliff(seen, most, left),
             Bound::Domain { capacity, .. } => {
                 let room = self.within_sizing(seen, capacity).min(most);
                 (room, seen.growth, 0)
@@ -226,9 +229,9 @@ impl Footprint {
     }
 
     /// Where nothing can be paged out: holes are progress, too, and for the rest a heap takes a part of what is left, again and again.
-    fn before_a_cliff(&mut self, seen: &Seen, most: u64, free: u64) -> Decision {
+    fn before_a_cliff(&mut self, seen: &Seen, most: u64, left: u64) -> Decision {
         self.sizing = None;
-        let progress = least(seen.resident).min(free / LAST_PART);
+        let progress = least(seen.resident).min(left / LAST_PART);
         let least = progress.saturating_sub(seen.holes).min(seen.growth);
         Decision {
             room: most.min(seen.growth),
@@ -342,6 +345,7 @@ mod tests {
     fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
         let cliff = |free, granted, holes| {
             let bound = Bound::Cliff {
+                left: free * MIB,
                 free: free * MIB,
                 margin: 32 * MIB,
                 granted,
