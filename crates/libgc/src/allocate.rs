@@ -199,7 +199,9 @@ fn make_room(
     let may_collect = collect::allowed() || gc.steps.are_under_way() && collect::may_go_on();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
-    if *tried == 1 && why == Exhausted::Limit && !state.steps.are_under_way() {
+    // On a cliff it takes a little at a time of what a collection left it to grow by: a large object may need more of that.
+    let tries = if state.surroundings.is_cliff() { 2 } else { 1 };
+    if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
         let room = state.surroundings.on_cliff(&state.central, bytes);
         let room = room.map(|(room, _)| room);
         if state
@@ -241,12 +243,12 @@ fn make_room(
 fn grow(gc: &mut Locked, superpages: usize) -> bool {
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
-    if state.surroundings.is_cliff() {
+    let left = state.surroundings.on_cliff(&state.central, 0);
+    let last = left.map(|(_, last)| last);
+    if left.is_some_and(|(room, _)| room < superpages * SUPERPAGE) {
         state.central.give_back(heap, 0);
         state.surroundings.gave_all();
     }
-    let last = state.surroundings.on_cliff(&state.central, 0);
-    let last = last.map(|(_, last)| last);
     let raised = state.pace.raise(&mut state.central, superpages, last);
     if raised {
         state.pace.tell(&state.central);

@@ -21,6 +21,8 @@ const WORTH: u64 = 4 << 20;
 /// As long as the heap takes no more than this part of the room that there was, nobody looks again for a while.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
+/// Where nothing can be paged out nobody looks again within this: a look takes 0.2 ms, and in so little time not much is allocated.
+const LATELY: Duration = Duration::from_millis(3);
 
 /// What is known of the memory around the heap.
 #[derive(Default)]
@@ -37,6 +39,8 @@ pub(crate) struct Surroundings {
     /// Nothing could be paged out when it was looked last; and when something could.
     cliff: bool,
     no_cliff: Option<Instant>,
+    /// What was found there just now, when the heap had so much in memory, and the process so much. Bytes.
+    lately: Option<(Instant, u64, Bound, u64)>,
     beside: Beside,
     /// Superpages after the last collection: with objects but in swap, with objects, and free but in memory.
     absent: usize,
@@ -298,6 +302,11 @@ impl Surroundings {
     /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs
     /// close what they do not know.
     fn look(&mut self, resident: u64, idle: u64, granted: u64) -> (Bound, u64) {
+        if let Some((then, before, bound, uses)) = self.lately
+            && then.elapsed() < LATELY
+        {
+            return (bound.after(resident as i64 - before as i64), uses);
+        }
         let Some((reading, pageable, uses)) = read() else {
             return (Bound::None, u64::MAX);
         };
@@ -310,7 +319,7 @@ impl Surroundings {
         let left = capacity.saturating_sub(used) + idle;
         let free = left.saturating_sub(untouched);
         if !is_cliff(capacity, pageable) {
-            self.no_cliff = Some(Instant::now());
+            (self.no_cliff, self.lately) = (Some(Instant::now()), None);
             return (Bound::Domain { capacity, free }, uses);
         }
         let heap = (resident + idle).min(uses);
@@ -322,6 +331,7 @@ impl Surroundings {
             margin,
             granted,
         };
+        self.lately = Some((Instant::now(), resident, bound, uses));
         (bound, uses)
     }
 }

@@ -75,10 +75,12 @@ const LEAST: usize = 64 << 10;
 const LEFT: usize = 4;
 
 /// Where nothing can be paged out, it is looked again after one in so many parts of what there is room for.
-const SLICES: usize = 8;
+const SLICES: usize = 64;
 
 /// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
 const DECAY: usize = 1024;
+/// By this part where nothing can be paged out: what is free may be wanted by others, but is not to come and go with each collection.
+const CLIFF_DECAY: usize = 16;
 
 impl Pace {
     /// Superpages of the heap's maximum.
@@ -142,11 +144,10 @@ impl Pace {
         let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
         let larger = if growth.short {
             0
-        } else if growth.cliff {
-            least
         } else {
             let surplus = self.goal.saturating_sub(due);
-            (due + surplus - surplus.div_ceil(DECAY)).max(least)
+            let decay = if growth.cliff { CLIFF_DECAY } else { DECAY };
+            (due + surplus - surplus.div_ceil(decay)).max(least)
         };
         let most = used.saturating_add(growth.most / SUPERPAGE);
         self.ceiling = most.max(due).min(self.cap());
@@ -157,7 +158,12 @@ impl Pace {
             true => (growth.most / SUPERPAGE / SLICES).max(BEGIN / SUPERPAGE),
             false => usize::MAX,
         };
-        let first = used.saturating_add(self.slice).max(larger);
+        let first = used.saturating_add(self.slice);
+        let first = if growth.short {
+            first
+        } else {
+            first.max(least)
+        };
         central.set_limit((self.goal - self.reserve).min(first));
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);

@@ -145,6 +145,25 @@ impl Bound {
         }
     }
 
+    /// The same when the heap has taken so much more since, or less.
+    pub fn after(self, more: i64) -> Bound {
+        let without = |bytes: u64| bytes.saturating_add_signed(-more);
+        match self {
+            Bound::Cliff {
+                left,
+                free,
+                margin,
+                granted,
+            } => Bound::Cliff {
+                left: without(left),
+                free: without(free),
+                margin,
+                granted,
+            },
+            other => other,
+        }
+    }
+
     /// Whether an excess is death.
     pub fn is_cliff(&self) -> bool {
         matches!(self, Bound::Cliff { .. })
