@@ -36,7 +36,8 @@ pub enum Error {
 /// The smallest heap that is worth having, in bytes of addresses.
 const SMALLEST: usize = 16 << 20;
 
-/// Bytes of addresses that are to be left beside a heap; it begins at a multiple. Half of it is enough for the smallest.
+/// Bytes of addresses that are to be left beside a heap; it begins at a multiple. Half of it is enough for
+/// the smallest.
 const SPARE: usize = 4 << 20;
 
 /// A range of superpages and what is known of them. Lives as long as the process: its memory is never unmapped.
@@ -113,7 +114,8 @@ impl Heap {
     fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<(Side, usize)> {
         let superpages = heap / SUPERPAGE;
         let metadata = side::bytes(superpages);
-        // What is asked for beyond that to align it is given back: where addresses are few, mark stacks and threads have as much.
+        // What is asked for beyond that to align it is given back: where addresses are few, mark stacks and
+        // threads have as much.
         let spare = if heap > SMALLEST { SPARE } else { SPARE / 2 };
         let start = os.reserve(metadata + heap, spare)?;
         // SAFETY: reserved just now, never unmapped; nobody else knows of it. Who has `Central` commits before superpages are used.

@@ -124,9 +124,10 @@ impl Domain {
         }
     }
 
-    /// Bytes of the domain that can still go to swap, when it reads so. 0 where the machine has no swap or none left, where a group above
-    /// has none to spare, and where the kernel takes no anonymous memory when a group is at its limit (swappiness 0): then
-    /// who goes beyond the limit is killed. Opens files where there is swap at all.
+    /// Bytes of the domain that can still go to swap, when it reads so. 0 where the machine has no swap or
+    /// none left, where a group above has none to spare, and where the kernel takes no anonymous memory
+    /// when a group is at its limit (swappiness 0): then who goes beyond the limit is killed. Opens files
+    /// where there is swap at all.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Absent`] when the group is no more.

@@ -199,7 +199,8 @@ fn make_room(
     let may_collect = collect::allowed() || gc.steps.are_under_way() && collect::may_go_on();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
-    // On a cliff it takes a little at a time of what a collection left it to grow by: a large object may need more of that.
+    // On a cliff it takes a little at a time of what a collection left it to grow by: a large object may
+    // need more of that.
     let tries = if state.surroundings.is_cliff() { 2 } else { 1 };
     if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
         let room = state.surroundings.on_cliff(&state.central, bytes);

@@ -21,7 +21,8 @@ const WORTH: u64 = 4 << 20;
 /// As long as the heap takes no more than this part of the room that there was, nobody looks again for a while.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
-/// Where nothing can be paged out nobody looks again within this: a look takes 0.2 ms, and in so little time not much is allocated.
+/// Where nothing can be paged out nobody looks again within this: a look takes 0.2 ms, and in so little
+/// time not much is allocated.
 const LATELY: Duration = Duration::from_millis(3);
 
 /// What is known of the memory around the heap.
@@ -165,8 +166,8 @@ impl Surroundings {
         self.short
     }
 
-    /// Whether the heap is not to grow, where nothing can be paged out: then collections find all that is dead, and nothing is
-    /// allocated beside of holes while they mark.
+    /// Whether the heap is not to grow, where nothing can be paged out: then collections find all that is
+    /// dead, and nothing is allocated beside of holes while they mark.
     pub(crate) fn is_tight(&self) -> bool {
         self.tight
     }
@@ -193,8 +194,8 @@ impl Surroundings {
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
     }
 
-    /// Decides by how much the heap may grow that is to allocate so much and has so many superpages free in memory; and
-    /// whether nothing can be paged out.
+    /// Decides by how much the heap may grow that is to allocate so much and has so many superpages free in
+    /// memory; and whether nothing can be paged out.
     fn decide(
         &mut self,
         central: &Central,
@@ -232,8 +233,9 @@ impl Surroundings {
         usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
     }
 
-    /// Where nothing could be paged out when it was looked last: how much room there is now for a heap that is to grow by so much, and
-    /// what it may take in any case for what it found no place for after a collection. Bytes.
+    /// Where nothing could be paged out when it was looked last: how much room there is now for a heap that
+    /// is to grow by so much, and what it may take in any case for what it found no place for after a
+    /// collection. Bytes.
     pub(crate) fn on_cliff(&mut self, central: &Central, growth: usize) -> Option<(usize, usize)> {
         if !self.cliff {
             return None;
@@ -263,8 +265,9 @@ impl Surroundings {
         looked
     }
 
-    /// What a broker's grant of so many bytes comes to for a heap that is here: where nothing can be paged out, no more than there is room for;
-    /// and whether that is so. What the broker grants may not be there before others have given it back.
+    /// What a broker's grant of so many bytes comes to for a heap that is here: where nothing can be paged
+    /// out, no more than there is room for; and whether that is so. What the broker grants may not be there
+    /// before others have given it back.
     pub(crate) fn granted(&mut self, central: &Central, bytes: u64) -> (u64, bool) {
         let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
         let idle = (self.idle(central) * SUPERPAGE) as u64;
@@ -281,7 +284,8 @@ impl Surroundings {
             .is_some_and(|(then, plenty)| wanted < plenty && then.elapsed() < REST)
     }
 
-    /// Whether a moment ago nothing was to be feared of what a broker grants: some could be paged out, or there was plenty.
+    /// Whether a moment ago nothing was to be feared of what a broker grants: some could be paged out, or
+    /// there was plenty.
     fn is_safe(&self, granted: u64) -> bool {
         let lately = self.no_cliff.is_some_and(|then| then.elapsed() < REST);
         lately || self.is_plenty(granted)
@@ -336,8 +340,8 @@ impl Surroundings {
     }
 }
 
-/// What bounds this process, how much of that can go to swap, and how much this process has in memory. None where the kernel does not say, or there is no memory for
-/// looking: Rust would end the program.
+/// What bounds this process, how much of that can go to swap, and how much this process has in memory. None
+/// where the kernel does not say, or there is no memory for looking: Rust would end the program.
 fn read() -> Option<(Reading, u64, u64)> {
     const ENOUGH: usize = 1 << 20;
     // SAFETY: freed at once, if it was there.

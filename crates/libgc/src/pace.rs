@@ -30,8 +30,8 @@ pub(crate) struct Pace {
     /// many its limit is lower.
     goal: usize,
     reserve: usize,
-    /// Where nothing can be paged out: superpages that were decided on, beyond which a broker's grant does not lift it, and how many it
-    /// takes of these before it is looked again what there is room for.
+    /// Where nothing can be paged out: superpages that were decided on, beyond which a broker's grant does
+    /// not lift it, and how many it takes of these before it is looked again what there is room for.
     decided: Option<usize>,
     slice: usize,
     /// What the program was told of the heap's size last.
@@ -79,7 +79,8 @@ const SLICES: usize = 64;
 
 /// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
 const DECAY: usize = 1024;
-/// By this part where nothing can be paged out: what is free may be wanted by others, but is not to come and go with each collection.
+/// By this part where nothing can be paged out: what is free may be wanted by others, but is not to come
+/// and go with each collection.
 const CLIFF_DECAY: usize = 16;
 
 impl Pace {
@@ -119,9 +120,10 @@ impl Pace {
         self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
     }
 
-    /// By how much the heap grows until the next collection, where memory is not short: holes are filled first, so only the
-    /// rest is new. Some holes are of sizes that nobody wants, so it is an 8th at least; but not on a `cliff`, where it has to ask for
-    /// that: a heap of which no superpage is ever free again would grow by an 8th each time.
+    /// By how much the heap grows until the next collection, where memory is not short: holes are filled
+    /// first, so only the rest is new. Some holes are of sizes that nobody wants, so it is an 8th at least;
+    /// but not on a `cliff`, where it has to ask for that: a heap of which no superpage is ever free again
+    /// would grow by an 8th each time.
     pub(crate) fn growth(&self, found: &Found, allowance: usize, cliff: bool) -> usize {
         let least = if cliff { 0 } else { allowance / 8 };
         allowance.saturating_sub(found.holes).max(least)
@@ -292,7 +294,8 @@ impl Pace {
         true
     }
 
-    /// More room without a collection, for `superpages` at least, and on a cliff for `last` bytes; false where the maximum is reached.
+    /// More room without a collection, for `superpages` at least, and on a cliff for `last` bytes; false
+    /// where the maximum is reached.
     pub(crate) fn raise(
         &mut self,
         central: &mut Central,
@@ -357,7 +360,8 @@ mod tests {
         (heap, central, pace)
     }
 
-    /// It grows by a part of what it may, and by the next where there is still room; a broker's grant lifts it no higher.
+    /// It grows by a part of what it may, and by the next where there is still room; a broker's grant lifts
+    /// it no higher.
     #[test]
     fn on_a_cliff_it_grows_a_little_at_a_time() {
         let (_heap, mut central, mut pace) = pace();
@@ -385,7 +389,8 @@ mod tests {
         assert_eq!(pace.bounds(&central).1, 64, "progress that was decided on");
     }
 
-    /// A heap of which no superpage is ever free again grows by an 8th of what it allocates each time; not on a cliff.
+    /// A heap of which no superpage is ever free again grows by an 8th of what it allocates each time; not
+    /// on a cliff.
     #[test]
     fn holes_are_enough_on_a_cliff() {
         let found = |holes| Found {

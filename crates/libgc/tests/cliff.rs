@@ -1,6 +1,8 @@
-//! In a group without swap who goes beyond the limit is killed: our heap lives wherever libgc's does, and takes no more.
+//! In a group without swap who goes beyond the limit is killed: our heap lives wherever libgc's does, and
+//! takes no more.
 //!
-//! The program is `tests/c-alone/cliff.c`. It runs over libgc first, which says in how much memory it lives, and then over ours in as much.
+//! The program is `tests/c-alone/cliff.c`. It runs over libgc first, which says in how much memory it
+//! lives, and then over ours in as much.
 
 #[path = "support/library.rs"]
 mod library;
@@ -115,27 +117,27 @@ fn lives_where_libgc_does(shape: &str, live_mb: &str, rounds: &str) {
 
 #[test]
 fn small_objects_that_die_at_random() {
-    lives_where_libgc_does("nodes", "20", "6000000");
+    lives_where_libgc_does("nodes", "20", "4000000");
 }
 
 #[test]
 fn more_small_objects_that_die_at_random() {
-    lives_where_libgc_does("nodes", "50", "6000000");
+    lives_where_libgc_does("nodes", "50", "4000000");
 }
 
 #[test]
 fn half_of_them_at_once() {
-    lives_where_libgc_does("burst", "30", "6000000");
+    lives_where_libgc_does("burst", "30", "4000000");
 }
 
 #[test]
 fn large_objects() {
-    lives_where_libgc_does("large", "40", "8000");
+    lives_where_libgc_does("large", "40", "5000");
 }
 
 #[test]
 fn objects_of_many_sizes() {
-    lives_where_libgc_does("mixed", "30", "2000000");
+    lives_where_libgc_does("mixed", "30", "1200000");
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn beside_memory_that_grows() {
 
 #[test]
 fn by_four_threads() {
-    lives_where_libgc_does("threads", "40", "6000000");
+    lives_where_libgc_does("threads", "40", "4000000");
 }
 
 /// libgc takes twice of what lives; ours makes do with a quarter more, and never comes to the limit.
@@ -168,7 +170,7 @@ fn in_hardly_more_than_what_lives() {
 fn a_limit_falls_to_what_it_holds() {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let Some(group) = group(ENOUGH) else { return };
-    let Some(mut running) = start(&group, true, &["nodes", "30", "10000000"]) else {
+    let Some(mut running) = start(&group, true, &["nodes", "30", "6000000"]) else {
         return;
     };
     let least = 30 * MIB;

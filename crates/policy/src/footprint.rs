@@ -76,8 +76,8 @@ pub fn is_cliff(capacity: u64, pageable: u64) -> bool {
     pageable < reserve(capacity)
 }
 
-/// What is beside a heap in its domain, and how fast it grows: where nothing can be paged out there has to be room for what it will
-/// be when the heap has looked again and collected.
+/// What is beside a heap in its domain, and how fast it grows: where nothing can be paged out there has to
+/// be room for what it will be when the heap has looked again and collected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
     /// When it was looked at last, ns, and how much it was.
@@ -110,7 +110,8 @@ impl Beside {
         self.last = Some((now, bytes));
     }
 
-    /// What to leave to it in a domain of that capacity: the reserve, and what it grows by, an 8th at the most.
+    /// What to leave to it in a domain of that capacity: the reserve, and what it grows by, an 8th at the
+    /// most.
     pub fn margin(&self, capacity: u64) -> u64 {
         let growth = (self.rate * Beside::REACTION) as u64;
         reserve(capacity) + growth.min(capacity / 8)
@@ -137,7 +138,8 @@ impl Bound {
         }
     }
 
-    /// What a heap may take in any case that has no place for an object after a collection, where an excess is death; none, where it is not.
+    /// What a heap may take in any case that has no place for an object after a collection, where an excess
+    /// is death; none, where it is not.
     pub fn last(&self) -> Option<u64> {
         match *self {
             Bound::Cliff { left, .. } => Some(left / LAST_PART / 2),
@@ -247,7 +249,8 @@ impl Footprint {
         }
     }
 
-    /// Where nothing can be paged out: holes are progress, too, and for the rest a heap takes a part of what is left, again and again.
+    /// Where nothing can be paged out: holes are progress, too, and for the rest a heap takes a part of
+    /// what is left, again and again.
     fn before_a_cliff(&mut self, seen: &Seen, most: u64, left: u64) -> Decision {
         self.sizing = None;
         let progress = least(seen.resident).min(left / LAST_PART);
@@ -359,7 +362,8 @@ mod tests {
         assert_eq!(after(&mut footprint, &little), (10, 70, true));
     }
 
-    /// What is free but for a margin, as elsewhere; nothing in any case, as long as there are holes, and then a part of what is left.
+    /// What is free but for a margin, as elsewhere; nothing in any case, as long as there are holes, and
+    /// then a part of what is left.
     #[test]
     fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
         let cliff = |free, granted, holes| {

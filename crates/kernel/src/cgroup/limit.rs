@@ -59,8 +59,8 @@ impl Cgroup {
         Ok(reader.number()?.unwrap_or(0))
     }
 
-    /// Whether the kernel takes no anonymous memory of its processes when a group is at its limit: swappiness is 0, its own in version 1,
-    /// the machine's in version 2.
+    /// Whether the kernel takes no anonymous memory of its processes when a group is at its limit:
+    /// swappiness is 0, its own in version 1, the machine's in version 2.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
@@ -84,8 +84,9 @@ impl Cgroup {
         self.write("memory.swappiness", value.min(200).to_string().as_bytes())
     }
 
-    /// Bytes of its memory that its limits on swap still let go there, when so much `room` is left until memory is full: version 1 bounds
-    /// memory and swap together (`memory.memsw`), version 2 swap alone. `None` where it sets no such limit, or swap is not accounted.
+    /// Bytes of its memory that its limits on swap still let go there, when so much `room` is left until
+    /// memory is full: version 1 bounds memory and swap together (`memory.memsw`), version 2 swap alone.
+    /// `None` where it sets no such limit, or swap is not accounted.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].

@@ -36,8 +36,8 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     assert_eq!(domain.read().unwrap().capacity, 80 * MIB);
 }
 
-/// Nothing can be paged out of a group without swap, and so not of those in it, nor where swappiness is 0; else as much as the tightest
-/// lets go.
+/// Nothing can be paged out of a group without swap, and so not of those in it, nor where swappiness is 0;
+/// else as much as the tightest lets go.
 #[test]
 fn what_can_be_paged_out_is_what_every_group_above_allows() {
     let _one = alone();

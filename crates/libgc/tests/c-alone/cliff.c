@@ -1,5 +1,6 @@
-/* Programs of several shapes that keep so many MB alive and replace them: small nodes, large arrays, many sizes; by halves, in four threads,
-   and beside memory of malloc that grows. Each does so many rounds; it also runs over libgc, as the measure. */
+/* Programs of several shapes that keep so many MB alive and replace them: small nodes, large arrays, many
+   sizes; by halves, in four threads, and beside memory of malloc that grows. Each does so many rounds; it
+   also runs over libgc, as the measure. */
 #include "sound.h"
 #include <time.h>
 
@@ -71,7 +72,7 @@ static void burst(void) {
     }
 }
 
-/* Objects of sizes at random, from some range; all that is written to is the beginning and the end of small ones. */
+/* Objects of sizes at random, from some range, of so many bytes in the mean; `whole`: all of it is written. */
 static void sizes(long (*size)(unsigned long), long mean, int whole) {
     unsigned long seed = 88172645463325252;
     long count = live_bytes / mean;
@@ -97,7 +98,11 @@ static long a_megabyte(unsigned long dice) { return 1 << 20; }
 
 static long any_size(unsigned long dice) {
     long kind = dice / 2 % 1000, part = dice / 2000;
-    return kind < 700 ? 16 + part % 100 : kind < 950 ? 100 + part % 900 : kind < 998 ? 1000 + part % 6000 : 10000 + part % 90000;
+    if (kind < 700)
+        return 16 + part % 100;
+    if (kind < 950)
+        return 100 + part % 900;
+    return kind < 998 ? 1000 + part % 6000 : 10000 + part % 90000;
 }
 
 /* 50 MB in a second, once the heap is as large as it gets. */
