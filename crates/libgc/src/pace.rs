@@ -373,15 +373,15 @@ mod tests {
             cliff: true,
         };
         pace.grow(&mut central, 0, &growth, 40 * SUPERPAGE);
-        assert_eq!(pace.bounds(&central), (100, 400));
+        assert_eq!(pace.bounds(&central), (64, 400));
         pace.follow(&mut central, Some(3000), true);
-        assert_eq!(pace.bounds(&central), (100, 400));
+        assert_eq!(pace.bounds(&central), (64, 400));
         assert!(!pace.step(&mut central, 401), "steps fill no holes");
         let none = Some(50 * SUPERPAGE);
         assert!(!pace.defer(&mut central, 0, 0, none));
         let enough = Some(800 * SUPERPAGE);
         assert!(pace.defer(&mut central, 0, 0, enough));
-        assert_eq!(pace.bounds(&central), (100, 400));
+        assert_eq!(pace.bounds(&central), (64, 400));
         // What is too large for that is asked for as a whole, and what is left of the last room is little.
         assert!(pace.raise(&mut central, 420, Some(2 * SUPERPAGE)));
         assert_eq!(pace.bounds(&central), (420, 460));

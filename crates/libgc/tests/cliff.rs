@@ -169,7 +169,10 @@ fn in_hardly_more_than_what_lives() {
 #[test]
 fn a_limit_falls_to_what_it_holds() {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
-    let Some(group) = group(ENOUGH) else { return };
+    // Not so much that a heap of this size would look once a second only.
+    let Some(group) = group(160 * MIB) else {
+        return;
+    };
     let Some(mut running) = start(&group, true, &["nodes", "30", "6000000"]) else {
         return;
     };

@@ -142,7 +142,7 @@ impl Bound {
     /// is death; none, where it is not.
     pub fn last(&self) -> Option<u64> {
         match *self {
-            Bound::Cliff { left, .. } => Some(left / LAST_PART / 2),
+            Bound::Cliff { left, margin, .. } => Some(left.saturating_sub(margin / 2) / LAST_PART),
             _ => None,
         }
     }
@@ -232,7 +232,7 @@ impl Footprint {
                 (most, wanted, seen.resident.saturating_sub(heap))
             }
             Bound::None => (self.within_sizing(seen, u64::MAX), seen.growth, 0),
-            Bound::Cliff { left, .. } => return self.before_a_cliff(seen, most, left),
+            Bound::Cliff { .. } => return self.before_a_cliff(seen, most),
             Bound::Domain { capacity, .. } => {
                 let room = self.within_sizing(seen, capacity).min(most);
                 (room, seen.growth, 0)
@@ -251,9 +251,9 @@ impl Footprint {
 
     /// Where nothing can be paged out: holes are progress, too, and for the rest a heap takes a part of
     /// what is left, again and again.
-    fn before_a_cliff(&mut self, seen: &Seen, most: u64, left: u64) -> Decision {
+    fn before_a_cliff(&mut self, seen: &Seen, most: u64) -> Decision {
         self.sizing = None;
-        let progress = least(seen.resident).min(left / LAST_PART);
+        let progress = least(seen.resident).min(seen.bound.last().unwrap_or(0));
         let least = progress.saturating_sub(seen.holes).min(seen.growth);
         Decision {
             room: most.min(seen.growth),
@@ -385,9 +385,17 @@ mod tests {
         assert_eq!(cliff(72, u64::MAX, 0), (30, true));
         assert_eq!(cliff(300, 200 * MIB, 0), (40, true), "a broker says so");
         assert_eq!(cliff(32, u64::MAX, 20), (0, true));
-        assert_eq!(cliff(32, u64::MAX, 4), (4, true), "a quarter, with holes");
-        assert_eq!(cliff(4, u64::MAX, 0), (1, true));
-        assert_eq!(cliff(0, u64::MAX, 0), (0, true));
+        assert_eq!(
+            cliff(32, u64::MAX, 0),
+            (4, true),
+            "a quarter of what is left"
+        );
+        assert_eq!(cliff(32, u64::MAX, 3), (1, true), "with holes");
+        assert_eq!(
+            cliff(16, u64::MAX, 0),
+            (0, true),
+            "but for half of the margin"
+        );
     }
 
     #[test]
