@@ -36,6 +36,10 @@ pub enum Error {
 /// The smallest heap that is worth having, in bytes of addresses.
 const SMALLEST: usize = 16 << 20;
 
+/// Bytes of addresses that are to be left beside a heap; it begins at a multiple. Half of it is enough for
+/// the smallest.
+const SPARE: usize = 4 << 20;
+
 /// A range of superpages and what is known of them. Lives as long as the process: its memory is never unmapped.
 pub struct Heap {
     pub(crate) side: Side,
@@ -110,7 +114,10 @@ impl Heap {
     fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<(Side, usize)> {
         let superpages = heap / SUPERPAGE;
         let metadata = side::bytes(superpages);
-        let start = os.reserve(metadata + heap, SUPERPAGE.max(64 << 10))?;
+        // What is asked for beyond that to align it is given back: where addresses are few, mark stacks and
+        // threads have as much.
+        let spare = if heap > SMALLEST { SPARE } else { SPARE / 2 };
+        let start = os.reserve(metadata + heap, spare)?;
         // SAFETY: reserved just now, never unmapped; nobody else knows of it. Who has `Central` commits before superpages are used.
         let side = unsafe { Side::new(start as *const u8, start + metadata, superpages) };
         let known = SMALLEST / SUPERPAGE;

@@ -124,6 +124,26 @@ impl Domain {
         }
     }
 
+    /// Bytes of the domain that can still go to swap, when it reads so. 0 where the machine has no swap or
+    /// none left, where a group above has none to spare, and where the kernel takes no anonymous memory
+    /// when a group is at its limit (swappiness 0): then who goes beyond the limit is killed. Opens files
+    /// where there is swap at all.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Absent`] when the group is no more.
+    pub fn pageable(&self, reading: &Reading) -> Result<u64> {
+        let mut least = reading.swap_free;
+        if least == 0 || self.binding.is_some() && self.groups[0].takes_no_anon()? {
+            return Ok(0);
+        }
+        for group in &self.groups {
+            if let Some(bytes) = group.pageable(reading.room())? {
+                least = least.min(bytes);
+            }
+        }
+        Ok(least)
+    }
+
     fn rescan(&mut self) -> Result<()> {
         self.groups = groups_of(&self.whose)?;
         self.binding = None;

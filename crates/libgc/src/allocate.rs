@@ -199,15 +199,19 @@ fn make_room(
     let may_collect = collect::allowed() || gc.steps.are_under_way() && collect::may_go_on();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
-    if *tried == 1
-        && why == Exhausted::Limit
-        && !state.steps.are_under_way()
-        && state
+    // On a cliff it takes a little at a time of what a collection left it to grow by: a large object may
+    // need more of that.
+    let tries = if state.surroundings.is_cliff() { 2 } else { 1 };
+    if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
+        let room = state.surroundings.on_cliff(&state.central, bytes);
+        let room = room.map(|(room, _)| room);
+        if state
             .pace
-            .defer(&mut state.central, bytes, heap.allocated())
-    {
-        *tried = 0;
-        return true;
+            .defer(&mut state.central, bytes, heap.allocated(), room)
+        {
+            *tried = 0;
+            return true;
+        }
     }
     if *tried == 1 && may_collect {
         // Where there is no memory, a step gives none.
@@ -224,9 +228,7 @@ fn make_room(
         return true;
     }
     let raise = why == Exhausted::Limit && (GC_dont_expand.get() == 0 || *tried == 1);
-    let state: &mut State = &mut *gc;
-    if raise && state.pace.raise(&mut state.central, superpages) {
-        state.pace.tell(&state.central);
+    if raise && grow(gc, superpages) {
         return true;
     }
     // All is tried, but what died while a collection was made in steps; what finalizers hold may be free after another.
@@ -236,6 +238,23 @@ fn make_room(
         collect::collect(gc, Why::Lack, here);
         true
     }
+}
+
+/// Lets the heap grow for so many superpages, which a collection did not find.
+fn grow(gc: &mut Locked, superpages: usize) -> bool {
+    let heap = gc.heap;
+    let state: &mut State = &mut *gc;
+    let left = state.surroundings.on_cliff(&state.central, 0);
+    let last = left.map(|(_, last)| last);
+    if left.is_some_and(|(room, _)| room < superpages * SUPERPAGE) {
+        state.central.give_back(heap, 0);
+        state.surroundings.gave_all();
+    }
+    let raised = state.pace.raise(&mut state.central, superpages, last);
+    if raised {
+        state.pace.tell(&state.central);
+    }
+    raised
 }
 
 /// Collects, or does a step of that, which leaves room for so many superpages at least; or the last one, where there is not.

@@ -204,6 +204,7 @@ fn collect_all(
             begins
                 && cycle.why == Why::Allocation
                 && !complete
+                && !state.surroundings.is_tight()
                 && incremental::is_young(heap, state)
         }
     };

@@ -212,8 +212,12 @@ fn bound(heap: Option<u64>) {
     let mut gc = collector::lock();
     let state = &mut *gc;
     let absent = state.surroundings.absent();
+    let (heap, cliff) = match heap.map(|heap| state.surroundings.granted(&state.central, heap)) {
+        Some((heap, cliff)) => (Some(heap), cliff),
+        None => (None, false),
+    };
     let superpages = heap.map(|heap| (heap as usize / SUPERPAGE).saturating_add(absent));
-    state.pace.follow(&mut state.central, superpages);
+    state.pace.follow(&mut state.central, superpages, cliff);
 }
 
 fn give_back() {

@@ -5,8 +5,9 @@ use crate::pace::{Found, Growth, Pace};
 use crate::steps;
 use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
-use plimsoll_policy::footprint::{self, Bound, Decision, Seen};
+use plimsoll_policy::footprint::{self, Beside, Bound, Decision, Seen, is_cliff};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,9 @@ const WORTH: u64 = 4 << 20;
 /// As long as the heap takes no more than this part of the room that there was, nobody looks again for a while.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
+/// Where nothing can be paged out nobody looks again within this: a look takes 0.2 ms, and in so little
+/// time not much is allocated.
+const LATELY: Duration = Duration::from_millis(3);
 
 /// What is known of the memory around the heap.
 #[derive(Default)]
@@ -31,6 +35,14 @@ pub(crate) struct Surroundings {
     last: Option<(Instant, u64)>,
     /// Memory was short at the last collection.
     short: bool,
+    /// Where nothing can be paged out: it was, or the heap has holes enough not to grow.
+    tight: bool,
+    /// Nothing could be paged out when it was looked last; and when something could.
+    cliff: bool,
+    no_cliff: Option<Instant>,
+    /// What was found there just now, when the heap had so much in memory, and the process so much. Bytes.
+    lately: Option<(Instant, u64, Bound, u64)>,
+    beside: Beside,
     /// Superpages after the last collection: with objects but in swap, with objects, and free but in memory.
     absent: usize,
     used: usize,
@@ -74,13 +86,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let note = incremental.note(heap, ended);
     let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
     // One of young objects ends a part of the way to the next whole one, for which there has to be room.
-    let decision = surroundings.decide(
-        central,
-        ended.residency,
-        pace.growth(ended.found, usual),
-        idle,
-        pace.fills(central),
-    );
+    let (decision, cliff) = surroundings.decide(central, pace, ended, usual, idle);
     let allowance = match ended.young {
         true => incremental
             .after_young(&note)
@@ -88,16 +94,20 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         false => usual,
     };
     (surroundings.used, surroundings.idle) = (central.used(), idle);
-    surroundings.short = decision.short;
+    surroundings.short = decision.short && !cliff;
+    surroundings.tight = cliff && (decision.short || pace.growth(ended.found, usual, true) == 0);
     let mut shed = 0;
-    if decision.short || ended.residency.evicted > 0 {
+    if surroundings.short || ended.residency.evicted > 0 {
         let most = decision.shed as usize / SUPERPAGE;
         shed = marker.shed(central, most);
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;
-    let wanted = pace.growth(ended.found, allowance);
-    let growth = growth(&decision, shed, allowance, wanted, ended);
+    let wanted = pace.growth(ended.found, allowance, cliff);
+    let growth = Growth {
+        cliff,
+        ..growth(&decision, shed, allowance, wanted, ended)
+    };
     pace.grow(central, ended.allocated, &growth, reserve);
     if !ended.young {
         // With what is left for the steps of the next: that is left once.
@@ -135,6 +145,7 @@ fn growth(
         allowance,
         most: usize::try_from(decision.most).unwrap_or(usize::MAX),
         short: decision.short,
+        cliff: false,
     }
 }
 
@@ -150,8 +161,20 @@ impl Surroundings {
         self.idle.saturating_sub(grown)
     }
 
+    /// Whether the kernel may have to evict something.
     pub(crate) fn is_short(&self) -> bool {
         self.short
+    }
+
+    /// Whether the heap is not to grow, where nothing can be paged out: then collections find all that is
+    /// dead, and nothing is allocated beside of holes while they mark.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.tight
+    }
+
+    /// Whether nothing can be paged out.
+    pub(crate) fn is_cliff(&self) -> bool {
+        self.cliff
     }
 
     /// Superpages in swap.
@@ -171,27 +194,35 @@ impl Surroundings {
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
     }
 
-    /// Decides by how much the heap may grow, which may have so many superpages more already.
+    /// Decides by how much the heap may grow that is to allocate so much and has so many superpages free in
+    /// memory; and whether nothing can be paged out.
     fn decide(
         &mut self,
         central: &Central,
-        residency: &Residency,
-        growth: usize,
+        pace: &Pace,
+        ended: &Ended<'_>,
+        allowance: usize,
         idle: usize,
-        may: usize,
-    ) -> Decision {
+    ) -> (Decision, bool) {
+        let residency = ended.residency;
         let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
-        let growth = growth as u64;
+        let growth = pace.growth(ended.found, allowance, false) as u64;
         // A heap that was larger gives little of that up, as long as there is room for it.
-        let most = growth.max((may * SUPERPAGE) as u64);
+        let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
         let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
-        self.sizing.after(&Seen {
+        let growth = match bound.is_cliff() {
+            true => pace.growth(ended.found, allowance, true) as u64,
+            false => growth,
+        };
+        let decision = self.sizing.after(&Seen {
             // Large objects may be untouched: what nobody wrote to is no measure of what may be allocated in any case.
             resident: resident.min(there),
             growth,
+            holes: ended.found.holes as u64,
             bound,
             stalls: residency.evicted as u64,
-        })
+        });
+        (decision, bound.is_cliff())
     }
 
     /// Bytes that there is room for when a heap is to grow by so many, apart from collections.
@@ -202,17 +233,62 @@ impl Surroundings {
         usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
     }
 
+    /// Where nothing could be paged out when it was looked last: how much room there is now for a heap that
+    /// is to grow by so much, and what it may take in any case for what it found no place for after a
+    /// collection. Bytes.
+    pub(crate) fn on_cliff(&mut self, central: &Central, growth: usize) -> Option<(usize, usize)> {
+        if !self.cliff {
+            return None;
+        }
+        let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
+        let idle = (self.idle(central) * SUPERPAGE) as u64;
+        let (bound, _) = self.bound(resident, growth as u64, idle);
+        let bytes = |many: u64| usize::try_from(many).unwrap_or(usize::MAX);
+        Some((bytes(bound.room(resident)), bytes(bound.last()?)))
+    }
+
     /// What bounds a heap that has so much in memory, and more that is free, and that would grow by so much; and what of it is in memory
     /// at the most, as far as that was looked up. Bytes.
     fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
         let granted = GRANTED.load(Relaxed);
-        if granted != NOT_GRANTED {
-            (Bound::Granted(granted), u64::MAX)
-        } else if resident + growth < WORTH {
-            (Bound::None, u64::MAX)
-        } else {
-            self.look(resident, growth, idle)
+        let small = resident + growth < WORTH;
+        let looked = match granted {
+            NOT_GRANTED if small || self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
+            NOT_GRANTED => self.look(resident, idle, granted),
+            _ if self.is_safe(granted) => (Bound::Granted(granted), u64::MAX),
+            _ => match self.look(resident, idle, granted) {
+                (bound, uses) if bound.is_cliff() && !self.is_safe(granted) => (bound, uses),
+                _ => (Bound::Granted(granted), u64::MAX),
+            },
+        };
+        self.cliff = looked.0.is_cliff();
+        looked
+    }
+
+    /// What a broker's grant of so many bytes comes to for a heap that is here: where nothing can be paged
+    /// out, no more than there is room for; and whether that is so. What the broker grants may not be there
+    /// before others have given it back.
+    pub(crate) fn granted(&mut self, central: &Central, bytes: u64) -> (u64, bool) {
+        let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
+        let idle = (self.idle(central) * SUPERPAGE) as u64;
+        let (bound, _) = self.bound(resident, 0, idle);
+        match bound.is_cliff() {
+            true => (bytes.min(resident + bound.room(resident)), true),
+            false => (bytes, false),
         }
+    }
+
+    /// Whether there was plenty of room a moment ago for a heap that wants so much.
+    fn is_plenty(&self, wanted: u64) -> bool {
+        self.plenty
+            .is_some_and(|(then, plenty)| wanted < plenty && then.elapsed() < REST)
+    }
+
+    /// Whether a moment ago nothing was to be feared of what a broker grants: some could be paged out, or
+    /// there was plenty.
+    fn is_safe(&self, granted: u64) -> bool {
+        let lately = self.no_cliff.is_some_and(|then| then.elapsed() < REST);
+        lately || self.is_plenty(granted)
     }
 
     /// What is enough for a heap that allocates so fast.
@@ -229,13 +305,13 @@ impl Surroundings {
 
     /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs
     /// close what they do not know.
-    fn look(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
-        let wanted = resident + growth;
-        let enough = |(then, plenty): (Instant, u64)| wanted < plenty && then.elapsed() < REST;
-        if self.plenty.is_some_and(enough) {
-            return (Bound::None, u64::MAX);
+    fn look(&mut self, resident: u64, idle: u64, granted: u64) -> (Bound, u64) {
+        if let Some((then, before, bound, uses)) = self.lately
+            && then.elapsed() < LATELY
+        {
+            return (bound.after(resident as i64 - before as i64), uses);
         }
-        let Some((reading, uses)) = read() else {
+        let Some((reading, pageable, uses)) = read() else {
             return (Bound::None, u64::MAX);
         };
         self.plenty = Some((Instant::now(), reading.room() / PLENTY));
@@ -243,17 +319,30 @@ impl Surroundings {
         // not have been touched yet, and will be.
         let used = reading.used.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
-        let bound = Bound::Domain {
-            capacity: reading.capacity,
-            free: (reading.capacity.saturating_sub(used) + idle).saturating_sub(untouched),
+        let capacity = reading.capacity;
+        let left = capacity.saturating_sub(used) + idle;
+        let free = left.saturating_sub(untouched);
+        if !is_cliff(capacity, pageable) {
+            (self.no_cliff, self.lately) = (Some(Instant::now()), None);
+            return (Bound::Domain { capacity, free }, uses);
+        }
+        let heap = (resident + idle).min(uses);
+        self.beside.look(clock::now_ns(), used.saturating_sub(heap));
+        let margin = self.beside.margin(capacity);
+        let bound = Bound::Cliff {
+            left,
+            free,
+            margin,
+            granted,
         };
+        self.lately = Some((Instant::now(), resident, bound, uses));
         (bound, uses)
     }
 }
 
-/// What bounds this process, and how much it has in memory. None where the kernel does not say, or there is no memory for
-/// looking: Rust would end the program.
-fn read() -> Option<(Reading, u64)> {
+/// What bounds this process, how much of that can go to swap, and how much this process has in memory. None
+/// where the kernel does not say, or there is no memory for looking: Rust would end the program.
+fn read() -> Option<(Reading, u64, u64)> {
     const ENOUGH: usize = 1 << 20;
     // SAFETY: freed at once, if it was there.
     unsafe {
@@ -263,9 +352,11 @@ fn read() -> Option<(Reading, u64)> {
         }
         libc::free(room);
     }
-    let reading = Domain::of_self().ok()?.read().ok()?;
+    let mut domain = Domain::of_self().ok()?;
+    let reading = domain.read().ok()?;
+    let pageable = domain.pageable(&reading).unwrap_or(reading.swap_free);
     let own = Process::own().ok()?.memory_fast().ok()?;
-    Some((reading, own.anon()))
+    Some((reading, pageable, own.anon()))
 }
 
 #[cfg(test)]
@@ -280,6 +371,7 @@ mod tests {
         let seen = Seen {
             resident: 100 << 20,
             growth: 50 << 20,
+            holes: 0,
             bound: Bound::Domain {
                 capacity: 128 << 20,
                 free: 20 << 20,

@@ -30,6 +30,10 @@ pub(crate) struct Pace {
     /// many its limit is lower.
     goal: usize,
     reserve: usize,
+    /// Where nothing can be paged out: superpages that were decided on, beyond which a broker's grant does
+    /// not lift it, and how many it takes of these before it is looked again what there is room for.
+    decided: Option<usize>,
+    slice: usize,
     /// What the program was told of the heap's size last.
     told: usize,
     pub(crate) verbose: u8,
@@ -46,6 +50,8 @@ pub(crate) struct Growth {
     pub(crate) most: usize,
     /// Memory is short.
     pub(crate) short: bool,
+    /// Nothing can be paged out.
+    pub(crate) cliff: bool,
 }
 
 /// What a collection found.
@@ -68,8 +74,14 @@ const LEAST: usize = 64 << 10;
 /// What is left for steps is at most one in so many parts of what a heap grows by.
 const LEFT: usize = 4;
 
+/// Where nothing can be paged out, it is looked again after one in so many parts of what there is room for.
+const SLICES: usize = 64;
+
 /// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
 const DECAY: usize = 1024;
+/// By this part where nothing can be paged out: what is free may be wanted by others, but is not to come
+/// and go with each collection.
+const CLIFF_DECAY: usize = 16;
 
 impl Pace {
     /// Superpages of the heap's maximum.
@@ -108,10 +120,13 @@ impl Pace {
         self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
     }
 
-    /// By how much the heap grows until the next collection, where memory is not short: holes are filled first, so only the
-    /// rest is new.
-    pub(crate) fn growth(&self, found: &Found, allowance: usize) -> usize {
-        allowance.saturating_sub(found.holes).max(allowance / 8)
+    /// By how much the heap grows until the next collection, where memory is not short: holes are filled
+    /// first, so only the rest is new. Some holes are of sizes that nobody wants, so it is an 8th at least;
+    /// but not on a `cliff`, where it has to ask for that: a heap of which no superpage is ever free again
+    /// would grow by an 8th each time.
+    pub(crate) fn growth(&self, found: &Found, allowance: usize, cliff: bool) -> usize {
+        let least = if cliff { 0 } else { allowance / 8 };
+        allowance.saturating_sub(found.holes).max(least)
     }
 
     /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it grows by, `reserve` bytes are wanted
@@ -128,37 +143,62 @@ impl Pace {
         let due = used + usual;
         let progress = (used / 16).max(BEGIN / SUPERPAGE);
         self.floor = used + progress.min(usual);
+        let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
         let larger = if growth.short {
             0
         } else {
             let surplus = self.goal.saturating_sub(due);
-            let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
-            (due + surplus - surplus.div_ceil(DECAY)).max(least)
+            let decay = if growth.cliff { CLIFF_DECAY } else { DECAY };
+            (due + surplus - surplus.div_ceil(decay)).max(least)
         };
         let most = used.saturating_add(growth.most / SUPERPAGE);
         self.ceiling = most.max(due).min(self.cap());
         self.goal = larger.max(due).min(self.ceiling);
         self.reserve = (reserve / SUPERPAGE).min(self.goal.saturating_sub(used) / LEFT);
-        central.set_limit(self.goal - self.reserve);
+        self.decided = growth.cliff.then_some(self.goal);
+        self.slice = match growth.cliff {
+            true => (growth.most / SUPERPAGE / SLICES).max(BEGIN / SUPERPAGE),
+            false => usize::MAX,
+        };
+        let first = used.saturating_add(self.slice);
+        let first = if growth.short {
+            first
+        } else {
+            first.max(least)
+        };
+        central.set_limit((self.goal - self.reserve).min(first));
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
     }
 
     /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:
     /// the holes that were there are of classes that nobody wants. False where it is time to collect.
-    pub(crate) fn defer(&mut self, central: &mut Central, bytes: usize, allocated: u64) -> bool {
+    ///
+    /// On a cliff a little at a time: now there is room for `room` bytes.
+    pub(crate) fn defer(
+        &mut self,
+        central: &mut Central,
+        bytes: usize,
+        allocated: u64,
+        room: Option<usize>,
+    ) -> bool {
         let since = (allocated - self.allocated) as usize;
         let rest = self.allowance.saturating_sub(since);
         // Few bytes are not worth to come here again; and where none are left, none is too many.
         if bytes.max(self.allowance / 8).max(1) > rest {
             return false;
         }
-        let wanted = central.used() + rest.div_ceil(SUPERPAGE);
+        if let Some(room) = room {
+            self.ceiling = central.used().saturating_add(room / SUPERPAGE);
+        }
+        let few = self.slice.max(bytes.div_ceil(SUPERPAGE));
+        let wanted = central.used() + rest.div_ceil(SUPERPAGE).min(few);
         let goal = wanted + self.reserve;
         if goal > self.most() {
             return false;
         }
         self.goal = self.goal.max(goal);
+        self.decided = self.decided.map(|_| self.goal);
         central.set_limit(wanted.max(central.limit()));
         true
     }
@@ -175,14 +215,21 @@ impl Pace {
     }
 
     /// A broker says how many superpages the heap may have, or says no more: a collection is due where it has more, but not
-    /// before the program has made some progress.
-    pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>) {
+    /// before the program has made some progress. On a `cliff` it does not grow for that.
+    pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>, cliff: bool) {
         self.granted = superpages;
+        if cliff && self.decided.is_none() {
+            self.decided = Some(self.goal);
+        }
         if let Some(superpages) = superpages {
             let cap = self.cap();
-            let usual = superpages.saturating_sub(self.reserve);
-            self.goal = superpages.max(self.floor).min(cap);
-            central.set_limit(usual.max(self.floor).min(cap));
+            let most = self.decided.map_or(cap, |decided| decided.min(cap));
+            let usual = superpages.saturating_sub(self.reserve).max(self.floor);
+            self.goal = superpages.max(self.floor).min(most);
+            central.set_limit(match self.decided {
+                Some(_) => usual.min(central.limit()),
+                None => usual.min(most),
+            });
         }
     }
 
@@ -235,19 +282,31 @@ impl Pace {
     /// Room for so many superpages until the next step of a collection. False where there is not.
     pub(crate) fn step(&self, central: &mut Central, superpages: usize) -> bool {
         let wanted = central.used().saturating_add(superpages);
-        if wanted > self.most() {
+        let most = match self.decided {
+            // Holes are not filled meanwhile: what one in steps takes beyond it would stay.
+            Some(decided) => decided.min(self.most()),
+            None => self.most(),
+        };
+        if wanted > most {
             return false;
         }
         central.set_limit(wanted);
         true
     }
 
-    /// More room without a collection, for `superpages` at least; false where the maximum is reached.
-    pub(crate) fn raise(&mut self, central: &mut Central, superpages: usize) -> bool {
+    /// More room without a collection, for `superpages` at least, and on a cliff for `last` bytes; false
+    /// where the maximum is reached.
+    pub(crate) fn raise(
+        &mut self,
+        central: &mut Central,
+        superpages: usize,
+        last: Option<usize>,
+    ) -> bool {
         let wanted = central.used().saturating_add(superpages);
-        let more = match self.granted {
-            Some(_) => 0,
-            None => (central.used() / 8).max((1 << 20) / SUPERPAGE),
+        let more = match (last, self.granted) {
+            (Some(bytes), _) => (bytes / SUPERPAGE).min(central.used() / 8),
+            (None, Some(_)) => 0,
+            (None, None) => (central.used() / 8).max((1 << 20) / SUPERPAGE),
         };
         let cap = self.cap();
         let limit = wanted.saturating_add(more).min(cap);
@@ -255,6 +314,7 @@ impl Pace {
             return false;
         }
         self.goal = self.goal.max(limit.saturating_add(self.reserve).min(cap));
+        self.decided = self.decided.map(|_| self.goal);
         central.set_limit(limit.max(central.limit()));
         true
     }
@@ -285,25 +345,76 @@ mod tests {
             allowance: superpages * SUPERPAGE,
             most: usize::MAX,
             short: false,
+            cliff: false,
         };
         pace.grow(central, 0, &growth, 40 * SUPERPAGE);
         (central.limit(), pace.size(central) / SUPERPAGE)
     }
 
-    #[test]
-    fn what_is_left_for_steps_makes_no_heap_larger() {
-        let (_heap, mut central) = Heap::new(Box::new(Linux::new()), 64 << 20).unwrap();
-        let mut pace = Pace {
+    fn pace() -> (Heap, Central, Pace) {
+        let (heap, central) = Heap::new(Box::new(Linux::new()), 64 << 20).unwrap();
+        let pace = Pace {
             room: 4096,
             ..Pace::default()
         };
+        (heap, central, pace)
+    }
+
+    /// It grows by a part of what it may, and by the next where there is still room; a broker's grant lifts
+    /// it no higher.
+    #[test]
+    fn on_a_cliff_it_grows_a_little_at_a_time() {
+        let (_heap, mut central, mut pace) = pace();
+        let growth = Growth {
+            bytes: 400 * SUPERPAGE,
+            allowance: 400 * SUPERPAGE,
+            most: 800 * SUPERPAGE,
+            short: false,
+            cliff: true,
+        };
+        pace.grow(&mut central, 0, &growth, 40 * SUPERPAGE);
+        assert_eq!(pace.bounds(&central), (64, 400));
+        pace.follow(&mut central, Some(3000), true);
+        assert_eq!(pace.bounds(&central), (64, 400));
+        assert!(!pace.step(&mut central, 401), "steps fill no holes");
+        let none = Some(50 * SUPERPAGE);
+        assert!(!pace.defer(&mut central, 0, 0, none));
+        let enough = Some(800 * SUPERPAGE);
+        assert!(pace.defer(&mut central, 0, 0, enough));
+        assert_eq!(pace.bounds(&central), (64, 400));
+        // What is too large for that is asked for as a whole, and what is left of the last room is little.
+        assert!(pace.raise(&mut central, 420, Some(2 * SUPERPAGE)));
+        assert_eq!(pace.bounds(&central), (420, 460));
+        pace.follow(&mut central, Some(60), true);
+        assert_eq!(pace.bounds(&central).1, 64, "progress that was decided on");
+    }
+
+    /// A heap of which no superpage is ever free again grows by an 8th of what it allocates each time; not
+    /// on a cliff.
+    #[test]
+    fn holes_are_enough_on_a_cliff() {
+        let found = |holes| Found {
+            composite: 0,
+            atomic: 0,
+            roots: 0,
+            holes,
+        };
+        let pace = Pace::default();
+        assert_eq!(pace.growth(&found(90), 80, false), 10);
+        assert_eq!(pace.growth(&found(90), 80, true), 0);
+        assert_eq!(pace.growth(&found(60), 80, true), 20);
+    }
+
+    #[test]
+    fn what_is_left_for_steps_makes_no_heap_larger() {
+        let (_heap, mut central, mut pace) = pace();
         assert_eq!(grow(&mut pace, &mut central, 400), (360, 400));
         assert_eq!(grow(&mut pace, &mut central, 100), (359, 399), "it shrinks");
         // They took longer, and more.
         assert!(pace.step(&mut central, 500));
         assert_eq!(grow(&mut pace, &mut central, 100), (358, 398));
         assert!(
-            !pace.defer(&mut central, 0, 75 * SUPERPAGE as u64),
+            !pace.defer(&mut central, 0, 75 * SUPERPAGE as u64, None),
             "nothing is left"
         );
         pace.most = Some(80 * SUPERPAGE);

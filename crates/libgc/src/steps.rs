@@ -98,6 +98,7 @@ pub(crate) fn time(state: &State) -> Duration {
 /// Whether the collection that begins, which the program did not ask for, is to be made in steps, if it can.
 pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
     state.incremental.may_track()
+        && !state.surroundings.is_tight()
         && state.disclaims.is_empty()
         && !leaks::wanted()
         && stress::wants_steps().unwrap_or_else(|| {

@@ -14,6 +14,9 @@ const MOST_RELEASED: u64 = 32 << 20;
 const LEAST: u64 = 1 << 20;
 const LEAST_PART: u64 = 16;
 
+/// Where nothing can be paged out, no more than this part of what is left.
+const LAST_PART: u64 = 4;
+
 /// For its own growth a heap pages out no more than this part of itself at a time.
 const SHED_PART: u64 = 4;
 
@@ -55,6 +58,64 @@ pub enum Bound {
         /// Free.
         free: u64,
     },
+    /// The same where nothing can be paged out: who goes beyond it is killed.
+    Cliff {
+        /// Free, with what the heap has free in memory.
+        left: u64,
+        /// Of this, what large objects will not take that were not touched yet.
+        free: u64,
+        /// Of this, what is left to others.
+        margin: u64,
+        /// What a broker grants the heap besides, or the most that there is.
+        granted: u64,
+    },
+}
+
+/// Whether an excess in a domain of that capacity is death, where so much of it can be paged out.
+pub fn is_cliff(capacity: u64, pageable: u64) -> bool {
+    pageable < reserve(capacity)
+}
+
+/// What is beside a heap in its domain, and how fast it grows: where nothing can be paged out there has to
+/// be room for what it will be when the heap has looked again and collected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside {
+    /// When it was looked at last, ns, and how much it was.
+    last: Option<(u64, u64)>,
+    /// Bytes in a second.
+    rate: f64,
+}
+
+impl Beside {
+    /// So long it takes to look again and to collect, s.
+    const REACTION: f64 = 0.25;
+    /// In so much time a growth that ended is half forgotten, s.
+    const MEMORY: f64 = 1.0;
+    /// In less nothing is told from noise, s.
+    const SHORTEST: f64 = 0.05;
+
+    /// It is so much, in bytes, at a time in ns.
+    pub fn look(&mut self, now: u64, bytes: u64) {
+        let Some((then, before)) = self.last else {
+            self.last = Some((now, bytes));
+            return;
+        };
+        let passed = now.saturating_sub(then) as f64 / 1e9;
+        if passed < Beside::SHORTEST {
+            return;
+        }
+        let fresh = bytes.saturating_sub(before) as f64 / passed;
+        let forgotten = self.rate * 0.5f64.powf(passed / Beside::MEMORY);
+        self.rate = fresh.max(forgotten);
+        self.last = Some((now, bytes));
+    }
+
+    /// What to leave to it in a domain of that capacity: the reserve, and what it grows by, an 8th at the
+    /// most.
+    pub fn margin(&self, capacity: u64) -> u64 {
+        let growth = (self.rate * Beside::REACTION) as u64;
+        reserve(capacity) + growth.min(capacity / 8)
+    }
 }
 
 impl Bound {
@@ -65,7 +126,49 @@ impl Bound {
             Bound::Granted(heap) => heap.saturating_sub(resident),
             // Others want some of it, too, and the kernel begins to take before all is gone.
             Bound::Domain { capacity, free } => free.saturating_sub(reserve(capacity)) / 4 * 3,
+            Bound::Cliff {
+                free,
+                margin,
+                granted,
+                ..
+            } => {
+                let room = free.saturating_sub(margin) / 4 * 3;
+                room.min(granted.saturating_sub(resident))
+            }
         }
+    }
+
+    /// What a heap may take in any case that has no place for an object after a collection, where an excess
+    /// is death; none, where it is not.
+    pub fn last(&self) -> Option<u64> {
+        match *self {
+            Bound::Cliff { left, margin, .. } => Some(left.saturating_sub(margin / 2) / LAST_PART),
+            _ => None,
+        }
+    }
+
+    /// The same when the heap has taken so much more since, or less.
+    pub fn after(self, more: i64) -> Bound {
+        let without = |bytes: u64| bytes.saturating_add_signed(-more);
+        match self {
+            Bound::Cliff {
+                left,
+                free,
+                margin,
+                granted,
+            } => Bound::Cliff {
+                left: without(left),
+                free: without(free),
+                margin,
+                granted,
+            },
+            other => other,
+        }
+    }
+
+    /// Whether an excess is death.
+    pub fn is_cliff(&self) -> bool {
+        matches!(self, Bound::Cliff { .. })
     }
 }
 
@@ -76,6 +179,8 @@ pub struct Seen {
     pub resident: u64,
     /// By how much it would grow until the next collection if memory were not short.
     pub growth: u64,
+    /// Holes in what is in use, which are filled before it grows.
+    pub holes: u64,
     /// What bounds it.
     pub bound: Bound,
     /// How often the kernel had to take memory since the last collection.
@@ -117,8 +222,8 @@ pub struct Footprint {
 impl Footprint {
     /// A collection ended.
     pub fn after(&mut self, seen: &Seen) -> Decision {
-        let least = least(seen.resident);
         let most = seen.bound.room(seen.resident);
+        let least = least(seen.resident);
         let (room, wanted, debt) = match seen.bound {
             // What the broker grants is the heap's, whatever the kernel does meanwhile.
             Bound::Granted(heap) => {
@@ -127,6 +232,7 @@ impl Footprint {
                 (most, wanted, seen.resident.saturating_sub(heap))
             }
             Bound::None => (self.within_sizing(seen, u64::MAX), seen.growth, 0),
+            Bound::Cliff { .. } => return self.before_a_cliff(seen, most),
             Bound::Domain { capacity, .. } => {
                 let room = self.within_sizing(seen, capacity).min(most);
                 (room, seen.growth, 0)
@@ -140,6 +246,22 @@ impl Footprint {
             debt,
             shed: missing.saturating_add(debt),
             short: room < seen.growth,
+        }
+    }
+
+    /// Where nothing can be paged out: holes are progress, too, and for the rest a heap takes a part of
+    /// what is left, again and again.
+    fn before_a_cliff(&mut self, seen: &Seen, most: u64) -> Decision {
+        self.sizing = None;
+        let progress = least(seen.resident).min(seen.bound.last().unwrap_or(0));
+        let least = progress.saturating_sub(seen.holes).min(seen.growth);
+        Decision {
+            room: most.min(seen.growth),
+            most: most.max(least),
+            least,
+            debt: 0,
+            shed: 0,
+            short: most < seen.growth,
         }
     }
 
@@ -179,6 +301,7 @@ mod tests {
         Seen {
             resident: 160 * MIB,
             growth: 100 * MIB,
+            holes: 0,
             bound,
             stalls,
         }
@@ -239,6 +362,76 @@ mod tests {
         assert_eq!(after(&mut footprint, &little), (10, 70, true));
     }
 
+    /// What is free but for a margin, as elsewhere; nothing in any case, as long as there are holes, and
+    /// then a part of what is left.
+    #[test]
+    fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
+        let cliff = |free, granted, holes| {
+            let bound = Bound::Cliff {
+                left: free * MIB,
+                free: free * MIB,
+                margin: 32 * MIB,
+                granted,
+            };
+            let holes = holes * MIB;
+            let decision = Footprint::default().after(&Seen {
+                holes,
+                ..seen(bound, 3)
+            });
+            assert_eq!((decision.shed, decision.debt), (0, 0));
+            (decision.growth(0) / MIB, decision.short)
+        };
+        assert_eq!(cliff(300, u64::MAX, 0), (100, false));
+        assert_eq!(cliff(72, u64::MAX, 0), (30, true));
+        assert_eq!(cliff(300, 200 * MIB, 0), (40, true), "a broker says so");
+        assert_eq!(cliff(32, u64::MAX, 20), (0, true));
+        assert_eq!(
+            cliff(32, u64::MAX, 0),
+            (4, true),
+            "a quarter of what is left"
+        );
+        assert_eq!(cliff(32, u64::MAX, 3), (1, true), "with holes");
+        assert_eq!(
+            cliff(16, u64::MAX, 0),
+            (0, true),
+            "but for half of the margin"
+        );
+    }
+
+    #[test]
+    fn little_swap_is_a_cliff_too() {
+        assert!(is_cliff(512 * MIB, 0) && is_cliff(512 * MIB, 31 * MIB));
+        assert!(!is_cliff(512 * MIB, 32 * MIB));
+    }
+
+    #[test]
+    fn a_margin_is_left_to_what_grows_until_that_ends() {
+        let mut beside = Beside::default();
+        let (capacity, mut now) = (512 * MIB, 0);
+        let least = 32 * MIB;
+        let mut after = |milliseconds: u64, bytes: u64| {
+            now += milliseconds * 1_000_000;
+            beside.look(now, bytes);
+            beside.margin(capacity)
+        };
+        assert_eq!(after(0, 10 * MIB), least);
+        assert_eq!(
+            after(1, 20 * MIB),
+            least,
+            "in so little time nothing is told"
+        );
+        let growing = after(99, 14 * MIB);
+        assert_eq!(growing, least + 10 * MIB, "40 MiB in a second");
+        let half = after(1000, 14 * MIB);
+        assert!((least + 4 * MIB..least + 6 * MIB).contains(&half), "{half}");
+        assert!(after(20_000, 5 * MIB) < least + MIB);
+        assert_eq!(
+            after(100, 400 * MIB),
+            least + 64 * MIB,
+            "no more than an 8th"
+        );
+    }
+
     #[test]
     fn stalls_shrink_it_and_a_spike_is_forgotten() {
         let mut footprint = Footprint::default();
@@ -276,7 +469,7 @@ mod tests {
             let mut footprint = Footprint::default();
             for stalls in stalls {
                 let bound = Bound::Domain { capacity, free };
-                let decision = footprint.after(&Seen { resident, growth, bound, stalls });
+                let decision = footprint.after(&Seen { resident, growth, holes: 0, bound, stalls });
                 let least = least(resident);
                 prop_assert!(decision.growth(0) >= least);
                 prop_assert!(decision.growth(0) <= growth.max(least));

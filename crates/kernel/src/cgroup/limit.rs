@@ -1,8 +1,9 @@
 //! Setting a group's limits.
 
-use super::{Cgroup, Version};
+use super::{Cgroup, NO_LIMIT, Version};
 use crate::reader::{Reader, write_text};
 use crate::{Error, Result};
+use std::path::PathBuf;
 
 impl Cgroup {
     /// Sets the limit (bytes), `None` lifts it; returns what is in force now, as the kernel reads it back.
@@ -58,12 +59,62 @@ impl Cgroup {
         Ok(reader.number()?.unwrap_or(0))
     }
 
+    /// Whether the kernel takes no anonymous memory of its processes when a group is at its limit:
+    /// swappiness is 0, its own in version 1, the machine's in version 2.
+    ///
+    /// # Errors
+    /// As [`Cgroup::limit`].
+    pub fn takes_no_anon(&self) -> Result<bool> {
+        let path = match self.version {
+            Version::V1 => self.dir.join("memory.swappiness"),
+            Version::V2 => PathBuf::from("/proc/sys/vm/swappiness"),
+        };
+        match Reader::open(path) {
+            Ok(reader) => Ok(reader.number()? == Some(0)),
+            Err(e) if e.is_absent() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Sets [`Cgroup::swappiness`].
     ///
     /// # Errors
     /// [`Error::Absent`] in version 2; [`Error::Denied`] without rights.
     pub fn set_swappiness(&self, value: u64) -> Result<()> {
         self.write("memory.swappiness", value.min(200).to_string().as_bytes())
+    }
+
+    /// Bytes of its memory that its limits on swap still let go there, when so much `room` is left until
+    /// memory is full: version 1 bounds memory and swap together (`memory.memsw`), version 2 swap alone.
+    /// `None` where it sets no such limit, or swap is not accounted.
+    ///
+    /// # Errors
+    /// As [`Cgroup::limit`].
+    pub fn pageable(&self, room: u64) -> Result<Option<u64>> {
+        let (most, now) = match self.version {
+            Version::V1 => ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
+            Version::V2 => ("memory.swap.max", "memory.swap.current"),
+        };
+        let (Some(most), Some(now)) = (self.number_of(most)?, self.number_of(now)?) else {
+            return Ok(None);
+        };
+        if most >= NO_LIMIT {
+            return Ok(None);
+        }
+        let left = most.saturating_sub(now);
+        Ok(Some(match self.version {
+            Version::V1 => (left + self.stat()?.droppable()).saturating_sub(room),
+            Version::V2 => left,
+        }))
+    }
+
+    /// What a file says; `None` where there is none, and for `max`.
+    fn number_of(&self, file: &str) -> Result<Option<u64>> {
+        match Reader::open(self.dir.join(file)) {
+            Ok(reader) => reader.number(),
+            Err(e) if e.is_absent() => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     pub(super) fn write(&self, file: &str, text: &[u8]) -> Result<()> {

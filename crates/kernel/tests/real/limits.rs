@@ -36,6 +36,60 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     assert_eq!(domain.read().unwrap().capacity, 80 * MIB);
 }
 
+/// Nothing can be paged out of a group without swap, and so not of those in it, nor where swappiness is 0;
+/// else as much as the tightest lets go.
+#[test]
+fn what_can_be_paged_out_is_what_every_group_above_allows() {
+    let _one = alone();
+    let Some(_swap) = swap(64 * MIB) else { return };
+    let Some(outer) = group("pageable", Some(128 * MIB)) else {
+        return;
+    };
+    let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(64 * MIB)) else {
+        skip("no groups within groups here");
+        return;
+    };
+    let mut domain = Domain::of_group(inner.cgroup().dir()).unwrap();
+    let mut pageable = || {
+        let reading = domain.read().unwrap();
+        domain.pageable(&reading).unwrap()
+    };
+    assert!(pageable() > 32 * MIB);
+    let bound = |group: &TestCgroup, limit: u64, swap: u64| {
+        let dir = group.cgroup().dir();
+        let (file, bytes) = match group.cgroup().version() {
+            Version::V1 => ("memory.memsw.limit_in_bytes", limit + swap),
+            Version::V2 => ("memory.swap.max", swap),
+        };
+        std::fs::write(dir.join(file), bytes.to_string()).is_ok()
+    };
+    if !bound(&inner, 64 * MIB, 16 * MIB) {
+        skip("swap is not accounted here");
+        return;
+    }
+    let some = pageable();
+    assert!((15 * MIB..=16 * MIB).contains(&some), "{some}");
+    assert!(bound(&inner, 64 * MIB, 0));
+    assert_eq!(pageable() / MIB, 0);
+    if outer.cgroup().version() == Version::V1 {
+        assert!(bound(&inner, 64 * MIB, 16 * MIB));
+        inner.cgroup().set_swappiness(0).unwrap();
+        assert_eq!(pageable(), 0);
+        inner.cgroup().set_swappiness(60).unwrap();
+        // Memory of the inner group is full before memory and swap of the outer.
+        assert!(bound(&outer, 128 * MIB, 0));
+        assert!(pageable() > 8 * MIB);
+        assert!(bound(&inner, 64 * MIB, 128 * MIB));
+        assert!(pageable() > 32 * MIB);
+        outer.cgroup().set_limit(Some(64 * MIB)).unwrap();
+        assert!(bound(&outer, 64 * MIB, 0));
+        assert_eq!(pageable() / MIB, 0);
+    } else {
+        assert!(bound(&inner, 64 * MIB, 16 * MIB) && bound(&outer, 128 * MIB, 0));
+        assert_eq!(pageable(), 0);
+    }
+}
+
 #[test]
 fn used_counts_programs_but_not_what_can_be_dropped() {
     let _one = alone();

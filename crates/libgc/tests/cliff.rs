@@ -1,0 +1,192 @@
+//! In a group without swap who goes beyond the limit is killed: our heap lives wherever libgc's does, and
+//! takes no more.
+//!
+//! The program is `tests/c-alone/cliff.c`. It runs over libgc first, which says in how much memory it
+//! lives, and then over ours in as much.
+
+#[path = "support/library.rs"]
+mod library;
+#[path = "support/programs.rs"]
+mod programs;
+
+use plimsoll_kernel::cgroup::Version;
+use plimsoll_kernel::testing::{TestCgroup, skip};
+use programs::{Running, compile};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// More than any of them takes.
+const ENOUGH: u64 = 400 * MIB;
+
+/// One at a time: there are few processors.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM
+        .get_or_init(|| compile("tests/c-alone/cliff.c", "cliff"))
+        .as_deref()
+}
+
+/// A group with so much memory, of which nothing can be paged out, whatever swap the machine has.
+fn group(limit: u64) -> Option<TestCgroup> {
+    let Ok(group) = TestCgroup::new("libgc-cliff", Some(limit)) else {
+        skip("no cgroup of our own here");
+        return None;
+    };
+    let directory = group.cgroup().dir();
+    let bounded = match group.cgroup().version() {
+        Version::V1 => fs::write(
+            directory.join("memory.memsw.limit_in_bytes"),
+            limit.to_string(),
+        )
+        .or_else(|_| fs::write(directory.join("memory.swappiness"), "0")),
+        Version::V2 => fs::write(directory.join("memory.swap.max"), "0"),
+    };
+    if bounded.is_err() {
+        skip("swap of a group cannot be bounded here");
+        return None;
+    }
+    Some(group)
+}
+
+/// The most that a group ever held, bytes. None where the kernel does not say.
+fn peak(group: &TestCgroup) -> Option<u64> {
+    let directory = group.cgroup().dir();
+    ["memory.max_usage_in_bytes", "memory.peak"]
+        .into_iter()
+        .find_map(|name| fs::read_to_string(directory.join(name)).ok())
+        .and_then(|text| text.trim().parse().ok())
+}
+
+/// Starts it in a group, over our library or the system's.
+fn start(group: &TestCgroup, ours: bool, arguments: &[&str]) -> Option<Running> {
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec \"$@\"",
+        group.cgroup().dir().display()
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &script, "sh"])
+        .arg(program()?)
+        .args(arguments);
+    if ours {
+        command.env("LD_LIBRARY_PATH", programs::library("cliff-library"));
+    } else {
+        command.env_remove("LD_LIBRARY_PATH");
+    }
+    let unique = format!("cliff-{}-{ours}", arguments[0]);
+    Some(Running::start(&mut command, &unique))
+}
+
+/// Runs it to its end in so much memory, and says the most that it took. None where that cannot be tried.
+fn run(limit: u64, ours: bool, arguments: &[&str]) -> Option<u64> {
+    let group = group(limit)?;
+    let said = start(&group, ours, arguments)?
+        .end(PATIENCE)
+        .unwrap_or_else(|why| panic!("{arguments:?} in {} MiB: {why}", limit / MIB));
+    assert!(said.ends_with("sound\n"), "{said}");
+    peak(&group)
+}
+
+/// Where memory is plenty for it, ours takes no more than libgc does; and in as much as that takes it lives.
+fn lives_where_libgc_does(shape: &str, live_mb: &str, rounds: &str) {
+    let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
+    let arguments = [shape, live_mb, rounds];
+    let Some(theirs) = run(ENOUGH, false, &arguments) else {
+        return;
+    };
+    let Some(ours) = run(ENOUGH, true, &arguments) else {
+        return;
+    };
+    let least = run(theirs, true, &arguments).unwrap_or(0);
+    println!(
+        "{shape}: libgc {} MiB, ours {}, in as much as libgc's {}",
+        theirs / MIB,
+        ours / MIB,
+        least / MIB
+    );
+    // What the kernel charges at a time, and what a library is, differ by a little.
+    assert!(ours <= theirs + theirs / 32, "{ours} above {theirs}");
+}
+
+#[test]
+fn small_objects_that_die_at_random() {
+    lives_where_libgc_does("nodes", "20", "4000000");
+}
+
+#[test]
+fn more_small_objects_that_die_at_random() {
+    lives_where_libgc_does("nodes", "50", "4000000");
+}
+
+#[test]
+fn half_of_them_at_once() {
+    lives_where_libgc_does("burst", "30", "4000000");
+}
+
+#[test]
+fn large_objects() {
+    lives_where_libgc_does("large", "40", "5000");
+}
+
+#[test]
+fn objects_of_many_sizes() {
+    lives_where_libgc_does("mixed", "30", "1200000");
+}
+
+#[test]
+fn beside_memory_that_grows() {
+    lives_where_libgc_does("native", "30", "6000000");
+}
+
+#[test]
+fn by_four_threads() {
+    lives_where_libgc_does("threads", "40", "4000000");
+}
+
+/// libgc takes twice of what lives; ours makes do with a quarter more, and never comes to the limit.
+#[test]
+fn in_hardly_more_than_what_lives() {
+    let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
+    let limit = 64 * MIB;
+    let Some(group) = group(limit) else { return };
+    let Some(running) = start(&group, true, &["nodes", "40", "1000000"]) else {
+        return;
+    };
+    let said = running.end(PATIENCE).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.ends_with("sound\n"), "{said}");
+    let events = group.cgroup().events().expect("a group of ours");
+    assert_eq!((events.max, events.oom_kill), (0, 0), "{events:?}");
+}
+
+/// The limit falls while it runs, to little above what it holds then: it stays below that.
+#[test]
+fn a_limit_falls_to_what_it_holds() {
+    let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
+    // Not so much that a heap of this size would look once a second only.
+    let Some(group) = group(160 * MIB) else {
+        return;
+    };
+    let Some(mut running) = start(&group, true, &["nodes", "30", "6000000"]) else {
+        return;
+    };
+    let least = 30 * MIB;
+    while group.cgroup().usage().expect("a group of ours") < least && !running.has_ended() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let limit = group.cgroup().usage().expect("a group of ours") + 16 * MIB;
+    group
+        .cgroup()
+        .set_limit(Some(limit))
+        .expect("a group of ours");
+    let said = running.end(PATIENCE).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.ends_with("sound\n"), "{said}");
+    let events = group.cgroup().events().expect("a group of ours");
+    assert_eq!(events.oom_kill, 0, "{events:?}");
+}
