@@ -255,8 +255,9 @@ impl<'a> Loop<'a> {
                 None => break,
             }
             debug!(
-                "process {}: {actions:?}: uses {} -> {} MiB, heap {} -> {} MiB, limit {} MiB ({})",
+                "process {} at {:.1} s: {actions:?}: uses {} -> {} MiB, heap {} -> {} MiB, limit {} MiB ({})",
                 self.adapter.process.pid,
+                self.started.elapsed().as_secs_f64(),
                 before.uses >> 20,
                 seen.uses >> 20,
                 before.heap.committed() >> 20,
