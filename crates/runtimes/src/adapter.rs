@@ -8,6 +8,7 @@ use crate::process::Process;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::time::{Duration, Instant};
+use tracing::warn;
 
 /// How long a program without an adapter is left alone until it is looked at again, at the most.
 const LOOK: Duration = Duration::from_secs(2);
@@ -84,11 +85,16 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
         return Ended::ProgramGone;
     };
     let mut look = LOOK / 8;
+    let mut told = false;
     loop {
         if link.stopped() {
             return Ended::Stopped;
         }
-        let steered = match machine_among(pid) {
+        let found = machine_among(pid);
+        if found.is_none() && !told {
+            told = tell_why(pid);
+        }
+        let steered = match found {
             Some(process) => {
                 let mut watched = Watched::new(link, pid, process.pid);
                 let steered = HotSpot::new(process, pid, options.clone()).steer(&mut watched);
@@ -177,6 +183,16 @@ impl Link for Watched<'_> {
 fn uses(pid: u32) -> Option<u64> {
     let status = Process::new(pid).ok()?.status().ok()?;
     Some(status.rss_anon + status.rss_shmem)
+}
+
+/// Says why a program that looks as if it could be steered is not; whether there was one.
+fn tell_why(root: u32) -> bool {
+    let reason = |pid| Some((pid, detect::of_process(pid).left_alone()?));
+    let found = family::of(root).into_iter().find_map(reason);
+    if let Some((pid, why)) = found {
+        warn!("process {pid} is accounted, but not steered: {why}");
+    }
+    found.is_some()
 }
 
 /// The Java virtual machine that uses the most memory among a process and its descendants.

@@ -1,5 +1,10 @@
 //! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
 
+mod java;
+
+pub use java::java_version;
+pub(crate) use java::libjvm;
+
 use crate::setting::Setting;
 use crate::{elf, libgc};
 use std::ffi::{OsStr, OsString};
@@ -10,8 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// The most that is read of a process's memory map, bytes.
 const MAX_MAPS: u64 = 16 << 20;
-/// Bytes of a file `release` that are read at the most.
-const MAX_RELEASE: u64 = 64 << 10;
 
 /// Bits of a file's mode.
 const SET_USER: u32 = 0o4000;
@@ -22,6 +25,10 @@ const SET_GROUP: u32 = 0o2000;
 pub enum Runtime {
     /// A Java virtual machine with `libjvm.so`.
     HotSpot,
+    /// The other Java virtual machine, which has none of `HotSpot`'s flags, counters and commands.
+    OpenJ9,
+    /// A Java program that was compiled ahead (GraalVM): no virtual machine that could be asked.
+    NativeImage,
     /// The Boehm-Demers-Weiser collector (`libgc.so.1`).
     LibGc,
     /// Nothing that can be steered from outside.
@@ -34,7 +41,22 @@ impl Runtime {
         match self {
             Runtime::HotSpot => Some("hotspot"),
             Runtime::LibGc => Some("libgc"),
-            Runtime::Other => None,
+            Runtime::OpenJ9 | Runtime::NativeImage | Runtime::Other => None,
+        }
+    }
+
+    /// Why a program that looks like Java is left alone.
+    pub fn left_alone(self) -> Option<&'static str> {
+        match self {
+            Runtime::OpenJ9 => Some(
+                "it is an OpenJ9 virtual machine, which has no lever that is known: it is passive, and nothing is added, \
+                 sent or signalled to it",
+            ),
+            Runtime::NativeImage => Some(
+                "it is a native image of GraalVM, which has no lever that is known: it is passive, and nothing is added, \
+                 sent or signalled to it",
+            ),
+            Runtime::HotSpot | Runtime::LibGc | Runtime::Other => None,
         }
     }
 }
@@ -45,8 +67,10 @@ pub fn of_command(argv: &[OsString], setting: &Setting<'_>) -> Runtime {
     let Some(real) = executable(argv, setting) else {
         return Runtime::Other;
     };
-    if real.file_name() == Some(OsStr::new("java")) && is_java(&real) {
-        Runtime::HotSpot
+    if let Some(machine) = java::of_launcher(&real) {
+        machine
+    } else if java::is_native_image(&real) {
+        Runtime::NativeImage
     } else if elf::needs(&real, libgc::NEEDED.as_bytes()) {
         Runtime::LibGc
     } else {
@@ -69,45 +93,6 @@ pub(crate) fn is_privileged(executable: &Path) -> bool {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     file.mode() & SET_USER != 0 && file.uid() != user.as_raw()
         || file.mode() & SET_GROUP != 0 && file.gid() != group.as_raw()
-}
-
-/// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so` (`jre/lib/amd64/server` in Java 8).
-fn is_java(real: &Path) -> bool {
-    let Some(home) = real.parent().and_then(Path::parent) else {
-        return false;
-    };
-    let places = [
-        "lib/server/libjvm.so",
-        "jre/lib/amd64/server/libjvm.so",
-        "lib/amd64/server/libjvm.so",
-        "jre/lib/aarch64/server/libjvm.so",
-        "lib/aarch64/server/libjvm.so",
-    ];
-    places.iter().any(|place| home.join(place).is_file())
-}
-
-/// The feature version of the Java virtual machine that a command line starts, by the file `release` of its installation
-/// (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
-pub fn java_version(argv: &[OsString], setting: &Setting<'_>) -> Option<u32> {
-    let path = program(argv.first()?, setting)?;
-    let real = std::fs::canonicalize(path).ok()?;
-    let home = real.parent()?.parent()?;
-    // The launcher of Java 8 may be in a `jre` below it.
-    let release = [home, home.parent()?].map(|place| place.join("release"));
-    let file = release
-        .iter()
-        .find_map(|path| std::fs::File::open(path).ok())?;
-    let mut text = String::new();
-    file.take(MAX_RELEASE).read_to_string(&mut text).ok()?;
-    let version = text
-        .lines()
-        .find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
-    let version = version.strip_prefix("1.").unwrap_or(version);
-    version
-        .split(|c: char| !c.is_ascii_digit())
-        .next()?
-        .parse()
-        .ok()
 }
 
 /// Where a program lies: as named when the name has a slash, else in `PATH`.
@@ -133,11 +118,24 @@ pub fn of_process(pid: u32) -> Runtime {
         let text = String::from_utf8_lossy(&line);
         let path = text.trim_end().trim_end_matches(" (deleted)");
         match path.rsplit('/').next() {
-            Some("libjvm.so") => return Runtime::HotSpot,
-            Some(name) if is_libgc(name) => found = Runtime::LibGc,
+            // It has a `libjvm.so` of its own, which is mapped first.
+            Some(name) if java::is_j9(name) => return Runtime::OpenJ9,
+            Some("libjvm.so") if found != Runtime::HotSpot => {
+                let path = path.get(path.find('/').unwrap_or(0)..).unwrap_or_default();
+                let seen_there = format!("/proc/{pid}/root{path}");
+                if java::is_beside_j9(Path::new(&seen_there)) {
+                    return Runtime::OpenJ9;
+                }
+                found = Runtime::HotSpot;
+            }
+            Some(name) if found == Runtime::Other && is_libgc(name) => found = Runtime::LibGc,
             _ => {}
         }
         line.clear();
+    }
+    let image = || java::is_native_image(Path::new(&format!("/proc/{pid}/exe")));
+    if found == Runtime::Other && image() {
+        return Runtime::NativeImage;
     }
     found
 }

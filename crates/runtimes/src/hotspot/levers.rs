@@ -2,12 +2,14 @@
 //!
 //! | collector | sizing | what makes it act | returns memory |
 //! |---|---|---|---|
-//! | G1 | free ratios, of the whole heap | a concurrent cycle (or a full collection) | at once |
+//! | G1 | free ratios, of the whole heap | a concurrent cycle (11: a full collection only) | at once |
 //! | Serial | free ratios, of the old generation; the young one follows it | a full collection; four with `ShrinkHeapInSteps` | at once |
 //! | Parallel | free ratios, of the old generation, as far as they go | full collections | partly |
-//! | ZGC | `SoftMaxHeapSize` | its own cycles | after `ZUncommitDelay` |
+//! | ZGC | `SoftMaxHeapSize` (11: nothing) | its own cycles | after `ZUncommitDelay` (25: in parts; 11: never) |
 //! | Shenandoah | `SoftMaxHeapSize`, at least 1.25 times the live bytes | its own cycles | when `SoftMaxHeapSize` changes, else after `ShenandoahUncommitDelay` |
 //!
+//! Measured with 11, 17, 21 (ZGC with generations and without) and 25. Shenandoah 11 has the soft maximum by another name, see
+//! [`super::attach::Attach::rename`].
 //! A version that is not known gets the row of its collector as far as its flags are manageable.
 
 use super::machine::{Collector, Flags, Machine};
@@ -160,7 +162,11 @@ impl Levers {
         let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
         levers.delay = Duration::from_secs(flags.number("ZUncommitDelay").unwrap_or(300));
-        if !flags.on("ZUncommit") {
+        if flags.number("ZUncommitDelay").is_none() {
+            levers
+                .remarks
+                .push("ZGC of this version returns no memory that its heap once took");
+        } else if !flags.on("ZUncommit") {
             levers
                 .remarks
                 .push("-XX:-ZUncommit: what the heap once took is never returned");
@@ -189,5 +195,67 @@ impl Levers {
                 .push("-XX:-ShenandoahUncommit: what the heap once took is never returned");
         }
         levers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(version: u32, collector: Collector, flags: &str) -> Levers {
+        Levers::of(&Machine {
+            version,
+            collector,
+            flags: Flags::parse(&flags.replace(';', "\n")),
+            heap: None,
+        })
+    }
+
+    const RATIOS: &str = "uintx MinHeapFreeRatio = 40 {manageable};uintx MaxHeapFreeRatio = 70 {manageable};\
+                          bool ExplicitGCInvokesConcurrent = true {product}";
+
+    #[test]
+    fn g1_resizes_in_concurrent_cycles_since_12() {
+        let g1 = |version| of(version, Collector::G1, RATIOS);
+        let lever = |levers: &Levers| (levers.sizing, levers.trigger, levers.concurrent);
+        let whole = (Sizing::HeapRatios, Trigger::Histogram, false);
+        assert_eq!(lever(&g1(11)), whole);
+        for version in [0, 17, 21, 25] {
+            let beside = (Sizing::HeapRatios, Trigger::Run, true);
+            assert_eq!(lever(&g1(version)), beside, "{version}");
+        }
+    }
+
+    #[test]
+    fn zgc_of_11_has_no_lever_and_says_so() {
+        let old = of(11, Collector::Z, "bool UseZGC = true {experimental}");
+        assert_eq!(old.sizing, Sizing::Fixed);
+        assert!(old.remarks[0].contains("no memory"), "{:?}", old.remarks);
+        let flags = "size_t SoftMaxHeapSize = 9 {manageable};bool ZUncommit = true {product};\
+                     uintx ZUncommitDelay = 1 {product}";
+        for (version, seconds) in [(17, 1), (21, 1), (25, 3)] {
+            let z = of(version, Collector::Z, flags);
+            assert_eq!(
+                (z.sizing, z.delay),
+                (Sizing::SoftMax, Duration::from_secs(seconds))
+            );
+            assert!(z.remarks.is_empty(), "{:?}", z.remarks);
+        }
+    }
+
+    #[test]
+    fn shenandoah_of_11_has_its_soft_maximum_by_another_name() {
+        let flags = "size_t ShenandoahSoftMaxHeapSize = 0 {manageable};bool ShenandoahUncommit = true {experimental}";
+        let old = of(11, Collector::Shenandoah, flags);
+        assert_eq!((old.sizing, old.returns_on_change), (Sizing::SoftMax, true));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_its_size() {
+        for collector in [Collector::Other, Collector::G1, Collector::Shenandoah] {
+            let levers = of(99, collector, "");
+            assert_eq!(levers.sizing, Sizing::Fixed);
+            assert!(!levers.remarks.is_empty());
+        }
     }
 }

@@ -48,6 +48,9 @@ impl std::fmt::Display for Collector {
     }
 }
 
+const SOFT_MAX: &str = "SoftMaxHeapSize";
+const OLD_SOFT_MAX: &str = "ShenandoahSoftMaxHeapSize";
+
 /// One flag of a running machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Flag {
@@ -80,7 +83,16 @@ impl Flags {
                 },
             );
         }
+        // Nobody but Shenandoah had a soft maximum in Java 11.
+        if let Some(older) = flags.get(OLD_SOFT_MAX).cloned() {
+            flags.entry(SOFT_MAX.to_owned()).or_insert(older);
+        }
         Flags(flags)
+    }
+
+    /// The soft maximum has its name of Java 11.
+    fn has_old_soft_max(&self) -> bool {
+        self.0.contains_key(OLD_SOFT_MAX)
     }
 
     /// A number; `None` where the flag is not known.
@@ -145,6 +157,9 @@ impl Machine {
     /// As [`Attach::command`].
     pub fn ask(attach: &Attach, timeout: Duration) -> Result<Machine, AttachError> {
         let flags = Flags::parse(&attach.jcmd("VM.flags -all", timeout)?.text);
+        if flags.has_old_soft_max() {
+            attach.rename(SOFT_MAX, OLD_SOFT_MAX);
+        }
         let version = parse_version(&attach.jcmd("VM.version", timeout)?.text);
         let heap = parse_heap(&attach.jcmd("GC.heap_info", timeout)?.text);
         Ok(Machine {
@@ -201,6 +216,9 @@ mod tests {
         assert_eq!(flags.number("MinHeapFreeRatio"), Some(40));
         assert!(flags.manageable("MinHeapFreeRatio") && !flags.manageable("UseG1GC"));
         assert_eq!(flags.number("Absent"), None);
+        let eleven = "size_t ShenandoahSoftMaxHeapSize = 7 {manageable} {default}";
+        assert_eq!(Flags::parse(eleven).number(SOFT_MAX), Some(7));
+        assert!(Flags::parse(eleven).manageable(SOFT_MAX));
     }
 
     #[test]
