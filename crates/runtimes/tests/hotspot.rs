@@ -1,6 +1,6 @@
 //! Real Java virtual machines: what is read of them, how they are asked, how they follow a limit.
 //!
-//! Needs a JDK (17 and 25 are looked for in `/usr/lib/jvm` and `.cache`); says so and passes where there is none.
+//! Needs a JDK (11, 17, 21 and 25 are looked for in `/usr/lib/jvm` and `.cache`); says so and passes where there is none.
 
 mod support;
 
@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::{LONG, MIB, Program, Script, counters, eventually, jdks};
 
-fn follows(home: &Path, flag: &str, collector: Collector) {
-    let program = Program::prepared(home, &[flag], &["60", "200", "2"]);
+fn follows(home: &Path, flags: &[&str], collector: Collector) {
+    let program = Program::prepared(home, flags, &["60", "200", "2"]);
     let process = program.machine();
     let script = Script::default();
     script.limit.store(600 * MIB, Ordering::Relaxed);
@@ -29,7 +29,7 @@ fn follows(home: &Path, flag: &str, collector: Collector) {
         std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
     let gauge = Gauge::new(process, collector);
     let uses = || gauge.uses().unwrap_or(0);
-    let name = format!("{flag} of {}", home.display());
+    let name = format!("{flags:?} of {}", home.display());
     eventually(&format!("{name} grows"), || uses() > 380 * MIB);
     script.limit.store(280 * MIB, Ordering::Relaxed);
     eventually(&format!("{name} shrinks"), || uses() < 330 * MIB);
@@ -50,7 +50,7 @@ fn follows(home: &Path, flag: &str, collector: Collector) {
 #[test]
 fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
     for (_, home) in jdks() {
-        let flags = ["-XX:+UseZGC", "-Xmx300m"];
+        let flags = [UNLOCK, "-XX:+UseZGC", "-Xmx300m"];
         let program = Program::start(&home, &[], &flags, &["60", "100"]);
         let early = Gauge::new(Process::new(program.child.id()).unwrap(), Collector::Z);
         let _ = early.uses();
@@ -70,13 +70,21 @@ fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
 /// One at a time: machines that starve each other of two processors follow nothing.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-fn each(flag: &str, collector: Collector) {
+/// ZGC was an experiment until 15.
+const UNLOCK: &str = "-XX:+UnlockExperimentalVMOptions";
+
+/// Every version from this one on.
+fn each_since(oldest: u32, flags: &[&str], collector: Collector) {
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (_, home) in jdks() {
-        follows(&home, flag, collector);
+    for (_, home) in jdks().iter().filter(|(version, _)| *version >= oldest) {
+        follows(home, flags, collector);
     }
+}
+
+fn each(flag: &str, collector: Collector) {
+    each_since(0, &[flag], collector);
 }
 
 #[test]
@@ -91,7 +99,19 @@ fn serial_follows_its_limit() {
 
 #[test]
 fn zgc_follows_its_limit() {
-    each("-XX:+UseZGC", Collector::Z);
+    // Before it has no soft maximum, and returns nothing.
+    each_since(17, &["-XX:+UseZGC"], Collector::Z);
+}
+
+#[test]
+fn generational_zgc_follows_its_limit() {
+    // From 24 on it is the only one, and the flag is no more.
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (_, home) in jdks().iter().filter(|(version, _)| *version == 21) {
+        follows(home, &["-XX:+UseZGC", "-XX:+ZGenerational"], Collector::Z);
+    }
 }
 
 #[test]
@@ -104,8 +124,9 @@ fn a_machine_that_is_let_go_has_its_flags_back() {
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (_, home) in jdks() {
-        for flag in ["-XX:+UseG1GC", "-XX:+UseZGC"] {
+    for (version, home) in jdks() {
+        let soft = ["-XX:+UseZGC", "-XX:+UseShenandoahGC"];
+        for flag in ["-XX:+UseG1GC", soft[usize::from(version < 17)]] {
             let program = Program::start(&home, &[], &[flag, "-Xmx400m"], &["60", "200"]);
             let process = program.machine();
             let values = || {
@@ -138,7 +159,8 @@ fn a_machine_says_what_it_is() {
             ("-XX:+UseZGC", Collector::Z),
             ("-XX:+UseShenandoahGC", Collector::Shenandoah),
         ] {
-            let program = Program::start(&home, &[], &[flag, "-Xmx200m"], &["5", "100"]);
+            let flags = [UNLOCK, flag, "-Xmx200m"];
+            let program = Program::start(&home, &[], &flags, &["5", "100"]);
             let process = program.machine();
             let mut attach = Attach::new(process).unwrap();
             let machine = Machine::ask(&attach, LONG).unwrap();
