@@ -111,7 +111,17 @@ pub fn of_process(pid: u32) -> Runtime {
     let Ok(file) = std::fs::File::open(format!("/proc/{pid}/maps")) else {
         return Runtime::Other;
     };
-    let mut maps = BufReader::with_capacity(64 << 10, file.take(MAX_MAPS));
+    let maps = BufReader::with_capacity(64 << 10, file.take(MAX_MAPS));
+    match of_maps(maps, &format!("/proc/{pid}/root")) {
+        Runtime::Other if java::is_native_image(Path::new(&format!("/proc/{pid}/exe"))) => {
+            Runtime::NativeImage
+        }
+        found => found,
+    }
+}
+
+/// The runtime by a memory map, whose paths are below `root`.
+fn of_maps(mut maps: impl BufRead, root: &str) -> Runtime {
     let mut line = Vec::new();
     let mut found = Runtime::Other;
     while maps.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
@@ -121,9 +131,8 @@ pub fn of_process(pid: u32) -> Runtime {
             // It has a `libjvm.so` of its own, which is mapped first.
             Some(name) if java::is_j9(name) => return Runtime::OpenJ9,
             Some("libjvm.so") if found != Runtime::HotSpot => {
-                let path = path.get(path.find('/').unwrap_or(0)..).unwrap_or_default();
-                let seen_there = format!("/proc/{pid}/root{path}");
-                if java::is_beside_j9(Path::new(&seen_there)) {
+                let path = path.find('/').map_or("", |at| &path[at..]);
+                if java::is_beside_j9(Path::new(&format!("{root}{path}"))) {
                     return Runtime::OpenJ9;
                 }
                 found = Runtime::HotSpot;
@@ -133,14 +142,89 @@ pub fn of_process(pid: u32) -> Runtime {
         }
         line.clear();
     }
-    let image = || java::is_native_image(Path::new(&format!("/proc/{pid}/exe")));
-    if found == Runtime::Other && image() {
-        return Runtime::NativeImage;
-    }
     found
 }
 
 /// The system's, by any version; and the drop-in, as installed and as built.
 fn is_libgc(name: &str) -> bool {
     name == "libgc.so" || name.starts_with("libgc.so.") || name == libgc::BUILT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The runtime of a process that maps these files, which are below `root`.
+    fn maps(files: &[&str], root: &Path) -> Runtime {
+        let line = |file: &&str| format!("7f00-7f10 r-xp 00000000 fe:01 42   {file}\n");
+        let text: String = files.iter().map(line).collect();
+        of_maps(text.as_bytes(), root.to_str().unwrap())
+    }
+
+    #[test]
+    fn a_process_is_what_it_has_mapped() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |files: &[&str]| maps(files, root.path());
+        let (jvm, gc) = ("/jdk/lib/server/libjvm.so", "/usr/lib/libgc.so.1");
+        assert_eq!(of(&["/usr/bin/cat", ""]), Runtime::Other);
+        assert_eq!(of(&[gc]), Runtime::LibGc);
+        assert_eq!(of(&[gc, jvm]), Runtime::HotSpot);
+        assert_eq!(of(&[jvm, gc]), Runtime::HotSpot);
+        let deleted = "/jdk/lib/server/libjvm.so (deleted)";
+        assert_eq!(of(&[deleted]), Runtime::HotSpot);
+    }
+
+    /// It cannot be had here: folders and names as its distributions have them.
+    #[test]
+    fn openj9_is_told_from_hotspot_whose_names_it_has() {
+        let root = tempfile::tempdir().unwrap();
+        let jvm = "/jdk/lib/server/libjvm.so";
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        for main in ["libj9vm29.so", "libj9vm26.so"] {
+            let main = format!("/jdk/lib/default/{main}");
+            assert_eq!(maps(&[jvm, &main], root.path()), Runtime::OpenJ9);
+        }
+        for name in ["libj9vm.txt", "libj9vmx.so", "libj9vm29.so.debuginfo"] {
+            let other = format!("/jdk/lib/{name}");
+            assert_eq!(maps(&[jvm, &other], root.path()), Runtime::HotSpot);
+        }
+        // While it starts it has mapped no more than that yet.
+        write(
+            "jdk/release",
+            "IMPLEMENTOR=\"Debian\"\nJVM_VARIANT=\"Hotspot\"\n",
+        );
+        assert_eq!(maps(&[jvm], root.path()), Runtime::HotSpot);
+        write(
+            "jdk/release",
+            "IMPLEMENTOR=\"IBM\"\nJVM_VARIANT=\"Openj9\"\n",
+        );
+        assert_eq!(maps(&[jvm], root.path()), Runtime::OpenJ9);
+        let old = "/jdk8/jre/lib/amd64/j9vm/libjvm.so";
+        assert_eq!(maps(&[old], root.path()), Runtime::HotSpot);
+        write("jdk8/jre/lib/amd64/compressedrefs/libj9vm29.so", "");
+        assert_eq!(maps(&[old], root.path()), Runtime::OpenJ9);
+        // A launcher of it.
+        write("jdk8/bin/java", "");
+        let java = root.path().join("jdk8/bin/java").into_os_string();
+        assert_eq!(of_command(&[java], &Setting::ours()), Runtime::OpenJ9);
+    }
+
+    /// It cannot be had here: an ELF file with a section of that name and nothing else.
+    #[test]
+    fn a_native_image_is_told_by_the_heap_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |section: &str| {
+            let tool = dir.path().join("tool");
+            std::fs::write(&tool, elf::made_up(&[(section, b"x")])).unwrap();
+            of_command(&[tool.into_os_string()], &Setting::ours())
+        };
+        assert_eq!(of(".svm_heap"), Runtime::NativeImage);
+        assert_eq!(of(".rodata"), Runtime::Other);
+        assert_eq!(Runtime::NativeImage.adapter(), None);
+        assert!(Runtime::NativeImage.left_alone().is_some());
+    }
 }
