@@ -91,6 +91,7 @@ impl Following<'_> {
                 .map(|p| limit(&p.name))
                 .collect(),
             // What is followed is shown, not compared.
+            ours_ns: 0,
             yardstick_ns: 0.0,
         });
     }

@@ -85,6 +85,43 @@ pub fn gcbench_java(jvm: Jvm, heap: Option<u64>, classes: &Path, work: Work) -> 
     command
 }
 
+/// What our service in Java does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Service {
+    /// Megabytes of records that live.
+    pub live: u64,
+    /// Bytes of records that a request replaces.
+    pub replaced: u32,
+    /// Bytes that it allocates besides.
+    pub besides: u32,
+    /// Seconds of a turn; 0: it works all the time.
+    pub turn: u32,
+    /// Which turn is its own, of how many.
+    pub place: (u32, u32),
+    /// Percent of the time that it works in the others' turns.
+    pub quiet: u32,
+}
+
+/// Our service, for ever; `classes` holds it compiled, `flags` come before its class.
+pub fn service(jvm: Jvm, flags: &[String], classes: &Path, service: &Service) -> Vec<String> {
+    let mut command = jvm.command(None);
+    command.extend_from_slice(flags);
+    command.extend(["-cp".to_owned(), classes.display().to_string()]);
+    command.push("Service".to_owned());
+    command.push(service.live.to_string());
+    let (place, count) = service.place;
+    let numbers = [
+        service.replaced,
+        service.besides,
+        service.turn,
+        place,
+        count,
+        service.quiet,
+    ];
+    command.extend(numbers.map(|n| n.to_string()));
+    command
+}
+
 /// Guile with a live set and steady garbage.
 pub fn guile(live_mib: u64) -> Vec<String> {
     let script = source("bench/programs/churn.scm");

@@ -3,7 +3,7 @@
 use super::broker::Broker;
 use super::ground::Ground;
 use super::interrupt;
-use super::processor::Yardstick;
+use super::processor::{Yardstick, processor_ns};
 use super::programs::{adapter, sibling};
 use super::scenario::{Conditions, Program, Scenario};
 use super::trace::{Ending, Sample, Seen, Trace};
@@ -227,8 +227,21 @@ impl<'a> Run<'a> {
             limit_hits: group.limit_hits,
             budget: listing.budget,
             limits: self.scenario.programs.iter().map(limit).collect(),
+            ours_ns: self.ours_ns(),
             yardstick_ns: self.yardstick.measure(),
         });
+    }
+
+    /// Processor time of the broker and of each `plimsoll run`.
+    fn ours_ns(&self) -> u64 {
+        let Some(broker) = &self.broker else { return 0 };
+        let under = |(_, program): &(_, &Program)| !program.outsider;
+        let pairs = self.programs.iter().zip(&self.scenario.programs);
+        let launchers = pairs
+            .filter(under)
+            .filter_map(|(running, _)| running.as_ref());
+        let each = launchers.map(|running| processor_ns(running.child.id()));
+        processor_ns(broker.pid()) + each.sum::<u64>()
     }
 
     fn is_done(&self) -> bool {

@@ -40,6 +40,8 @@ pub struct Sample {
     pub budget: u64,
     /// Limits that the broker gave, bytes, in the order of the scenario; 0 without one.
     pub limits: Vec<u64>,
+    /// Processor time so far of the broker and of what runs beside the programs, ns; 0 without a broker.
+    pub ours_ns: u64,
     /// Processor time that a fixed piece of work took, ns: more on a slower machine.
     pub yardstick_ns: f64,
 }
@@ -86,6 +88,15 @@ impl Trace {
             .between(from, to)
             .fold((0.0, 0.0), |(n, sum), s| (n + 1.0, sum + s.yardstick_ns));
         sum / f64::max(count, 1.0)
+    }
+
+    /// Processors that the broker and what runs beside the programs took from `from` to the end, 1 for a whole one.
+    pub fn ours(&self, from: f64) -> f64 {
+        let ends = self.at(from).zip(self.samples.last());
+        ends.map_or(0.0, |(first, last)| {
+            let ns = last.ours_ns.saturating_sub(first.ours_ns);
+            ns as f64 / 1e9 / (last.at - first.at).max(1e-9)
+        })
     }
 
     /// Work that program `index` did in `[from, to]`.

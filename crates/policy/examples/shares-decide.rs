@@ -31,6 +31,7 @@ fn principal(i: u32, parent: Option<u32>) -> Principal {
         } else {
             u64::MAX
         },
+        modest: u64::MAX,
         last_limit: scrambled % (2 << 20),
         collector: Collector {
             live: scrambled % (1 << 20) * u64::from(i % 2),

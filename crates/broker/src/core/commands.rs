@@ -123,7 +123,9 @@ impl Core {
     /// No such principal.
     pub fn report(&mut self, report: &Report) -> Result<(), Refusal> {
         let slot = self.tree.find(report.id)?;
-        let known = &mut self.tree.at_mut(slot).reported;
+        let node = self.tree.at_mut(slot);
+        node.reported_at = Some(self.clock.now);
+        let known = &mut node.reported;
         take(&mut known.live, report.live);
         take(&mut known.allocation_rate, report.allocation_rate);
         take(&mut known.collection_speed, report.collection_speed);

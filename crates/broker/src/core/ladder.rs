@@ -1,6 +1,9 @@
 //! The ladder: ask, page out, take, bound. One rung at a time, only against who owes, only for bytes
 //! that are overdue and needed, never to death.
 //!
+//! Whoever adapts and says so is collected first, whatever that costs its program: what is paged out of a live heap comes back with
+//! the next collection. So the lower rungs come later for it.
+//!
 //! A rung is repeated while it works, a few times. Where a principal has no cgroup there is one rung, paging out, which is repeated for as long
 //! as it owes, less often while it does not help. A bound follows the limit and is lifted when the debt has been
 //! paid for a while: longer each time for who overruns again and again.
@@ -42,6 +45,8 @@ pub(super) struct Standing {
     pub(super) urgent: bool,
     /// Nothing can be done to it but paging out.
     pub(super) bare: bool,
+    /// How long after its deadline it may go on collecting before anything is taken.
+    pub(super) grace: Nanos,
     pub(super) now: Nanos,
 }
 
@@ -49,6 +54,11 @@ impl Standing {
     /// Bytes over `limit` that are let be while nothing is urgent.
     fn room(&self, limit: u64) -> u64 {
         if self.urgent { 0 } else { tolerance(limit) }
+    }
+
+    /// Bytes of the batch that may be taken by force.
+    fn overdue(&self, debt: &Debt) -> u64 {
+        debt.overdue(self.uses, self.now.saturating_sub(self.grace))
     }
 }
 
@@ -189,7 +199,7 @@ impl Ladder {
         if standing.limit > bound {
             return Some(self.raise_bound(standing.limit));
         }
-        let overdue = debt.overdue(standing.uses, standing.now).min(standing.need);
+        let overdue = standing.overdue(debt).min(standing.need);
         let lower = debt.due.saturating_add(standing.room(debt.due)) < bound;
         let escaped = standing.uses > bound.saturating_add(slop(bound));
         if overdue >= LEAST && (lower || escaped) && self.is_ready(standing) {
@@ -201,7 +211,7 @@ impl Ladder {
     }
 
     fn press(&mut self, standing: &Standing, debt: &Debt) -> Option<Step> {
-        let overdue = debt.overdue(standing.uses, standing.now);
+        let overdue = standing.overdue(debt);
         if overdue <= standing.room(debt.due) {
             self.rung = Rung::Asked;
             return None;

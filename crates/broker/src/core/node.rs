@@ -16,6 +16,12 @@ pub(super) const REACTION: Nanos = 500 * MILLISECOND;
 const PASSIVE_REACTION: Nanos = 100 * MILLISECOND;
 const REACTION_LEAST: Nanos = 50 * MILLISECOND;
 const REACTION_MOST: Nanos = 5_000 * MILLISECOND;
+/// How long an adapter collects before something is taken by force; and where the reserve is nearly gone, so that the kernel would
+/// take from its neighbours next.
+const GRACE: Nanos = 3_000 * MILLISECOND;
+const URGENT_GRACE: Nanos = 1_000 * MILLISECOND;
+/// An adapter that reported nothing for so long is not collecting.
+const SILENT: Nanos = 4_000 * MILLISECOND;
 /// Over how long a principal's growth is measured.
 pub(super) const TREND_TAU: Nanos = 500 * MILLISECOND;
 
@@ -80,6 +86,8 @@ pub(super) struct Node {
     /// When it was registered, on the clock of the pages.
     pub(super) joined: Nanos,
     pub(super) reported: Reported,
+    /// When its adapter reported last, in core time.
+    pub(super) reported_at: Option<Nanos>,
     /// Steadied, for the square-root rule.
     pub(super) collector: Collector,
 
@@ -98,6 +106,8 @@ pub(super) struct Node {
     pub(super) account: Account,
     /// Steadied, own memory only.
     pub(super) demand: u64,
+    /// With so much its collections still cost it little; steadied, own memory only.
+    pub(super) modest: u64,
     pub(super) share: Share,
     /// As of this tick, whether or not they were told.
     pub(super) numbers: Numbers,
@@ -131,6 +141,7 @@ impl Node {
             max: new.max.unwrap_or(u64::MAX),
             joined: 0,
             reported: Reported::default(),
+            reported_at: None,
             collector: Collector::default(),
             seen: false,
             uses: 0,
@@ -141,6 +152,7 @@ impl Node {
             domain: None,
             account: Account::default(),
             demand: 0,
+            modest: 0,
             share: Share::default(),
             numbers: Numbers::default(),
             below: Numbers::default(),
@@ -159,6 +171,19 @@ impl Node {
             self.reported.reaction.unwrap_or(REACTION)
         } else {
             PASSIVE_REACTION
+        }
+    }
+
+    /// How long after its deadline it may go on collecting before anything is taken by force: nothing for who does not adapt, or
+    /// whose adapter is silent.
+    pub(super) fn grace(&self, urgent: bool, now: Nanos) -> Nanos {
+        let heard = self
+            .reported_at
+            .is_some_and(|at| now.saturating_sub(at) < SILENT);
+        match (self.adaptive && heard, urgent) {
+            (false, _) => 0,
+            (true, true) => URGENT_GRACE,
+            (true, false) => GRACE,
         }
     }
 

@@ -35,9 +35,11 @@ impl Core {
         for place in 0..self.tree.len() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at(slot);
+            let grace = node.grace(self.urgent_around(slot), moment.now);
+            let then = moment.now.saturating_sub(grace);
             let late = node
                 .debt
-                .is_some_and(|debt| debt.overdue(node.uses, moment.now) > 0);
+                .is_some_and(|debt| debt.overdue(node.uses, then) > 0);
             if late && node.kind == Kind::Process && self.need_around(slot) > 0 {
                 overdue += 1;
             } else {
@@ -71,6 +73,7 @@ impl Core {
             need,
             urgent,
             bare: node.bare,
+            grace: node.grace(urgent, moment.now),
             now: moment.now,
         };
         let id = node.id;

@@ -42,7 +42,7 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
 }
 
 impl Node {
-    /// Bytes that it lacks of what it is entitled to and wants. Who is not near its limit yet lacks
+    /// Bytes that it lacks of what it is entitled to, wants and does not lend. Who is not near its limit yet lacks
     /// nothing.
     pub(super) fn gap(&self) -> u64 {
         if self.uses.saturating_add(self.limit / 8) < self.limit {
@@ -50,6 +50,7 @@ impl Node {
         }
         self.share
             .entitlement
+            .min(self.share.target)
             .min(self.demand)
             .saturating_sub(self.limit)
     }

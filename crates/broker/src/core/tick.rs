@@ -136,6 +136,7 @@ impl Core {
             let node = self.tree.at_mut(slot);
             node.collector = demand::steadied_collector(node.collector, &node.reported);
             node.demand = demand::steadied(node.demand, demand::wanted(node));
+            node.modest = demand::steadied(node.modest, demand::modest(node));
             let kept = if node.adaptive { node.uses } else { 0 };
             let below = node.account.subtree_wish;
             let all = below.saturating_add(node.demand.max(kept));
@@ -185,6 +186,7 @@ impl Core {
                 working_set: node.working_set.unwrap_or(0).min(node.uses),
                 trend: node.trend(demand::HORIZON),
                 demand: node.demand,
+                modest: node.modest,
                 max: node.account.bound,
                 last_limit: node.limit,
                 collector: node.collector,

@@ -79,6 +79,11 @@ fn protected(node: &Node, memory: u64, weights: u64) -> u64 {
 }
 
 impl Node {
+    /// What is left to it whatever others would save with it.
+    fn kept(&self) -> u64 {
+        self.entitlement.min(self.target).min(self.modest)
+    }
+
     fn cap(&self, goal: Goal) -> u64 {
         match goal {
             Goal::Entitlement => self.max,
@@ -105,17 +110,16 @@ fn store(nodes: &mut [Node], class: &[u32], goal: Goal, filler: &Filler) {
     }
 }
 
-/// Among those whose collectors are known, what weighted max-min gives them in sum beyond what they
-/// are guaranteed goes where it saves most collection time: the room for garbage, target - live,
-/// in proportion to sqrt(weight x live x allocation rate / collection speed), but nobody gets less
-/// than it is guaranteed (or wants) and nobody more than it wants.
+/// Among those whose collectors are known, what weighted max-min gives them in sum goes where it saves most collection time: the
+/// room for garbage, target - live, in proportion to sqrt(weight x live x allocation rate / collection speed). But nobody gets less
+/// than it is guaranteed (or wants), except what it would hardly miss (beyond `modest`), and nobody more than it wants.
 fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     filler.clear();
     let mut amount: u64 = 0;
     for &m in class {
         let node = &nodes[m as usize];
         if node.wants() && node.known {
-            let base = node.entitlement.min(node.target);
+            let base = node.kept();
             let offset = node.live.min(base);
             amount += node.target - offset;
             filler.push(m, node.pull, base - offset, node.demand - offset);
@@ -127,6 +131,6 @@ fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     filler.fill(amount);
     for item in &filler.items {
         let node = &mut nodes[item.node as usize];
-        node.target = node.live.min(node.entitlement.min(node.target)) + item.got;
+        node.target = node.live.min(node.kept()) + item.got;
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Node {
     pub(super) uses: u64,
     pub(super) working_set: u64,
     pub(super) live: u64,
+    /// Below this it lends nothing.
+    pub(super) modest: u64,
     /// Square-root coefficient; with `pull`, that relative to its siblings.
     pub(super) coefficient: u64,
     pub(super) pull: u64,
@@ -173,6 +175,7 @@ impl Tree {
             .filter(|n| n.wants())
             .map(|n| u64::from(n.weight))
             .sum();
+        let (mut class, mut one_class) = (None, true);
         let mut sum = Node {
             known: true,
             ..Node::default()
@@ -190,6 +193,9 @@ impl Tree {
                 node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
                 sum.demand = sum.demand.saturating_add(node.demand);
                 sum.live = sum.live.saturating_add(node.live);
+                sum.modest = sum.modest.max(scaled(node.modest, weights, node.weight));
+                one_class &= class.is_none_or(|class| class == node.priority);
+                class = Some(node.priority);
                 sum.coefficient = sum
                     .coefficient
                     .saturating_add(node.pull)
@@ -207,9 +213,17 @@ impl Tree {
         node.expects = sum.expects.min(node.max.max(sum.uses));
         node.demand = sum.demand.min(node.max);
         node.live = sum.live;
+        // With so much each of its members has what it needs, and lower classes are not served last from less.
+        node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
         node.known = sum.known && sum.demand > 0;
     }
+}
+
+/// The bytes of which `weight` of `weights` is `bytes`.
+fn scaled(bytes: u64, weights: u64, weight: u32) -> u64 {
+    let all = u128::from(bytes) * u128::from(weights) / u128::from(weight.max(1));
+    u64::try_from(all).unwrap_or(u64::MAX).min(MOST_BUDGET)
 }
 
 /// The principal among its siblings, before summing up.
@@ -244,6 +258,7 @@ fn leaf(p: &Principal) -> Node {
         uses,
         working_set: p.working_set,
         live: c.live,
+        modest: p.modest.min(MOST_BUDGET),
         coefficient: (root * PULL_UNIT).min(MOST_PULL) as u64,
         known,
         expects,

@@ -15,6 +15,9 @@
 use super::machine::{Collector, Flags, Machine};
 use std::time::Duration;
 
+/// `ShenandoahEvacReserve` by default, percent: the same from 11 to 25.
+const EVACUATION_RESERVE: u64 = 5;
+
 /// How the size of a heap is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
@@ -81,7 +84,7 @@ impl Levers {
     pub fn of(machine: &Machine) -> Levers {
         let flags = &machine.flags;
         let mut levers = match machine.collector {
-            Collector::G1 => Levers::row(Sizing::HeapRatios, 160),
+            Collector::G1 => Levers::row(Sizing::HeapRatios, 130),
             Collector::Serial => Levers::serial(flags),
             Collector::Parallel => Levers::parallel(flags),
             Collector::Z => Levers::z(machine),
@@ -185,14 +188,22 @@ impl Levers {
     fn shenandoah(flags: &Flags) -> Levers {
         let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
-        levers.returns_on_change = flags.on("ShenandoahUncommit");
-        let percent = flags.number("ShenandoahEvacReserve").unwrap_or(0);
+        // Experimental flags are told only while they are unlocked; locked ones have their defaults. A heap that may not
+        // shrink below its maximum returns nothing either.
         let max = flags.number("MaxHeapSize").unwrap_or(0);
+        let least = flags
+            .number("MinHeapSize")
+            .or(flags.number("InitialHeapSize"));
+        let fixed = max > 0 && least == Some(max);
+        levers.returns_on_change = flags.on_or("ShenandoahUncommit", !fixed);
+        let percent = flags
+            .number("ShenandoahEvacReserve")
+            .unwrap_or(EVACUATION_RESERVE);
         levers.set_apart = max / 100 * percent.min(100);
         if !levers.returns_on_change {
             levers
                 .remarks
-                .push("-XX:-ShenandoahUncommit: what the heap once took is never returned");
+                .push("-XX:-ShenandoahUncommit, or -Xms as large as -Xmx: what the heap once took is never returned");
         }
         levers
     }
@@ -248,6 +259,27 @@ mod tests {
         let flags = "size_t ShenandoahSoftMaxHeapSize = 0 {manageable};bool ShenandoahUncommit = true {experimental}";
         let old = of(11, Collector::Shenandoah, flags);
         assert_eq!((old.sizing, old.returns_on_change), (Sizing::SoftMax, true));
+    }
+
+    #[test]
+    fn what_shenandoah_does_not_tell_has_its_default() {
+        let sizes = "size_t SoftMaxHeapSize = 9 {manageable};size_t MaxHeapSize = 1000 {product}";
+        let of = |more: &str| {
+            let levers = of(25, Collector::Shenandoah, &format!("{sizes};{more}"));
+            (levers.returns_on_change, levers.set_apart)
+        };
+        assert_eq!(of(""), (true, 50));
+        assert_eq!(
+            of("bool ShenandoahUncommit = false {experimental}"),
+            (false, 50)
+        );
+        assert_eq!(
+            of("uintx ShenandoahEvacReserve = 10 {experimental}"),
+            (true, 100)
+        );
+        assert_eq!(of("size_t MinHeapSize = 8 {product}"), (true, 50));
+        assert_eq!(of("size_t MinHeapSize = 1000 {product}"), (false, 50));
+        assert_eq!(of("size_t InitialHeapSize = 1000 {product}"), (false, 50));
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl Flags {
         self.0.get(name).is_some_and(|f| f.value == "true")
     }
 
+    /// The flag is on; `default` where it is not known.
+    pub fn on_or(&self, name: &str, default: bool) -> bool {
+        self.0.get(name).map_or(default, |f| f.value == "true")
+    }
+
     /// The flag may be changed while the machine runs.
     pub fn manageable(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|f| f.manageable)

@@ -29,8 +29,9 @@ const IDLE: Duration = Duration::from_millis(500);
 const FOOTPRINT: Duration = Duration::from_secs(2);
 /// A measurement may take this part of the time.
 const FOOTPRINT_PART: u32 = 300;
-/// Between two reports.
+/// Between two reports; and when the program works much more or less than was said.
 const REPORT: Duration = Duration::from_secs(1);
+const TURN: Duration = Duration::from_millis(300);
 /// What a machine does while it starts says nothing of what it will: its collector is not reported for so long.
 const STARTING: Duration = Duration::from_secs(2);
 /// Commands that fail one after the other until the machine is left alone.
@@ -145,7 +146,7 @@ struct Loop<'a> {
     machine: Machine,
     perf: Option<PerfFile>,
     control: Control,
-    native: u64,
+    footprint: footprint::Footprint,
     others: u64,
     measured: Option<Instant>,
     measure_pause: Duration,
@@ -185,7 +186,7 @@ impl<'a> Loop<'a> {
             machine,
             perf,
             control: Control::new(levers, share),
-            native: 0,
+            footprint: footprint::Footprint::default(),
             others: 0,
             measured: None,
             measure_pause: FOOTPRINT,
@@ -283,7 +284,7 @@ impl<'a> Loop<'a> {
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
         let numbers = link.numbers().filter(|n| n.limit > 0);
         let heap = self.heap()?;
-        let uses = self.gauge.uses().ok()?;
+        let uses = self.uses()?;
         let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
         let limit = numbers.map_or(0, |n| own(n.limit));
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
@@ -298,7 +299,7 @@ impl<'a> Loop<'a> {
             available,
             owed,
             uses,
-            native: self.native,
+            native: self.footprint.native,
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
@@ -306,12 +307,20 @@ impl<'a> Loop<'a> {
         })
     }
 
+    /// What the machine would use if nothing of its heap was in swap: what is there is no less its memory, and a collection that
+    /// makes the heap small brings it back or drops it.
+    fn uses(&self) -> Option<u64> {
+        let (resident, swapped) = self.gauge.uses_and_swapped().ok()?;
+        let heap_swapped = swapped.saturating_sub(self.footprint.native_swapped);
+        Some(resident.saturating_add(heap_swapped))
+    }
+
     /// The counters; without them the heap is taken for what is resident of it.
     fn heap(&mut self) -> Option<Snapshot> {
         let Some(perf) = &mut self.perf else {
             let max = self.machine.flags.number("MaxHeapSize").unwrap_or(0);
-            let uses = self.gauge.uses().ok()?;
-            let used = uses.saturating_sub(self.native);
+            let uses = self.uses()?;
+            let used = uses.saturating_sub(self.footprint.native);
             let old = super::snapshot::Generation {
                 capacity: used,
                 max,
@@ -342,7 +351,7 @@ impl<'a> Loop<'a> {
         let start = Instant::now();
         if let Ok(footprint) = footprint::measure(&self.adapter.process, self.machine.heap.as_ref())
         {
-            self.native = footprint.native;
+            self.footprint = footprint;
         }
         self.others = family::uses_of_others(self.adapter.root, self.adapter.process.pid);
         self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
@@ -418,12 +427,23 @@ impl<'a> Loop<'a> {
     fn report(&mut self, link: &mut dyn Link, seen: &Seen) {
         let rests = self.control.rests();
         let turned = std::mem::replace(&mut self.rests, rests) != rests;
-        let lately = |(at, _): &(Instant, Report)| at.elapsed() < REPORT;
+        let facts = self.control.facts(seen);
+        let lately = |(at, last): &(Instant, Report)| {
+            let pause = match turns(last.allocation_rate, facts.allocation_rate) {
+                true => TURN,
+                false => REPORT,
+            };
+            at.elapsed() < pause
+        };
         if !turned && self.reported.as_ref().is_some_and(lately) {
             return;
         }
-        let facts = self.control.facts(seen);
         let known = |value: u64| (value > 0).then_some(value);
+        debug!(
+            "process {}: {facts:?}, in pauses {} ms",
+            self.adapter.process.pid,
+            seen.heap.collection_ns() / 1_000_000
+        );
         let settled = self.started.elapsed() >= STARTING && facts.allocation_rate.is_some();
         let report = Report {
             live: known(facts.live).filter(|_| settled),
@@ -445,6 +465,12 @@ impl<'a> Loop<'a> {
         }
         self.reported = Some((Instant::now(), report));
     }
+}
+
+/// Whether a program allocates more than twice as fast as was told, or less than half.
+fn turns(told: Option<u64>, now: Option<u64>) -> bool {
+    let pair = told.zip(now);
+    pair.is_some_and(|(told, now)| now / 2 > told || told / 2 > now)
 }
 
 /// A little below the limit: a collection, a new thread, a mapped file moves the use by as much, and who is over its

@@ -5,7 +5,7 @@
 //! | budget | the limits of a domain's principals never exceed its budget, nor their own `max` |
 //! | held | nobody is allowed to grow into what others still use |
 //! | priority | no lower class has memory that a higher one wants |
-//! | entitled | nobody who uses what it may is kept waiting under its entitlement once things are calm |
+//! | entitled | nobody who uses what it may is kept waiting under its entitlement, less what it lends, once things are calm |
 //! | waste | memory that somebody wants does not lie idle once things are calm |
 //! | victims | rungs only against who owes, past its deadline, and for no more than it owes |
 //! | pages | numbers agree with each other, are heard of when they must be, and beat once a second |
@@ -280,7 +280,8 @@ impl Checker {
         };
         let over: u64 = slight.map(slightly).sum();
         for one in all.iter().filter(|one| one.kind == Kind::Process) {
-            let wants = one.numbers.share.min(one.demand);
+            // What it would hardly miss it lends (`modest`); that it is no more, the tests of `policy` hold.
+            let wants = one.numbers.share.min(one.demand).min(one.target);
             // Nothing is taken from others for who does not use what it may.
             let near = one.numbers.uses >= one.numbers.limit - one.numbers.limit / 8;
             let lacks = near && one.numbers.limit + slight_lack(one.numbers.limit) + over < wants;

@@ -22,6 +22,7 @@ pub(super) fn simple(weight: u32, uses: u64, demand: u64) -> Principal {
         demand,
         max: u64::MAX,
         last_limit: 0,
+        modest: u64::MAX,
         collector: Collector::default(),
     }
 }
@@ -63,6 +64,7 @@ fn principal() -> impl Strategy<Value = Principal> {
         boundless(),
         boundless(),
         size(),
+        boundless(),
     );
     (place, sizes, collector()).prop_map(|(place, sizes, collector)| Principal {
         parent: None,
@@ -76,6 +78,7 @@ fn principal() -> impl Strategy<Value = Principal> {
         demand: sizes.3,
         max: sizes.4,
         last_limit: sizes.5,
+        modest: sizes.6,
         collector,
     })
 }

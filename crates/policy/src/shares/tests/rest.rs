@@ -47,7 +47,7 @@ proptest! {
     fn whoever_wants_its_entitlement_has_it(principals in forest(30), budget in budget()) {
         let slip = 2 * principals.len() as u64;
         for (p, s) in principals.iter().zip(decide(&principals, budget)) {
-            prop_assert!(s.target + slip >= s.entitlement.min(p.demand), "{p:?} {s:?}");
+            prop_assert!(s.target + slip >= s.entitlement.min(p.demand).min(p.modest), "{p:?} {s:?}");
         }
         // Without classes, all guarantees together fit.
         let one_class = |p: &Principal| Principal { priority: 0, own_priority: 0, ..*p };
@@ -187,6 +187,45 @@ fn slack_goes_where_it_saves_most_collection_time() {
     let four = [three[0], three[1], three[2], simple(1, 0, u64::MAX)];
     let shares = decide(&four, 4000 * MB);
     assert_eq!(shares[3].target / MB, 1300);
+}
+
+#[test]
+fn who_would_hardly_miss_it_lends_what_it_is_guaranteed() {
+    let with = |rate, modest| Principal {
+        collector: Collector {
+            live: 100 * MB,
+            allocation_rate: rate,
+            collection_speed: 1000 * MB,
+        },
+        modest,
+        ..simple(1, 0, u64::MAX)
+    };
+    let targets = |busy_modest: u64, quiet_modest: u64| {
+        let three = [
+            with(400 * MB, busy_modest),
+            with(4 * MB, quiet_modest),
+            with(4 * MB, quiet_modest),
+        ];
+        decide(&three, 900 * MB)
+            .iter()
+            .map(|s| (s.entitlement / MB, (s.target + MB / 2) / MB))
+            .collect::<Vec<_>>()
+    };
+    // Room for garbage 10 to 1 to 1 of 600.
+    assert_eq!(
+        targets(u64::MAX, 100 * MB),
+        [(300, 600), (300, 150), (300, 150)]
+    );
+    assert_eq!(
+        targets(u64::MAX, 250 * MB),
+        [(300, 400), (300, 250), (300, 250)],
+        "never below what it can do with"
+    );
+    assert_eq!(
+        targets(u64::MAX, u64::MAX),
+        [(300, 300), (300, 300), (300, 300)],
+        "nothing is lent by who would miss it"
+    );
 }
 
 #[test]

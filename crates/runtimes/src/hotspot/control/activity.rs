@@ -10,8 +10,6 @@ const RESTING: f64 = 0.02;
 const AWAKE: f64 = 0.2;
 /// Major faults in a window that mean nothing: being looked at costs some.
 const FEW: u64 = 8;
-/// Against noise: who works a little less than before allocates as before.
-const SLACK: f64 = 2.0;
 
 /// How much a program works.
 #[derive(Debug, Default)]
@@ -81,12 +79,20 @@ impl Activity {
         self.part() == Some(0.0)
     }
 
-    /// Bytes per second that it allocates at the most, working as much as it does now.
-    pub(super) fn bound(&self) -> f64 {
-        match self.part() {
-            Some(0.0) => 0.0,
-            Some(part) if self.per_processor > 0.0 => part * self.per_processor * SLACK,
-            _ => f64::INFINITY,
+    /// Bytes per second that it allocates, working as much as it does now; `None` until that is known. Collections tell the same, but
+    /// of a program that begins or ceases to work only long after.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let most = self.part()?;
+        // A program that works a little works now and then.
+        let mean = self.parts.iter().flatten().sum::<f64>() / self.parts.len() as f64;
+        let part = match most > AWAKE {
+            true => most,
+            false => (mean - RESTING).max(most / 8.0),
+        };
+        match part {
+            0.0 => Some(0.0),
+            part if self.per_processor > 0.0 => Some(part * self.per_processor),
+            _ => None,
         }
     }
 }

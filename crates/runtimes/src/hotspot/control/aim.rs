@@ -19,9 +19,15 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    /// For a resident heap of `room` bytes, where a collection finds `basis` bytes in use.
-    pub(super) fn of(room: u64, basis: u64, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
-        let live = watch.live_estimate(seen).max(1);
+    /// For a resident heap of `room` bytes with `live` bytes in it, where a collection finds `basis` bytes in use.
+    pub(super) fn of(
+        room: u64,
+        (live, basis): (u64, u64),
+        seen: &Seen,
+        levers: &Levers,
+        watch: &Watch,
+    ) -> Aim {
+        let live = live.max(1);
         let least = live.saturating_mul(levers.least_percent) / 100;
         // The ratios are applied to `basis`; the lever's size is what they make over `part`.
         let (basis, wanted, max, part, resident) = match levers.sizing {
@@ -56,6 +62,11 @@ impl Aim {
             resident,
             least: floored,
         }
+    }
+
+    /// The size that its ratio would make if so many bytes were in use.
+    pub(super) fn at(&self, used: u64) -> u64 {
+        (used as f64 * 100.0 / (100 - self.percent.min(99)) as f64) as u64
     }
 
     /// Bytes that the size in reach leaves unused.

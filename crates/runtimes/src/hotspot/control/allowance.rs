@@ -53,6 +53,11 @@ impl Allowance {
         self.saved = (self.saved - took).max(-SPAN * self.share / 2.0);
     }
 
+    /// What one collection costs, nanoseconds; 0 until one was asked for.
+    pub(super) fn cost(&self) -> f64 {
+        self.cost
+    }
+
     /// Enough was saved for that many collections; or can be borrowed, for a limit that has just changed.
     pub(super) fn may(&self, collections: u32, changed: bool) -> bool {
         let borrowed = if changed {

@@ -14,6 +14,7 @@
 mod activity;
 mod aim;
 mod allowance;
+mod cost;
 mod ratios;
 mod soft_max;
 mod watch;

@@ -13,6 +13,12 @@ const TRIES: u32 = 2;
 /// Between two steps of the bias downward, nanoseconds.
 const CALM: u64 = 300_000_000;
 
+/// A machine returns memory beside the program: so long it may take from the collection that made the heap smaller, nanoseconds.
+const RETURNING: u64 = 400_000_000;
+
+/// A limit that rises as others give memory back does so in steps: it is followed when so much time passed without one, nanoseconds.
+const STEPS: u64 = 250_000_000;
+
 /// Live bytes that are collected within about a fifth of a second.
 const SMALL: u64 = 256 << 20;
 
@@ -44,6 +50,9 @@ pub(super) struct Ratios {
     concurrent: bool,
     resizing: Option<Resizing>,
     bias: i64,
+    /// The size that the last resizing made, and by how much the machine makes it larger by itself until the next. Bytes.
+    made: u64,
+    creep: u64,
     /// What is in use beside the old generation when a concurrent cycle applies the ratios: the program allocated it while
     /// the cycle marked. Bytes, learned.
     drift: u64,
@@ -53,6 +62,8 @@ pub(super) struct Ratios {
     measured: bool,
     trimmed_ns: u64,
     lowered_ns: u64,
+    /// A collection beside the program was asked for while it was over its limit, and left it there.
+    in_vain: bool,
     /// Resizings in a row that changed nothing, and until when no other one is tried because of that.
     futile: u32,
     /// The ratio of a resizing that changed nothing: it is not asked for again at this limit.
@@ -67,12 +78,15 @@ impl Ratios {
             concurrent,
             resizing: None,
             bias: 0,
+            made: 0,
+            creep: 0,
             drift: 0,
             resized_ns: 0,
             resized_young: 0,
             measured: false,
             trimmed_ns: 0,
             lowered_ns: 0,
+            in_vain: false,
             futile: 0,
             futile_percent: None,
             quiet_until: 0,
@@ -113,16 +127,11 @@ impl Ratios {
         if seen.heap.collecting {
             return actions;
         }
-        let (over, urgent) = (
-            seen.uses > seen.limit.saturating_add(tolerance(seen.limit)),
-            seen.uses > seen.limit,
-        );
-        let urgent = over || (urgent && seen.owed > 0);
+        let urgent = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
         if levers.sizing == Sizing::OldOnly && !urgent {
             return actions;
         }
-        let whole = self.must_stop(urgent, seen, watch);
-        let aim = self.aim(whole, seen, levers, watch);
+        let (whole, aim) = self.plan(urgent, seen, levers, watch);
         let now = size(seen, levers);
         let step = slack(seen.limit);
         if urgent {
@@ -132,15 +141,19 @@ impl Ratios {
             return actions;
         }
         // Where sizes are far apart, a little more or less at the basis is not worth a collection.
-        let grow = aim.reachable > now.saturating_add(step.max(aim.step / 4));
+        let more = aim.reachable.saturating_sub(now);
+        let worth = watch.saved_ns(more, seen);
+        let grow =
+            more > step.max(aim.step / 4) && worth.is_none_or(|saved| saved > allowance.cost());
         // What is committed beyond its aim, but was seen not to be resident, harms nobody.
         let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
         let shrink = !harmless && now > aim.size.max(aim.reachable).saturating_add(step);
+        let settling = watch.changed_within(seen, STEPS);
         let wanted = (grow || shrink) && seen.now_ns >= self.quiet_until;
         // Room for a quarter more is worth its one collection: it saves others.
         let much = aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen);
         let collections = if shrink { levers.shrink_collections } else { 1 };
-        if wanted && (much || allowance.may(collections, watch.changed_lately(seen))) {
+        if wanted && !settling && (much || allowance.may(collections, watch.changed_lately(seen))) {
             let way = Way {
                 whole,
                 ..Way::default()
@@ -175,6 +188,10 @@ impl Ratios {
     ) -> Vec<Action> {
         let now = size(seen, levers);
         let stale = stale(seen, levers, watch);
+        let resized_for = seen.now_ns.saturating_sub(self.resized_ns);
+        if !smaller(aim, now, seen) && self.resized_ns > 0 && resized_for < RETURNING {
+            return Vec::new();
+        }
         if stale > seen.limit / 7 {
             let way = Way {
                 tight: true,
@@ -188,9 +205,8 @@ impl Ratios {
             whole,
             ..Way::default()
         };
-        let smaller = aim.reachable.saturating_add(now / 64) < now;
         let new = self.futile_percent != Some(aim.percent);
-        if (smaller && new) || levers.sizing == Sizing::OldOnly {
+        if (smaller(aim, now, seen) && new) || levers.sizing == Sizing::OldOnly {
             return self.resize(aim, way, seen, levers);
         }
         let calm = seen
@@ -216,14 +232,26 @@ impl Ratios {
         actions
     }
 
-    /// What to make of a limit. `whole`: by a collection that stops the program.
+    /// What to make of a limit, and whether by a collection that stops the program.
+    fn plan(&self, urgent: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> (bool, Aim) {
+        let beside = self.aim(false, seen, levers, watch);
+        let whole = self.concurrent && self.must_stop(&beside, urgent, seen, watch);
+        match whole {
+            true => (true, self.aim(true, seen, levers, watch)),
+            false => (false, beside),
+        }
+    }
+
     fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
         let room = room(seen).saturating_add_signed(self.bias);
-        let basis = match self.concurrent && !whole {
-            true => self.basis(seen),
-            false => watch.live_estimate(seen).max(1),
+        // A heap that grows by itself is made smaller by so much more, or it would be over its limit again at once.
+        let room = room.saturating_sub(self.creep.min(room / 8));
+        let found = match (self.concurrent, whole) {
+            (true, false) => (watch.live_estimate(seen), self.basis(seen)),
+            (true, true) => [watch.compact_estimate(seen).max(1); 2].into(),
+            (false, _) => [watch.live_estimate(seen).max(1); 2].into(),
         };
-        Aim::of(room, basis, seen, levers, watch)
+        Aim::of(room, found, seen, levers, watch)
     }
 
     /// The most that it can make use of while it could have `seen.available`, where the steps of the ratios leave much of that
@@ -233,8 +261,7 @@ impl Ratios {
             limit: seen.available,
             ..*seen
         };
-        let whole = self.must_stop(false, seen, watch);
-        let aim = self.aim(whole, &could, levers, watch);
+        let (_, aim) = self.plan(false, &could, levers, watch);
         let unused = aim.unused();
         if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
             return None;
@@ -253,8 +280,12 @@ impl Ratios {
 
     fn resize(&mut self, aim: Aim, way: Way, seen: &Seen, levers: &Levers) -> Vec<Action> {
         let percent = if way.tight { 5 } else { aim.percent };
-        let shrinks = way.tight || aim.reachable < size(seen, levers);
+        let shrinks = way.tight || aim.reachable.min(aim.size) < size(seen, levers);
         let wanted = if way.tight { 0 } else { aim.size };
+        if way.tries == 0 && self.made > 0 {
+            let crept = size(seen, levers).saturating_sub(self.made);
+            self.creep = (self.creep / 2).max(crept / 2);
+        }
         let (pauses, basis) = (seen.heap.collections(), seen.heap.old.used.max(1));
         let (uses, size) = (seen.uses, size(seen, levers));
         self.resizing = Some(Resizing {
@@ -270,8 +301,11 @@ impl Ratios {
         let mut actions = vec![
             Action::Set("MinHeapFreeRatio", 0),
             Action::Set("MaxHeapFreeRatio", percent),
-            Action::Set("MinHeapFreeRatio", percent),
         ];
+        // Where more lives than was thought, the lower ratio would make a heap larger that is to become smaller.
+        if !shrinks {
+            actions.push(Action::Set("MinHeapFreeRatio", percent));
+        }
         let collections = if shrinks {
             levers.shrink_collections
         } else {
@@ -297,6 +331,7 @@ impl Ratios {
         let now = size(seen, levers);
         self.resized_ns = seen.now_ns;
         self.resized_young = watch.young;
+        self.made = now;
         self.measured = false;
         let way = done.way;
         if way.urgent {
@@ -304,6 +339,7 @@ impl Ratios {
             let helped =
                 less || seen.uses <= seen.limit || now.saturating_add(done.size / 50) < done.size;
             allowance.judged(helped, seen.now_ns);
+            self.in_vain = seen.uses > seen.limit && !way.whole;
         }
         if now.abs_diff(done.size) <= done.size / 100 {
             self.futile = (self.futile + 1).min(6);
@@ -319,8 +355,7 @@ impl Ratios {
         if self.concurrent && !way.tight && !way.whole && levers.sizing == Sizing::HeapRatios {
             self.learn_drift(done, now, seen.heap.old.max);
         }
-        let whole = self.must_stop(way.urgent, seen, watch);
-        let aim = self.aim(whole, seen, levers, watch);
+        let (whole, aim) = self.plan(way.urgent, seen, levers, watch);
         let miss = now.abs_diff(aim.reachable) > slack(seen.limit);
         let over = now > done.wanted;
         if way.tight
@@ -351,10 +386,21 @@ impl Ratios {
         };
     }
 
-    /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile: nobody can say how much that will be. A
-    /// collection that stops the program finds what lives; where much does, only what is urgent is worth that.
-    fn must_stop(&self, urgent: bool, seen: &Seen, watch: &Watch) -> bool {
+    /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile and what died before: nobody can say
+    /// how much that will be. A collection that stops the program finds what lives; where much does, only what is urgent is worth
+    /// that, and only after a cycle was tried.
+    fn must_stop(&self, beside: &Aim, urgent: bool, seen: &Seen, watch: &Watch) -> bool {
         let live = watch.live_estimate(seen);
-        self.concurrent && self.drift > live / 2 && (urgent || live <= SMALL)
+        if live > SMALL {
+            return urgent && self.in_vain;
+        }
+        let worst = beside.at(seen.heap.committed());
+        let overshoots = worst > beside.size.saturating_add(beside.size / 8);
+        urgent || overshoots || self.drift > live / 2
     }
+}
+
+/// A collection would make the heap smaller by more than its sizes scatter.
+fn smaller(aim: Aim, now: u64, seen: &Seen) -> bool {
+    aim.reachable.saturating_add(slack(seen.limit) / 2) < now
 }

@@ -1,6 +1,7 @@
 //! What is learned about a machine from its counters over time.
 
 use super::activity::Activity;
+use super::cost::Cost;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
@@ -41,6 +42,8 @@ pub(super) struct Watch {
     started: bool,
     pub(super) whole_seen: bool,
     pub(super) live: u64,
+    /// What the last collection that stopped the program left, bytes; 0 until one did.
+    compact: u64,
     collections: [u64; 3],
     /// The highest use of old-generation memory since it was last compacted to its least.
     pub(super) old_peak: u64,
@@ -53,7 +56,9 @@ pub(super) struct Watch {
     rate: f64,
     activity: Activity,
     samples: u32,
+    /// Of the whole collections that were asked for, as far as nothing better is known; see `cost`.
     speed: f64,
+    cost: Cost,
     epoch_ns: u64,
     over_since: Option<u64>,
     reaction_ms: u64,
@@ -84,14 +89,8 @@ impl Watch {
         let generational = levers.sizing != Sizing::SoftMax;
         let whole = counts[1] != self.collections[1] || counts[2] != self.collections[2];
         self.whole_seen |= (counts[1] | counts[2]) > 0;
-        if generational {
-            if whole && seen.heap.old.used > 0 {
-                self.live = seen.heap.old.used;
-            }
-            self.live = self.live.min(seen.heap.old.used).max(1 << 20);
-        } else {
-            self.learn_least(seen);
-        }
+        let stopped = counts[1] != self.collections[1];
+        self.learn_live(seen, levers, stopped);
         // What the generation no longer has is touched anew when it grows again.
         let old = seen.heap.old;
         self.old_peak = self.old_peak.min(old.capacity).max(old.used);
@@ -114,7 +113,26 @@ impl Watch {
         self.learn_peak(seen, generational);
     }
 
-    /// Without generations the used bytes hold garbage, so the lowest of the last seconds is taken.
+    /// What a collection that `stopped` the program leaves, lives. Otherwise the old generation holds garbage: between cycles of
+    /// G1, or without generations. Then the lowest of the last seconds is taken.
+    fn learn_live(&mut self, seen: &Seen, levers: &Levers, stopped: bool) {
+        let used = seen.heap.old.used;
+        match levers.sizing {
+            Sizing::SoftMax => self.learn_least(seen),
+            Sizing::HeapRatios if !stopped => {
+                self.learn_least(seen);
+                self.live = self.live.max(1 << 20);
+            }
+            _ => {
+                if stopped && used > 0 {
+                    (self.live, self.compact) = (used, used);
+                    self.leasts = [(seen.now_ns, used), (0, 0)];
+                }
+                self.live = self.live.min(used).max(1 << 20);
+            }
+        }
+    }
+
     fn learn_least(&mut self, seen: &Seen) {
         if seen.now_ns.saturating_sub(self.leasts[0].0) > LEAST_WINDOW {
             self.leasts[1] = self.leasts[0];
@@ -149,6 +167,7 @@ impl Watch {
         if collections > 0 && seconds > 0.0 {
             let allocated = seen.heap.allocated_last as f64 * collections as f64;
             self.activity.allocated(allocated, seen);
+            self.cost.allocated(allocated, self.live, seen);
             let rate = allocated / seconds;
             self.samples = self.samples.saturating_add(1);
             self.rate = if self.rate == 0.0 {
@@ -219,6 +238,27 @@ impl Watch {
         }
     }
 
+    /// What a collection that stops the program will find to live, bytes: what the last one did. In between, what died long ago
+    /// lies among it, in a program that hardly works for minutes.
+    pub(super) fn compact_estimate(&self, seen: &Seen) -> u64 {
+        match self.compact {
+            0 => self.live_estimate(seen),
+            known => self.live_estimate(seen).min(known),
+        }
+    }
+
+    /// Bytes per second that it allocates.
+    fn rate(&self) -> f64 {
+        self.activity.rate().unwrap_or(self.rate)
+    }
+
+    /// Nanoseconds in pauses that a heap which is so many bytes larger saves in the time that a limit stays; `None` until that is
+    /// known.
+    pub(super) fn saved_ns(&self, more: u64, seen: &Seen) -> Option<f64> {
+        let room = seen.heap.committed().saturating_sub(self.live);
+        self.cost.saved_ns(self.rate(), room, more)
+    }
+
     /// The program has not worked for a second.
     pub(super) fn rests(&self) -> bool {
         self.activity.rests()
@@ -231,7 +271,12 @@ impl Watch {
 
     /// The limit changed within the last three seconds.
     pub(super) fn changed_lately(&self, seen: &Seen) -> bool {
-        seen.now_ns.saturating_sub(self.limit_changed_ns) < 3_000_000_000
+        self.changed_within(seen, 3_000_000_000)
+    }
+
+    /// The limit changed within the last `span` nanoseconds.
+    pub(super) fn changed_within(&self, seen: &Seen, span: u64) -> bool {
+        seen.now_ns.saturating_sub(self.limit_changed_ns) < span
     }
 
     pub(super) fn collected(&mut self, took_ns: u64, live: u64) {
@@ -265,11 +310,11 @@ impl Watch {
                 .min(most),
             false => most,
         };
-        let rate = self.rate.min(self.activity.bound());
+        let rate = self.rate();
         Facts {
             live: self.live,
             allocation_rate: (self.samples >= ENOUGH).then_some(rate as u64),
-            collection_speed: self.speed as u64,
+            collection_speed: self.cost.speed(self.live).unwrap_or(self.speed) as u64,
             demand,
             floor: least.saturating_add(young).saturating_add(seen.native),
             reaction_ms: self.reaction_ms,

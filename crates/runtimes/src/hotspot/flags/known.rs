@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// All that may be added.
-const ADDED: [&str; 15] = [
+const ADDED: [&str; 16] = [
     "SoftMaxHeapSize",
     "ShenandoahSoftMaxHeapSize",
     "ShrinkHeapInSteps",
@@ -18,6 +18,7 @@ const ADDED: [&str; 15] = [
     "UnlockExperimentalVMOptions",
     "G1ExpandByPercentOfAvailable",
     "G1MaxNewSizePercent",
+    "G1ReservePercent",
     "ZUncommitDelay",
     "ZProactive",
     "ShenandoahUncommitDelay",

@@ -1,0 +1,340 @@
+//! Real want: services whose live data fill a third to two thirds of their shares, drawn at random, so that nothing can be tuned to
+//! one of them. Held against the best of three static sizes, and against what the machines do by themselves.
+
+use super::super::Options;
+use crate::harness::ground::Ground;
+use crate::harness::java::Classes;
+use crate::harness::programs::{Jvm, Service, service};
+use crate::harness::runner::run;
+use crate::harness::scenario::{Conditions, Program, Scenario};
+use crate::harness::trace::Trace;
+use crate::report::results::Results;
+use crate::report::statistics::spread;
+use std::path::Path;
+
+/// The name in `--only`, and of the results after `split-`.
+pub(super) const NAME: &str = "want";
+
+/// Draws for each repetition that is asked for: 20 with the usual 5.
+const DRAWS_EACH: usize = 4;
+/// Where the draws begin. Another seed makes other programs.
+const SEED: u64 = 24;
+/// Seconds of a run, and until its programs are filled and compiled: those do not count.
+const SECONDS: f64 = 36.0;
+const WARM: f64 = 4.0;
+/// A machine beside its heap under this load, about, bytes.
+const BESIDE: u64 = 40 << 20;
+/// Static heaps that are tried, in percent of what an even split leaves for one.
+const SIZES: [u64; 3] = [85, 95, 105];
+/// With this the machine does not size itself by the limit of its group, which is how it finds itself on a machine of that size that
+/// runs others, too.
+const BLIND: &str = "-XX:-UseContainerSupport";
+
+const JVMS: [Jvm; 6] = [
+    jvm(17, "G1"),
+    jvm(21, "G1"),
+    jvm(25, "G1"),
+    jvm(17, "Serial"),
+    jvm(21, "Serial"),
+    jvm(25, "Serial"),
+];
+
+const fn jvm(version: u32, collector: &'static str) -> Jvm {
+    Jvm { version, collector }
+}
+
+/// Numbers that depend on the seed alone (Steele, Lea, Flood: SplitMix).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number in `from..=to`.
+    fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.next() % (to - from + 1)
+    }
+}
+
+/// Some equal services in one limit.
+#[derive(Clone, Copy, Debug)]
+struct Draw {
+    jvm: Jvm,
+    count: u32,
+    /// Bytes of the limit for each.
+    share: u64,
+    /// The first one; the others have their own turns.
+    service: Service,
+}
+
+impl Draw {
+    fn at(random: &mut Random, place: usize) -> Draw {
+        let count = random.between(2, 4) as u32;
+        let share = random.between(200, 320);
+        let live = random.between(share / 3, share * 2 / 3);
+        let replaced = random.between(500, 6000) as u32;
+        let besides = random.between(20_000, 120_000) as u32;
+        // Busy in turn, all at once, never quite idle.
+        let (turn, quiet) = match random.between(0, 2) {
+            0 => (8, 5),
+            1 => (0, 100),
+            _ => (8, random.between(10, 40) as u32),
+        };
+        Draw {
+            jvm: JVMS[place % JVMS.len()],
+            count,
+            share: share << 20,
+            service: Service {
+                live,
+                replaced,
+                besides,
+                turn,
+                place: (0, count),
+                quiet,
+            },
+        }
+    }
+
+    /// For the table: `3 G1 17 in 750 MB, 112 MB live, in turn`.
+    fn name(&self) -> String {
+        let service = &self.service;
+        let busy = match service.turn {
+            0 => "all at once".to_owned(),
+            _ => format!("in turn, else {} %", service.quiet),
+        };
+        format!(
+            "{} {} in {} MB, {} MB live, replacing {} of {} KB, {busy}",
+            self.count,
+            self.jvm.name(),
+            (self.share * u64::from(self.count)) >> 20,
+            service.live,
+            service.replaced / 1000,
+            (service.besides + service.replaced) / 1000,
+        )
+    }
+
+    fn scenario(&self, flags: &[String], classes: &Path) -> Scenario {
+        let program = |place: u32| {
+            let own = Service {
+                place: (place, self.count),
+                ..self.service
+            };
+            Program {
+                name: format!("service-{place}"),
+                weight: 100,
+                command: service(self.jvm, flags, classes, &own),
+                ..Program::default()
+            }
+        };
+        Scenario {
+            budget: self.share * u64::from(self.count),
+            seconds: SECONDS,
+            programs: (0..self.count).map(program).collect(),
+            ..Scenario::default()
+        }
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    /// Requests of all.
+    work: f64,
+    faults: f64,
+    hits: f64,
+    /// Processors that our own processes took.
+    ours: f64,
+    /// Programs that ended.
+    died: f64,
+}
+
+impl Outcome {
+    fn of(trace: &Trace, count: usize) -> Outcome {
+        let last = trace.samples.last();
+        let alive = |i: &usize| last.is_some_and(|sample| sample.programs[*i].alive);
+        Outcome {
+            work: (0..count).map(|i| trace.work(i, WARM, SECONDS)).sum(),
+            faults: (0..count)
+                .map(|i| trace.count(i, |p| p.major_faults) as f64)
+                .sum(),
+            hits: last.map_or(0.0, |sample| sample.limit_hits as f64),
+            ours: trace.ours(WARM),
+            died: (count - (0..count).filter(alive).count()) as f64,
+        }
+    }
+}
+
+/// The runs of one draw.
+struct Trial {
+    broker: Outcome,
+    statics: Vec<Outcome>,
+    default: Outcome,
+}
+
+impl Trial {
+    fn run(ground: &Ground, draw: &Draw, classes: &Path, label: &str) -> Result<Trial, String> {
+        let once = |variant: &str, flags: &[String], conditions| {
+            let scenario = draw.scenario(flags, classes);
+            let label = format!("{label}, {variant}");
+            let trace = run(ground, &scenario, conditions, &label)?;
+            Ok::<_, String>(Outcome::of(&trace, draw.count as usize))
+        };
+        let broker = once("broker", &[], Conditions::Broker)?;
+        let mut statics = Vec::new();
+        for percent in SIZES {
+            let heap = (draw.share.saturating_sub(BESIDE) >> 20) * percent / 100;
+            let flags = [format!("-Xmx{heap}m")];
+            statics.push(once(&flags[0], &flags, Conditions::Bare)?);
+        }
+        let default = once("by itself", &[BLIND.to_owned()], Conditions::Bare)?;
+        Ok(Trial {
+            broker,
+            statics,
+            default,
+        })
+    }
+
+    /// The size that did most.
+    fn best(&self) -> (u64, Outcome) {
+        let sizes = SIZES.iter().zip(&self.statics);
+        let best = sizes.max_by(|a, b| a.1.work.total_cmp(&b.1.work));
+        best.map_or((0, Outcome::default()), |(size, outcome)| (*size, *outcome))
+    }
+
+    fn ratio(&self) -> f64 {
+        self.broker.work / self.best().1.work.max(1.0)
+    }
+
+    fn note(&self, draw: &Draw, results: &mut Results) {
+        let (size, best) = self.best();
+        results.row([
+            draw.name().into(),
+            self.ratio().into(),
+            format!("{size} %").into(),
+            (self.default.work / best.work.max(1.0)).into(),
+            self.broker.faults.into(),
+            best.faults.into(),
+            self.default.faults.into(),
+            self.broker.hits.into(),
+            (self.broker.ours * 100.0).into(),
+            self.broker.died.into(),
+        ]);
+    }
+}
+
+/// Runs the family.
+pub(super) fn measure(options: &Options) -> Result<(), String> {
+    let ground = Ground::new("split-want")?;
+    let classes = Classes::of("bench/programs/Service.java")?;
+    let draws = options.repeat * DRAWS_EACH;
+    let mut results = Results::new(
+        "split-want",
+        "Real want: services that fill their memory, under the broker and with the best of three static sizes.",
+        "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live data take a third to two thirds of their shares, and each request replaces some of them. \
+         Number, sizes, replacement and activity are drawn from a seed, virtual machine and collector in turn. A draw is run under the broker without sizes, with -Xmx of 85, 95 and 105 % of what an \
+         even split leaves for a heap, and by itself (without sizes, and without the machine's look at its container); once each, 36 s. Work is requests after the first 4 s; that of the broker and that by itself are relative to the best static size. Hits: how \
+         often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll run`, in percent of one processor.",
+        draws,
+    )
+    .columns(&[
+        ("draw", ""),
+        ("work", "of best static"),
+        ("best static", ""),
+        ("by itself", "of best static"),
+        ("major faults", ""),
+        ("static's", ""),
+        ("by itself's", ""),
+        ("hits", ""),
+        ("ours", "%"),
+        ("died", ""),
+    ]);
+    let mut random = Random(SEED);
+    let mut trials = Vec::new();
+    for place in 0..draws {
+        let draw = Draw::at(&mut random, place);
+        let label = format!("want {} of {draws}, {}", place + 1, draw.jvm.name());
+        let trial = Trial::run(&ground, &draw, classes.folder(), &label)?;
+        trial.note(&draw, &mut results);
+        trials.push(trial);
+    }
+    targets(&trials, &mut results);
+    results.save().map_err(|e| e.to_string())
+}
+
+fn targets(trials: &[Trial], results: &mut Results) {
+    let each =
+        |value: &dyn Fn(&Trial) -> f64| spread(&trials.iter().map(value).collect::<Vec<_>>());
+    let work = each(&Trial::ratio);
+    results.target(
+        "want: at least the work of the best static size",
+        format!(
+            "median {:.2}, {:.2} to {:.2}",
+            work.median, work.min, work.max
+        ),
+        work.median >= 1.0,
+    );
+    let sum = |value: &dyn Fn(&Trial) -> f64| trials.iter().map(value).sum::<f64>();
+    let (ours, theirs) = (sum(&|t| t.broker.faults), sum(&|t| t.default.faults));
+    results.target(
+        "want: at most 1 % of the major faults of machines that size themselves",
+        format!(
+            "{:.2} % ({ours:.0} of {theirs:.0})",
+            ours / theirs.max(1.0) * 100.0
+        ),
+        ours <= theirs / 100.0,
+    );
+    let hits = each(&|t| t.broker.hits);
+    results.target(
+        "want: the limit is hit fewer than 100 times",
+        format!("median {:.0}, worst {:.0}", hits.median, hits.max),
+        hits.max < 100.0,
+    );
+    let cost = each(&|t| t.broker.ours * 100.0);
+    results.target(
+        "want: our own processes take less than 2 % of a processor",
+        format!("median {:.1} %, worst {:.1} %", cost.median, cost.max),
+        cost.max < 2.0,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_depend_on_the_seed_alone_and_fill_their_shares() {
+        let draws = || {
+            let mut random = Random(SEED);
+            (0..60)
+                .map(|place| Draw::at(&mut random, place))
+                .collect::<Vec<_>>()
+        };
+        let (first, second) = (draws(), draws());
+        for (one, other) in first.iter().zip(&second) {
+            assert_eq!(one.service, other.service);
+            let live = one.service.live << 20;
+            assert!(live >= one.share / 3 - (1 << 20) && live <= one.share * 2 / 3);
+        }
+        let turns = |turn: u32| first.iter().filter(|d| d.service.turn == turn).count();
+        assert!(turns(0) > 5 && turns(8) > 20);
+    }
+
+    #[test]
+    fn the_best_static_size_is_the_rival() {
+        let outcome = |work| Outcome {
+            work,
+            ..Outcome::default()
+        };
+        let trial = Trial {
+            broker: outcome(90.0),
+            statics: vec![outcome(50.0), outcome(100.0), outcome(70.0)],
+            default: outcome(1.0),
+        };
+        assert_eq!(trial.best().0, SIZES[1]);
+        assert!((trial.ratio() - 0.9).abs() < 1e-9);
+    }
+}
