@@ -124,8 +124,8 @@ impl Domain {
         }
     }
 
-    /// The lowest limit of the groups above, bytes; `None` where none is below the machine's memory. It bounds what a
-    /// program can ever have, whichever group has the least room now.
+    /// The lowest limit of the groups above, bytes; `None` where none is below the machine's memory. It
+    /// bounds what a program can ever have, whichever group has the least room now.
     ///
     /// # Errors
     /// As [`Domain::read`].

@@ -90,11 +90,12 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
         if link.stopped() {
             return Ended::Stopped;
         }
-        let found = machine_among(pid);
-        if found.is_none() && !told {
-            told = tell_why(pid);
+        let (machine, alone) = among(pid);
+        if let Some((pid, why)) = alone.filter(|_| machine.is_none() && !told) {
+            told = true;
+            warn!("process {pid} is accounted, but not steered: {why}");
         }
-        let steered = match found {
+        let steered = match machine {
             Some(process) => {
                 let mut watched = Watched::new(link, pid, process.pid);
                 let steered = HotSpot::new(process, pid, options.clone()).steer(&mut watched);
@@ -185,23 +186,18 @@ fn uses(pid: u32) -> Option<u64> {
     Some(status.rss_anon + status.rss_shmem)
 }
 
-/// Says why a program that looks as if it could be steered is not; whether there was one.
-fn tell_why(root: u32) -> bool {
-    let reason = |pid| Some((pid, detect::of_process(pid).left_alone()?));
-    let found = family::of(root).into_iter().find_map(reason);
-    if let Some((pid, why)) = found {
-        warn!("process {pid} is accounted, but not steered: {why}");
+/// The Java virtual machine that uses the most memory among a process and its descendants; and one of them
+/// that is left alone although it looks as if it could be steered, with the reason.
+fn among(root: u32) -> (Option<Process>, Option<(u32, &'static str)>) {
+    let mut machines = Vec::new();
+    let mut alone = None;
+    for pid in family::of(root) {
+        let runtime = detect::of_process(pid);
+        alone = alone.or_else(|| Some((pid, runtime.left_alone()?)));
+        if runtime == Runtime::HotSpot {
+            machines.extend(uses(pid).zip(Process::new(pid).ok()));
+        }
     }
-    found.is_some()
-}
-
-/// The Java virtual machine that uses the most memory among a process and its descendants.
-fn machine_among(root: u32) -> Option<Process> {
-    let machines = family::of(root)
-        .into_iter()
-        .filter(|&pid| detect::of_process(pid) == Runtime::HotSpot);
-    let sized = machines.filter_map(|pid| Some((uses(pid)?, Process::new(pid).ok()?)));
-    sized
-        .max_by_key(|(uses, _)| *uses)
-        .map(|(_, process)| process)
+    let largest = machines.into_iter().max_by_key(|(uses, _)| *uses);
+    (largest.map(|(_, process)| process), alone)
 }

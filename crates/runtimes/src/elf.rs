@@ -1,4 +1,5 @@
-//! Which libraries an executable needs, directly or through others, and its sections: just enough of the ELF format for that.
+//! Which libraries an executable needs, directly or through others, and its sections: just enough of the ELF
+//! format for that.
 
 mod sections;
 

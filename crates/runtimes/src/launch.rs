@@ -11,7 +11,8 @@ use std::ffi::OsString;
 pub struct Plan {
     /// Bytes that the broker has to share out, when it is known: a program alone should be able to use all of it.
     pub budget: Option<u64>,
-    /// Bytes of memory of the machine, or of the lowest limit above: what a virtual machine takes for its memory.
+    /// Bytes of memory of the machine, or of the lowest limit above: what a virtual machine takes for its
+    /// memory.
     pub memory: Option<u64>,
     /// Bytes of the lowest limit of a group above, where that is below the machine's memory.
     pub group: Option<u64>,

@@ -1,5 +1,6 @@
-//! Command lines as people write them, with real machines: what is added changes nothing of what was given. A heap that was given counts
-//! as without us, what starts alone starts, what is refused alone is refused, what only prints prints the same.
+//! Command lines as people write them, with real machines: what is added changes nothing of what was given. A
+//! heap that was given counts as without us, what starts alone starts, what is refused alone is refused, what
+//! only prints prints the same.
 
 mod support;
 

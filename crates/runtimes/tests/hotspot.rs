@@ -1,6 +1,7 @@
 //! Real Java virtual machines: what is read of them, how they are asked, how they follow a limit.
 //!
-//! Needs a JDK (11, 17, 21 and 25 are looked for in `/usr/lib/jvm` and `.cache`); says so and passes where there is none.
+//! Needs a JDK (11, 17, 21 and 25 are looked for in `/usr/lib/jvm` and `.cache`); says so and passes where
+//! there is none.
 
 mod support;
 
@@ -8,6 +9,7 @@ use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
+use plimsoll_runtimes::hotspot::levers::{Levers, Sizing};
 use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
@@ -171,6 +173,8 @@ fn a_machine_says_what_it_is() {
             let machine = Machine::ask(&attach, LONG).unwrap();
             assert_eq!((machine.version, machine.collector), (version, collector));
             assert_eq!(machine.heap.is_none(), collector == Collector::Z);
+            let fixed = Levers::of(&machine).sizing == Sizing::Fixed;
+            assert_eq!(fixed, (version, collector) == (11, Collector::Z));
             assert_eq!(
                 attach.negotiate(LONG).unwrap(),
                 if version >= 25 { 2 } else { 1 }

@@ -52,8 +52,8 @@ fn home(argv: &[OsString], setting: &Setting<'_>) -> Option<PathBuf> {
     Some(real.parent()?.parent()?.to_owned())
 }
 
-/// The feature version of the Java virtual machine that a command line starts, by the file `release` of its installation
-/// (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
+/// The feature version of the Java virtual machine that a command line starts, by the file `release` of its
+/// installation (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
 pub fn java_version(argv: &[OsString], setting: &Setting<'_>) -> Option<u32> {
     let home = home(argv, setting)?;
     // The launcher of Java 8 may be in a `jre` below it.
@@ -83,7 +83,8 @@ pub(super) fn is_j9(name: &str) -> bool {
         .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether this `libjvm.so` belongs to an installation of `OpenJ9`. While a machine starts it has not mapped more yet.
+/// Whether this `libjvm.so` belongs to an installation of `OpenJ9`. While a machine starts it has not mapped
+/// more yet.
 pub(super) fn is_beside_j9(library: &Path) -> bool {
     let home = library.ancestors().skip(1).take(5);
     home.into_iter().any(is_home_of_j9)

@@ -1,12 +1,12 @@
 //! The start flags that make a Java virtual machine elastic, by collector.
 //!
-//! They stand before the user's own on the command line, so that the user's win. What stands in variables comes before ours, so a flag
-//! whose name the user gave anywhere is left out; so are flags that would change the meaning of one that the user gave (a
-//! generation size beside `-Xmn`).
+//! They stand before the user's own on the command line, so that the user's win. What stands in variables
+//! comes before ours, so a flag whose name the user gave anywhere is left out; so are flags that would change
+//! the meaning of one that the user gave (a generation size beside `-Xmn`).
 //!
-//! A machine ends at a flag that it does not know, and at an experimental one that is locked. A user's mistake has to
-//! end it under us, too, so it is never told to ignore what it does not know: only flags are added that the build
-//! [knows](Known), and experimental ones are locked again behind ours.
+//! A machine ends at a flag that it does not know, and at an experimental one that is locked. A user's
+//! mistake has to end it under us, too, so it is never told to ignore what it does not know: only flags are
+//! added that the build [knows](Known), and experimental ones are locked again behind ours.
 
 mod given;
 mod known;
@@ -68,7 +68,8 @@ const YOUNG: [&str; 6] = [
 ];
 /// Maximum heaps, by size.
 const MAX_SIZES: [&str; 3] = ["-Xmx", "-mx", "-XX:MaxHeapSize="];
-/// Heaps that are started with, by size: the machine does not start where one is above a maximum that is given.
+/// Heaps that are started with, by size: the machine does not start where one is above a maximum that is
+/// given.
 const WITHIN_MAX: [&str; 4] = ["-Xms", "-ms", "-XX:InitialHeapSize=", "-XX:MinHeapSize="];
 /// Must fit into the machine's own choice of a maximum: it does not start otherwise, and shall not under us.
 const SOFT_MAX: [&str; 2] = [
@@ -88,7 +89,8 @@ pub struct Surroundings {
     pub processors: usize,
     /// Bytes of memory of the machine or the container, as the virtual machine will see it.
     pub memory: Option<u64>,
-    /// Bytes that the groups above the program let it use at the most, where that is less than the machine has.
+    /// Bytes that the groups above the program let it use at the most, where that is less than the machine
+    /// has.
     pub group: Option<u64>,
     /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
     pub address_space_limited: bool,
@@ -172,10 +174,11 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     }
 }
 
-/// Flags for a machine of which nothing is known but what the environment gives it: not its version, its collector, nor
-/// what its command line says. So they are such that every version and every build since 11 knows. Sizes are percentages of the memory,
-/// which give way to any size that is given, wherever it stands. What would mean something to another collector than the one it is for
-/// (`GCTimeRatio`, `NewRatio`) is left out.
+/// Flags for a machine of which nothing is known but what the environment gives it: not its version, its
+/// collector, nor what its command line says. So they are such that every version and every build since 11
+/// knows. Sizes are percentages of the memory, which give way to any size that is given, wherever it stands.
+/// What would mean something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left
+/// out.
 pub fn for_any(given: &Given, around: &Surroundings) -> Added {
     let mut flags = Vec::new();
     if let Some(memory) = around.memory.filter(|&memory| memory > 0) {
@@ -224,7 +227,8 @@ fn soft_max(collector: Collector, around: &Surroundings) -> Option<&'static str>
     names.iter().copied().find(|name| around.known.has(name))
 }
 
-/// Puts what is experimental at the end, between the flags that unlock and lock it, unless it is unlocked anyway.
+/// Puts what is experimental at the end, between the flags that unlock and lock it, unless it is unlocked
+/// anyway.
 fn unlocked(flags: Vec<String>, given: &Given) -> Vec<String> {
     let experimental = |flag: &String| given::name(flag).is_some_and(|n| EXPERIMENTAL.contains(&n));
     let (special, mut flags): (Vec<_>, Vec<_>) = flags.into_iter().partition(experimental);
@@ -289,10 +293,11 @@ fn by_collector(collector: Collector, given: &Given, around: &Surroundings) -> V
     }
 }
 
-/// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the time; a heap below half of
-/// its maximum does so sooner, so its steps are small, too. `G1ReservePercent=20`: with the usual 10 it evacuates more than it
-/// has regions for, and takes new ones where it could collect garbage (213 MiB became 516 in 5 s, with 20: 224). Before 12
-/// (JEP 346) a concurrent cycle resized nothing, so what the program asks for stays a full collection.
+/// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the time; a heap
+/// below half of its maximum does so sooner, so its steps are small, too. `G1ReservePercent=20`: with the
+/// usual 10 it evacuates more than it has regions for, and takes new ones where it could collect garbage (213
+/// MiB became 516 in 5 s, with 20: 224). Before 12 (JEP 346) a concurrent cycle resized nothing, so what the
+/// program asks for stays a full collection.
 fn g1(young_given: bool, around: &Surroundings) -> Vec<&'static str> {
     let cycles = around.since(CYCLES_RESIZE);
     let mut flags = vec!["-XX:GCTimeRatio=1", "-XX:G1ReservePercent=20"];
@@ -305,20 +310,23 @@ fn g1(young_given: bool, around: &Surroundings) -> Vec<&'static str> {
 /// Native memory of a machine and of its collector, about, bytes.
 const NATIVE: u64 = 96 << 20;
 
-/// The part of a small group's limit that a machine without flags takes for its heap: what lives with that lives under us, too.
+/// The part of a small group's limit that a machine without flags takes for its heap: what lives with that
+/// lives under us, too.
 const SMALL_PART: u64 = 2;
 /// The part of the memory that it takes where there is more of it.
 const DEFAULT_PART: u64 = 4;
 
-/// The heap that a group with this limit has room for, bytes: what code, classes, threads and the collector's tables take
-/// beside it grows with it. A heap that is larger would have to page, or without swap be killed.
+/// The heap that a group with this limit has room for, bytes: what code, classes, threads and the collector's
+/// tables take beside it grows with it. A heap that is larger would have to page, or without swap be killed.
 fn heap_in(group: u64) -> u64 {
     let native = NATIVE + group / 16;
     group.saturating_sub(native).max(group / SMALL_PART)
 }
 
-/// So much that a program alone can use the budget, but never more than its own group has room for. G1 keeps a little free. Of Serial's two generations the old one is mostly reserve,
-/// and a fifth of the young one. ZGC and Shenandoah keep a part free, and fill all of it when a program outruns them. Kept below the end of compressed object pointers unless the budget is far above it.
+/// So much that a program alone can use the budget, but never more than its own group has room for. G1 keeps
+/// a little free. Of Serial's two generations the old one is mostly reserve, and a fifth of the young one.
+/// ZGC and Shenandoah keep a part free, and fill all of it when a program outruns them. Kept below the end of
+/// compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget

@@ -8,9 +8,9 @@
 //! | ZGC | `SoftMaxHeapSize` (11: nothing) | its own cycles | after `ZUncommitDelay` (25: in parts; 11: never) |
 //! | Shenandoah | `SoftMaxHeapSize`, at least 1.25 times the live bytes | its own cycles | when `SoftMaxHeapSize` changes, else after `ShenandoahUncommitDelay` |
 //!
-//! Measured with 11, 17, 21 (ZGC with generations and without) and 25. Shenandoah 11 has the soft maximum by another name, see
-//! [`super::attach::Attach::rename`].
-//! A version that is not known gets the row of its collector as far as its flags are manageable.
+//! Measured with 11, 17, 21 (ZGC with generations and without) and 25. Shenandoah 11 has the soft maximum by
+//! another name, see [`super::attach::Attach::rename`]. A version that is not known gets the row of its
+//! collector as far as its flags are manageable.
 
 use super::machine::{Collector, Flags, Machine};
 use std::time::Duration;
@@ -188,8 +188,8 @@ impl Levers {
     fn shenandoah(flags: &Flags) -> Levers {
         let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
-        // Experimental flags are told only while they are unlocked; locked ones have their defaults. A heap that may not
-        // shrink below its maximum returns nothing either.
+        // Experimental flags are told only while they are unlocked; locked ones have their defaults. A heap
+        // that may not shrink below its maximum returns nothing either.
         let max = flags.number("MaxHeapSize").unwrap_or(0);
         let least = flags
             .number("MinHeapSize")
@@ -203,7 +203,10 @@ impl Levers {
         if !levers.returns_on_change {
             levers
                 .remarks
-                .push("-XX:-ShenandoahUncommit, or -Xms as large as -Xmx: what the heap once took is never returned");
+                .push(
+                    "-XX:-ShenandoahUncommit, or -Xms as large as -Xmx: what the heap once took is never \
+                     returned",
+                );
         }
         levers
     }
@@ -239,7 +242,9 @@ mod tests {
 
     #[test]
     fn zgc_of_11_has_no_lever_and_says_so() {
-        let old = of(11, Collector::Z, "bool UseZGC = true {experimental}");
+        let flags =
+            "bool UseZGC = true {experimental};size_t ShenandoahSoftMaxHeapSize = 0 {manageable}";
+        let old = of(11, Collector::Z, flags);
         assert_eq!(old.sizing, Sizing::Fixed);
         assert!(old.remarks[0].contains("no memory"), "{:?}", old.remarks);
         let flags = "size_t SoftMaxHeapSize = 9 {manageable};bool ZUncommit = true {product};\
@@ -256,7 +261,7 @@ mod tests {
 
     #[test]
     fn shenandoah_of_11_has_its_soft_maximum_by_another_name() {
-        let flags = "size_t ShenandoahSoftMaxHeapSize = 0 {manageable};bool ShenandoahUncommit = true {experimental}";
+        let flags = "size_t ShenandoahSoftMaxHeapSize = 0 {manageable};bool UseShenandoahGC = true {product}";
         let old = of(11, Collector::Shenandoah, flags);
         assert_eq!((old.sizing, old.returns_on_change), (Sizing::SoftMax, true));
     }

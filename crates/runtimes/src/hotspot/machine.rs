@@ -83,16 +83,18 @@ impl Flags {
                 },
             );
         }
-        // Nobody but Shenandoah had a soft maximum in Java 11.
-        if let Some(older) = flags.get(OLD_SOFT_MAX).cloned() {
-            flags.entry(SOFT_MAX.to_owned()).or_insert(older);
+        let mut flags = Flags(flags);
+        if let Some(older) = flags.old_soft_max() {
+            flags.0.entry(SOFT_MAX.to_owned()).or_insert(older);
         }
-        Flags(flags)
+        flags
     }
 
-    /// The soft maximum has its name of Java 11.
-    fn has_old_soft_max(&self) -> bool {
-        self.0.contains_key(OLD_SOFT_MAX)
+    /// The soft maximum by its name of Java 11, where nobody but Shenandoah heeds one. Other collectors have
+    /// the flag, too.
+    fn old_soft_max(&self) -> Option<Flag> {
+        let heeded = self.on("UseShenandoahGC");
+        self.0.get(OLD_SOFT_MAX).filter(|_| heeded).cloned()
     }
 
     /// A number; `None` where the flag is not known.
@@ -162,7 +164,7 @@ impl Machine {
     /// As [`Attach::command`].
     pub fn ask(attach: &Attach, timeout: Duration) -> Result<Machine, AttachError> {
         let flags = Flags::parse(&attach.jcmd("VM.flags -all", timeout)?.text);
-        if flags.has_old_soft_max() {
+        if flags.old_soft_max().is_some() {
             attach.rename(SOFT_MAX, OLD_SOFT_MAX);
         }
         let version = parse_version(&attach.jcmd("VM.version", timeout)?.text);
@@ -221,9 +223,14 @@ mod tests {
         assert_eq!(flags.number("MinHeapFreeRatio"), Some(40));
         assert!(flags.manageable("MinHeapFreeRatio") && !flags.manageable("UseG1GC"));
         assert_eq!(flags.number("Absent"), None);
-        let eleven = "size_t ShenandoahSoftMaxHeapSize = 7 {manageable} {default}";
-        assert_eq!(Flags::parse(eleven).number(SOFT_MAX), Some(7));
-        assert!(Flags::parse(eleven).manageable(SOFT_MAX));
+        let eleven = |on: bool| {
+            Flags::parse(&format!(
+                "size_t ShenandoahSoftMaxHeapSize = 7 {{manageable}}\nbool UseShenandoahGC = {on} {{product}}"
+            ))
+        };
+        assert_eq!(eleven(true).number(SOFT_MAX), Some(7));
+        assert!(eleven(true).manageable(SOFT_MAX));
+        assert_eq!(eleven(false).number(SOFT_MAX), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Which flags a build of the machine knows: their names are in its library, whatever its version and its vendor.
+//! Which flags a build of the machine knows: their names are in its library, whatever its version and its
+//! vendor.
 
 use super::given::name;
 use crate::elf;
@@ -35,7 +36,8 @@ impl Known {
     /// Those of this `libjvm.so`; a read of about a megabyte.
     pub fn of(library: &Path) -> Known {
         let text = elf::section(library, TEXT).unwrap_or_default();
-        // A linker may use the end of a longer text as a shorter one, but a name that is the end of another's proves nothing.
+        // A linker may use the end of a longer text as a shorter one, but a name that is the end of another's
+        // proves nothing.
         let whole = |word: &[u8]| ADDED.into_iter().find(|flag| word == flag.as_bytes());
         Known(text.split(|&byte| byte == 0).filter_map(whole).collect())
     }
