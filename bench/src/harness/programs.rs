@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Which Java virtual machine and collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jvm {
-    /// 17 or 25.
+    /// 11, 17, 21 or 25.
     pub version: u32,
     /// As in `-XX:+UseNAMEGC`: `Serial`, `Parallel`, `G1`, `Z`, `Shenandoah`.
     pub collector: &'static str,
@@ -20,13 +20,23 @@ impl Jvm {
         cache(&format!("java{}", self.version))
     }
 
+    /// The flags that choose its collector.
+    pub fn choice(self) -> Vec<String> {
+        // ZGC was an experiment until 15.
+        let locked = self.collector == "Z" && self.version < 15;
+        let unlock = locked.then(|| "-XX:+UnlockExperimentalVMOptions".to_owned());
+        let choice = format!("-XX:+Use{}GC", self.collector);
+        unlock.into_iter().chain([choice]).collect()
+    }
+
     /// For tables: `G1 17`.
     pub fn name(self) -> String {
         format!("{} {}", self.collector, self.version)
     }
 
     fn command(self, heap: Option<u64>) -> Vec<String> {
-        let mut command = vec![self.java(), format!("-XX:+Use{}GC", self.collector)];
+        let mut command = vec![self.java()];
+        command.extend(self.choice());
         if let Some(bytes) = heap {
             command.push(format!("-Xms{}m", bytes >> 20));
             command.push(format!("-Xmx{}m", bytes >> 20));

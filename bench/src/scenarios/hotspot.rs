@@ -2,7 +2,7 @@
 //!
 //! The example `follow` of the room `runtimes` does the steering and tells what it sees; here it is run for each collector and summed up.
 
-use super::{JVMS, Options};
+use super::Options;
 use crate::harness::interrupt;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, sibling};
@@ -24,8 +24,10 @@ const NEAR: f64 = 0.03;
 const SETTLED: f64 = 2.0;
 /// Megabytes alive, megabytes allocated a second, threads.
 const CHURN: [&str; 3] = ["100", "300", "2"];
+const VERSIONS: [u32; 4] = [11, 17, 21, 25];
+const COLLECTORS: [&str; 5] = ["G1", "Serial", "Z", "Shenandoah", "Parallel"];
 /// Those that are run without added flags too, as an adopted program runs.
-const BARE: [Jvm; 3] = [JVMS[0], JVMS[1], JVMS[2]];
+const BARE: [&str; 2] = ["G1", "Serial"];
 
 /// What one step came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,10 +87,17 @@ fn all(classes: &Path, options: &Options) -> Result<Results, String> {
 }
 
 fn variants() -> Vec<(String, Jvm, bool)> {
-    let flagged = JVMS.iter().map(|jvm| (jvm.name(), *jvm, false));
-    let bare = BARE.iter();
-    let bare = bare.map(|jvm| (format!("{}, no start flags", jvm.name()), *jvm, true));
+    let flagged = jvms(&COLLECTORS).map(|jvm| (jvm.name(), jvm, false));
+    let bare = jvms(&BARE);
+    let bare = bare.map(|jvm| (format!("{}, no start flags", jvm.name()), jvm, true));
     flagged.chain(bare).collect()
+}
+
+/// Every version with each of these collectors.
+fn jvms(collectors: &[&'static str]) -> impl Iterator<Item = Jvm> {
+    collectors
+        .iter()
+        .flat_map(|&collector| VERSIONS.map(|version| Jvm { version, collector }))
 }
 
 fn row(name: &str, runs: &[[Step; 3]]) -> Vec<Cell> {
@@ -114,13 +123,9 @@ fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3], String> {
     command.args(bare.then_some("--bare"));
     command.args(["--budget", &BUDGET.to_string()]);
     command.args(STEPS.map(|(limit, seconds)| format!("{limit}@{seconds}")));
-    command.args([
-        "--",
-        &jvm.java(),
-        &format!("-XX:+Use{}GC", jvm.collector),
-        "-cp",
-    ]);
+    command.args(["--", &jvm.java()]).args(jvm.choice());
     command
+        .arg("-cp")
         .arg(classes)
         .arg("Churn")
         .args(CHURN)

@@ -81,8 +81,10 @@ fn name_of(process: &Process) -> String {
 }
 
 fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {
+    let runtime = detect::of_process(pid);
     match choice {
-        args::AdapterChoice::Auto => detect::of_process(pid).adapter(),
+        _ if runtime.left_alone().is_some() => None,
+        args::AdapterChoice::Auto => runtime.adapter(),
         args::AdapterChoice::None => None,
         args::AdapterChoice::Hotspot => Runtime::HotSpot.adapter(),
         args::AdapterChoice::Libgc | args::AdapterChoice::LibgcStock => Runtime::LibGc.adapter(),

@@ -144,6 +144,21 @@ impl Domain {
         Ok(least)
     }
 
+    /// The lowest limit of the groups above, bytes; `None` where none is below the machine's memory. It
+    /// bounds what a program can ever have, whichever group has the least room now.
+    ///
+    /// # Errors
+    /// As [`Domain::read`].
+    pub fn lowest_limit(&mut self) -> Result<Option<u64>> {
+        let total = self.machine.read()?.total;
+        let mut lowest = None;
+        for group in &self.groups {
+            let limit = group.limit()?.filter(|&limit| limit < total);
+            lowest = lowest.into_iter().chain(limit).min();
+        }
+        Ok(lowest)
+    }
+
     fn rescan(&mut self) -> Result<()> {
         self.groups = groups_of(&self.whose)?;
         self.binding = None;

@@ -8,6 +8,7 @@ use crate::process::Process;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::time::{Duration, Instant};
+use tracing::warn;
 
 /// How long a program without an adapter is left alone until it is looked at again, at the most.
 const LOOK: Duration = Duration::from_secs(2);
@@ -84,11 +85,17 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
         return Ended::ProgramGone;
     };
     let mut look = LOOK / 8;
+    let mut told = false;
     loop {
         if link.stopped() {
             return Ended::Stopped;
         }
-        let steered = match machine_among(pid) {
+        let (machine, alone) = among(pid);
+        if let Some((pid, why)) = alone.filter(|_| machine.is_none() && !told) {
+            told = true;
+            warn!("process {pid} is accounted, but not steered: {why}");
+        }
+        let steered = match machine {
             Some(process) => {
                 let mut watched = Watched::new(link, pid, process.pid);
                 let steered = HotSpot::new(process, pid, options.clone()).steer(&mut watched);
@@ -179,13 +186,18 @@ fn uses(pid: u32) -> Option<u64> {
     Some(status.rss_anon + status.rss_shmem)
 }
 
-/// The Java virtual machine that uses the most memory among a process and its descendants.
-fn machine_among(root: u32) -> Option<Process> {
-    let machines = family::of(root)
-        .into_iter()
-        .filter(|&pid| detect::of_process(pid) == Runtime::HotSpot);
-    let sized = machines.filter_map(|pid| Some((uses(pid)?, Process::new(pid).ok()?)));
-    sized
-        .max_by_key(|(uses, _)| *uses)
-        .map(|(_, process)| process)
+/// The Java virtual machine that uses the most memory among a process and its descendants; and one of them
+/// that is left alone although it looks as if it could be steered, with the reason.
+fn among(root: u32) -> (Option<Process>, Option<(u32, &'static str)>) {
+    let mut machines = Vec::new();
+    let mut alone = None;
+    for pid in family::of(root) {
+        let runtime = detect::of_process(pid);
+        alone = alone.or_else(|| Some((pid, runtime.left_alone()?)));
+        if runtime == Runtime::HotSpot {
+            machines.extend(uses(pid).zip(Process::new(pid).ok()));
+        }
+    }
+    let largest = machines.into_iter().max_by_key(|(uses, _)| *uses);
+    (largest.map(|(_, process)| process), alone)
 }

@@ -1,5 +1,10 @@
 //! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
 
+mod java;
+
+pub use java::java_version;
+pub(crate) use java::libjvm;
+
 use crate::setting::Setting;
 use crate::{elf, libgc};
 use std::ffi::{OsStr, OsString};
@@ -10,8 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// The most that is read of a process's memory map, bytes.
 const MAX_MAPS: u64 = 16 << 20;
-/// Bytes of a file `release` that are read at the most.
-const MAX_RELEASE: u64 = 64 << 10;
 
 /// Bits of a file's mode.
 const SET_USER: u32 = 0o4000;
@@ -22,6 +25,10 @@ const SET_GROUP: u32 = 0o2000;
 pub enum Runtime {
     /// A Java virtual machine with `libjvm.so`.
     HotSpot,
+    /// The other Java virtual machine, which has none of `HotSpot`'s flags, counters and commands.
+    OpenJ9,
+    /// A Java program that was compiled ahead (GraalVM): no virtual machine that could be asked.
+    NativeImage,
     /// The Boehm-Demers-Weiser collector (`libgc.so.1`).
     LibGc,
     /// Nothing that can be steered from outside.
@@ -34,7 +41,22 @@ impl Runtime {
         match self {
             Runtime::HotSpot => Some("hotspot"),
             Runtime::LibGc => Some("libgc"),
-            Runtime::Other => None,
+            Runtime::OpenJ9 | Runtime::NativeImage | Runtime::Other => None,
+        }
+    }
+
+    /// Why a program that looks like Java is left alone.
+    pub fn left_alone(self) -> Option<&'static str> {
+        match self {
+            Runtime::OpenJ9 => Some(
+                "it is an OpenJ9 virtual machine, which has no lever that is known: it is passive, and nothing \
+                 is added, sent or signalled to it",
+            ),
+            Runtime::NativeImage => Some(
+                "it is a native image of GraalVM, which has no lever that is known: it is passive, and nothing \
+                 is added, sent or signalled to it",
+            ),
+            Runtime::HotSpot | Runtime::LibGc | Runtime::Other => None,
         }
     }
 }
@@ -45,8 +67,10 @@ pub fn of_command(argv: &[OsString], setting: &Setting<'_>) -> Runtime {
     let Some(real) = executable(argv, setting) else {
         return Runtime::Other;
     };
-    if real.file_name() == Some(OsStr::new("java")) && is_java(&real) {
-        Runtime::HotSpot
+    if let Some(machine) = java::of_launcher(&real) {
+        machine
+    } else if java::is_native_image(&real) {
+        Runtime::NativeImage
     } else if elf::needs(&real, libgc::NEEDED.as_bytes()) {
         Runtime::LibGc
     } else {
@@ -71,45 +95,6 @@ pub(crate) fn is_privileged(executable: &Path) -> bool {
         || file.mode() & SET_GROUP != 0 && file.gid() != group.as_raw()
 }
 
-/// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so` (`jre/lib/amd64/server` in Java 8).
-fn is_java(real: &Path) -> bool {
-    let Some(home) = real.parent().and_then(Path::parent) else {
-        return false;
-    };
-    let places = [
-        "lib/server/libjvm.so",
-        "jre/lib/amd64/server/libjvm.so",
-        "lib/amd64/server/libjvm.so",
-        "jre/lib/aarch64/server/libjvm.so",
-        "lib/aarch64/server/libjvm.so",
-    ];
-    places.iter().any(|place| home.join(place).is_file())
-}
-
-/// The feature version of the Java virtual machine that a command line starts, by the file `release` of its installation
-/// (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
-pub fn java_version(argv: &[OsString], setting: &Setting<'_>) -> Option<u32> {
-    let path = program(argv.first()?, setting)?;
-    let real = std::fs::canonicalize(path).ok()?;
-    let home = real.parent()?.parent()?;
-    // The launcher of Java 8 may be in a `jre` below it.
-    let release = [home, home.parent()?].map(|place| place.join("release"));
-    let file = release
-        .iter()
-        .find_map(|path| std::fs::File::open(path).ok())?;
-    let mut text = String::new();
-    file.take(MAX_RELEASE).read_to_string(&mut text).ok()?;
-    let version = text
-        .lines()
-        .find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
-    let version = version.strip_prefix("1.").unwrap_or(version);
-    version
-        .split(|c: char| !c.is_ascii_digit())
-        .next()?
-        .parse()
-        .ok()
-}
-
 /// Where a program lies: as named when the name has a slash, else in `PATH`.
 fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
@@ -126,15 +111,33 @@ pub fn of_process(pid: u32) -> Runtime {
     let Ok(file) = std::fs::File::open(format!("/proc/{pid}/maps")) else {
         return Runtime::Other;
     };
-    let mut maps = BufReader::with_capacity(64 << 10, file.take(MAX_MAPS));
+    let maps = BufReader::with_capacity(64 << 10, file.take(MAX_MAPS));
+    match of_maps(maps, &format!("/proc/{pid}/root")) {
+        Runtime::Other if java::is_native_image(Path::new(&format!("/proc/{pid}/exe"))) => {
+            Runtime::NativeImage
+        }
+        found => found,
+    }
+}
+
+/// The runtime by a memory map, whose paths are below `root`.
+fn of_maps(mut maps: impl BufRead, root: &str) -> Runtime {
     let mut line = Vec::new();
     let mut found = Runtime::Other;
     while maps.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
         let text = String::from_utf8_lossy(&line);
         let path = text.trim_end().trim_end_matches(" (deleted)");
         match path.rsplit('/').next() {
-            Some("libjvm.so") => return Runtime::HotSpot,
-            Some(name) if is_libgc(name) => found = Runtime::LibGc,
+            // It has a `libjvm.so` of its own, which is mapped first.
+            Some(name) if java::is_j9(name) => return Runtime::OpenJ9,
+            Some("libjvm.so") if found != Runtime::HotSpot => {
+                let path = path.find('/').map_or("", |at| &path[at..]);
+                if java::is_beside_j9(Path::new(&format!("{root}{path}"))) {
+                    return Runtime::OpenJ9;
+                }
+                found = Runtime::HotSpot;
+            }
+            Some(name) if found == Runtime::Other && is_libgc(name) => found = Runtime::LibGc,
             _ => {}
         }
         line.clear();
@@ -145,4 +148,83 @@ pub fn of_process(pid: u32) -> Runtime {
 /// The system's, by any version; and the drop-in, as installed and as built.
 fn is_libgc(name: &str) -> bool {
     name == "libgc.so" || name.starts_with("libgc.so.") || name == libgc::BUILT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The runtime of a process that maps these files, which are below `root`.
+    fn maps(files: &[&str], root: &Path) -> Runtime {
+        let line = |file: &&str| format!("7f00-7f10 r-xp 00000000 fe:01 42   {file}\n");
+        let text: String = files.iter().map(line).collect();
+        of_maps(text.as_bytes(), root.to_str().unwrap())
+    }
+
+    #[test]
+    fn a_process_is_what_it_has_mapped() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |files: &[&str]| maps(files, root.path());
+        let (jvm, gc) = ("/jdk/lib/server/libjvm.so", "/usr/lib/libgc.so.1");
+        assert_eq!(of(&["/usr/bin/cat", ""]), Runtime::Other);
+        assert_eq!(of(&[gc]), Runtime::LibGc);
+        assert_eq!(of(&[gc, jvm]), Runtime::HotSpot);
+        assert_eq!(of(&[jvm, gc]), Runtime::HotSpot);
+        let deleted = "/jdk/lib/server/libjvm.so (deleted)";
+        assert_eq!(of(&[deleted]), Runtime::HotSpot);
+    }
+
+    /// It cannot be had here: folders and names as its distributions have them.
+    #[test]
+    fn openj9_is_told_from_hotspot_whose_names_it_has() {
+        let root = tempfile::tempdir().unwrap();
+        let jvm = "/jdk/lib/server/libjvm.so";
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        for main in ["libj9vm29.so", "libj9vm26.so"] {
+            let main = format!("/jdk/lib/default/{main}");
+            assert_eq!(maps(&[jvm, &main], root.path()), Runtime::OpenJ9);
+        }
+        for name in ["libj9vm.txt", "libj9vmx.so", "libj9vm29.so.debuginfo"] {
+            let other = format!("/jdk/lib/{name}");
+            assert_eq!(maps(&[jvm, &other], root.path()), Runtime::HotSpot);
+        }
+        // While it starts it has mapped no more than that yet.
+        write(
+            "jdk/release",
+            "IMPLEMENTOR=\"Debian\"\nJVM_VARIANT=\"Hotspot\"\n",
+        );
+        assert_eq!(maps(&[jvm], root.path()), Runtime::HotSpot);
+        write(
+            "jdk/release",
+            "IMPLEMENTOR=\"IBM\"\nJVM_VARIANT=\"Openj9\"\n",
+        );
+        assert_eq!(maps(&[jvm], root.path()), Runtime::OpenJ9);
+        let old = "/jdk8/jre/lib/amd64/j9vm/libjvm.so";
+        assert_eq!(maps(&[old], root.path()), Runtime::HotSpot);
+        write("jdk8/jre/lib/amd64/compressedrefs/libj9vm29.so", "");
+        assert_eq!(maps(&[old], root.path()), Runtime::OpenJ9);
+        // A launcher of it.
+        write("jdk8/bin/java", "");
+        let java = root.path().join("jdk8/bin/java").into_os_string();
+        assert_eq!(of_command(&[java], &Setting::ours()), Runtime::OpenJ9);
+    }
+
+    /// It cannot be had here: an ELF file with a section of that name and nothing else.
+    #[test]
+    fn a_native_image_is_told_by_the_heap_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |section: &str| {
+            let tool = dir.path().join("tool");
+            std::fs::write(&tool, elf::made_up(&[(section, b"x")])).unwrap();
+            of_command(&[tool.into_os_string()], &Setting::ours())
+        };
+        assert_eq!(of(".svm_heap"), Runtime::NativeImage);
+        assert_eq!(of(".rodata"), Runtime::Other);
+        assert_eq!(Runtime::NativeImage.adapter(), None);
+        assert!(Runtime::NativeImage.left_alone().is_some());
+    }
 }

@@ -1,6 +1,14 @@
-//! Which libraries an executable needs, directly or through others: just enough of the ELF format for that.
+//! Which libraries an executable needs, directly or through others, and its sections: just enough of the ELF
+//! format for that.
+
+mod sections;
+
+#[cfg(test)]
+pub(crate) use sections::made_up;
+pub(crate) use sections::{has_section, section};
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -54,13 +62,23 @@ pub(crate) fn needs(executable: &Path, library: &[u8]) -> bool {
     false
 }
 
-fn read_at(file: &mut std::fs::File, at: u64, length: u64) -> Option<Vec<u8>> {
+fn read_at(file: &mut File, at: u64, length: u64) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(at)).ok()?;
     let mut bytes = Vec::new();
     file.take(length.min(MAX_SECTION))
         .read_to_end(&mut bytes)
         .ok()?;
     Some(bytes)
+}
+
+/// A 64-bit little-endian ELF file, and its header.
+fn opened(path: &Path) -> Option<(File, Vec<u8>)> {
+    let mut file = File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let header = read_at(&mut file, 0, 64)?;
+    (header.get(..6)? == b"\x7fELF\x02\x01").then_some((file, header))
 }
 
 fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -117,21 +135,14 @@ struct Segment {
 
 /// What the loader is told of an executable or a library.
 struct Dynamic {
-    file: std::fs::File,
+    file: File,
     segments: Vec<Segment>,
     words: Vec<u8>,
 }
 
 impl Dynamic {
     fn read(path: &Path) -> Option<Dynamic> {
-        let mut file = std::fs::File::open(path).ok()?;
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
-        let header = read_at(&mut file, 0, 64)?;
-        if header.get(..6)? != b"\x7fELF\x02\x01" {
-            return None;
-        }
+        let (mut file, header) = opened(path)?;
         let size = u64::from(u16::from_le_bytes(word(&header, 54)?));
         let count = u64::from(u16::from_le_bytes(word(&header, 56)?));
         let table = read_at(&mut file, u64_at(&header, 32)?, size * count)?;
@@ -194,6 +205,7 @@ mod tests {
             file.write_all(&bytes).unwrap();
             let _ = needed(file.path());
             let _ = has_rpath(file.path());
+            let _ = section(file.path(), b".rodata");
         }
     }
 }

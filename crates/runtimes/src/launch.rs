@@ -1,7 +1,7 @@
 //! What to add to a command line and to its environment, so that the program can be steered when it runs.
 
 use crate::detect::{self, Runtime};
-use crate::hotspot::flags::{self, Given, LAUNCHER, Surroundings};
+use crate::hotspot::flags::{self, Given, Known, LAUNCHER, Surroundings};
 use crate::libgc::{Libraries, Wish};
 use crate::setting::Setting;
 use std::ffi::OsString;
@@ -11,8 +11,11 @@ use std::ffi::OsString;
 pub struct Plan {
     /// Bytes that the broker has to share out, when it is known: a program alone should be able to use all of it.
     pub budget: Option<u64>,
-    /// Bytes of memory of the machine, or of the tightest limit above.
+    /// Bytes of memory of the machine, or of the lowest limit above: what a virtual machine takes for its
+    /// memory.
     pub memory: Option<u64>,
+    /// Bytes of the lowest limit of a group above, where that is below the machine's memory.
+    pub group: Option<u64>,
     /// What the user says that it is, whatever it looks like: a script, a build tool, a program with libraries of its own.
     pub said: Option<Runtime>,
     /// What there is for programs that use libgc.
@@ -52,6 +55,8 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prep
         notes: Vec::new(),
     };
     match runtime {
+        // What is said of it or not, it would not understand what is added. Why is said when it runs.
+        Runtime::OpenJ9 | Runtime::NativeImage => prepared.adapter = None,
         Runtime::HotSpot => java(&mut prepared, plan, setting),
         _ if plan.said == Some(Runtime::HotSpot) => java_inside(&mut prepared, plan, setting),
         _ if plan.said == Some(Runtime::LibGc) => libgc(&mut prepared, plan, setting),
@@ -70,8 +75,12 @@ fn java(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     let words = prepared.argv.iter().skip(1);
     let words = words.map(|word| word.to_string_lossy().into_owned());
     let given = Given::collect(words, setting);
-    let version = detect::java_version(&prepared.argv, setting);
-    let around = Surroundings::of_self(plan.budget, plan.memory, version);
+    let around = Surroundings {
+        version: detect::java_version(&prepared.argv, setting),
+        known: detect::libjvm(&prepared.argv, setting)
+            .map_or_else(Known::default, |p| Known::of(&p)),
+        ..surroundings(plan)
+    };
     let added = flags::start(&given, &around);
     if !added.flags.is_empty() {
         prepared
@@ -84,13 +93,21 @@ fn java(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
         .splice(1..1, added.flags.into_iter().map(OsString::from));
 }
 
+fn surroundings(plan: &Plan) -> Surroundings {
+    Surroundings {
+        budget: plan.budget,
+        memory: plan.memory,
+        group: plan.group,
+        ..Surroundings::of_self()
+    }
+}
+
 /// For a virtual machine that something else starts. Its launcher puts the variable's words before those of its own
 /// command line, and says so on standard error: that is why it is only done when asked for.
 fn java_inside(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     // What its command line will say is not known, but its environment is.
     let given = Given::collect([], setting);
-    let around = Surroundings::of_self(plan.budget, plan.memory, None);
-    let added = flags::for_any(&given, &around);
+    let added = flags::for_any(&given, &surroundings(plan));
     prepared.notes.extend(added.notes);
     if added.flags.is_empty() {
         return;
@@ -129,13 +146,17 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    /// The flags that the made-up machine knows.
+    const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
+
     /// A directory that looks like a JDK, and its launcher.
     fn jdk() -> (tempfile::TempDir, OsString) {
         let home = tempfile::tempdir().unwrap();
-        for file in ["bin/java", "lib/server/libjvm.so"] {
+        let library = crate::elf::made_up(&[(".rodata", FLAGS)]);
+        for (file, content) in [("bin/java", vec![]), ("lib/server/libjvm.so", library)] {
             let file = home.path().join(file);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(&file, "").unwrap();
+            std::fs::write(&file, content).unwrap();
         }
         let java = home.path().join("bin/java").into_os_string();
         (home, java)
@@ -177,7 +198,7 @@ mod tests {
     fn what_variables_give_wins_over_what_is_added() {
         let nothing = added("-XX:+UseG1GC -jar a.jar", &[]);
         assert!(
-            nothing.contains("-Xmx1593m -XX:+Explicit") && nothing.contains("GCTimeRatio"),
+            nothing.contains("-Xmx1593m") && nothing.contains("GCTimeRatio"),
             "{nothing}"
         );
         let value = "--add-opens java.base/java.lang=ALL-UNNAMED -Xmx2g";
@@ -203,8 +224,9 @@ mod tests {
             prepare(&argv, &plan()).argv.len() - argv.len()
         };
         assert_eq!(added("JAVA_VERSION=\"1.8.0_402\"\n"), 0);
-        assert_eq!(added("OS_NAME=\"Linux\"\nJAVA_VERSION=\"11.0.22\"\n"), 0);
+        assert_eq!(added("OS_NAME=\"Linux\"\nJAVA_VERSION=\"10.0.2\"\n"), 0);
         for known in [
+            "OS_NAME=\"Linux\"\nJAVA_VERSION=\"11.0.13\"\n",
             "JAVA_VERSION=\"17.0.15\"\n",
             "JAVA_VERSION=\"25\"\n",
             "",
@@ -297,7 +319,7 @@ mod tests {
         };
         let variable = |name: &str| match name {
             LAUNCHER => Some(OsString::from("-Da='b c'")),
-            "JAVA_TOOL_OPTIONS" => Some(OsString::from("-XX:+ZProactive -Xmx1g")),
+            "JAVA_TOOL_OPTIONS" => Some(OsString::from("-XX:MarkSweepDeadRatio=5 -Xmx1g")),
             _ => None,
         };
         let argv = ["sh", "start.sh"].map(OsString::from);
@@ -311,10 +333,32 @@ mod tests {
         let value = value.to_string_lossy();
         assert_eq!(name, LAUNCHER);
         assert!(value.ends_with(" -Da='b c'"), "{value}");
-        assert!(value.contains("ZUncommitDelay"), "{value}");
+        assert!(value.contains("ShrinkHeapInSteps"), "{value}");
         assert!(
-            !value.contains("ZProactive") && !value.contains("MaxRAM"),
+            !value.contains("MarkSweepDeadRatio") && !value.contains("MaxRAM"),
             "{value}"
         );
+    }
+
+    #[test]
+    fn what_only_looks_like_java_is_given_nothing_whatever_is_said_of_it() {
+        // Neither can be had here: folders and files that look like them.
+        let (j9, java) = jdk();
+        let main = j9.path().join("lib/default/libj9vm29.so");
+        std::fs::create_dir_all(main.parent().unwrap()).unwrap();
+        std::fs::write(main, "").unwrap();
+        let image = j9.path().join("tool");
+        std::fs::write(&image, crate::elf::made_up(&[(".svm_heap", b"x")])).unwrap();
+        for (program, runtime) in [
+            (java, Runtime::OpenJ9),
+            (image.into_os_string(), Runtime::NativeImage),
+        ] {
+            for said in [None, Some(Runtime::HotSpot), Some(Runtime::LibGc)] {
+                let argv = [program.clone(), "A".into()];
+                let prepared = prepare(&argv, &Plan { said, ..plan() });
+                assert_eq!((prepared.runtime, prepared.adapter), (runtime, None));
+                assert!(prepared.argv == argv && prepared.environment.is_empty());
+            }
+        }
     }
 }

@@ -157,3 +157,15 @@ pub fn capacity() -> u64 {
     let read = Domain::of_self().and_then(|mut domain| domain.read());
     read.map_or(u64::MAX, |reading| reading.capacity)
 }
+
+/// The lowest limit of a group above us, bytes; `None` where the machine's memory is all that bounds.
+pub(super) fn lowest_limit() -> Option<u64> {
+    let read = Domain::of_self().and_then(|mut domain| domain.lowest_limit());
+    read.ok().flatten()
+}
+
+/// The machine's memory, bytes.
+pub(super) fn machine() -> Option<u64> {
+    let read = Domain::machine().and_then(|mut domain| domain.read());
+    read.ok().map(|reading| reading.capacity)
+}

@@ -1,6 +1,6 @@
 //! What the adapters add to a program before it starts, and the thread in which one steers it.
 
-use super::member::{Member, capacity};
+use super::member::{self, Member};
 use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
@@ -66,9 +66,11 @@ pub(crate) fn prepare(
         AdapterChoice::LibgcStock => Wish::Stock,
         _ => Wish::Any,
     };
+    let group = member::lowest_limit();
     let plan = Plan {
         budget,
-        memory: Some(capacity()).filter(|&bytes| bytes < u64::MAX),
+        memory: group.or_else(member::machine),
+        group,
         said,
         libraries: libraries(),
         wish,

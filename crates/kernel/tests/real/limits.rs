@@ -29,11 +29,15 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     let others = TestCgroup::below(outer.cgroup(), "others", None).unwrap();
     let outsider = start_holding(&["hog", "--bytes", "64M"], Some(&others));
     assert_eq!(domain.read().unwrap().capacity, 96 * MIB);
+    // What it can ever have is another question.
+    assert_eq!(domain.lowest_limit().unwrap(), Some(48 * MIB));
     drop(outsider);
 
     inner.cgroup().set_limit(None).unwrap();
     outer.cgroup().set_limit(Some(80 * MIB)).unwrap();
     assert_eq!(domain.read().unwrap().capacity, 80 * MIB);
+    assert_eq!(domain.lowest_limit().unwrap(), Some(80 * MIB));
+    assert_eq!(Domain::machine().unwrap().lowest_limit().unwrap(), None);
 }
 
 /// Nothing can be paged out of a group without swap, and so not of those in it, nor where swappiness is 0;

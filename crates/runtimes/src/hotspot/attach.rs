@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,8 @@ pub struct Attach {
     version: u8,
     /// How often it was signalled without opening its socket.
     in_vain: AtomicU8,
+    /// A flag that this machine has by another name, and that name.
+    renamed: OnceLock<(&'static str, &'static str)>,
 }
 
 impl Attach {
@@ -146,7 +149,13 @@ impl Attach {
             tmp,
             version: 1,
             in_vain: AtomicU8::new(0),
+            renamed: OnceLock::new(),
         })
+    }
+
+    /// From now on who sets the flag `name` sets the one that this machine has for it. One flag at the most.
+    pub fn rename(&self, name: &'static str, of_this_machine: &'static str) {
+        self.renamed.get_or_init(|| (name, of_this_machine));
     }
 
     /// Asks which version of the protocol it speaks (2 since JDK 24); 1 serves for everything short.
@@ -174,9 +183,15 @@ impl Attach {
         timeout: Duration,
     ) -> Result<Reply, AttachError> {
         let deadline = Instant::now() + timeout;
-        let request = match reply::request_v1(name, arguments) {
+        let renamed = self.renamed.get().filter(|_| name == "setflag");
+        let own = |argument| match renamed {
+            Some(&(from, to)) if argument == from => to,
+            _ => argument,
+        };
+        let arguments: Vec<&str> = arguments.iter().copied().map(own).collect();
+        let request = match reply::request_v1(name, &arguments) {
             Some(request) => request,
-            None if self.version >= 2 => reply::request_v2(name, arguments),
+            None if self.version >= 2 => reply::request_v2(name, &arguments),
             None => {
                 return Err(AttachError::TooLong {
                     command: name.to_owned(),

@@ -1,20 +1,32 @@
 //! The start flags that make a Java virtual machine elastic, by collector.
 //!
-//! They stand before the user's own on the command line, so that the user's win, and after `-XX:+IgnoreUnrecognizedVMOptions`,
-//! so that a version that does not know one starts all the same. What stands in variables comes before ours, so a flag
-//! whose name the user gave anywhere is left out; so are flags that would change the meaning of one that the user gave (a
-//! generation size beside `-Xmn`).
+//! They stand before the user's own on the command line, so that the user's win. What stands in variables
+//! comes before ours, so a flag whose name the user gave anywhere is left out; so are flags that would change
+//! the meaning of one that the user gave (a generation size beside `-Xmn`).
+//!
+//! A machine ends at a flag that it does not know, and at an experimental one that is locked. A user's
+//! mistake has to end it under us, too, so it is never told to ignore what it does not know: only flags are
+//! added that the build [knows](Known), and experimental ones are locked again behind ours.
 
 mod given;
+mod known;
 #[cfg(test)]
 mod tests;
 
 pub use given::{Given, LAUNCHER};
+pub use known::Known;
 
 use super::machine::Collector;
 
-/// A version that does not know a flag starts all the same.
-const IGNORE: &str = "-XX:+IgnoreUnrecognizedVMOptions";
+/// Flags that may be set between these two only.
+const EXPERIMENTAL: [&str; 4] = [
+    "G1ExpandByPercentOfAvailable",
+    "G1MaxNewSizePercent",
+    "ShenandoahUncommitDelay",
+    "ShenandoahLearningSteps",
+];
+const UNLOCK: &str = "-XX:+UnlockExperimentalVMOptions";
+const LOCK: &str = "-XX:-UnlockExperimentalVMOptions";
 /// The smallest heap that is started with, MiB: the floor below which no collector shrinks.
 const LEAST_HEAP_MIB: u64 = 32;
 /// The same, bytes.
@@ -27,12 +39,13 @@ const WORTH_IT: u64 = 48 << 30;
 /// What sets all sizes by the machine's memory, and chooses Parallel.
 const AGGRESSIVE: &str = "-XX:+AggressiveHeap";
 /// Give the maximum heap; `-mx` and `-ms` are old names that the launcher still takes.
-const MAX_HEAP: [&str; 6] = [
+const MAX_HEAP: [&str; 7] = [
     "-Xmx",
     "-mx",
     "-XX:MaxHeapSize",
     "-XX:MaxRAM",
     "-XX:MinRAM",
+    "-XX:ErgoHeapSizeLimit",
     AGGRESSIVE,
 ];
 /// Give the heap that is started with.
@@ -55,19 +68,20 @@ const YOUNG: [&str; 6] = [
 ];
 /// Maximum heaps, by size.
 const MAX_SIZES: [&str; 3] = ["-Xmx", "-mx", "-XX:MaxHeapSize="];
-/// Heaps that must fit into the maximum, by size: the machine does not start otherwise.
-const WITHIN_MAX: [&str; 5] = [
-    "-Xms",
-    "-ms",
-    "-XX:InitialHeapSize=",
-    "-XX:MinHeapSize=",
+/// Heaps that are started with, by size: the machine does not start where one is above a maximum that is
+/// given.
+const WITHIN_MAX: [&str; 4] = ["-Xms", "-ms", "-XX:InitialHeapSize=", "-XX:MinHeapSize="];
+/// Must fit into the machine's own choice of a maximum: it does not start otherwise, and shall not under us.
+const SOFT_MAX: [&str; 2] = [
     "-XX:SoftMaxHeapSize=",
+    // Of Java 11.
+    "-XX:ShenandoahSoftMaxHeapSize=",
 ];
 /// Generations, by size: the machine makes them smaller where they do not fit.
 const GENERATIONS: [&str; 4] = ["-Xmn", "-XX:NewSize=", "-XX:MaxNewSize=", "-XX:OldSize="];
 
 /// What the choice depends on beside the user's flags.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Bytes that the broker has to share out.
     pub budget: Option<u64>,
@@ -75,28 +89,40 @@ pub struct Surroundings {
     pub processors: usize,
     /// Bytes of memory of the machine or the container, as the virtual machine will see it.
     pub memory: Option<u64>,
+    /// Bytes that the groups above the program let it use at the most, where that is less than the machine
+    /// has.
+    pub group: Option<u64>,
     /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
     pub address_space_limited: bool,
     /// Feature version of the machine, where its installation tells it: 8, 17, 25.
     pub version: Option<u32>,
+    /// The flags that the machine knows.
+    pub known: Known,
 }
 
 impl Surroundings {
-    /// Those of this process.
-    pub fn of_self(budget: Option<u64>, memory: Option<u64>, version: Option<u32>) -> Surroundings {
+    /// Those of this process; nothing is known of the virtual machine.
+    pub fn of_self() -> Surroundings {
         let limit = rustix::process::getrlimit(rustix::process::Resource::As);
         Surroundings {
-            budget,
-            memory,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             address_space_limited: limit.current.is_some(),
-            version,
+            ..Surroundings::default()
         }
+    }
+
+    /// The machine's version is at least this one, or is not told.
+    fn since(&self, version: u32) -> bool {
+        self.version.is_none_or(|found| found >= version)
     }
 }
 
-/// Before, a concurrent cycle of G1 resized nothing (JEP 346), and what is chosen without a flag was another (Java 8: Parallel).
-const OLDEST: u32 = 12;
+/// Before, what is chosen without a flag was another (Java 8: Parallel), and flags had other defaults.
+const OLDEST: u32 = 11;
+/// ZGC's flags are what they are since.
+const Z_SETTLED: u32 = 15;
+/// A concurrent cycle of G1 resizes the heap since.
+const CYCLES_RESIZE: u32 = 12;
 
 /// Flags to insert, and what to say about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,42 +145,49 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         };
     }
     let collector = collector(given, around);
-    let mut flags = vec![IGNORE.to_owned()];
-    if may_start_least(given) {
+    let mut flags = Vec::new();
+    let follows = has_lever(collector, around);
+    if follows && may_start_least(given, around) {
         flags.push(format!("-Xms{LEAST_HEAP_MIB}m"));
     }
-    let max = max_heap(collector, around).filter(|&max| may_end_at(max, given));
+    let max = max_heap(collector, around).filter(|_| follows);
+    let max = max.filter(|&max| may_end_at(max, given, around));
     if let Some(max) = max {
         flags.push(format!("-Xmx{}m", max >> 20));
     }
-    if let Some(max) = max.filter(|_| collector.has_soft_max()) {
+    if let Some((max, name)) = max.zip(soft_max(collector, around)) {
         // Until the broker's word comes.
-        let soft = (max / 9 * 8).saturating_sub(NATIVE).max(LEAST_HEAP);
-        flags.push(format!("-XX:SoftMaxHeapSize={}m", soft >> 20));
+        let soft = (max / 9 * 8)
+            .saturating_sub(NATIVE)
+            .max(LEAST_HEAP)
+            .min(max);
+        flags.push(format!("{name}{}m", soft >> 20));
     }
-    let special = by_collector(collector, given.has(&MAX_HEAP), given.has(&YOUNG));
+    let special = by_collector(collector, given, around);
     flags.extend(special.iter().map(|&flag| flag.to_owned()));
-    keep_to(given, &mut flags);
+    flags.retain(|flag| around.known.has(flag) && !given.contradicts(flag));
     Added {
-        flags,
+        flags: unlocked(flags, given),
         notes: vec![format!(
             "{collector} is expected, by the flags given or by the machine's own choice"
         )],
     }
 }
 
-/// Flags for a machine of which nothing is known but what the environment gives it: not its version, its collector, nor
-/// what its command line says. Sizes are percentages of the memory, which give way to any size that is given, wherever it
-/// stands. What would mean something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left out.
+/// Flags for a machine of which nothing is known but what the environment gives it: not its version, its
+/// collector, nor what its command line says. So they are such that every version and every build since 11
+/// knows. Sizes are percentages of the memory, which give way to any size that is given, wherever it stands.
+/// What would mean something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left
+/// out.
 pub fn for_any(given: &Given, around: &Surroundings) -> Added {
-    let mut flags = vec![IGNORE.to_owned()];
+    let mut flags = Vec::new();
     if let Some(memory) = around.memory.filter(|&memory| memory > 0) {
         let percent = |bytes: u64| (bytes as f64 / memory as f64 * 100.0).min(100.0);
-        if may_start_least(given) {
+        if may_start_least(given, around) {
             let least = percent(LEAST_HEAP);
             flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
         }
-        let max = max_heap(Collector::Other, around).filter(|&max| may_end_at(max, given));
+        let max = max_heap(Collector::Other, around).filter(|&max| may_end_at(max, given, around));
         if let Some(max) = max {
             flags.push(format!("-XX:MaxRAMPercentage={:.4}", percent(max)));
         }
@@ -164,100 +197,136 @@ pub fn for_any(given: &Given, around: &Surroundings) -> Added {
         "-XX:MarkSweepDeadRatio=0",
         "-XX:+UseAdaptiveSizePolicyWithSystemGC",
         "-XX:+ExplicitGCInvokesConcurrent",
-        "-XX:ZUncommitDelay=1",
-        "-XX:-ZProactive",
-        "-XX:+UnlockExperimentalVMOptions",
-        "-XX:ShenandoahUncommitDelay=10000",
-        "-XX:ShenandoahLearningSteps=0",
     ];
     flags.extend(by_collector.map(str::to_owned));
-    keep_to(given, &mut flags);
+    flags.retain(|flag| !given.contradicts(flag));
     Added {
         flags,
         notes: vec!["for whatever Java virtual machine the program starts".to_owned()],
     }
 }
 
-/// Takes out what would change a flag that the user gave.
-fn keep_to(given: &Given, flags: &mut Vec<String>) {
-    // Who wants a flag that is not known to be an error gets none that a version may not know.
-    let strict = given.contradicts(IGNORE);
-    let unknown = |flag: &str| strict && flag.starts_with("-XX:");
-    flags.retain(|flag| !given.contradicts(flag) && !unknown(flag));
+/// Whether its heap will follow a limit. One that does not keeps the size that it would have alone.
+fn has_lever(collector: Collector, around: &Surroundings) -> bool {
+    match collector {
+        Collector::Other => false,
+        Collector::Serial | Collector::Parallel | Collector::G1 => true,
+        Collector::Z | Collector::Shenandoah | Collector::GenShenandoah => {
+            soft_max(collector, around).is_some()
+        }
+    }
+}
+
+/// The option that gives a soft maximum, by the collector and what the build knows.
+fn soft_max(collector: Collector, around: &Surroundings) -> Option<&'static str> {
+    let names: &[&str] = match collector {
+        Collector::Z if around.since(Z_SETTLED) => &SOFT_MAX[..1],
+        Collector::Shenandoah | Collector::GenShenandoah => &SOFT_MAX,
+        _ => &[],
+    };
+    names.iter().copied().find(|name| around.known.has(name))
+}
+
+/// Puts what is experimental at the end, between the flags that unlock and lock it, unless it is unlocked
+/// anyway.
+fn unlocked(flags: Vec<String>, given: &Given) -> Vec<String> {
+    let experimental = |flag: &String| given::name(flag).is_some_and(|n| EXPERIMENTAL.contains(&n));
+    let (special, mut flags): (Vec<_>, Vec<_>) = flags.into_iter().partition(experimental);
+    let lock = !special.is_empty() && !given.unlocked_before();
+    flags.extend(lock.then(|| UNLOCK.to_owned()));
+    flags.extend(special);
+    flags.extend(lock.then(|| LOCK.to_owned()));
+    flags
 }
 
 /// Whether the smallest heap may be started with. One that begins larger than it may become does not start, and a
 /// generation that does not fit into it is made smaller.
-fn may_start_least(given: &Given) -> bool {
+fn may_start_least(given: &Given, around: &Surroundings) -> bool {
     let fits = |size: &Option<u64>| size.is_some_and(|size| size <= LEAST_HEAP / 2);
     let holds = |size: &Option<u64>| size.is_some_and(|size| size >= LEAST_HEAP);
     !given.has(&FIRST_HEAP)
+        && around
+            .group
+            .is_none_or(|group| heap_in(group) >= LEAST_HEAP)
         && given.sizes(&MAX_SIZES).iter().all(holds)
         && given.sizes(&GENERATIONS).iter().all(fits)
 }
 
 /// Whether `max` may be the maximum heap, bytes: none was given, and what was given fits into it.
-fn may_end_at(max: u64, given: &Given) -> bool {
+fn may_end_at(max: u64, given: &Given, around: &Surroundings) -> bool {
     // It is given in whole mebibytes.
     let max = (max >> 20) << 20;
     let within = |size: &Option<u64>| size.is_some_and(|size| size <= max);
     let below = |size: &Option<u64>| size.is_some_and(|size| size < max);
+    let default = around.memory.map_or(0, |memory| memory / DEFAULT_PART);
+    let either = |size: &Option<u64>| size.is_some_and(|size| size <= max.min(default));
     !given.has(&MAX_HEAP)
+        && max >= LEAST_HEAP
         && given.sizes(&WITHIN_MAX).iter().all(within)
+        && given.sizes(&SOFT_MAX).iter().all(either)
         && given.sizes(&GENERATIONS).iter().all(below)
 }
 
-fn by_collector(
-    collector: Collector,
-    heap_given: bool,
-    young_given: bool,
-) -> &'static [&'static str] {
+fn by_collector(collector: Collector, given: &Given, around: &Surroundings) -> Vec<&'static str> {
+    let young_given = given.has(&YOUNG);
     match collector {
         // The young generation follows the old one, so both are followed; with a maximum heap that was given
         // NewRatio=1 could leave too little for what lives.
         // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out as computed.
-        Collector::Serial if heap_given || young_given => {
-            &["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
+        Collector::Serial if given.has(&MAX_HEAP) || young_given => {
+            vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
         }
-        Collector::Serial => &[
+        Collector::Serial => vec![
             "-XX:-ShrinkHeapInSteps",
             "-XX:MarkSweepDeadRatio=0",
             "-XX:NewRatio=1",
         ],
-        Collector::Parallel => &["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
-        // GCTimeRatio=1: G1 does not grow by itself as long as collecting takes less than half of the time; a heap below half of
-        // its maximum does so sooner, so its steps are small, too. G1ReservePercent=20: with the usual 10 it evacuates more than it
-        // has regions for, and takes new ones where it could collect garbage (213 MiB became 516 in 5 s, with 20: 224).
-        Collector::G1 if young_given => &[
-            "-XX:+ExplicitGCInvokesConcurrent",
-            "-XX:GCTimeRatio=1",
-            "-XX:+UnlockExperimentalVMOptions",
-            "-XX:G1ExpandByPercentOfAvailable=1",
-            "-XX:G1ReservePercent=20",
-        ],
-        Collector::G1 => &[
-            "-XX:+ExplicitGCInvokesConcurrent",
-            "-XX:GCTimeRatio=1",
-            "-XX:+UnlockExperimentalVMOptions",
-            "-XX:G1ExpandByPercentOfAvailable=1",
-            "-XX:G1MaxNewSizePercent=80",
-            "-XX:G1ReservePercent=20",
-        ],
-        Collector::Z => &["-XX:ZUncommitDelay=1", "-XX:-ZProactive"],
-        Collector::Shenandoah | Collector::GenShenandoah => &[
-            "-XX:+UnlockExperimentalVMOptions",
+        Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
+        Collector::G1 => g1(young_given, around),
+        Collector::Z if !around.since(Z_SETTLED) => Vec::new(),
+        Collector::Z => vec!["-XX:ZUncommitDelay=1", "-XX:-ZProactive"],
+        Collector::Shenandoah | Collector::GenShenandoah => vec![
             "-XX:ShenandoahUncommitDelay=10000",
             "-XX:ShenandoahLearningSteps=0",
         ],
-        Collector::Other => &[],
+        Collector::Other => Vec::new(),
     }
+}
+
+/// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the time; a heap
+/// below half of its maximum does so sooner, so its steps are small, too. `G1ReservePercent=20`: with the
+/// usual 10 it evacuates more than it has regions for, and takes new ones where it could collect garbage (213
+/// MiB became 516 in 5 s, with 20: 224). Before 12 (JEP 346) a concurrent cycle resized nothing, so what the
+/// program asks for stays a full collection.
+fn g1(young_given: bool, around: &Surroundings) -> Vec<&'static str> {
+    let cycles = around.since(CYCLES_RESIZE);
+    let mut flags = vec!["-XX:GCTimeRatio=1", "-XX:G1ReservePercent=20"];
+    flags.extend(cycles.then_some("-XX:+ExplicitGCInvokesConcurrent"));
+    flags.push("-XX:G1ExpandByPercentOfAvailable=1");
+    flags.extend((!young_given).then_some("-XX:G1MaxNewSizePercent=80"));
+    flags
 }
 
 /// Native memory of a machine and of its collector, about, bytes.
 const NATIVE: u64 = 96 << 20;
 
-/// So much that a program alone can use the budget. G1 keeps a little free. Of Serial's two generations the old one is mostly reserve,
-/// and a fifth of the young one. ZGC and Shenandoah keep a part free, and fill all of it when a program outruns them. Kept below the end of compressed object pointers unless the budget is far above it.
+/// The part of a small group's limit that a machine without flags takes for its heap: what lives with that
+/// lives under us, too.
+const SMALL_PART: u64 = 2;
+/// The part of the memory that it takes where there is more of it.
+const DEFAULT_PART: u64 = 4;
+
+/// The heap that a group with this limit has room for, bytes: what code, classes, threads and the collector's
+/// tables take beside it grows with it. A heap that is larger would have to page, or without swap be killed.
+fn heap_in(group: u64) -> u64 {
+    let native = NATIVE + group / 16;
+    group.saturating_sub(native).max(group / SMALL_PART)
+}
+
+/// So much that a program alone can use the budget, but never more than its own group has room for. G1 keeps
+/// a little free. Of Serial's two generations the old one is mostly reserve, and a fifth of the young one.
+/// ZGC and Shenandoah keep a part free, and fill all of it when a program outruns them. Kept below the end of
+/// compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
@@ -269,6 +338,7 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
         _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
         _ => budget,
     };
+    let wanted = wanted.min(around.group.map_or(u64::MAX, heap_in));
     let compressed = match collector {
         Collector::Z => false,
         Collector::Serial => budget < WORTH_IT,
@@ -293,6 +363,8 @@ fn collector(given: &Given, around: &Surroundings) -> Collector {
         ("UseZGC", Collector::Z),
         ("UseShenandoahGC", Collector::Shenandoah),
         ("UseEpsilonGC", Collector::Other),
+        ("UseConcMarkSweepGC", Collector::Other),
+        ("UseParallelOldGC", Collector::Parallel),
         ("AggressiveHeap", Collector::Parallel),
     ];
     if let Some((_, collector)) = table.iter().find(|(flag, _)| given.is_on(flag)) {

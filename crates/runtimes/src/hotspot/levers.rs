@@ -2,16 +2,21 @@
 //!
 //! | collector | sizing | what makes it act | returns memory |
 //! |---|---|---|---|
-//! | G1 | free ratios, of the whole heap | a concurrent cycle (or a full collection) | at once |
+//! | G1 | free ratios, of the whole heap | a concurrent cycle (11: a full collection only) | at once |
 //! | Serial | free ratios, of the old generation; the young one follows it | a full collection; four with `ShrinkHeapInSteps` | at once |
 //! | Parallel | free ratios, of the old generation, as far as they go | full collections | partly |
-//! | ZGC | `SoftMaxHeapSize` | its own cycles | after `ZUncommitDelay` |
+//! | ZGC | `SoftMaxHeapSize` (11: nothing) | its own cycles | after `ZUncommitDelay` (25: in parts; 11: never) |
 //! | Shenandoah | `SoftMaxHeapSize`, at least 1.25 times the live bytes | its own cycles | when `SoftMaxHeapSize` changes, else after `ShenandoahUncommitDelay` |
 //!
-//! A version that is not known gets the row of its collector as far as its flags are manageable.
+//! Measured with 11, 17, 21 (ZGC with generations and without) and 25. Shenandoah 11 has the soft maximum by
+//! another name, see [`super::attach::Attach::rename`]. A version that is not known gets the row of its
+//! collector as far as its flags are manageable.
 
 use super::machine::{Collector, Flags, Machine};
 use std::time::Duration;
+
+/// `ShenandoahEvacReserve` by default, percent: the same from 11 to 25.
+const EVACUATION_RESERVE: u64 = 5;
 
 /// How the size of a heap is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +165,11 @@ impl Levers {
         let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
         levers.delay = Duration::from_secs(flags.number("ZUncommitDelay").unwrap_or(300));
-        if !flags.on("ZUncommit") {
+        if flags.number("ZUncommitDelay").is_none() {
+            levers
+                .remarks
+                .push("ZGC of this version returns no memory that its heap once took");
+        } else if !flags.on("ZUncommit") {
             levers
                 .remarks
                 .push("-XX:-ZUncommit: what the heap once took is never returned");
@@ -179,15 +188,111 @@ impl Levers {
     fn shenandoah(flags: &Flags) -> Levers {
         let mut levers = Levers::row(Sizing::SoftMax, 125);
         levers.concurrent = true;
-        levers.returns_on_change = flags.on("ShenandoahUncommit");
-        let percent = flags.number("ShenandoahEvacReserve").unwrap_or(0);
+        // Experimental flags are told only while they are unlocked; locked ones have their defaults. A heap
+        // that may not shrink below its maximum returns nothing either.
         let max = flags.number("MaxHeapSize").unwrap_or(0);
+        let least = flags
+            .number("MinHeapSize")
+            .or(flags.number("InitialHeapSize"));
+        let fixed = max > 0 && least == Some(max);
+        levers.returns_on_change = flags.on_or("ShenandoahUncommit", !fixed);
+        let percent = flags
+            .number("ShenandoahEvacReserve")
+            .unwrap_or(EVACUATION_RESERVE);
         levers.set_apart = max / 100 * percent.min(100);
         if !levers.returns_on_change {
             levers
                 .remarks
-                .push("-XX:-ShenandoahUncommit: what the heap once took is never returned");
+                .push(
+                    "-XX:-ShenandoahUncommit, or -Xms as large as -Xmx: what the heap once took is never \
+                     returned",
+                );
         }
         levers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(version: u32, collector: Collector, flags: &str) -> Levers {
+        Levers::of(&Machine {
+            version,
+            collector,
+            flags: Flags::parse(&flags.replace(';', "\n")),
+            heap: None,
+        })
+    }
+
+    const RATIOS: &str = "uintx MinHeapFreeRatio = 40 {manageable};uintx MaxHeapFreeRatio = 70 {manageable};\
+                          bool ExplicitGCInvokesConcurrent = true {product}";
+
+    #[test]
+    fn g1_resizes_in_concurrent_cycles_since_12() {
+        let g1 = |version| of(version, Collector::G1, RATIOS);
+        let lever = |levers: &Levers| (levers.sizing, levers.trigger, levers.concurrent);
+        let whole = (Sizing::HeapRatios, Trigger::Histogram, false);
+        assert_eq!(lever(&g1(11)), whole);
+        for version in [0, 17, 21, 25] {
+            let beside = (Sizing::HeapRatios, Trigger::Run, true);
+            assert_eq!(lever(&g1(version)), beside, "{version}");
+        }
+    }
+
+    #[test]
+    fn zgc_of_11_has_no_lever_and_says_so() {
+        let flags =
+            "bool UseZGC = true {experimental};size_t ShenandoahSoftMaxHeapSize = 0 {manageable}";
+        let old = of(11, Collector::Z, flags);
+        assert_eq!(old.sizing, Sizing::Fixed);
+        assert!(old.remarks[0].contains("no memory"), "{:?}", old.remarks);
+        let flags = "size_t SoftMaxHeapSize = 9 {manageable};bool ZUncommit = true {product};\
+                     uintx ZUncommitDelay = 1 {product}";
+        for (version, seconds) in [(17, 1), (21, 1), (25, 3)] {
+            let z = of(version, Collector::Z, flags);
+            assert_eq!(
+                (z.sizing, z.delay),
+                (Sizing::SoftMax, Duration::from_secs(seconds))
+            );
+            assert!(z.remarks.is_empty(), "{:?}", z.remarks);
+        }
+    }
+
+    #[test]
+    fn shenandoah_of_11_has_its_soft_maximum_by_another_name() {
+        let flags = "size_t ShenandoahSoftMaxHeapSize = 0 {manageable};bool UseShenandoahGC = true {product}";
+        let old = of(11, Collector::Shenandoah, flags);
+        assert_eq!((old.sizing, old.returns_on_change), (Sizing::SoftMax, true));
+    }
+
+    #[test]
+    fn what_shenandoah_does_not_tell_has_its_default() {
+        let sizes = "size_t SoftMaxHeapSize = 9 {manageable};size_t MaxHeapSize = 1000 {product}";
+        let of = |more: &str| {
+            let levers = of(25, Collector::Shenandoah, &format!("{sizes};{more}"));
+            (levers.returns_on_change, levers.set_apart)
+        };
+        assert_eq!(of(""), (true, 50));
+        assert_eq!(
+            of("bool ShenandoahUncommit = false {experimental}"),
+            (false, 50)
+        );
+        assert_eq!(
+            of("uintx ShenandoahEvacReserve = 10 {experimental}"),
+            (true, 100)
+        );
+        assert_eq!(of("size_t MinHeapSize = 8 {product}"), (true, 50));
+        assert_eq!(of("size_t MinHeapSize = 1000 {product}"), (false, 50));
+        assert_eq!(of("size_t InitialHeapSize = 1000 {product}"), (false, 50));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_its_size() {
+        for collector in [Collector::Other, Collector::G1, Collector::Shenandoah] {
+            let levers = of(99, collector, "");
+            assert_eq!(levers.sizing, Sizing::Fixed);
+            assert!(!levers.remarks.is_empty());
+        }
     }
 }

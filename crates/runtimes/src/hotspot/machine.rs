@@ -48,6 +48,9 @@ impl std::fmt::Display for Collector {
     }
 }
 
+const SOFT_MAX: &str = "SoftMaxHeapSize";
+const OLD_SOFT_MAX: &str = "ShenandoahSoftMaxHeapSize";
+
 /// One flag of a running machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Flag {
@@ -80,7 +83,18 @@ impl Flags {
                 },
             );
         }
-        Flags(flags)
+        let mut flags = Flags(flags);
+        if let Some(older) = flags.old_soft_max() {
+            flags.0.entry(SOFT_MAX.to_owned()).or_insert(older);
+        }
+        flags
+    }
+
+    /// The soft maximum by its name of Java 11, where nobody but Shenandoah heeds one. Other collectors have
+    /// the flag, too.
+    fn old_soft_max(&self) -> Option<Flag> {
+        let heeded = self.on("UseShenandoahGC");
+        self.0.get(OLD_SOFT_MAX).filter(|_| heeded).cloned()
     }
 
     /// A number; `None` where the flag is not known.
@@ -91,6 +105,11 @@ impl Flags {
     /// The flag is known and on.
     pub fn on(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|f| f.value == "true")
+    }
+
+    /// The flag is on; `default` where it is not known.
+    pub fn on_or(&self, name: &str, default: bool) -> bool {
+        self.0.get(name).map_or(default, |f| f.value == "true")
     }
 
     /// The flag may be changed while the machine runs.
@@ -145,6 +164,9 @@ impl Machine {
     /// As [`Attach::command`].
     pub fn ask(attach: &Attach, timeout: Duration) -> Result<Machine, AttachError> {
         let flags = Flags::parse(&attach.jcmd("VM.flags -all", timeout)?.text);
+        if flags.old_soft_max().is_some() {
+            attach.rename(SOFT_MAX, OLD_SOFT_MAX);
+        }
         let version = parse_version(&attach.jcmd("VM.version", timeout)?.text);
         let heap = parse_heap(&attach.jcmd("GC.heap_info", timeout)?.text);
         Ok(Machine {
@@ -201,6 +223,14 @@ mod tests {
         assert_eq!(flags.number("MinHeapFreeRatio"), Some(40));
         assert!(flags.manageable("MinHeapFreeRatio") && !flags.manageable("UseG1GC"));
         assert_eq!(flags.number("Absent"), None);
+        let eleven = |on: bool| {
+            Flags::parse(&format!(
+                "size_t ShenandoahSoftMaxHeapSize = 7 {{manageable}}\nbool UseShenandoahGC = {on} {{product}}"
+            ))
+        };
+        assert_eq!(eleven(true).number(SOFT_MAX), Some(7));
+        assert!(eleven(true).manageable(SOFT_MAX));
+        assert_eq!(eleven(false).number(SOFT_MAX), None);
     }
 
     #[test]

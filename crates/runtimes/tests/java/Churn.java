@@ -84,11 +84,20 @@ public final class Churn {
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 String[] words = line.trim().split(" ");
                 switch (words[0]) {
-                    case "live" -> live = Integer.parseInt(words[1]);
-                    case "rate" -> rate = Integer.parseInt(words[1]);
-                    case "replace" -> replace = Integer.parseInt(words[1]);
-                    case "quit" -> quit = true;
-                    default -> System.err.println("unknown command " + line);
+                    case "live":
+                        live = Integer.parseInt(words[1]);
+                        break;
+                    case "rate":
+                        rate = Integer.parseInt(words[1]);
+                        break;
+                    case "replace":
+                        replace = Integer.parseInt(words[1]);
+                        break;
+                    case "quit":
+                        quit = true;
+                        break;
+                    default:
+                        System.err.println("unknown command " + line);
                 }
             }
         } catch (java.io.IOException e) {

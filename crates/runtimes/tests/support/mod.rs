@@ -1,4 +1,6 @@
-//! Java virtual machines to test with, and a link that follows a script.
+//! Java virtual machines to test with, and a link that follows a script. Not every test needs all of it.
+
+#![allow(dead_code)]
 
 use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
@@ -20,15 +22,14 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// Long enough for a busy machine; what is waited for takes a second or two on an idle one.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 
-/// The JDKs of the versions that are supported, and a directory with the compiled test program that any user and
-/// any mount namespace can read.
+/// The JDKs of the versions that are supported.
 pub(crate) fn jdks() -> Vec<(u32, PathBuf)> {
     let mut found = Vec::new();
     for home in homes() {
         let Ok(release) = std::fs::read_to_string(home.join("release")) else {
             continue;
         };
-        for version in [17, 25] {
+        for version in [11, 17, 21, 25] {
             let same = release.contains(&format!("JAVA_VERSION=\"{version}"));
             if same && home.join("bin/java").is_file() && !found.iter().any(|(v, _)| *v == version)
             {
@@ -38,7 +39,7 @@ pub(crate) fn jdks() -> Vec<(u32, PathBuf)> {
     }
     found.sort();
     if found.is_empty() {
-        skip("no JDK 17 or 25 in /usr/lib/jvm or .cache");
+        skip("no JDK 11, 17, 21 or 25 in /usr/lib/jvm or .cache");
     }
     found
 }
@@ -50,7 +51,7 @@ fn homes() -> Vec<PathBuf> {
     // Those with a compiler first.
     homes.sort_by_key(|home| !home.join("bin/javac").is_file());
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    for name in ["java17", "java25"] {
+    for name in ["java11", "java17", "java21", "java25"] {
         // The link is to HOME/bin/java.
         if let Ok(java) = cache.join(name).canonicalize() {
             homes.extend(java.ancestors().nth(2).map(Path::to_owned));
@@ -59,20 +60,23 @@ fn homes() -> Vec<PathBuf> {
     homes
 }
 
-fn classes() -> tempfile::TempDir {
+/// A directory with this program of ours compiled, which any user and any mount namespace can read.
+pub(crate) fn compiled(program: &str) -> tempfile::TempDir {
     let dir = tempfile::Builder::new()
         .prefix("plimsoll-test-")
         .tempdir_in("/var/tmp")
         .unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Churn.java");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/java")
+        .join(program);
     let mut compilers = jdks().into_iter().map(|(_, home)| home.join("bin/javac"));
     let javac = compilers
         .find(|javac| javac.is_file())
         .expect("a JDK with javac");
     assert!(
         Command::new(javac)
-            .arg("-d")
+            .args(["--release", "11", "-d"])
             .arg(dir.path())
             .arg(source)
             .status()
@@ -90,7 +94,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(home: &Path, before: &[&str], flags: &[&str], churn: &[&str]) -> Program {
-        let classes = classes();
+        let classes = compiled("Churn.java");
         let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
         argv.extend(flags.iter().map(OsString::from));
         argv.extend(["-cp".into(), classes.path().into(), "Churn".into()]);
@@ -100,7 +104,7 @@ impl Program {
 
     /// As `plimsoll run` would start it.
     pub(crate) fn prepared(home: &Path, flags: &[&str], churn: &[&str]) -> Program {
-        let classes = classes();
+        let classes = compiled("Churn.java");
         let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
         argv.extend(flags.iter().map(OsString::from));
         argv.extend(["-cp".into(), classes.path().into(), "Churn".into()]);

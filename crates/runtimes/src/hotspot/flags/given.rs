@@ -50,6 +50,8 @@ pub struct Given {
     options: Vec<String>,
     /// Where relative names of files begin.
     folder: PathBuf,
+    /// Experimental flags were unlocked before the command line.
+    unlocked: bool,
 }
 
 impl Given {
@@ -62,9 +64,11 @@ impl Given {
         let mut given = Given {
             options: Vec::new(),
             folder: setting.folder.to_path_buf(),
+            unlocked: false,
         };
         given.machine(value(FIRST));
         given.launcher(value(LAUNCHER), false);
+        given.unlocked |= given.is_on("UnlockExperimentalVMOptions");
         given.launcher(arguments, true);
         given.machine(value(LAST));
         given
@@ -106,6 +110,8 @@ impl Given {
                 let flags = flags.take_while(|word| !word.starts_with('#'));
                 self.options.extend(flags.map(|flag| format!("-XX:{flag}")));
             }
+            // Such a file is read before anything else, wherever it is named.
+            self.unlocked |= self.is_on("UnlockExperimentalVMOptions");
         }
         self.options.push(option.to_owned());
     }
@@ -151,6 +157,11 @@ impl Given {
         self.options
             .iter()
             .any(|option| option != flag && name(option) == Some(own))
+    }
+
+    /// Whether experimental flags are unlocked where the command line begins.
+    pub(super) fn unlocked_before(&self) -> bool {
+        self.unlocked
     }
 
     /// Bytes that options of these names give; `None` for one that cannot be read.
@@ -291,7 +302,7 @@ fn escaped(c: char) -> char {
 }
 
 /// The name in `-XX:+Name` or `-XX:Name=1`.
-fn name(option: &str) -> Option<&str> {
+pub(super) fn name(option: &str) -> Option<&str> {
     let flag = option.strip_prefix("-XX:")?;
     let flag = flag.strip_prefix(['+', '-']).unwrap_or(flag);
     flag.split(['=', ':']).next()

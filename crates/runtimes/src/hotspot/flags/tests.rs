@@ -28,8 +28,10 @@ fn two() -> Surroundings {
         budget: Some(1500 << 20),
         memory: Some(24 << 30),
         processors: 2,
+        group: None,
         address_space_limited: false,
         version: Some(17),
+        known: Known::all(),
     }
 }
 
@@ -67,6 +69,8 @@ fn sizes_that_contradict_each_other_are_not_made() {
         ("-ms4g", "-Xmx"),
         // As does a soft maximum above the maximum; generations would be made smaller.
         ("-XX:SoftMaxHeapSize=4g", "-Xmx"),
+        ("-XX:SoftMaxHeapSize=odd", "-Xmx"),
+        ("-XX:ErgoHeapSizeLimit=2g", "-Xmx"),
         ("-Xmn4g", "-Xmx"),
         ("-Xmn64m", "-Xms"),
         ("-XX:+AggressiveHeap", "-Xm"),
@@ -81,12 +85,22 @@ fn sizes_that_contradict_each_other_are_not_made() {
 #[test]
 fn a_machine_of_which_nothing_is_known_gets_no_size_that_could_contradict() {
     let added = for_any(&Given::default(), &two()).flags.join(" ");
-    assert!(added.starts_with("-XX:+IgnoreUnrecognizedVMOptions "));
     assert!(
         added.contains("-XX:MaxRAMPercentage=6.1035") && !added.contains("-Xm"),
         "{added}"
     );
-    for others in ["GCTimeRatio", "NewRatio", "UseG1", "NewSize"] {
+    // What another version or build may not know, or takes only unlocked, would end it.
+    let others = [
+        "GCTimeRatio",
+        "NewRatio",
+        "UseG1",
+        "NewSize",
+        "Ignore",
+        "Unlock",
+        "ZUncommit",
+        "Shenandoah",
+    ];
+    for others in others {
         assert!(!added.contains(others), "{added}");
     }
     let unknown = Surroundings {
@@ -193,25 +207,115 @@ fn a_flag_whose_name_was_given_is_left_out() {
         let added = start(&variable, &two()).flags.join(" ");
         assert!(!added.contains(name), "{name}: {added}");
     }
-    let given = given(&[("JAVA_TOOL_OPTIONS", "-XX:ZUncommitDelay=300")], &[]);
+    let given = given(&[("JAVA_TOOL_OPTIONS", "-XX:+ShrinkHeapInSteps")], &[]);
     let added = for_any(&given, &two()).flags.join(" ");
-    assert!(!added.contains("ZUncommitDelay"), "{added}");
+    assert!(!added.contains("ShrinkHeapInSteps"), "{added}");
+}
+
+/// What a machine takes, in its order: experimental flags only while they are unlocked.
+fn locked_at_the_end(flags: &[String]) -> bool {
+    let mut open = false;
+    for flag in flags {
+        match flag.as_str() {
+            UNLOCK => open = true,
+            LOCK => open = false,
+            flag => {
+                let special = EXPERIMENTAL.iter().any(|name| flag.contains(name));
+                assert!(open || !special, "{flag} is locked: {flags:?}");
+            }
+        }
+    }
+    !open
 }
 
 #[test]
-fn a_flag_that_the_user_gave_as_we_do_stays_before_those_that_need_it() {
-    let added = flags(&["-XX:+UnlockExperimentalVMOptions", "A"], &two());
-    let at = |flag: &str| added.iter().position(|one| one.contains(flag)).unwrap();
-    assert!(at("UnlockExperimental") < at("G1MaxNewSizePercent"));
+fn experimental_flags_of_the_users_stay_locked_unless_unlocked() {
+    for collector in ["-XX:+UseG1GC", "-XX:+UseShenandoahGC", "-XX:+UseSerialGC"] {
+        assert!(
+            locked_at_the_end(&flags(&[collector, "A"], &two())),
+            "{collector}"
+        );
+        // On the command line it comes after ours.
+        assert!(
+            locked_at_the_end(&flags(&[collector, UNLOCK, "A"], &two())),
+            "{collector}"
+        );
+    }
+    for name in ["JAVA_TOOL_OPTIONS", LAUNCHER] {
+        let added = start(&given(&[(name, UNLOCK)], &["A"]), &two())
+            .flags
+            .join(" ");
+        assert!(
+            added.contains("G1Max") && !added.contains("Unlock"),
+            "{added}"
+        );
+    }
+    let late = start(&given(&[("_JAVA_OPTIONS", UNLOCK)], &["A"]), &two());
+    assert!(locked_at_the_end(&late.flags));
 }
 
 #[test]
-fn who_wants_unknown_flags_to_be_errors_gets_none() {
-    let strict = "-XX:-IgnoreUnrecognizedVMOptions";
-    let added = flags(&[strict, "A"], &two());
-    assert_eq!(added, ["-Xms32m", "-Xmx1593m"]);
-    let given = given(&[("JAVA_TOOL_OPTIONS", strict)], &[]);
-    assert!(for_any(&given, &two()).flags.is_empty());
+fn a_build_is_given_only_what_it_knows() {
+    let nothing = Surroundings {
+        known: Known::default(),
+        ..two()
+    };
+    assert_eq!(flags(&["A"], &nothing), ["-Xms32m", "-Xmx1593m"]);
+    let eleven = Surroundings {
+        version: Some(11),
+        known: Known::all().without(&["SoftMaxHeapSize", "ZUncommitDelay"]),
+        ..two()
+    };
+    let added = flags(&["A"], &eleven).join(" ");
+    // A concurrent cycle would resize nothing there.
+    assert!(
+        added.contains("GCTimeRatio") && !added.contains("ExplicitGC"),
+        "{added}"
+    );
+    // No lever, no sizes: as alone.
+    for collector in ["Z", "ConcMarkSweep", "Epsilon"] {
+        let added = flags(&[&format!("-XX:+Use{collector}GC"), "A"], &eleven);
+        assert_eq!(added, Vec::<String>::new(), "{collector}");
+    }
+    let added = flags(&["-XX:+UseShenandoahGC", "A"], &eleven).join(" ");
+    assert!(
+        added.contains("-XX:ShenandoahSoftMaxHeapSize=") && !added.contains("-XX:SoftMax"),
+        "{added}"
+    );
+}
+
+#[test]
+fn a_group_bounds_the_heap_whatever_the_budget_is() {
+    for collector in ["Serial", "Parallel", "G1", "Z", "Shenandoah"] {
+        let collector = format!("-XX:+Use{collector}GC");
+        for (group, most) in [(8192, 7584), (512, 384), (256, 144), (128, 64), (64, 32)] {
+            let around = Surroundings {
+                memory: Some(group << 20),
+                group: Some(group << 20),
+                ..two()
+            };
+            let around = Surroundings {
+                budget: Some(21 << 30),
+                ..around
+            };
+            let added = flags(&[&collector, "A"], &around);
+            assert!(
+                added.contains(&format!("-Xmx{most}m")),
+                "{group}: {added:?}"
+            );
+            let soft = added
+                .iter()
+                .find_map(|flag| flag.strip_prefix("-XX:SoftMaxHeapSize="));
+            let soft = soft.map(|size| size.trim_end_matches('m').parse::<u64>().unwrap());
+            assert!(soft.is_none_or(|soft| soft <= most), "{added:?}");
+        }
+        let tiny = Surroundings {
+            group: Some(40 << 20),
+            ..two()
+        };
+        let added = flags(&[&collector, "A"], &tiny).join(" ");
+        assert!(!added.contains("-Xm"), "{added}");
+    }
 }
 
 /// The flags that an option sets, by one name for all its spellings.
@@ -281,7 +385,8 @@ proptest! {
                 for &(option, _) in &chosen {
                     let theirs = POOL[option];
                     let both = sets(ours).iter().any(|name| sets(theirs).contains(name));
-                    prop_assert!(!both || ours == theirs, "{ours} beside {theirs}");
+                    let lock = [UNLOCK, LOCK].contains(&ours.as_str());
+                    prop_assert!(!both || ours == theirs || lock, "{ours} beside {theirs}");
                 }
             }
         }

@@ -1,0 +1,88 @@
+//! Which flags a build of the machine knows: their names are in its library, whatever its version and its
+//! vendor.
+
+use super::given::name;
+use crate::elf;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// All that may be added.
+const ADDED: [&str; 16] = [
+    "SoftMaxHeapSize",
+    "ShenandoahSoftMaxHeapSize",
+    "ShrinkHeapInSteps",
+    "MarkSweepDeadRatio",
+    "NewRatio",
+    "UseAdaptiveSizePolicyWithSystemGC",
+    "ExplicitGCInvokesConcurrent",
+    "GCTimeRatio",
+    "UnlockExperimentalVMOptions",
+    "G1ExpandByPercentOfAvailable",
+    "G1MaxNewSizePercent",
+    "G1ReservePercent",
+    "ZUncommitDelay",
+    "ZProactive",
+    "ShenandoahUncommitDelay",
+    "ShenandoahLearningSteps",
+];
+/// Where constant text lies.
+const TEXT: &[u8] = b".rodata";
+
+/// The flags that one build knows, of those that may be added. None where nothing is known of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known(BTreeSet<&'static str>);
+
+impl Known {
+    /// Those of this `libjvm.so`; a read of about a megabyte.
+    pub fn of(library: &Path) -> Known {
+        let text = elf::section(library, TEXT).unwrap_or_default();
+        // A linker may use the end of a longer text as a shorter one, but a name that is the end of another's
+        // proves nothing.
+        let whole = |word: &[u8]| ADDED.into_iter().find(|flag| word == flag.as_bytes());
+        Known(text.split(|&byte| byte == 0).filter_map(whole).collect())
+    }
+
+    /// Whether it takes this option. Those without `-XX:` that are added every one does.
+    pub fn has(&self, option: &str) -> bool {
+        name(option).is_none_or(|flag| self.0.contains(flag))
+    }
+
+    /// Every flag that may be added.
+    #[cfg(test)]
+    pub fn all() -> Known {
+        Known(ADDED.into())
+    }
+
+    /// All but these.
+    #[cfg(test)]
+    pub fn without(mut self, flags: &[&str]) -> Known {
+        self.0.retain(|flag| !flags.contains(flag));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_as_they_stand_in_a_library() {
+        let dir = tempfile::tempdir().unwrap();
+        let library = dir.path().join("libjvm.so");
+        let text = b"\0NewRatio\0\0G1MaxNewSizePercent is\0MyZProactive\0ZUncommitDelay\0";
+        std::fs::write(&library, elf::made_up(&[(".rodata", text)])).unwrap();
+        let known = Known::of(&library);
+        for flag in ["-XX:NewRatio=1", "-XX:ZUncommitDelay=1", "-Xmx1g"] {
+            assert!(known.has(flag), "{flag}");
+        }
+        for flag in [
+            "-XX:G1MaxNewSizePercent=80",
+            "-XX:SoftMaxHeapSize=1",
+            "-XX:Ratio=1",
+            "-XX:-ZProactive",
+        ] {
+            assert!(!known.has(flag), "{flag}");
+        }
+        assert_eq!(Known::of(dir.path()), Known::default());
+    }
+}
