@@ -95,6 +95,14 @@ pub(super) fn steadied(held: u64, new: u64) -> u64 {
     }
 }
 
+/// The same for what others are lent by, in both directions: each change moves memory of all.
+pub(super) fn calmed(held: u64, new: u64) -> u64 {
+    match held.abs_diff(new) > held / 8 {
+        true => new,
+        false => held,
+    }
+}
+
 /// The collector's figures, taken over only when one of them moved much: the square-root rule should not move memory for noise. With
 /// a rate that is wrong by half, rooms differ by a quarter from the best ones, and that costs a thirtieth of the time in collections:
 /// less than those with which a heap follows a new limit.

@@ -136,7 +136,7 @@ impl Core {
             let node = self.tree.at_mut(slot);
             node.collector = demand::steadied_collector(node.collector, &node.reported);
             node.demand = demand::steadied(node.demand, demand::wanted(node));
-            node.modest = demand::steadied(node.modest, demand::modest(node));
+            node.modest = demand::calmed(node.modest, demand::modest(node));
             let kept = if node.adaptive { node.uses } else { 0 };
             let below = node.account.subtree_wish;
             let all = below.saturating_add(node.demand.max(kept));

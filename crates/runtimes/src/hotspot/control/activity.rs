@@ -82,12 +82,15 @@ impl Activity {
     /// Bytes per second that it allocates, working as much as it does now; `None` until that is known. Collections tell the same, but
     /// of a program that begins or ceases to work only long after.
     pub(super) fn rate(&self) -> Option<f64> {
-        let most = self.part()?;
+        if self.part()? == 0.0 {
+            return Some(0.0);
+        }
+        let [now, before, long_before] = self.parts.map(|part| part.unwrap_or(0.0));
+        let lately = now.max(before);
         // A program that works a little works now and then.
-        let mean = self.parts.iter().flatten().sum::<f64>() / self.parts.len() as f64;
-        let part = match most > AWAKE {
-            true => most,
-            false => (mean - RESTING).max(most / 8.0),
+        let part = match lately > AWAKE {
+            true => lately,
+            false => (lately + long_before) / 2.0,
         };
         match part {
             0.0 => Some(0.0),

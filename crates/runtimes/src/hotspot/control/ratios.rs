@@ -248,8 +248,7 @@ impl Ratios {
         let room = room.saturating_sub(self.creep.min(room / 8));
         let found = match (self.concurrent, whole) {
             (true, false) => (watch.live_estimate(seen), self.basis(seen)),
-            (true, true) => [watch.compact_estimate(seen).max(1); 2].into(),
-            (false, _) => [watch.live_estimate(seen).max(1); 2].into(),
+            _ => [watch.compact_estimate(seen).max(1); 2].into(),
         };
         Aim::of(room, found, seen, levers, watch)
     }
