@@ -144,6 +144,16 @@ impl Domain {
         Ok(least)
     }
 
+    /// Whether so little of the domain can still go to swap, less than a sixteenth of what it may hold, that an excess ends a program
+    /// where it would elsewhere slow it.
+    ///
+    /// # Errors
+    /// As [`Domain::pageable`].
+    pub fn is_cliff(&mut self) -> Result<bool> {
+        let reading = self.read()?;
+        Ok(self.pageable(&reading)? < reading.capacity / 16)
+    }
+
     /// The lowest limit of the groups above, bytes; `None` where none is below the machine's memory. It
     /// bounds what a program can ever have, whichever group has the least room now.
     ///

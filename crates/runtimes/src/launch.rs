@@ -16,6 +16,8 @@ pub struct Plan {
     pub memory: Option<u64>,
     /// Bytes of the lowest limit of a group above, where that is below the machine's memory.
     pub group: Option<u64>,
+    /// Nothing can be paged out where the program will be: who is over the limit there is killed.
+    pub cliff: bool,
     /// What the user says that it is, whatever it looks like: a script, a build tool, a program with libraries of its own.
     pub said: Option<Runtime>,
     /// What there is for programs that use libgc.
@@ -98,6 +100,7 @@ fn surroundings(plan: &Plan) -> Surroundings {
         budget: plan.budget,
         memory: plan.memory,
         group: plan.group,
+        cliff: plan.cliff,
         ..Surroundings::of_self()
     }
 }

@@ -164,6 +164,13 @@ pub(super) fn lowest_limit() -> Option<u64> {
     read.ok().flatten()
 }
 
+/// Nothing can be paged out here.
+pub(super) fn on_a_cliff() -> bool {
+    Domain::of_self()
+        .and_then(|mut domain| domain.is_cliff())
+        .unwrap_or(false)
+}
+
 /// The machine's memory, bytes.
 pub(super) fn machine() -> Option<u64> {
     let read = Domain::machine().and_then(|mut domain| domain.read());

@@ -71,6 +71,7 @@ pub(crate) fn prepare(
         budget,
         memory: group.or_else(member::machine),
         group,
+        cliff: member::on_a_cliff(),
         said,
         libraries: libraries(),
         wish,

@@ -16,6 +16,7 @@ mod tests;
 pub use given::{Given, LAUNCHER};
 pub use known::Known;
 
+use super::control::surprise;
 use super::machine::Collector;
 
 /// Flags that may be set between these two only.
@@ -92,6 +93,8 @@ pub struct Surroundings {
     /// Bytes that the groups above the program let it use at the most, where that is less than the machine
     /// has.
     pub group: Option<u64>,
+    /// Nothing can be paged out there: what is over a limit ends the program.
+    pub cliff: bool,
     /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
     pub address_space_limited: bool,
     /// Feature version of the machine, where its installation tells it: 8, 17, 25.
@@ -288,7 +291,7 @@ fn by_collector(
             "-XX:NewRatio=1",
         ],
         Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
-        Collector::G1 => g1(young_given, stops(max, given), around),
+        Collector::G1 => g1(young_given, stops(max, given, around), around),
         Collector::Z if !around.since(Z_SETTLED) => Vec::new(),
         Collector::Z => vec!["-XX:ZUncommitDelay=1", "-XX:-ZProactive"],
         Collector::Shenandoah | Collector::GenShenandoah => vec![
@@ -318,10 +321,10 @@ fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str
 const SHORT: u64 = 1 << 30;
 
 /// Whether the heap, of which `max` is added as its maximum, is small enough to be resized while the program is stopped.
-fn stops(max: Option<u64>, given: &Given) -> bool {
+fn stops(max: Option<u64>, given: &Given, around: &Surroundings) -> bool {
     let sizes = given.sizes(&MAX_SIZES);
     let most = max.or_else(|| sizes.iter().copied().flatten().max());
-    most.is_some_and(|max| max <= SHORT)
+    most.or(around.group).is_some_and(|max| max <= SHORT)
 }
 
 /// Native memory of a machine and of its collector, about, bytes.
@@ -330,6 +333,8 @@ const NATIVE: u64 = 96 << 20;
 /// The part of a small group's limit that a machine without flags takes for its heap: what lives with that
 /// lives under us, too.
 const SMALL_PART: u64 = 2;
+/// And what it takes at least where it takes a smaller part, bytes.
+const SMALL_HEAP: u64 = 126 << 20;
 /// The part of the memory that it takes where there is more of it.
 const DEFAULT_PART: u64 = 4;
 
@@ -338,6 +343,17 @@ const DEFAULT_PART: u64 = 4;
 fn heap_in(group: u64) -> u64 {
     let native = NATIVE + group / 16;
     group.saturating_sub(native).max(group / SMALL_PART)
+}
+
+/// The same where nothing can be paged out: what grows beside the heap faster than a collection can give way must fit as well. At
+/// least what a machine without flags takes, which half of a small group is.
+fn heap_on_a_cliff(group: u64) -> u64 {
+    let least = match group <= 2 * SMALL_HEAP {
+        true => group / SMALL_PART,
+        false => (group / DEFAULT_PART).max(SMALL_HEAP),
+    };
+    let native = NATIVE + group / 16 + surprise(group);
+    group.saturating_sub(native).max(least)
 }
 
 /// So much that a program alone can use the budget, but never more than its own group has room for. G1 keeps
@@ -355,7 +371,11 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
         _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
         _ => budget,
     };
-    let wanted = wanted.min(around.group.map_or(u64::MAX, heap_in));
+    let room = match around.cliff {
+        true => heap_on_a_cliff(around.group.unwrap_or(budget)),
+        false => around.group.map_or(u64::MAX, heap_in),
+    };
+    let wanted = wanted.min(room);
     let compressed = match collector {
         Collector::Z => false,
         Collector::Serial => budget < WORTH_IT,

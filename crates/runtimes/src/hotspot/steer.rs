@@ -1,7 +1,7 @@
 //! The adapter: looks at the machine, asks the controller, does what it says, reports.
 
 use super::attach::{Attach, AttachError};
-use super::control::{Action, Control, Seen};
+use super::control::{Action, Control, Seen, surprise};
 use super::footprint;
 use super::hsperfdata::{PerfError, PerfFile};
 use super::levers::{Levers, Sizing, Trigger};
@@ -11,6 +11,7 @@ use super::snapshot::Snapshot;
 use crate::adapter::{Adapter, Ended, Link, Options};
 use crate::family;
 use crate::process::Process;
+use plimsoll_kernel::capacity::Domain;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -147,6 +148,10 @@ struct Loop<'a> {
     perf: Option<PerfFile>,
     control: Control,
     footprint: footprint::Footprint,
+    /// Native memory when it was measured first, bytes.
+    native_first: Option<u64>,
+    /// Nothing can be paged out where the machine is.
+    cliff: bool,
     others: u64,
     measured: Option<Instant>,
     measure_pause: Duration,
@@ -187,6 +192,8 @@ impl<'a> Loop<'a> {
             perf,
             control: Control::new(levers, share),
             footprint: footprint::Footprint::default(),
+            native_first: None,
+            cliff: false,
             others: 0,
             measured: None,
             measure_pause: FOOTPRINT,
@@ -288,6 +295,11 @@ impl<'a> Loop<'a> {
         let uses = self.uses()?;
         let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
         let limit = numbers.map_or(0, |n| own(n.limit));
+        // It may have grown since it was measured: what the committed heap cannot hold is native.
+        let native = self
+            .footprint
+            .native
+            .max(uses.saturating_sub(heap.committed()));
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -300,7 +312,8 @@ impl<'a> Loop<'a> {
             available,
             owed,
             uses,
-            native: self.footprint.native,
+            native,
+            spare: self.spare(limit, native),
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
@@ -348,12 +361,25 @@ impl<'a> Loop<'a> {
         }
     }
 
+    /// What is kept free for native memory that grows at once. What has come is no surprise any more, but some more may come.
+    fn spare(&self, limit: u64, native: u64) -> u64 {
+        if !self.cliff {
+            return 0;
+        }
+        let grown = native.saturating_sub(self.native_first.unwrap_or(native));
+        surprise(limit).saturating_sub(grown).max(limit / 16)
+    }
+
     fn measure(&mut self) {
         let start = Instant::now();
         if let Ok(footprint) = footprint::measure(&self.adapter.process, self.machine.heap.as_ref())
         {
             self.footprint = footprint;
+            self.native_first.get_or_insert(footprint.native);
         }
+        let pid = i32::try_from(self.adapter.process.pid).unwrap_or(-1);
+        let domain = Domain::of_process(pid).and_then(|mut domain| domain.is_cliff());
+        self.cliff = domain.unwrap_or(self.cliff);
         self.others = family::uses_of_others(self.adapter.root, self.adapter.process.pid);
         self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
         self.measured = Some(Instant::now());

@@ -127,7 +127,10 @@ impl Ratios {
         if seen.heap.collecting {
             return actions;
         }
-        let urgent = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
+        // Where an excess ends the program, a part of what is kept free is there for the time that a collection takes.
+        let kept = seen.spare.min(seen.limit / 16);
+        let urgent =
+            seen.uses.saturating_add(kept) > seen.limit.saturating_add(tolerance(seen.limit));
         if levers.sizing == Sizing::OldOnly && !urgent {
             return actions;
         }

@@ -482,6 +482,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         owed,
         uses,
         native,
+        spare: 0,
         processor_ns: 0,
         asked_ns: 0,
         major_faults: 0,

@@ -29,6 +29,7 @@ fn two() -> Surroundings {
         memory: Some(24 << 30),
         processors: 2,
         group: None,
+        cliff: false,
         address_space_limited: false,
         version: Some(17),
         known: Known::all(),
