@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
-BENCHES := demo shares hog split broker-cost libgc-adaptive libgc libgc-pressure libgc-ablation libgc-kernels sharing hotspot
+BENCHES := demo shares hog split broker-cost libgc-adaptive libgc libgc-pressure libgc-ablation libgc-kernels sharing hotspot container split-want
 PREFIX ?= /usr/local
 
 .PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress sanitize docs install clean $(addprefix bench-,$(BENCHES))

@@ -33,6 +33,8 @@ enum Name {
     Figures,
     /// What the broker costs.
     BrokerCost,
+    /// Java in a container without swap.
+    Container,
     /// Weighted shares: distance and time after each change.
     Shares,
     /// A hog takes half of the memory.
@@ -53,6 +55,8 @@ enum Name {
     Sharing,
     /// Throughput against the best static split.
     Split,
+    /// The same for a family of services in real want, drawn from a seed.
+    SplitWant,
 }
 
 fn main() -> ExitCode {
@@ -80,7 +84,9 @@ fn main() -> ExitCode {
         Name::LibgcKernels => scenarios::libgc::kernels::measure(&options),
         Name::LibgcPressure => scenarios::libgc::pressure::measure(&options),
         Name::Sharing => scenarios::sharing::measure(&options),
+        Name::Container => scenarios::container::measure(&options),
         Name::Split => scenarios::split::measure(&options),
+        Name::SplitWant => scenarios::split::want::measure(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! What a measurement stands on: a cgroup with a limit, a swap file, a folder. All gone at its end.
 
 use crate::report::results::root;
-use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::testing::{SwapFile, TestCgroup};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,9 @@ pub const SWAP: u64 = 4 << 30;
 pub struct Ground {
     cgroup: TestCgroup,
     folder: PathBuf,
-    _swap: SwapFile,
+    /// What the cgroup holds stays in memory.
+    swapless: bool,
+    _swap: Option<SwapFile>,
     _accounting: DelayAccounting,
 }
 
@@ -26,19 +28,35 @@ impl Ground {
         Ground::with_swap(name, SWAP)
     }
 
+    /// The same without swap: nothing of the cgroup can be paged out, whatever swap the machine has.
+    ///
+    /// # Errors
+    /// As [`Ground::new`].
+    pub fn without_swap(name: &str) -> Result<Self, String> {
+        let mut ground = Ground::prepare(name, None)?;
+        ground.swapless = true;
+        Ok(ground)
+    }
+
     /// The same with so many bytes of swap.
     ///
     /// # Errors
     /// As [`Ground::new`].
     pub fn with_swap(name: &str, bytes: u64) -> Result<Self, String> {
+        Ground::prepare(name, Some(bytes))
+    }
+
+    fn prepare(name: &str, swap: Option<u64>) -> Result<Self, String> {
         let cgroup = TestCgroup::new(&format!("bench-{name}"), None).map_err(|e| {
             format!("no memory cgroup to run in: {e} (run the measurements as root)")
         })?;
         let cache = root().join(".cache");
         std::fs::create_dir_all(&cache)
             .map_err(|e| format!("cannot make {}: {e}", cache.display()))?;
-        let swap = SwapFile::new(&cache, bytes)
-            .map_err(|e| format!("no swap file: {e} (run the measurements as root)"))?;
+        let swap = match swap.map(|bytes| SwapFile::new(&cache, bytes)).transpose() {
+            Ok(swap) => swap,
+            Err(e) => return Err(format!("no swap file: {e} (run the measurements as root)")),
+        };
         let folder =
             std::env::temp_dir().join(format!("plimsoll-bench-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
@@ -46,6 +64,7 @@ impl Ground {
         Ok(Ground {
             cgroup,
             folder,
+            swapless: false,
             _swap: swap,
             _accounting: DelayAccounting::on(),
         })
@@ -66,10 +85,29 @@ impl Ground {
     /// # Errors
     /// A sentence on why not.
     pub fn limit(&self, bytes: impl Into<Option<u64>>) -> Result<(), String> {
-        self.cgroup()
-            .set_limit(bytes.into())
-            .map(drop)
-            .map_err(|e| format!("cannot limit the cgroup: {e}"))
+        let bytes = bytes.into();
+        let cannot = |e: &dyn std::fmt::Display| format!("cannot limit the cgroup: {e}");
+        if self.swapless && self.cgroup().version() == Version::V1 {
+            // It may not be below the limit of memory, which may be above the new one.
+            self.write("memory.memsw.limit_in_bytes", "-1")
+                .map_err(|e| cannot(&e))?;
+        }
+        self.cgroup().set_limit(bytes).map_err(|e| cannot(&e))?;
+        if !self.swapless {
+            return Ok(());
+        }
+        let limit = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
+        let done = match self.cgroup().version() {
+            Version::V1 => self
+                .write("memory.memsw.limit_in_bytes", &limit)
+                .and_then(|()| self.write("memory.swappiness", "0")),
+            Version::V2 => self.write("memory.swap.max", "0"),
+        };
+        done.map_err(|e| cannot(&e))
+    }
+
+    fn write(&self, file: &str, text: &str) -> std::io::Result<()> {
+        std::fs::write(self.cgroup().dir().join(file), text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The measurements, one file or folder each. Every one prints its table, says which targets it met, and saves results and plots.
 
 pub mod broker_cost;
+pub mod container;
 pub mod demo;
 pub mod hog;
 pub mod hotspot;

@@ -4,7 +4,7 @@
 //! best and the even split (or the second best) are run again beside the broker, so that the comparison is neither with the luckiest run of
 //! the search nor with what only its noise chose. [`want`] is a family of programs drawn at random.
 
-mod want;
+pub mod want;
 
 use super::Options;
 use crate::harness::ground::Ground;
@@ -66,7 +66,11 @@ enum Stage {
     Comparison,
 }
 
-fn measure_pairs(options: &Options) -> Result<(), String> {
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
     let ground = Ground::new("split")?;
     let classes = Classes::of("bench/programs/GcBench.java")?;
     let mut results = Results::new(
@@ -94,20 +98,6 @@ fn measure_pairs(options: &Options) -> Result<(), String> {
         compare(&ground, options, demand, classes.folder(), &mut results)?;
     }
     results.save().map_err(|e| e.to_string())
-}
-
-/// Runs the measurement, and the family.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    if DEMANDS.iter().any(|demand| options.wants(demand.name)) {
-        measure_pairs(options)?;
-    }
-    match options.wants(want::NAME) {
-        true => want::measure(options),
-        false => Ok(()),
-    }
 }
 
 /// What the runs of one variant came to.

@@ -12,9 +12,6 @@ use crate::report::results::Results;
 use crate::report::statistics::spread;
 use std::path::Path;
 
-/// The name in `--only`, and of the results after `split-`.
-pub(super) const NAME: &str = "want";
-
 /// Draws for each repetition that is asked for: 20 with the usual 5.
 const DRAWS_EACH: usize = 4;
 /// Where the draws begin. Another seed makes other programs.
@@ -227,7 +224,10 @@ impl Trial {
 }
 
 /// Runs the family.
-pub(super) fn measure(options: &Options) -> Result<(), String> {
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
     let ground = Ground::new("split-want")?;
     let classes = Classes::of("bench/programs/Service.java")?;
     let draws = options.repeat * DRAWS_EACH;

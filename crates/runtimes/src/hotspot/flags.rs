@@ -279,17 +279,10 @@ fn by_collector(
 ) -> Vec<&'static str> {
     let young_given = given.has(&YOUNG);
     match collector {
-        // The young generation follows the old one, so both are followed; with a maximum heap that was given
-        // NewRatio=1 could leave too little for what lives.
+        // The young generation follows the old one, so both are followed. A smaller NewRatio would make both as large as the old
+        // one has to be: with much that lives a heap could not become small.
         // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out as computed.
-        Collector::Serial if given.has(&MAX_HEAP) || young_given => {
-            vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
-        }
-        Collector::Serial => vec![
-            "-XX:-ShrinkHeapInSteps",
-            "-XX:MarkSweepDeadRatio=0",
-            "-XX:NewRatio=1",
-        ],
+        Collector::Serial => vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"],
         Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
         Collector::G1 => g1(young_given, stops(max, given, around), around),
         Collector::Z if !around.since(Z_SETTLED) => Vec::new(),

@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_millis(500);
 /// Between two measurements of the native part, at the least.
 const FOOTPRINT: Duration = Duration::from_secs(2);
 /// A measurement may take this part of the time.
-const FOOTPRINT_PART: u32 = 300;
+const FOOTPRINT_PART: u32 = 800;
 /// Between two reports; and when the program works much more or less than was said.
 const REPORT: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(300);
@@ -397,7 +397,11 @@ impl<'a> Loop<'a> {
                 Action::CollectWhole => self.collect(Trigger::Histogram, seen),
                 Action::TrimNative => self.ask("jcmd", &["System.trim_native_heap"], COMMAND),
                 Action::Measure => {
-                    self.measure();
+                    // One that cannot become smaller is over its limit for long.
+                    let fresh = |at: Instant| at.elapsed() * 4 < self.measure_pause;
+                    if !self.measured.is_some_and(fresh) {
+                        self.measure();
+                    }
                     true
                 }
             };

@@ -19,10 +19,12 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    /// For a resident heap of `room` bytes with `live` bytes in it, where a collection finds `basis` bytes in use.
+    /// For a resident heap of `room` bytes with `live` bytes in it, where a collection finds `basis` bytes in use. `fills`: garbage
+    /// fills the old generation, so that both are resident as they are committed.
     pub(super) fn of(
         room: u64,
         (live, basis): (u64, u64),
+        fills: bool,
         seen: &Seen,
         levers: &Levers,
         watch: &Watch,
@@ -33,7 +35,10 @@ impl Aim {
         let (basis, wanted, max, part, resident) = match levers.sizing {
             Sizing::OldRatios { new_ratio } => {
                 let max = seen.heap.young.max.max(1);
-                let (young, resident) = young_for(room, live, seen, watch);
+                let (young, resident) = match fills {
+                    true => (room / new_ratio.saturating_add(1), 1.0),
+                    false => young_for(room, live, seen, watch),
+                };
                 let old = young.min(max).saturating_mul(new_ratio);
                 (
                     live,

@@ -19,6 +19,11 @@ const RETURNING: u64 = 400_000_000;
 /// A limit that rises as others give memory back does so in steps: it is followed when so much time passed without one, nanoseconds.
 const STEPS: u64 = 250_000_000;
 
+/// An old generation that is full of garbage again within this time fills with it, and is taken for one that does for so long,
+/// nanoseconds.
+const REFILLED: u64 = 5_000_000_000;
+const FILLS: u64 = 60_000_000_000;
+
 /// Live bytes that are collected within about a fifth of a second.
 const SMALL: u64 = 256 << 20;
 
@@ -53,6 +58,10 @@ pub(super) struct Ratios {
     /// The size that the last resizing made, and by how much the machine makes it larger by itself until the next. Bytes.
     made: u64,
     creep: u64,
+    /// When the old generation was last made small because garbage had filled it, and until when it is taken for one that garbage
+    /// fills, nanoseconds.
+    tight_ns: u64,
+    fills_until: u64,
     /// What is in use beside the old generation when a concurrent cycle applies the ratios: the program allocated it while
     /// the cycle marked. Bytes, learned.
     drift: u64,
@@ -80,6 +89,8 @@ impl Ratios {
             bias: 0,
             made: 0,
             creep: 0,
+            tight_ns: 0,
+            fills_until: 0,
             drift: 0,
             resized_ns: 0,
             resized_young: 0,
@@ -195,7 +206,13 @@ impl Ratios {
         if !smaller(aim, now, seen) && self.resized_ns > 0 && resized_for < RETURNING {
             return Vec::new();
         }
-        if stale > seen.limit / 7 {
+        let fills = seen.now_ns < self.fills_until;
+        if stale > seen.limit / 7 && !(fills && seen.heap.committed() <= room(seen)) {
+            // Again so soon: what dies there comes as fast, and the machine's own collections deal with it when it is full.
+            if seen.now_ns.saturating_sub(self.tight_ns) < REFILLED && self.tight_ns > 0 {
+                self.fills_until = seen.now_ns.saturating_add(FILLS);
+            }
+            self.tight_ns = seen.now_ns;
             let way = Way {
                 tight: true,
                 urgent: true,
@@ -253,7 +270,14 @@ impl Ratios {
             (true, false) => (watch.live_estimate(seen), self.basis(seen)),
             _ => [watch.compact_estimate(seen).max(1); 2].into(),
         };
-        Aim::of(room, found, seen, levers, watch)
+        Aim::of(
+            room,
+            found,
+            seen.now_ns < self.fills_until,
+            seen,
+            levers,
+            watch,
+        )
     }
 
     /// The most that it can make use of while it could have `seen.available`, where the steps of the ratios leave much of that

@@ -137,7 +137,8 @@ fn one_processor_means_serial() {
     };
     assert!(flags(&["A"], &one).contains(&"-XX:-ShrinkHeapInSteps".to_owned()));
     assert!(
-        flags(&["-XX:ActiveProcessorCount=1", "A"], &two()).contains(&"-XX:NewRatio=1".to_owned())
+        flags(&["-XX:ActiveProcessorCount=1", "A"], &two())
+            .contains(&"-XX:-ShrinkHeapInSteps".to_owned())
     );
 }
 
@@ -188,8 +189,6 @@ fn a_flag_whose_name_was_given_is_left_out() {
         ("-XX:+UseG1GC", "-XX:G1MaxNewSizePercent=50"),
         ("-XX:+UseG1GC", "-XX:G1ExpandByPercentOfAvailable=20"),
         ("-XX:+UseSerialGC", "-XX:+ShrinkHeapInSteps"),
-        ("-XX:+UseSerialGC", "-XX:MarkSweepDeadRatio=5"),
-        ("-XX:+UseSerialGC", "-XX:NewRatio=3"),
         (
             "-XX:+UseParallelGC",
             "-XX:-UseAdaptiveSizePolicyWithSystemGC",
@@ -392,4 +391,40 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn where_nothing_can_be_paged_out_room_is_left_for_native_memory() {
+    let in_group = |mib: u64, cliff: bool| {
+        let around = Surroundings {
+            group: Some(mib << 20),
+            cliff,
+            ..two()
+        };
+        let added = flags(&["-XX:+UseG1GC", "A"], &around);
+        let max = added.iter().find_map(|flag| flag.strip_prefix("-Xmx"));
+        let mib = max.and_then(|max| max.strip_suffix('m'));
+        mib.and_then(|mib| mib.parse::<u64>().ok())
+            .expect("is given")
+    };
+    assert_eq!((in_group(512, false), in_group(512, true)), (384, 256));
+    assert_eq!(in_group(1024, true), 1024 - 96 - 64 - 160);
+    // Never less than what Java alone takes.
+    assert_eq!((in_group(240, true), in_group(300, true)), (120, 126));
+}
+
+#[test]
+fn a_small_heap_of_g1_is_resized_while_the_program_stands() {
+    let concurrent = "-XX:+ExplicitGCInvokesConcurrent".to_owned();
+    let g1 = |words: &[&str], around: &Surroundings| {
+        let all: Vec<&str> = ["-XX:+UseG1GC"].iter().chain(words).copied().collect();
+        flags(&all, around).contains(&concurrent)
+    };
+    assert!(g1(&["A"], &two()) && g1(&["-Xmx2g", "A"], &two()));
+    assert!(!g1(&["-Xmx500m", "A"], &two()));
+    let small = Surroundings {
+        budget: Some(800 << 20),
+        ..two()
+    };
+    assert!(!g1(&["A"], &small));
 }

@@ -1,0 +1,256 @@
+//! A limit without swap, where an excess ends the program: who lives alone lives under the broker, and does as much.
+
+use super::{JVMS, Options};
+use crate::harness::broker::Broker;
+use crate::harness::ground::Ground;
+use crate::harness::java::Classes;
+use crate::harness::job::{Conditions, Ending, Job, Outcome, run};
+use crate::harness::programs::{Jvm, sibling};
+use crate::report::results::Results;
+use crate::report::statistics::spread;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Limits of the container, MiB.
+const LIMITS: [u64; 3] = [256, 512, 1024];
+/// Seconds of a run, and after which one is ended.
+const SECONDS: u32 = 6;
+const LONGEST: f64 = 30.0;
+/// Of a limit, percent that live, and megabytes of arrays that are replaced in a second.
+const LIVE: u64 = 10;
+const RATE: u64 = 150;
+
+/// What the program does besides.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    name: &'static str,
+    words: &'static [&'static str],
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "steady",
+        words: &["steady"],
+    },
+    Kind {
+        name: "native",
+        words: &["native", "150"],
+    },
+    Kind {
+        name: "burst",
+        words: &["burst"],
+    },
+];
+
+/// Where it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Alone,
+    /// `plimsoll run` in the container starts a broker in it.
+    Inside,
+    /// The broker serves the whole machine.
+    Outside,
+}
+
+const PLACES: [Where; 3] = [Where::Alone, Where::Inside, Where::Outside];
+
+/// What the runs of one place came to.
+#[derive(Clone, Debug, Default)]
+struct Runs {
+    lived: Vec<bool>,
+    work: Vec<f64>,
+}
+
+impl Runs {
+    fn note(&mut self, outcome: &Outcome) {
+        let lived = outcome.ending == Ending::Finished;
+        self.lived.push(lived);
+        if lived {
+            self.work.push(outcome.told("work").unwrap_or(0) as f64);
+        }
+    }
+
+    fn lived(&self) -> usize {
+        self.lived.iter().filter(|lived| **lived).count()
+    }
+
+    /// Median work of those that lived.
+    fn median(&self) -> f64 {
+        spread(&self.work).median
+    }
+}
+
+/// One program in one limit.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    jvm: Jvm,
+    kind: Kind,
+    limit: u64,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{} {}", self.jvm.name(), self.kind.name)
+    }
+
+    fn command(&self, classes: &Path) -> Vec<String> {
+        let live = self.limit * LIVE / 100;
+        let mut command = vec![
+            self.jvm.java(),
+            "-XX:+UnlockExperimentalVMOptions".to_owned(),
+            format!("-XX:+Use{}GC", self.jvm.collector),
+            "-cp".to_owned(),
+            classes.display().to_string(),
+            "Container".to_owned(),
+        ];
+        command.extend([live, RATE, u64::from(SECONDS)].map(|n| n.to_string()));
+        command.extend(self.kind.words.iter().map(|word| (*word).to_owned()));
+        command
+    }
+
+    fn run(
+        &self,
+        ground: &Ground,
+        place: Where,
+        classes: &Path,
+        label: &str,
+    ) -> Result<Outcome, String> {
+        let mut command = self.command(classes);
+        let mut env = BTreeMap::new();
+        let broker = match place {
+            Where::Outside => Some(Broker::start(ground.folder(), None)?),
+            Where::Alone | Where::Inside => None,
+        };
+        if place != Where::Alone {
+            let socket = match &broker {
+                Some(broker) => broker.socket().path().to_owned(),
+                None => ground.folder().join("inside.sock"),
+            };
+            env.insert("PLIMSOLL_SOCKET".to_owned(), socket.display().to_string());
+            let launcher = sibling("plimsoll").display().to_string();
+            command.splice(0..0, [launcher, "run".to_owned(), "--".to_owned()]);
+        }
+        let job = Job {
+            command,
+            env,
+            ..Job::default()
+        };
+        let conditions = Conditions {
+            limit: Some(self.limit << 20),
+            longest: LONGEST,
+            ..Conditions::default()
+        };
+        let label = format!("{label}, {place:?}");
+        let outcomes = run(ground, &[job], &conditions, &label)?;
+        outcomes
+            .into_iter()
+            .next()
+            .ok_or_else(|| "no outcome".to_owned())
+    }
+}
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A sentence on what could not be set up or started.
+pub fn measure(options: &Options) -> Result<(), String> {
+    let ground = Ground::without_swap("container")?;
+    let classes = Classes::of("bench/programs/Container.java")?;
+    let mut results = Results::new(
+        "container",
+        "Java in a container without swap: alone, and under the broker in the container and outside of it.",
+        "A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
+         No heap size is given. Lived: runs that the kernel did not end. Work: that of the runs that lived, relative to those alone.",
+        options.repeat,
+    )
+    .columns(&[
+        ("program", ""),
+        ("limit", "MiB"),
+        ("lived: alone", ""),
+        ("inside", ""),
+        ("outside", ""),
+        ("work: inside", "of alone"),
+        ("outside", "of alone"),
+    ]);
+    let mut all = Vec::new();
+    for case in cases(options) {
+        let mut runs = PLACES.map(|_| Runs::default());
+        for repetition in 1..=options.repeat {
+            for (place, runs) in PLACES.iter().zip(&mut runs) {
+                let name = format!("{} in {} MiB", case.name(), case.limit);
+                let label = format!("{name}, {repetition} of {}", options.repeat);
+                runs.note(&case.run(&ground, *place, classes.folder(), &label)?);
+            }
+        }
+        note(&case, &runs, &mut results);
+        all.push(runs);
+    }
+    targets(&all, &mut results);
+    results.save().map_err(|e| e.to_string())
+}
+
+fn cases(options: &Options) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for jvm in JVMS {
+        for kind in KINDS {
+            let all = LIMITS.map(|limit| Case { jvm, kind, limit });
+            cases.extend(all.iter().filter(|case| options.wants(&case.name())));
+        }
+    }
+    cases
+}
+
+fn note(case: &Case, runs: &[Runs; 3], results: &mut Results) {
+    let [alone, inside, outside] = runs;
+    let ratio = |runs: &Runs| match alone.lived().min(runs.lived()) {
+        0 => f64::NAN,
+        _ => runs.median() / alone.median().max(1.0),
+    };
+    let work = |runs: &Runs| match ratio(runs) {
+        ratio if ratio.is_nan() => "-".into(),
+        ratio => ratio.into(),
+    };
+    let lived = |runs: &Runs| (runs.lived() as u64).into();
+    results.row([
+        case.name().into(),
+        case.limit.into(),
+        lived(alone),
+        lived(inside),
+        lived(outside),
+        work(inside),
+        work(outside),
+    ]);
+}
+
+fn targets(all: &[[Runs; 3]], results: &mut Results) {
+    let (mut killed, mut safe, mut saved, mut lost) = (0, 0, 0, 0);
+    let mut ratios = Vec::new();
+    for [alone, inside, outside] in all {
+        for ours in [inside, outside] {
+            if alone.lived() == alone.lived.len() {
+                safe += ours.lived.len();
+                killed += ours.lived.len() - ours.lived();
+                ratios.push(ours.median() / alone.median().max(1.0));
+            } else {
+                lost += ours.lived.len();
+                saved += ours.lived();
+            }
+        }
+    }
+    results.target(
+        "nobody is killed who lives alone",
+        format!("{killed} of {safe} runs killed"),
+        killed == 0,
+    );
+    results.target(
+        "of those killed alone nine tenths live",
+        format!("{saved} of {lost} runs"),
+        (lost > 0).then_some(saved * 10 >= lost * 9),
+    );
+    let work = spread(&ratios);
+    results.target(
+        "work at least 0.95 of alone where alone lives",
+        format!("median {:.2}, worst {:.2}", work.median, work.min),
+        work.min >= 0.95,
+    );
+}

@@ -1,0 +1,200 @@
+//! Java programs under `plimsoll run` where memory is really short: with swap, which they are to stay out of, and without, where an
+//! excess ends them.
+
+mod common;
+
+use common::{Place, Started, stderr};
+use plimsoll_kernel::cgroup::Version;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::testing::{SwapFile, TestCgroup, skip};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// One at a time: there are few processors, and one swap.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The programs of the measurements, compiled; `None`, and a word, where there is no compiler.
+fn classes(place: &Place) -> Option<String> {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs");
+    let mut javac = Command::new("javac");
+    javac.args(["--release", "11", "-d"]).arg(place.path(""));
+    javac.args(["Service.java", "Container.java"].map(|name| programs.join(name)));
+    if javac.status().is_ok_and(|status| status.success()) {
+        return Some(place.path("").display().to_string());
+    }
+    skip("no javac");
+    None
+}
+
+/// The JDKs that `tools/setup.sh` left, or the one of the path.
+fn javas() -> Vec<PathBuf> {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+    let known = [17, 25].map(|version| cache.join(format!("java{version}")));
+    let found: Vec<_> = known.into_iter().filter(|java| java.exists()).collect();
+    match found.is_empty() {
+        true => vec!["java".into()],
+        false => found,
+    }
+}
+
+/// Makes what the command starts begin in that group.
+fn enter(command: &mut Command, group: &TestCgroup) {
+    let procs = group.cgroup().dir().join("cgroup.procs");
+    // SAFETY: the child has one thread; what is called between fork and exec allocates a little, which glibc allows there.
+    unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
+}
+
+fn group(name: &str, limit: u64) -> Option<TestCgroup> {
+    let group = TestCgroup::new(name, Some(limit)).ok();
+    if group.is_none() {
+        skip("no cgroup of our own here");
+    }
+    group
+}
+
+/// A number that a program said last.
+fn said(place: &Place, log: &str, key: &str) -> u64 {
+    let text = std::fs::read_to_string(place.path(log)).unwrap_or_default();
+    let after = text.rsplit(&format!("\"{key}\":")).next().unwrap_or("");
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
+}
+
+/// Three services, each of which fills half of its share with live records and replaces some with each request: what dies has long been old,
+/// and only collections of the old generation free it. Before heaps were held where they should be, they had 60,000 to 300,000 major
+/// faults each in three quarters of a minute.
+#[test]
+fn services_that_fill_their_shares_stay_out_of_swap() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for collector in ["G1", "Serial"] {
+        let place = Place::new();
+        let (Some(classes), Some(group)) = (classes(&place), group("want", 800 * MIB)) else {
+            return;
+        };
+        let Ok(_swap) = SwapFile::new(&place.path(""), 1 << 30) else {
+            skip("no swap file of our own here");
+            return;
+        };
+        let java = javas()
+            .pop()
+            .expect("one at the least")
+            .display()
+            .to_string();
+        let use_collector = format!("-XX:+Use{collector}GC");
+        let mut services = Vec::new();
+        for index in 0..3 {
+            let name = format!("s{index}");
+            let own = index.to_string();
+            let args = [
+                "run",
+                "-n",
+                &name,
+                "--",
+                &java,
+                &use_collector,
+                "-cp",
+                &classes,
+                "Service",
+                "112",
+                "3000",
+                "60000",
+                "4",
+                &own,
+                "3",
+                "5",
+            ];
+            let mut command = place.command(&args);
+            enter(&mut command, &group);
+            let output = std::fs::File::create(place.path(&name)).unwrap();
+            command.stdout(output).stderr(Stdio::null());
+            services.push(Started(command.spawn().unwrap()));
+        }
+        std::thread::sleep(Duration::from_secs(16));
+        let mut faults = 0;
+        for index in 0..3 {
+            let name = format!("s{index}");
+            assert!(
+                said(&place, &name, "work") > 1000,
+                "{collector}: {name} works"
+            );
+            let pid = place.attached(&name).pid.expect("is attached");
+            let process = Process::open(pid as i32).expect("runs");
+            faults += process.faults().expect("can be read").major;
+        }
+        let hits = group.cgroup().events().map_or(0, |events| events.max);
+        // Read from swap or from disk at the start: a thousandth of what it was.
+        assert!(
+            faults < 2000,
+            "{collector}: {faults} major faults, {hits} hits"
+        );
+        drop(services);
+    }
+}
+
+/// In a group without swap a program lives that fills 150 MB of direct buffers within a second, beside a heap whose maximum its user set
+/// to four fifths of the group.
+#[test]
+fn native_memory_that_grows_at_once_ends_no_program() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place::new();
+    let Some(classes) = classes(&place) else {
+        return;
+    };
+    for java in javas() {
+        for collector in ["G1", "Serial"] {
+            let Some(group) = cliff(500 * MIB) else {
+                return;
+            };
+            let java = java.display().to_string();
+            let use_collector = format!("-XX:+Use{collector}GC");
+            let args = [
+                "run",
+                "-n",
+                "c",
+                "--",
+                &java,
+                &use_collector,
+                "-XX:MaxRAMPercentage=80",
+                "-cp",
+                &classes,
+                "Container",
+                "40",
+                "300",
+                "6",
+                "native",
+                "150",
+            ];
+            let mut command = place.command(&args);
+            enter(&mut command, &group);
+            let output = command.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                output.status.success() && text.contains("done"),
+                "{java} {collector}: {}: {}",
+                output.status,
+                stderr(&output)
+            );
+        }
+    }
+}
+
+/// A group of which nothing can be paged out, whatever swap the machine has.
+fn cliff(limit: u64) -> Option<TestCgroup> {
+    let group = group("cliff", limit)?;
+    let dir = group.cgroup().dir();
+    let bounded = match group.cgroup().version() {
+        Version::V1 => std::fs::write(dir.join("memory.memsw.limit_in_bytes"), limit.to_string())
+            .and_then(|()| std::fs::write(dir.join("memory.swappiness"), "0")),
+        Version::V2 => std::fs::write(dir.join("memory.swap.max"), "0"),
+    };
+    if bounded.is_err() {
+        skip("swap of a group cannot be bounded here");
+        return None;
+    }
+    Some(group)
+}
