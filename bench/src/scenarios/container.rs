@@ -1,6 +1,7 @@
 //! A limit without swap, where an excess ends the program: who lives alone lives under the broker, and does as much.
 
-use super::{JVMS, Options};
+use super::Options;
+use super::hotspot::{COLLECTORS, jvms};
 use crate::harness::broker::Broker;
 use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
@@ -191,7 +192,7 @@ pub fn measure(options: &Options) -> Result<(), String> {
 
 fn cases(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
-    for jvm in JVMS {
+    for jvm in jvms(&COLLECTORS) {
         for kind in KINDS {
             let all = LIMITS.map(|limit| Case { jvm, kind, limit });
             cases.extend(all.iter().filter(|case| options.wants(&case.name())));

@@ -25,7 +25,7 @@ const SETTLED: f64 = 2.0;
 /// Megabytes alive, megabytes allocated a second, threads.
 const CHURN: [&str; 3] = ["100", "300", "2"];
 const VERSIONS: [u32; 4] = [11, 17, 21, 25];
-const COLLECTORS: [&str; 5] = ["G1", "Serial", "Z", "Shenandoah", "Parallel"];
+pub(super) const COLLECTORS: [&str; 5] = ["G1", "Serial", "Z", "Shenandoah", "Parallel"];
 /// Those that are run without added flags too, as an adopted program runs.
 const BARE: [&str; 2] = ["G1", "Serial"];
 
@@ -94,7 +94,7 @@ fn variants() -> Vec<(String, Jvm, bool)> {
 }
 
 /// Every version with each of these collectors.
-fn jvms(collectors: &[&'static str]) -> impl Iterator<Item = Jvm> {
+pub(super) fn jvms(collectors: &[&'static str]) -> impl Iterator<Item = Jvm> {
     collectors
         .iter()
         .flat_map(|&collector| VERSIONS.map(|version| Jvm { version, collector }))
