@@ -7,10 +7,14 @@ use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
 use crate::harness::job::{Conditions, Ending, Job, Outcome, run};
 use crate::harness::programs::{Jvm, sibling};
+use crate::harness::runner::signal;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
+use plimsoll_client::{Connection, Socket};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Limits of the container, MiB.
 const LIMITS: [u64; 3] = [256, 512, 1024];
@@ -122,11 +126,11 @@ impl Case {
             Where::Outside => Some(Broker::start(ground.folder(), None)?),
             Where::Alone | Where::Inside => None,
         };
+        let socket = match &broker {
+            Some(broker) => broker.socket().path().to_owned(),
+            None => ground.folder().join("inside.sock"),
+        };
         if place != Where::Alone {
-            let socket = match &broker {
-                Some(broker) => broker.socket().path().to_owned(),
-                None => ground.folder().join("inside.sock"),
-            };
             env.insert("PLIMSOLL_SOCKET".to_owned(), socket.display().to_string());
             let launcher = sibling("plimsoll").display().to_string();
             command.splice(0..0, [launcher, "run".to_owned(), "--".to_owned()]);
@@ -142,11 +146,28 @@ impl Case {
             ..Conditions::default()
         };
         let label = format!("{label}, {place:?}");
-        let outcomes = run(ground, &[job], &conditions, &label)?;
-        outcomes
+        let outcomes = run(ground, &[job], &conditions, &label);
+        drop(broker);
+        end_broker(&socket);
+        outcomes?
             .into_iter()
             .next()
             .ok_or_else(|| "no outcome".to_owned())
+    }
+}
+
+/// Ends a broker that `plimsoll run` started: it would stay for some seconds, and in the container of the next run.
+fn end_broker(socket: &Path) {
+    let until = Instant::now() + Duration::from_secs(10);
+    let told = || {
+        let socket = Socket::at(socket);
+        Connection::open(&socket, Duration::from_secs(1))
+            .and_then(|mut connection| connection.list())
+            .ok()
+    };
+    while let Some(listing) = told().filter(|_| Instant::now() < until) {
+        signal(listing.pid, Signal::TERM);
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
