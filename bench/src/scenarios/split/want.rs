@@ -238,7 +238,7 @@ pub fn measure(options: &Options) -> Result<(), String> {
          Number, sizes, replacement and activity are drawn from a seed, virtual machine and collector in turn. A draw is run under the broker without sizes, with -Xmx of 85, 95 and 105 % of what an \
          even split leaves for a heap, and by itself (without sizes, and without the machine's look at its container); once each, 36 s. Work is requests after the first 4 s; that of the broker and that by itself are relative to the best static size. Hits: how \
          often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll run`, in percent of one processor.",
-        draws,
+        1,
     )
     .columns(&[
         ("draw", ""),

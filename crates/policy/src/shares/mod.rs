@@ -5,7 +5,8 @@
 //!   more child, with the child-relative `own_weight` and `own_priority` (paper 4.1).
 //! - *family*: the own memory and the children of one principal, or those at the top.
 //! - *class*: the members of a family that have the same priority.
-//! - *entitlement*: its weighted share among those who want memory; guaranteed.
+//! - *entitlement*: its weighted share among those who want memory; guaranteed, but for what it lends.
+//! - *modest*: the size with which its collections still cost it little.
 //! - *target*: what it should have at rest: weighted max-min by priority class, capped by demand,
 //!   the slack spread by the square-root rule.
 //! - *limit*: what it may use now: at most the target, and never so much that the sum of what all
@@ -22,7 +23,8 @@
 //! wants. The *entitlement* is the same, but with peers that want any amount: so it does not depend
 //! on what peers of the same class want, only on who wants anything, and on what higher classes
 //! take. Entitlements of one class never exceed what the class has; over several classes they may.
-//! What members with known collectors get in sum beyond their entitlements goes where it saves most
+//! One whose collector is known lends what its entitlement is beyond its *modest* size: it would hardly
+//! miss that. What members with known collectors get in sum beyond what they keep goes where it saves most
 //! collection time (square-root rule); one whose collector is not known gets exactly weighted
 //! max-min. Rounding leaves less than one byte per member to nobody: equals get the same.
 //!

@@ -13,11 +13,11 @@ const LONG_WINDOW: u64 = 1_500_000_000;
 /// What is known of a machine. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Live after the last full collection or concurrent cycle.
+    /// Live after the last full collection, or the least that was in use in the last seconds.
     pub live: u64,
     /// Allocated per second; absent until it was measured a few times.
     pub allocation_rate: Option<u64>,
-    /// Live bytes processed per second of a collection; 0 until one was seen.
+    /// Live bytes over what a collection costs, per second, as if each was of the whole heap; 0 until one was seen.
     pub collection_speed: u64,
     /// The most that it can use: its maximum heap and its native part, or what the steps of its sizes let it have of what it could.
     pub demand: u64,
