@@ -279,10 +279,17 @@ fn by_collector(
 ) -> Vec<&'static str> {
     let young_given = given.has(&YOUNG);
     match collector {
-        // The young generation follows the old one, so both are followed. A smaller NewRatio would make both as large as the old
-        // one has to be: with much that lives a heap could not become small.
         // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out as computed.
-        Collector::Serial => vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"],
+        Collector::Serial if given.has(&MAX_HEAP) || young_given => {
+            vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
+        }
+        // The young generation follows the old one, which must hold what lives: with NewRatio=3 both can become as small as four
+        // thirds of that, with the usual 2 three halves. A heap that is too small for what lives collects all of it every time.
+        Collector::Serial => vec![
+            "-XX:-ShrinkHeapInSteps",
+            "-XX:MarkSweepDeadRatio=0",
+            "-XX:NewRatio=3",
+        ],
         Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
         Collector::G1 => g1(young_given, stops(max, given, around), around),
         Collector::Z if !around.since(Z_SETTLED) => Vec::new(),

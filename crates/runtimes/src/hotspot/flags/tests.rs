@@ -137,8 +137,7 @@ fn one_processor_means_serial() {
     };
     assert!(flags(&["A"], &one).contains(&"-XX:-ShrinkHeapInSteps".to_owned()));
     assert!(
-        flags(&["-XX:ActiveProcessorCount=1", "A"], &two())
-            .contains(&"-XX:-ShrinkHeapInSteps".to_owned())
+        flags(&["-XX:ActiveProcessorCount=1", "A"], &two()).contains(&"-XX:NewRatio=3".to_owned())
     );
 }
 
@@ -189,6 +188,8 @@ fn a_flag_whose_name_was_given_is_left_out() {
         ("-XX:+UseG1GC", "-XX:G1MaxNewSizePercent=50"),
         ("-XX:+UseG1GC", "-XX:G1ExpandByPercentOfAvailable=20"),
         ("-XX:+UseSerialGC", "-XX:+ShrinkHeapInSteps"),
+        ("-XX:+UseSerialGC", "-XX:MarkSweepDeadRatio=5"),
+        ("-XX:+UseSerialGC", "-XX:NewRatio=1"),
         (
             "-XX:+UseParallelGC",
             "-XX:-UseAdaptiveSizePolicyWithSystemGC",
