@@ -1,5 +1,6 @@
 //! Watches `plimsoll run -f programs.toml` from outside, as a run of ours is watched.
 
+use super::processor::Yardstick;
 use super::runner::{end, find};
 use super::scenario::Scenario;
 use super::trace::{Ending, Sample, Seen, Trace};
@@ -15,8 +16,14 @@ use std::time::{Duration, Instant};
 
 const PACE: Duration = Duration::from_millis(200);
 
-/// Follows `child` for the scenario's time; the output of each program is in `folder`, as `NAME.out`.
-pub fn follow(mut child: Child, socket: &Path, folder: &Path, scenario: &Scenario) -> Trace {
+/// Follows `child` for the scenario's time; the output of each program is in `folder`, as `NAME.out`. `told` hears the seconds so far.
+pub fn follow(
+    mut child: Child,
+    socket: &Path,
+    folder: &Path,
+    scenario: &Scenario,
+    mut told: impl FnMut(f64),
+) -> Trace {
     let mut following = Following {
         socket: Socket::at(socket),
         folder: folder.to_owned(),
@@ -24,14 +31,17 @@ pub fn follow(mut child: Child, socket: &Path, folder: &Path, scenario: &Scenari
         connection: None,
         watched: scenario.programs.iter().map(|_| None).collect(),
         group: None,
+        yardstick: Yardstick::new(),
         trace: Trace::default(),
     };
     let start = Instant::now();
-    while start.elapsed().as_secs_f64() < scenario.seconds {
-        if !matches!(child.try_wait(), Ok(None)) {
+    loop {
+        let now = start.elapsed().as_secs_f64();
+        if now >= scenario.seconds || !matches!(child.try_wait(), Ok(None)) {
             break;
         }
-        following.sample(start.elapsed().as_secs_f64());
+        following.sample(now);
+        told(now);
         std::thread::sleep(PACE);
     }
     end(&mut child, Duration::from_secs(15));
@@ -45,6 +55,7 @@ struct Following<'a> {
     connection: Option<Connection>,
     watched: Vec<Option<Watched>>,
     group: Option<Group>,
+    yardstick: Yardstick,
     trace: Trace,
 }
 
@@ -90,9 +101,9 @@ impl Following<'_> {
                 .iter()
                 .map(|p| limit(&p.name))
                 .collect(),
-            // What is followed is shown, not compared.
+            // Who takes part is not known by its process here.
             ours_ns: 0,
-            yardstick_ns: 0.0,
+            yardstick_ns: self.yardstick.measure(),
         });
     }
 

@@ -17,6 +17,8 @@ pub struct Seen {
     pub collections: u64,
     /// See above.
     pub collection_ns: u64,
+    /// Processor time, clock ticks (10 ms each), user and system.
+    pub processor_ticks: u64,
     /// What it said it has done.
     pub work: f64,
 }

@@ -66,7 +66,10 @@ impl Watched {
             let shmem = self.heaps.bytes(process.pid(), memory.shmem);
             seen.uses += memory.anon + shmem;
             seen.swapped += memory.swap;
-            seen.major_faults += process.faults().map_or(0, |f| f.major);
+            if let Ok(stat) = process.stat() {
+                seen.major_faults += stat.faults.major;
+                seen.processor_ticks += stat.cpu_ticks;
+            }
             if let Some(stalls) = &mut self.stalls {
                 seen.stalls += stalls.process(process.pid()).map_or(0, |s| s.reclaim_count);
             }

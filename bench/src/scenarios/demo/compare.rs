@@ -1,0 +1,139 @@
+//! What the runs with a broker and those with fixed sizes came to, side by side.
+
+use super::{HOG_START, HOLD, SECONDS};
+use crate::harness::scenario::{Program, Scenario};
+use crate::harness::trace::{Seen, Trace};
+use crate::report::results::Results;
+
+/// Work is counted until here, seconds: with a broker the programs end 2 s before the run does.
+const END: f64 = SECONDS - 4.0;
+/// From here to there the hog holds memory, seconds: it takes its part in 8 s.
+const BESIDE: (f64, f64) = (HOG_START, HOG_START + HOLD + 16.0);
+
+/// The runs, each kind in the order in which they were made: with, fixed, fixed, with.
+#[derive(Default)]
+pub(super) struct Runs {
+    pub(super) shared: Vec<Trace>,
+    pub(super) fixed: Vec<Trace>,
+}
+
+impl Runs {
+    /// A column for each run.
+    pub(super) fn table(&self, scenario: &Scenario) -> Results {
+        let columns = std::iter::once("")
+            .chain(self.shared.iter().map(|_| "broker"))
+            .chain(self.fixed.iter().map(|_| "fixed"));
+        let columns: Vec<(&str, &str)> = columns.map(|name| (name, "")).collect();
+        let mut results = Results::new("demo", TITLE, METHOD, 1).columns(&columns);
+        let ours = || {
+            scenario
+                .programs
+                .iter()
+                .enumerate()
+                .filter(|(_, p)| !p.outsider)
+        };
+        for (index, program) in ours() {
+            let name = |what: &str| format!("{}: {what}", program.name);
+            self.row(&mut results, name("work"), &|t| t.work(index, 0.0, END));
+            self.row(&mut results, name("beside the hog"), &|t| {
+                t.work(index, BESIDE.0, BESIDE.1)
+            });
+            self.row(&mut results, name("processor seconds"), &|t| {
+                t.count(index, |p| p.processor_ticks) as f64 / 100.0
+            });
+            self.row(&mut results, name("collections"), &|t| {
+                t.count(index, |p| p.collections) as f64
+            });
+            self.row(&mut results, name("seconds in them"), &|t| {
+                t.count(index, |p| p.collection_ns) as f64 / 1e9
+            });
+            self.row(&mut results, name("major faults"), &|t| {
+                t.count(index, |p| p.major_faults) as f64
+            });
+        }
+        let all = |trace: &Trace, counter: fn(&Seen) -> u64| {
+            let each = ours().map(|(index, _)| trace.count(index, counter));
+            each.sum::<u64>() as f64
+        };
+        self.row(&mut results, "allocation stalls".to_owned(), &|t| {
+            all(t, |p| p.stalls)
+        });
+        let last = |trace: &Trace| trace.samples.last().cloned().unwrap_or_default();
+        self.row(&mut results, "pages swapped in and out".to_owned(), &|t| {
+            last(t).swap_traffic as f64
+        });
+        self.row(&mut results, "times the limit was hit".to_owned(), &|t| {
+            last(t).limit_hits as f64
+        });
+        self.row(&mut results, "ended before their time".to_owned(), &|t| {
+            ended(t, ours()) as f64
+        });
+        self.row(&mut results, "yardstick, microseconds".to_owned(), &|t| {
+            t.yardstick_ns(0.0, END) / 1000.0
+        });
+        if !self.fixed.is_empty() {
+            self.judge(scenario, &mut results);
+        }
+        results
+    }
+
+    fn row(&self, results: &mut Results, name: String, value: &dyn Fn(&Trace) -> f64) {
+        let cells = self.shared.iter().chain(&self.fixed);
+        let cells = cells.map(|trace| value(trace).into());
+        results
+            .rows
+            .push(std::iter::once(name.into()).chain(cells).collect());
+    }
+
+    fn judge(&self, scenario: &Scenario, results: &mut Results) {
+        let ours: Vec<usize> = (0..scenario.programs.len())
+            .filter(|index| !scenario.programs[*index].outsider)
+            .collect();
+        let mean = |traces: &[Trace], value: &dyn Fn(&Trace) -> f64| {
+            traces.iter().map(value).sum::<f64>() / traces.len().max(1) as f64
+        };
+        let ratio = |value: &dyn Fn(&Trace) -> f64| {
+            mean(&self.shared, value) / mean(&self.fixed, value).max(1e-9)
+        };
+        let works: Vec<f64> = ours
+            .iter()
+            .map(|&index| ratio(&|trace| trace.work(index, 0.0, END)))
+            .collect();
+        let all = works.iter().product::<f64>().powf(1.0 / works.len() as f64);
+        let each: Vec<String> = works.iter().map(|work| format!("{work:.2}")).collect();
+        let speed = 1.0 / ratio(&|trace| trace.yardstick_ns(0.0, END));
+        results.target(
+            "the demo: work of all (geometric mean) at least that of fixed sizes",
+            format!(
+                "{all:.2} ({}; by the yardstick the machine was {speed:.2} times as fast)",
+                each.join(", ")
+            ),
+            all >= 1.0,
+        );
+        let faults = |traces: &[Trace]| {
+            mean(traces, &|trace| {
+                let each = ours.iter().map(|&i| trace.count(i, |p| p.major_faults));
+                each.sum::<u64>() as f64
+            })
+        };
+        let (with, without) = (faults(&self.shared), faults(&self.fixed));
+        results.target(
+            "the demo: under 1 % of their major faults",
+            format!("{with:.0} against {without:.0}"),
+            with < 0.01 * without,
+        );
+    }
+}
+
+/// Programs that were gone before the end of the run.
+fn ended<'a>(trace: &Trace, ours: impl Iterator<Item = (usize, &'a Program)>) -> usize {
+    // Where all ended early, so did what was seen of them.
+    let sample = trace.at(END).filter(|sample| sample.at > END - 2.0);
+    ours.filter(|(i, _)| sample.is_none_or(|s| !s.programs[*i].alive))
+        .count()
+}
+
+const TITLE: &str = "Side by side with the same programs without a broker.";
+const METHOD: &str = "Fixed: no broker, each program has the size of its share of the 1500 MB for good; libgc collects when its heap reaches it. Runs in the order broker, fixed, fixed, broker; \
+     ratios are of their means. Work: documents indexed (Lucene), replacements (Guile, with the broker on the drop-in). Beside the hog: from 50 s to 81 s. Collections: as the \
+     runtime counts them, with concurrent cycles; their time: pauses (Java), all of it (libgc). Stalls: allocations that waited for the kernel to reclaim. Yardstick: processor time of a fixed piece of work.";
