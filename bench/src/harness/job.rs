@@ -95,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// Runs jobs at once, to the end of all of them. Shows progress on standard error.
+/// Runs jobs at once, to the end of all of them. Shows progress on standard error, unless the label is empty.
 ///
 /// # Errors
 /// When something cannot be set up or started; everything that was started is ended.
@@ -134,14 +134,16 @@ pub fn run(
         if now >= conditions.longest {
             running.iter_mut().for_each(Running::stop);
         }
-        if now as u64 >= shown {
+        if now as u64 >= shown && !label.is_empty() {
             shown = now as u64 + 1;
             eprint!("\r{label}: {now:.0} s   ");
         }
         std::thread::sleep(PACE);
     }
     drop(hog);
-    eprint!("\r{:79}\r", "");
+    if !label.is_empty() {
+        eprint!("\r{:79}\r", "");
+    }
     let outcomes = running.iter().zip(jobs);
     Ok(outcomes.map(|(one, job)| one.outcome(job)).collect())
 }

@@ -145,7 +145,7 @@ pub fn fixed_libgc(bytes: u64) -> BTreeMap<String, String> {
 
 /// The same benchmark in C, linked with libgc (`make -C bench/programs`).
 pub fn gcbench(iterations: u32) -> Vec<String> {
-    let program = source("bench/out/programs/gcbench");
+    let program = made("gcbench");
     vec![program, "--iterations".to_owned(), iterations.to_string()]
 }
 
@@ -230,6 +230,11 @@ pub fn trio(fixed: Option<u64>) -> Vec<Program> {
         program("lucene-17-g1", 40, lucene(g1, heap(40), algorithm)),
         program("lucene-25-serial", 20, lucene(serial, heap(20), algorithm)),
     ]
+}
+
+/// A program that `make -C bench/programs` made.
+pub fn made(name: &str) -> String {
+    source(&format!("bench/out/programs/{name}"))
 }
 
 fn cache(name: &str) -> String {

@@ -1,4 +1,4 @@
-//! A limit without swap, where an excess ends the program: who lives alone lives under the broker, and does as much.
+//! A limit without swap, where an excess ends the program: what lives alone lives under the broker, and does as much.
 
 use super::Options;
 use super::hotspot::{COLLECTORS, jvms};
@@ -6,7 +6,7 @@ use crate::harness::broker::Broker;
 use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
 use crate::harness::job::{Conditions, Ending, Job, Outcome, run};
-use crate::harness::programs::{Jvm, sibling};
+use crate::harness::programs::{Jvm, made, sibling};
 use crate::harness::runner::signal;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
@@ -85,41 +85,70 @@ impl Runs {
     }
 }
 
+/// Who manages the memory of a program.
+#[derive(Clone, Copy, Debug)]
+enum Runtime {
+    Java(Jvm),
+    /// The system's libgc alone, the drop-in under the broker.
+    Libgc,
+}
+
 /// One program in one limit.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    jvm: Jvm,
+    runtime: Runtime,
     kind: Kind,
     limit: u64,
 }
 
 impl Case {
     fn name(&self) -> String {
-        format!("{} {}", self.jvm.name(), self.kind.name)
+        let runtime = match self.runtime {
+            Runtime::Java(jvm) => jvm.name(),
+            Runtime::Libgc => "libgc".to_owned(),
+        };
+        format!("{runtime} {}", self.kind.name)
     }
 
     fn command(&self, classes: &Path) -> Vec<String> {
+        let mut command = match self.runtime {
+            Runtime::Java(jvm) => {
+                let mut command = vec![jvm.java()];
+                command.extend(jvm.choice());
+                // Java's own maximum of direct memory follows that of the heap: here the container is to be the limit.
+                command.push("-XX:MaxDirectMemorySize=200m".to_owned());
+                command.extend(["-cp".to_owned(), classes.display().to_string()]);
+                command.push("Container".to_owned());
+                command
+            }
+            Runtime::Libgc => vec![made("container")],
+        };
         let live = self.limit * LIVE / 100;
-        let mut command = vec![
-            self.jvm.java(),
-            "-XX:+UnlockExperimentalVMOptions".to_owned(),
-            format!("-XX:+Use{}GC", self.jvm.collector),
-            "-cp".to_owned(),
-            classes.display().to_string(),
-            "Container".to_owned(),
-        ];
         command.extend([live, RATE, u64::from(SECONDS)].map(|n| n.to_string()));
         command.extend(self.kind.words.iter().map(|word| (*word).to_owned()));
         command
     }
 
-    fn run(
+    /// Runs it in all places at once, each in a container of its own: what else the machine does meets all of them.
+    fn run_everywhere(
         &self,
-        ground: &Ground,
-        place: Where,
+        grounds: &[Ground; 3],
         classes: &Path,
-        label: &str,
-    ) -> Result<Outcome, String> {
+    ) -> Result<Vec<Outcome>, String> {
+        std::thread::scope(|scope| {
+            let pairs = PLACES.iter().zip(grounds);
+            let threads: Vec<_> = pairs
+                .map(|(place, ground)| scope.spawn(|| self.run(ground, *place, classes)))
+                .collect();
+            let ended = |_| Err("a run panicked".to_owned());
+            let threads = threads.into_iter();
+            threads
+                .map(|one| one.join().unwrap_or_else(ended))
+                .collect()
+        })
+    }
+
+    fn run(&self, ground: &Ground, place: Where, classes: &Path) -> Result<Outcome, String> {
         let mut command = self.command(classes);
         let mut env = BTreeMap::new();
         let broker = match place {
@@ -145,8 +174,7 @@ impl Case {
             longest: LONGEST,
             ..Conditions::default()
         };
-        let label = format!("{label}, {place:?}");
-        let outcomes = run(ground, &[job], &conditions, &label);
+        let outcomes = run(ground, &[job], &conditions, "");
         drop(broker);
         end_broker(&socket);
         outcomes?
@@ -176,12 +204,17 @@ fn end_broker(socket: &Path) {
 /// # Errors
 /// A sentence on what could not be set up or started.
 pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = Ground::without_swap("container")?;
+    let ground = |place: Where| Ground::without_swap(&format!("container-{place:?}"));
+    let grounds = [
+        ground(Where::Alone)?,
+        ground(Where::Inside)?,
+        ground(Where::Outside)?,
+    ];
     let classes = Classes::of("bench/programs/Container.java")?;
     let mut results = Results::new(
         "container",
-        "Java in a container without swap: alone, and under the broker in the container and outside of it.",
-        "A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
+        "Programs in a container without swap: alone, and under the broker in the container and outside of it.",
+        "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on the drop-in under the broker. The three run at once, each in a container of its own. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
          No heap size is given. Lived: runs that the kernel did not end. Work: that of the runs that lived, relative to those alone.",
         options.repeat,
     )
@@ -195,16 +228,25 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("outside", "of alone"),
     ]);
     let mut all = Vec::new();
-    for case in cases(options) {
+    let cases = cases(options);
+    for (place, case) in cases.iter().enumerate() {
         let mut runs = PLACES.map(|_| Runs::default());
         for repetition in 1..=options.repeat {
-            for (place, runs) in PLACES.iter().zip(&mut runs) {
-                let name = format!("{} in {} MiB", case.name(), case.limit);
-                let label = format!("{name}, {repetition} of {}", options.repeat);
-                runs.note(&case.run(&ground, *place, classes.folder(), &label)?);
+            eprint!(
+                "\r{} of {}: {} in {} MiB, {repetition} of {}   ",
+                place + 1,
+                cases.len(),
+                case.name(),
+                case.limit,
+                options.repeat
+            );
+            let outcomes = case.run_everywhere(&grounds, classes.folder())?;
+            for (runs, outcome) in runs.iter_mut().zip(&outcomes) {
+                runs.note(outcome);
             }
         }
-        note(&case, &runs, &mut results);
+        eprint!("\r{:79}\r", "");
+        note(case, &runs, &mut results);
         all.push(runs);
     }
     targets(&all, &mut results);
@@ -213,9 +255,14 @@ pub fn measure(options: &Options) -> Result<(), String> {
 
 fn cases(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
-    for jvm in jvms(&COLLECTORS) {
+    let java = jvms(&COLLECTORS).map(Runtime::Java);
+    for runtime in java.chain([Runtime::Libgc]) {
         for kind in KINDS {
-            let all = LIMITS.map(|limit| Case { jvm, kind, limit });
+            let all = LIMITS.map(|limit| Case {
+                runtime,
+                kind,
+                limit,
+            });
             cases.extend(all.iter().filter(|case| options.wants(&case.name())));
         }
     }

@@ -23,6 +23,7 @@ mod release;
 pub mod reply;
 pub mod snapshot;
 mod steer;
+mod surprise;
 mod trigger;
 
 pub use steer::HotSpot;

@@ -1,13 +1,14 @@
 //! The adapter: looks at the machine, asks the controller, does what it says, reports.
 
 use super::attach::{Attach, AttachError};
-use super::control::{Action, Control, Seen, surprise};
+use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::hsperfdata::{PerfError, PerfFile};
 use super::levers::{Levers, Sizing, Trigger};
 use super::machine::Machine;
 use super::release;
 use super::snapshot::Snapshot;
+use super::surprise::Growth;
 use crate::adapter::{Adapter, Ended, Link, Options};
 use crate::family;
 use crate::process::Process;
@@ -26,6 +27,8 @@ const COLLECTION: Duration = Duration::from_secs(60);
 /// Between two looks while something moves, and while nothing does.
 const BUSY: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(500);
+/// Where an excess ends the program: native memory that grows by 200 MB/s is seen before it has taken 10.
+const CLIFF: Duration = Duration::from_millis(50);
 /// Between two measurements of the native part, at the least.
 const FOOTPRINT: Duration = Duration::from_secs(2);
 /// A measurement may take this part of the time.
@@ -148,8 +151,7 @@ struct Loop<'a> {
     perf: Option<PerfFile>,
     control: Control,
     footprint: footprint::Footprint,
-    /// Native memory when it was measured first, bytes.
-    native_first: Option<u64>,
+    growth: Growth,
     /// Nothing can be paged out where the machine is.
     cliff: bool,
     others: u64,
@@ -192,7 +194,7 @@ impl<'a> Loop<'a> {
             perf,
             control: Control::new(levers, share),
             footprint: footprint::Footprint::default(),
-            native_first: None,
+            growth: Growth::default(),
             cliff: false,
             others: 0,
             measured: None,
@@ -286,7 +288,11 @@ impl<'a> Loop<'a> {
                 && seen.uses <= seen.limit
         });
         self.last = Some(seen);
-        if calm { IDLE / 2 } else { BUSY }
+        match (self.cliff, calm) {
+            (true, _) => CLIFF,
+            (false, true) => IDLE / 2,
+            (false, false) => BUSY,
+        }
     }
 
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
@@ -304,6 +310,8 @@ impl<'a> Loop<'a> {
         let owed = numbers.map_or(0, |n| n.owed);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = ns(self.started.elapsed());
+        self.growth.look(now_ns, native, heap.committed(), uses);
+        let at_cliff = |bytes| if self.cliff { bytes } else { 0 };
         let process = &self.adapter.process;
         let worked = process.processor_ns();
         Some(Seen {
@@ -313,7 +321,8 @@ impl<'a> Loop<'a> {
             owed,
             uses,
             native,
-            spare: self.spare(limit, native),
+            spare: at_cliff(self.growth.spare(limit)),
+            kept: at_cliff(self.growth.kept(limit)),
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
@@ -361,21 +370,11 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// What is kept free for native memory that grows at once. What has come is no surprise any more, but some more may come.
-    fn spare(&self, limit: u64, native: u64) -> u64 {
-        if !self.cliff {
-            return 0;
-        }
-        let grown = native.saturating_sub(self.native_first.unwrap_or(native));
-        surprise(limit).saturating_sub(grown).max(limit / 16)
-    }
-
     fn measure(&mut self) {
         let start = Instant::now();
         if let Ok(footprint) = footprint::measure(&self.adapter.process, self.machine.heap.as_ref())
         {
             self.footprint = footprint;
-            self.native_first.get_or_insert(footprint.native);
         }
         let pid = i32::try_from(self.adapter.process.pid).unwrap_or(-1);
         let domain = Domain::of_process(pid).and_then(|mut domain| domain.is_cliff());

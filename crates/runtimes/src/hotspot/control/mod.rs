@@ -42,6 +42,8 @@ pub struct Seen {
     pub native: u64,
     /// What is kept free for native memory that grows at once, bytes: 0 where an excess can be paged out.
     pub spare: u64,
+    /// Of that, what is left for the time until a collection is on its way, bytes.
+    pub kept: u64,
     /// Its processor time so far, without what it was asked for, nanoseconds; 0 when it cannot be read.
     pub processor_ns: u64,
     /// The time that what it was asked for took so far, nanoseconds.
@@ -189,12 +191,6 @@ fn room(seen: &Seen) -> u64 {
     seen.limit
         .saturating_sub(seen.native)
         .saturating_sub(margin.max(seen.spare))
-}
-
-/// How much a program's native memory may grow by before a collection can give way: direct buffers that are filled at once, say. Of
-/// a small limit it is a quarter. Bytes.
-pub(super) fn surprise(limit: u64) -> u64 {
-    (limit / 4).min(160 << 20)
 }
 
 #[cfg(test)]

@@ -483,6 +483,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         uses,
         native,
         spare: 0,
+        kept: 0,
         processor_ns: 0,
         asked_ns: 0,
         major_faults: 0,

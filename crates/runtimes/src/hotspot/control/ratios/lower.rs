@@ -1,0 +1,85 @@
+//! What is done when a program is over its limit.
+
+use super::{Ratios, Way};
+use crate::hotspot::control::aim::{Aim, size, stale};
+use crate::hotspot::control::watch::Watch;
+use crate::hotspot::control::{Action, Seen, room, slack};
+use crate::hotspot::levers::{Levers, Sizing};
+
+/// Between two steps of the bias downward, nanoseconds.
+const CALM: u64 = 300_000_000;
+/// G1 returns memory beside the program: so long it may take from the collection that made the heap smaller, nanoseconds.
+const RETURNING: u64 = 400_000_000;
+/// An old generation that is full of garbage again within this time fills with it, and is taken for one that does for so long,
+/// nanoseconds.
+const REFILLED: u64 = 5_000_000_000;
+const FILLS: u64 = 60_000_000_000;
+
+impl Ratios {
+    /// Over the limit: a smaller heap, and where that is not it, less native memory and a lower aim.
+    pub(super) fn lower(
+        &mut self,
+        aim: Aim,
+        whole: bool,
+        seen: &Seen,
+        levers: &Levers,
+        watch: &Watch,
+    ) -> Vec<Action> {
+        let now = size(seen, levers);
+        let stale = stale(seen, levers, watch);
+        let resized_for = seen.now_ns.saturating_sub(self.resized_ns);
+        let returns = levers.sizing == Sizing::HeapRatios && self.resized_ns > 0;
+        if !smaller(aim, now, seen) && returns && resized_for < RETURNING {
+            return Vec::new();
+        }
+        let fills = seen.now_ns < self.fills_until;
+        if stale > seen.limit / 7 && !(fills && seen.heap.committed() <= room(seen)) {
+            // Again so soon: what dies there comes as fast, and the machine's own collections deal with it when it is full.
+            if seen.now_ns.saturating_sub(self.tight_ns) < REFILLED && self.tight_ns > 0 {
+                self.fills_until = seen.now_ns.saturating_add(FILLS);
+            }
+            self.tight_ns = seen.now_ns;
+            let way = Way {
+                tight: true,
+                urgent: true,
+                ..Way::default()
+            };
+            return self.resize(aim, way, seen, levers);
+        }
+        let way = Way {
+            urgent: true,
+            whole,
+            ..Way::default()
+        };
+        let new = self.futile_percent != Some(aim.percent);
+        if (smaller(aim, now, seen) && new) || levers.sizing == Sizing::OldOnly {
+            return self.resize(aim, way, seen, levers);
+        }
+        let calm = seen
+            .now_ns
+            .saturating_sub(self.lowered_ns.max(self.resized_ns))
+            > CALM;
+        if !calm {
+            return Vec::new();
+        }
+        self.lowered_ns = seen.now_ns;
+        let mut actions = vec![Action::Measure];
+        if seen.now_ns.saturating_sub(self.trimmed_ns) > 10_000_000_000 {
+            self.trimmed_ns = seen.now_ns;
+            actions.insert(0, Action::TrimNative);
+        }
+        if aim.least {
+            // It cannot become smaller, whatever the bias; of a larger one that says nothing.
+            return actions;
+        }
+        let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
+        let least = -i64::try_from(room(seen) / 3).unwrap_or(0);
+        self.bias = self.bias.saturating_sub(excess).max(least);
+        actions
+    }
+}
+
+/// A collection would make the heap smaller by more than its sizes scatter.
+fn smaller(aim: Aim, now: u64, seen: &Seen) -> bool {
+    aim.reachable.saturating_add(slack(seen.limit) / 2) < now
+}
