@@ -16,8 +16,8 @@ mod tests;
 pub use given::{Given, LAUNCHER};
 pub use known::Known;
 
-use super::control::surprise;
 use super::machine::Collector;
+use plimsoll_policy::footprint::surprise;
 
 /// Flags that may be set between these two only.
 const EXPERIMENTAL: [&str; 4] = [

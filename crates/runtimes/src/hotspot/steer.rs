@@ -1,7 +1,7 @@
 //! The adapter: looks at the machine, asks the controller, does what it says, reports.
 
 use super::attach::{Attach, AttachError};
-use super::control::{Action, Control, Seen, surprise};
+use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::hsperfdata::{PerfError, PerfFile};
 use super::levers::{Levers, Sizing, Trigger};
@@ -12,6 +12,7 @@ use crate::adapter::{Adapter, Ended, Link, Options};
 use crate::family;
 use crate::process::Process;
 use plimsoll_kernel::capacity::Domain;
+use plimsoll_policy::footprint::surprise;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

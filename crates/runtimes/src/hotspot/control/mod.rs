@@ -191,11 +191,5 @@ fn room(seen: &Seen) -> u64 {
         .saturating_sub(margin.max(seen.spare))
 }
 
-/// How much a program's native memory may grow by before a collection can give way: direct buffers that are filled at once, say. Of
-/// a small limit it is a quarter. Bytes.
-pub(super) fn surprise(limit: u64) -> u64 {
-    (limit / 4).min(160 << 20)
-}
-
 #[cfg(test)]
 mod tests;
