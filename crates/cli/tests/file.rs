@@ -125,7 +125,7 @@ mod guest {
     #[test]
     fn a_budget_holds_under_version_2() {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let tests = "three_programs a_killed_broker a_unit";
+        let tests = "three_programs a_killed_broker a_unit what_outgrows";
         let program = Path::new(env!("CARGO_BIN_EXE_plimsoll"));
         plimsoll_kernel::testing::guest::run_under_version_2(
             "guest-cli",
@@ -417,4 +417,52 @@ fn a_bad_file_runs_nothing() {
     assert_eq!(output.status.code(), Some(125));
     assert!(stderr(&output).contains("program `a`: weight 0 is out of range"));
     assert!(!place.path("here").exists() && place.listing().is_none());
+}
+
+const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
+
+/// Not a test of its own: the program of the test below is this binary, started with [`PROGRAM`] set.
+#[test]
+fn program() {
+    if let Ok(line) = std::env::var(PROGRAM) {
+        let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        plimsoll_kernel::testing::programs::run(&arguments);
+    }
+}
+
+/// Where nothing can be paged out, a program that grows beyond its budget is slowed (version 2; the guest has no swap), not killed, and
+/// gets there without a broker, too.
+#[test]
+fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
+    let place = Place::new();
+    let own = std::env::current_exe().unwrap().display().to_string();
+    place.write(
+        "p.toml",
+        &format!(
+            "budget='64M'\n[[program]]\nname='a'\nstdout='out'\nadapter='none'\n\
+             command='{own} --exact program --nocapture'\n\
+             env={{ {PROGRAM}='hog --bytes 75M --rate 20M' }}\n"
+        ),
+    );
+    let mut run = place.start(&["run", "-f", "p.toml"]);
+    let pid = place.attached("a").pid.unwrap();
+    let group = Cgroup::at(&cgroup_of(pid).expect("a cgroup of the run's")).unwrap();
+    let slowed = || group.events().unwrap().high > 0;
+    wait_for("it has come to its budget", || {
+        let there = match group.version() {
+            Version::V1 => group.usage().unwrap() > 60 << 20,
+            Version::V2 => slowed(),
+        };
+        there.then_some(())
+    });
+    signal_to(place.listing().unwrap().pid, libc::SIGKILL);
+    wait_for("it has all of it", || {
+        let said = std::fs::read_to_string(place.path("out")).ok()?;
+        said.contains("\"holding\":true").then_some(())
+    });
+    assert!(alive(pid));
+    assert_eq!(group.events().unwrap().oom_kill, 0);
+    assert_eq!(slowed(), group.version() == Version::V2);
+    run.signal(libc::SIGTERM);
+    run.wait();
 }

@@ -183,6 +183,44 @@ fn native_memory_that_grows_at_once_ends_no_program() {
     }
 }
 
+/// In a group without swap three programs fill 110 MB of direct buffers each, within the same second: what they hold back for
+/// themselves and what the broker holds back for all of them is room enough.
+#[test]
+fn programs_that_grow_at_the_same_time_end_nobody() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place::new();
+    let Some(classes) = classes(&place) else {
+        return;
+    };
+    let java = javas().pop().expect("one at the least");
+    let java = java.display().to_string();
+    for collector in ["G1", "Serial"] {
+        let Some(group) = cliff(1024 * MIB) else {
+            return;
+        };
+        let use_collector = format!("-XX:+Use{collector}GC");
+        let start = |index: usize| {
+            let name = format!("c{index}");
+            let start = ["run", "-n", &name, "--", &java, &use_collector];
+            let program = ["-cp", &classes, "Container", "40", "150", "6"];
+            let mut command = place.command(&[&start[..], &program, &["native", "110"]].concat());
+            enter(&mut command, &group);
+            let output = std::fs::File::create(place.path(&name)).unwrap();
+            command.stdout(output).stderr(Stdio::null());
+            Started(command.spawn().unwrap())
+        };
+        let mut programs: Vec<_> = (0..3).map(start).collect();
+        for (index, program) in programs.iter_mut().enumerate() {
+            let status = program.wait();
+            let buffers = said(&place, &format!("c{index}"), "buffers");
+            assert!(status.success(), "{collector}: {index}: {status}");
+            assert_eq!(buffers, 110, "{collector}: {index}");
+        }
+        let killed = group.cgroup().events().map_or(0, |events| events.oom_kill);
+        assert_eq!(killed, 0, "{collector}");
+    }
+}
+
 /// A group of which nothing can be paged out, whatever swap the machine has.
 fn cliff(limit: u64) -> Option<TestCgroup> {
     let group = group("cliff", limit)?;

@@ -36,6 +36,12 @@ pub fn reserve(capacity: u64) -> u64 {
     (capacity / 16).clamp(1 << 20, 32 << 20)
 }
 
+/// How much the native memory of a program may grow by before collections can give way: direct buffers that are filled at once, say.
+/// Of little memory it is a quarter. Bytes.
+pub fn surprise(capacity: u64) -> u64 {
+    (capacity / 4).min(160 << 20)
+}
+
 /// What to allocate until the next collection where memory is not short: the square root of what a collection costs (ns) and of
 /// how fast that is due again, `rate` in bytes allocated in a second (Kirisame, Shenoy and Panchekha, OOPSLA 2022). The
 /// constant makes a heap take a MiB more for each thousandth of its time that it would collect.

@@ -5,6 +5,7 @@
 
 use super::flow::{Flow, over};
 use super::{DomainFigures, Nanos, SensedDomain};
+use plimsoll_policy::footprint::surprise;
 
 const MILLISECOND: Nanos = 1_000_000;
 const MIB: u64 = 1 << 20;
@@ -49,6 +50,25 @@ pub(super) struct Bounds {
     pub(super) min_reserve: u64,
 }
 
+/// Who is in a domain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Members {
+    /// Bytes that are accounted to principals.
+    pub(super) uses: u64,
+    /// Principals that adapt and hold memory.
+    pub(super) adaptive: u32,
+    /// One of the broker's principals, here or elsewhere, is giving memory back just now.
+    pub(super) freeing: bool,
+}
+
+impl Members {
+    /// With those of a part of it.
+    pub(super) fn add(&mut self, below: &Members) {
+        self.uses = self.uses.saturating_add(below.uses);
+        self.adaptive += below.adaptive;
+    }
+}
+
 impl Bounds {
     pub(super) const NONE: Bounds = Bounds {
         max_budget: u64::MAX,
@@ -62,23 +82,16 @@ impl Domain {
         Domain { sensed, ..self }
     }
 
-    /// Takes over what was sensed of the domain; `members` is what is accounted to principals in it, of whom somebody is `freeing`.
-    pub(super) fn account(
-        &mut self,
-        members: u64,
-        freeing: bool,
-        dt: Nanos,
-        reaction: Nanos,
-        bounds: Bounds,
-    ) {
+    /// Takes over what was sensed of the domain, and who is in it.
+    pub(super) fn account(&mut self, members: Members, dt: Nanos, reaction: Nanos, bounds: Bounds) {
         let capacity = self.sensed.capacity;
-        self.outsiders = self.sensed.used.saturating_sub(members);
-        let level = self.judge(freeing);
+        self.outsiders = self.sensed.used.saturating_sub(members.uses);
+        let level = self.judge(members.freeing);
         self.flow.feed(level, dt, TAU);
         let rate = self.flow.rate(TAU).max(0) as u64;
         self.rate = rate.max(forget(self.rate, dt));
         self.watermark = self
-            .watermark_for(reaction)
+            .watermark_for(reaction, members.adaptive > 1)
             .max(bounds.min_reserve)
             .min(capacity);
         self.expected = self.expected_for(reaction);
@@ -107,9 +120,16 @@ impl Domain {
 
     /// Growth x reaction time, at least the floor, at most a tenth of the capacity
     /// (the research's section 3: a watermark from the measured growth rate).
-    fn watermark_for(&self, reaction: Nanos) -> u64 {
+    ///
+    /// Where an excess is death, the floor of `several` programs is one surprise: each keeps room for its own, but when they grow at
+    /// the same time their collections wait for each other. Who is alone in a domain loses nothing by that.
+    fn watermark_for(&self, reaction: Nanos, several: bool) -> u64 {
         let capacity = self.sensed.capacity;
-        let floor = RESERVE_FLOOR.min(capacity / 25);
+        let usual = RESERVE_FLOOR.min(capacity / 25);
+        let floor = match self.sensed.cliff && several {
+            true => usual.max(surprise(capacity)),
+            false => usual,
+        };
         let grown = over(super::flow::signed(self.rate), reaction).max(0) as u64;
         grown.clamp(floor, floor.max(capacity / 10))
     }

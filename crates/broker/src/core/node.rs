@@ -44,6 +44,8 @@ pub(super) struct Reported {
 pub(super) struct Account {
     /// Used by it and all below it.
     pub(super) subtree_uses: u64,
+    /// Of it and all below it, how many adapt and hold memory.
+    pub(super) subtree_adaptive: u32,
     /// Wanted by it and all below it if everybody kept what it has.
     pub(super) subtree_wish: u64,
     /// Never more than this for it and all below it.

@@ -1,6 +1,6 @@
 //! One tick: sense, account, decide, settle, revoke. One way, a pass each, nothing allocated.
 
-use super::domain::Bounds;
+use super::domain::{Bounds, Members};
 use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
 use super::settle::{Moment, Word};
@@ -78,24 +78,33 @@ impl Core {
     /// Sums up, and works out each domain's budget and so what bounds each subtree.
     fn account(&mut self, freeing: bool, passed: Nanos) {
         let reaction = self.slowest();
-        let mut members = 0u64;
+        let mut members = Members {
+            freeing,
+            ..Members::default()
+        };
         self.clear_accounts();
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
             node.account.subtree_uses = node.account.subtree_uses.saturating_add(node.uses);
-            let uses = node.account.subtree_uses;
+            node.account.subtree_adaptive += u32::from(node.adaptive && node.uses > 0);
+            let below = Members {
+                uses: node.account.subtree_uses,
+                adaptive: node.account.subtree_adaptive,
+                freeing,
+            };
             node.account.bound = node.max;
             if let Some(domain) = &mut node.domain {
-                domain.account(uses, freeing, passed, reaction, Bounds::NONE);
+                domain.account(below, passed, reaction, Bounds::NONE);
                 node.account.bound = node.max.min(domain.budget);
                 self.pacer.note_domain(domain);
             }
             match node.parent {
-                None => members = members.saturating_add(uses),
+                None => members.add(&below),
                 Some(above) => {
-                    let above = &mut self.tree.at_mut(above).account.subtree_uses;
-                    *above = above.saturating_add(uses);
+                    let above = &mut self.tree.at_mut(above).account;
+                    above.subtree_uses = above.subtree_uses.saturating_add(below.uses);
+                    above.subtree_adaptive += below.adaptive;
                 }
             }
         }
@@ -103,8 +112,7 @@ impl Core {
             max_budget: self.config.max_budget,
             min_reserve: self.config.min_reserve,
         };
-        self.root
-            .account(members, freeing, passed, reaction, bounds);
+        self.root.account(members, passed, reaction, bounds);
         self.pacer.note_domain(&self.root);
     }
 

@@ -196,6 +196,8 @@ pub struct SensedDomain {
     pub capacity: u64,
     /// In use and not to be dropped for free: usage - inactive file - swap cache.
     pub used: u64,
+    /// Nothing of it can be paged out: who goes beyond the capacity is killed.
+    pub cliff: bool,
 }
 
 /// What was sensed of one principal since the last tick.

@@ -15,7 +15,12 @@ pub struct RootDomain {
     asked: Option<PathBuf>,
     last: SensedDomain,
     failing: bool,
+    /// Reads until it is looked again whether anything can be paged out.
+    until_look: u32,
 }
+
+/// Between two looks at what can be paged out, reads: files are opened for it, and swap comes and goes by hand.
+const READS_PER_LOOK: u32 = 32;
 
 impl RootDomain {
     /// Opens and reads it once.
@@ -42,12 +47,14 @@ impl RootDomain {
         let last = SensedDomain {
             capacity: reading.capacity,
             used: reading.used,
+            cliff: domain.is_cliff().unwrap_or(false),
         };
         Ok(RootDomain {
             domain,
             asked: cgroup.map(Path::to_path_buf),
             last,
             failing: false,
+            until_look: READS_PER_LOOK,
         })
     }
 
@@ -58,6 +65,7 @@ impl RootDomain {
                 self.last = SensedDomain {
                     capacity: reading.capacity,
                     used: reading.used,
+                    cliff: self.look_for_cliff(),
                 };
                 self.failing = false;
             }
@@ -68,6 +76,16 @@ impl RootDomain {
             Err(_) => {}
         }
         self.last
+    }
+
+    /// Whether an excess is death. What cannot be read stays as it was.
+    fn look_for_cliff(&mut self) -> bool {
+        self.until_look = self.until_look.saturating_sub(1);
+        if self.until_look > 0 {
+            return self.last.cliff;
+        }
+        self.until_look = READS_PER_LOOK;
+        self.domain.is_cliff().unwrap_or(self.last.cliff)
     }
 
     /// What it held when it was read last.

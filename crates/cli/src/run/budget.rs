@@ -50,6 +50,10 @@ impl Budget {
                 .map_or(0, |memory| memory.swap_free);
             let limit = above.unwrap_or(u64::MAX).min(bound(bytes, swap));
             cgroup.set_limit(Some(limit)).map_err(refuse)?;
+            if let Some(wall) = wall(bytes, limit) {
+                // Version 1 has none: there the limit alone holds.
+                let _ = cgroup.set_high(Some(wall));
+            }
         }
         Ok(budget)
     }
@@ -85,6 +89,14 @@ fn bound(budget: u64, swap_free: u64) -> u64 {
         true => budget.saturating_add(budget / 4),
         false => budget,
     }
+}
+
+/// Where the kernel begins to slow what it cannot page out: between the budget, to which programs are steered, and the limit, at
+/// which it kills. It gives collections time, and needs nobody who watches it. `None` where the limit leaves no room above the budget:
+/// what keeps to its budget is never slowed.
+fn wall(budget: u64, limit: u64) -> Option<u64> {
+    let above = limit.checked_sub(budget).filter(|&above| above > 0)?;
+    Some(budget + above / 2)
 }
 
 /// In version 2 a group with processes has no limited children: then, where it was made for us (a unit, a container), below
@@ -162,6 +174,13 @@ mod tests {
         assert_eq!(bound(800, 1000), 800);
         assert_eq!(bound(800, 199), 1000);
         assert_eq!(bound(u64::MAX, 0), u64::MAX);
+    }
+
+    #[test]
+    fn the_wall_stands_between_the_budget_and_the_limit() {
+        assert_eq!(wall(800, 1000), Some(900));
+        assert_eq!(wall(800, 800), None);
+        assert_eq!(wall(800, 700), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub use given::{Given, LAUNCHER};
 pub use known::Known;
 
 use super::machine::Collector;
-use super::surprise::surprise;
+use plimsoll_policy::footprint::surprise;
 
 /// Flags that may be set between these two only.
 const EXPERIMENTAL: [&str; 4] = [

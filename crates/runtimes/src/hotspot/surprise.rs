@@ -1,10 +1,6 @@
 //! Native memory that grows at once, and what is kept free for it where an excess ends the program. Pure: no clock.
 
-/// How much a program's native memory may grow by before a collection can give way: direct buffers that are filled at once, say. Of
-/// a small limit it is a quarter. Bytes.
-pub(super) fn surprise(limit: u64) -> u64 {
-    (limit / 4).min(160 << 20)
-}
+use plimsoll_policy::footprint::surprise;
 
 /// How fast native memory grows is told over this time at the least, nanoseconds.
 const SPAN: u64 = 150_000_000;

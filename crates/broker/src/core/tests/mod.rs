@@ -40,6 +40,8 @@ struct Bench {
     uses: Vec<(Id, u64)>,
     /// Nobody has a cgroup.
     bare: bool,
+    /// Nothing can be paged out.
+    cliff: bool,
 }
 
 impl Bench {
@@ -51,6 +53,7 @@ impl Bench {
             outsiders: 0,
             uses: Vec::new(),
             bare: false,
+            cliff: false,
         }
     }
 
@@ -96,6 +99,7 @@ impl Bench {
                 &SensedDomain {
                     capacity: self.capacity,
                     used,
+                    cliff: self.cliff,
                 },
                 &sensed,
             )

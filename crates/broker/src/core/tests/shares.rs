@@ -112,10 +112,12 @@ fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
     let inside = SensedDomain {
         capacity: 1000 * MIB,
         used: 600 * MIB,
+        cliff: false,
     };
     let whole = SensedDomain {
         capacity: 16_000 * MIB,
         used: 700 * MIB,
+        cliff: false,
     };
     let seen = [
         SensedPrincipal {
@@ -170,4 +172,27 @@ fn a_liar_gets_no_more_than_its_weight_gives() {
     bench.ticks(5, 50 * MS);
     let (honest, liar) = (bench.numbers(honest).limit, bench.numbers(liar).limit);
     assert!(honest + honest / 50 >= liar, "{honest} against {liar}");
+}
+
+/// Where an excess is death several programs may grow at once; who is alone keeps all of what it had.
+#[test]
+fn on_a_cliff_several_hold_more_back_than_one() {
+    let withheld = |cliff: bool, programs: usize| {
+        let mut bench = Bench::new(1000 * MIB);
+        bench.cliff = cliff;
+        for _ in 0..programs {
+            bench.add(&new("p"), 100 * MIB);
+        }
+        bench.ticks(20, 50 * MS);
+        let domain = bench.core.domain(None).expect("the root");
+        domain.capacity - domain.budget
+    };
+    let usual = withheld(false, 1);
+    // Budgets move by steps.
+    for (cliff, programs) in [(true, 1), (false, 2)] {
+        let held = withheld(cliff, programs);
+        assert!(held.abs_diff(usual) < 4 * MIB, "{held} instead of {usual}");
+    }
+    let several = withheld(true, 2);
+    assert!((160 * MIB..180 * MIB).contains(&several), "{several}");
 }
