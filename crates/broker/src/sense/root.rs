@@ -4,7 +4,7 @@
 use crate::core::SensedDomain;
 use crate::error::Error;
 use plimsoll_kernel as kernel;
-use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::capacity::{Domain, Reading};
 use std::path::{Path, PathBuf};
 
 /// The machine, a limiting cgroup, or the cgroup of a group.
@@ -39,10 +39,7 @@ impl RootDomain {
         }
         .map_err(failed)?;
         let reading = domain.read().map_err(failed)?;
-        let last = SensedDomain {
-            capacity: reading.capacity,
-            used: reading.used,
-        };
+        let last = sensed(&reading);
         Ok(RootDomain {
             domain,
             asked: cgroup.map(Path::to_path_buf),
@@ -55,10 +52,7 @@ impl RootDomain {
     pub fn read(&mut self) -> SensedDomain {
         match self.domain.read() {
             Ok(reading) => {
-                self.last = SensedDomain {
-                    capacity: reading.capacity,
-                    used: reading.used,
-                };
+                self.last = sensed(&reading);
                 self.failing = false;
             }
             Err(error) if !self.failing => {
@@ -76,10 +70,10 @@ impl RootDomain {
         self.last
     }
 
-    /// `machine`, or the path of the cgroup that binds.
+    /// `machine`, or the path of the cgroup with the lowest limit.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.domain.binding().or(self.asked.as_deref()) {
+        match self.domain.lowest().or(self.asked.as_deref()) {
             Some(directory) => directory.display().to_string(),
             None => "machine".to_owned(),
         }
@@ -89,5 +83,14 @@ impl RootDomain {
     #[must_use]
     pub fn asked(&self) -> Option<&Path> {
         self.asked.as_deref()
+    }
+}
+
+/// Below the lowest limit, whichever group binds: where brokers are nested, that changes with what the programs of the other one use, and
+/// a domain that is now this large and then that would look like outsiders that come with a leap.
+fn sensed(reading: &Reading) -> SensedDomain {
+    SensedDomain {
+        capacity: reading.lowest,
+        used: reading.used_of_lowest(),
     }
 }
