@@ -13,6 +13,9 @@ const READS_PER_SCAN: u32 = 256;
 pub struct Reading {
     /// What it may hold at most: the limit of the group that binds, or the machine's memory.
     pub capacity: u64,
+    /// The lowest limit of the groups above, or the machine's memory where that is less. Which group binds changes with what others use;
+    /// this does not.
+    pub lowest: u64,
     /// In use there and not to be dropped for free.
     pub used: u64,
     /// Charged there in all, droppable memory included.
@@ -29,6 +32,14 @@ impl Reading {
     /// Bytes until the capacity is reached.
     pub fn room(&self) -> u64 {
         self.capacity.saturating_sub(self.used)
+    }
+
+    /// What is in use below the lowest limit, if it left the same room: what others take elsewhere counts as used here. Whoever follows it
+    /// sees no leap when another group begins to bind.
+    pub fn used_of_lowest(&self) -> u64 {
+        self.lowest
+            .saturating_add(self.used)
+            .saturating_sub(self.capacity)
     }
 }
 
@@ -48,6 +59,7 @@ pub struct Domain {
     machine: MeminfoReader,
     groups: Vec<Cgroup>,
     binding: Option<usize>,
+    lowest: Option<usize>,
     reads: u32,
 }
 
@@ -91,6 +103,7 @@ impl Domain {
             machine: MeminfoReader::open()?,
             groups,
             binding: None,
+            lowest: None,
             reads: 0,
         })
     }
@@ -98,6 +111,11 @@ impl Domain {
     /// The directory of the group that bound at the last read; `None` when it was the machine.
     pub fn binding(&self) -> Option<&Path> {
         Some(self.groups[self.binding?].dir())
+    }
+
+    /// The directory of the group that had the lowest limit at the last read; `None` when the machine has less memory.
+    pub fn lowest(&self) -> Option<&Path> {
+        Some(self.groups[self.lowest?].dir())
     }
 
     /// The group that bound at the last read.
@@ -171,7 +189,7 @@ impl Domain {
 
     fn rescan(&mut self) -> Result<()> {
         self.groups = groups_of(&self.whose)?;
-        self.binding = None;
+        (self.binding, self.lowest) = (None, None);
         self.reads = 0;
         Ok(())
     }
@@ -181,19 +199,24 @@ impl Domain {
         let swapped = machine.swap_total.saturating_sub(machine.swap_free);
         let mut tightest = Reading {
             capacity: machine.total,
+            lowest: machine.total,
             used: machine.used(),
             usage: machine.total.saturating_sub(machine.free),
             swapped,
             swap_total: machine.swap_total,
             swap_free: machine.swap_free,
         };
-        self.binding = None;
+        (self.binding, self.lowest) = (None, None);
         for (index, group) in self.groups.iter().enumerate() {
             let Some(limit) = group.limit()? else {
                 continue;
             };
             if limit >= machine.total {
                 continue;
+            }
+            if limit < tightest.lowest {
+                tightest.lowest = limit;
+                self.lowest = Some(index);
             }
             let usage = group.usage()?;
             // A group that is far from its limit even with all its caches need not be looked into.

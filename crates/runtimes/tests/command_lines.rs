@@ -44,7 +44,7 @@ const FILES: [(&str, &str); 7] = [
     ("unlock", "+UnlockExperimentalVMOptions\n"),
 ];
 
-const LINES: [Line; 58] = [
+const LINES: [Line; 68] = [
     // What only prints.
     (All, &[], "-version"),
     (All, &[], "-XX:+UseSerialGC -version"),
@@ -111,6 +111,29 @@ const LINES: [Line; 58] = [
         "-XX:MinHeapFreeRatio=90 -XX:MaxHeapFreeRatio=80 -cp . Heap",
     ),
     (Start, &[], "-XX:G1HeapRegionSize=32m -cp . Heap"),
+    // What we would rather not have.
+    (Heap, &[], "-Xms200m -Xmx200m -cp . Heap"),
+    (
+        Heap,
+        &[],
+        "-XX:+AlwaysPreTouch -Xms100m -Xmx100m -cp . Heap",
+    ),
+    (Heap, &[], "-Xmx1t -cp . Heap"),
+    (Start, &[], "-XX:MinHeapFreeRatio=90 -cp . Heap"),
+    (Start, &[], "-XX:+UseLargePages -cp . Heap"),
+    (Start, &[], "-XX:-UsePerfData -cp . Heap"),
+    (Start, &[], "-XX:+DisableAttachMechanism -cp . Heap"),
+    (Start, &[(TOOL, "-XX:+UseSerialGC")], "-cp . Heap"),
+    (
+        Start,
+        &[(TOOL, "-XX:+UseSerialGC")],
+        "-XX:+UseG1GC -cp . Heap",
+    ),
+    (
+        Start,
+        &[(LAST, "-XX:+UseParallelGC")],
+        "-XX:+UseG1GC -cp . Heap",
+    ),
     // Mistakes stay mistakes.
     (Start, &[], "-XX:MaxGCPauseMilis=100 -cp . Heap"),
     (Start, &[], "-XX:+UseG1CG -cp . Heap"),

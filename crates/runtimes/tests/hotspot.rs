@@ -281,6 +281,42 @@ fn without_the_attach_mechanism_it_is_left_alone_and_lives() {
     assert!(process.alive());
 }
 
+/// No collection makes such a heap smaller; none is asked for, and a sentence says so.
+#[test]
+fn a_heap_of_one_size_is_left_alone() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // Java 11 does not tell the least size.
+    for (_, home) in jdks().into_iter().filter(|(version, _)| *version > 11) {
+        for collector in ["-XX:+UseG1GC", "-XX:+UseSerialGC"] {
+            let flags = [collector, "-Xms200m", "-Xmx200m"];
+            let program = Program::prepared(&home, &flags, &["20", "50"]);
+            let process = program.machine();
+            let mut perf = counters(&process);
+            let machine = Machine::ask(&Attach::new(process).unwrap(), LONG).unwrap();
+            let levers = Levers::of(&machine);
+            assert_eq!(levers.sizing, Sizing::Fixed, "{collector}");
+            assert!(levers.remarks.iter().any(|remark| remark.contains("-Xms")));
+            let script = Script::default();
+            script.limit.store(60 * MIB, Ordering::Relaxed);
+            let (mut link, pid) = (script.clone(), program.child.id());
+            let steering = std::thread::spawn(move || {
+                plimsoll_runtimes::run(&mut link, pid, &Options::default())
+            });
+            // It works and collects by itself, far above its limit; nobody has it collect all.
+            let mut work = || Snapshot::of(perf.read().unwrap()).work;
+            let begun = work();
+            eventually("it collects by itself", || {
+                work()[0].invocations > begun[0].invocations + 3
+            });
+            assert_eq!(work()[1].invocations, begun[1].invocations, "{collector}");
+            drop(program);
+            assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+        }
+    }
+}
+
 #[test]
 fn without_counters_it_says_so() {
     let Some((_, home)) = jdks().pop() else {

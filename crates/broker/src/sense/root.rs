@@ -4,7 +4,7 @@
 use crate::core::SensedDomain;
 use crate::error::Error;
 use plimsoll_kernel as kernel;
-use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::capacity::{Domain, Reading};
 use std::path::{Path, PathBuf};
 
 /// The machine, a limiting cgroup, or the cgroup of a group.
@@ -44,11 +44,7 @@ impl RootDomain {
         }
         .map_err(failed)?;
         let reading = domain.read().map_err(failed)?;
-        let last = SensedDomain {
-            capacity: reading.capacity,
-            used: reading.used,
-            cliff: domain.is_cliff().unwrap_or(false),
-        };
+        let last = sensed(&reading, domain.is_cliff().unwrap_or(false));
         Ok(RootDomain {
             domain,
             asked: cgroup.map(Path::to_path_buf),
@@ -62,11 +58,7 @@ impl RootDomain {
     pub fn read(&mut self) -> SensedDomain {
         match self.domain.read() {
             Ok(reading) => {
-                self.last = SensedDomain {
-                    capacity: reading.capacity,
-                    used: reading.used,
-                    cliff: self.look_for_cliff(),
-                };
+                self.last = sensed(&reading, self.look_for_cliff());
                 self.failing = false;
             }
             Err(error) if !self.failing => {
@@ -94,10 +86,10 @@ impl RootDomain {
         self.last
     }
 
-    /// `machine`, or the path of the cgroup that binds.
+    /// `machine`, or the path of the cgroup with the lowest limit.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.domain.binding().or(self.asked.as_deref()) {
+        match self.domain.lowest().or(self.asked.as_deref()) {
             Some(directory) => directory.display().to_string(),
             None => "machine".to_owned(),
         }
@@ -107,5 +99,15 @@ impl RootDomain {
     #[must_use]
     pub fn asked(&self) -> Option<&Path> {
         self.asked.as_deref()
+    }
+}
+
+/// Below the lowest limit, whichever group binds: where brokers are nested, that changes with what the programs of the other one use, and
+/// a domain that is now this large and then that would look like outsiders that come with a leap.
+fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
+    SensedDomain {
+        capacity: reading.lowest,
+        used: reading.used_of_lowest(),
+        cliff,
     }
 }

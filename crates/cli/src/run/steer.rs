@@ -4,10 +4,12 @@ use super::member::{self, Member};
 use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
+use plimsoll_runtimes::hotspot::flags;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::libgc::{Libraries, Wish};
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_runtimes::{Options, Runtime};
+use plimsoll_wire::messages::Listing;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +57,7 @@ pub(crate) fn prepare(
             .and_then(|mut c| c.list())
             .ok()
     };
-    let budget = budget.or_else(|| told().map(|listing| listing.budget));
+    let budget = budget.or_else(|| told().map(|listing| lasting(&listing)));
     let said = match choice {
         AdapterChoice::Hotspot => Some(Runtime::HotSpot),
         AdapterChoice::Libgc | AdapterChoice::LibgcStock => Some(Runtime::LibGc),
@@ -85,6 +87,14 @@ pub(crate) fn prepare(
         environment: prepared.environment,
         adapter: prepared.adapter,
     }
+}
+
+/// What a program alone could use of the broker's memory, also when those who hold much of it now are gone: a maximum heap stays for the
+/// program's life, and one that is less than it takes without us may end it.
+fn lasting(listing: &Listing) -> u64 {
+    let some_day = listing.budget.saturating_add(listing.outsiders);
+    let alone = flags::heap_alone(listing.capacity);
+    listing.budget.max(alone.min(some_day))
 }
 
 /// What there is for programs on libgc, as it was built or installed with us.
@@ -127,5 +137,30 @@ pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) -> Option<
             warn!("process {pid} is not steered, no thread: {error}");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn listing(capacity: u64, outsiders: u64, budget: u64) -> Listing {
+        Listing {
+            capacity: capacity * MIB,
+            outsiders: outsiders * MIB,
+            budget: budget * MIB,
+            ..Listing::default()
+        }
+    }
+
+    #[test]
+    fn a_heap_may_become_what_it_may_alone_although_others_hold_the_memory_now() {
+        assert_eq!(lasting(&listing(24000, 1000, 22000)), 22000 * MIB);
+        assert_eq!(lasting(&listing(24000, 22000, 1000)), 6000 * MIB);
+        assert_eq!(lasting(&listing(350, 250, 80)), 126 * MIB);
+        // A budget that is bounded on purpose stays that.
+        assert_eq!(lasting(&listing(24000, 500, 2000)), 2500 * MIB);
     }
 }

@@ -1,6 +1,8 @@
 //! A private place for a broker, and `plimsoll` called in it. What was started there is ended with it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod ground;
+
 use plimsoll_client::{Connection, Socket};
 use plimsoll_wire::messages::{Listing, Principal};
 use std::os::unix::process::CommandExt;

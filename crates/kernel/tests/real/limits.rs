@@ -28,7 +28,18 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     // The outer group has less room now, although its limit is larger.
     let others = TestCgroup::below(outer.cgroup(), "others", None).unwrap();
     let outsider = start_holding(&["hog", "--bytes", "64M"], Some(&others));
-    assert_eq!(domain.read().unwrap().capacity, 96 * MIB);
+    let less = domain.read().unwrap();
+    assert_eq!(less.capacity, 96 * MIB);
+    // As seen from the inner one nothing leaps: the outsider has taken a part of it.
+    assert_eq!(
+        (less.lowest, domain.lowest()),
+        (48 * MIB, Some(inner.cgroup().dir()))
+    );
+    assert_eq!(less.lowest - less.used_of_lowest(), less.room());
+    assert!(
+        (16 * MIB..48 * MIB).contains(&less.used_of_lowest()),
+        "{less:?}"
+    );
     // What it can ever have is another question.
     assert_eq!(domain.lowest_limit().unwrap(), Some(48 * MIB));
     drop(outsider);

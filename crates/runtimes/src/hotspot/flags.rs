@@ -303,7 +303,8 @@ fn by_collector(
 }
 
 /// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the time; a heap
-/// below half of its maximum does so sooner, so its steps are small, too. `G1ReservePercent=20`: with the
+/// below half of its maximum does so sooner, so its steps are as small as they can be, one region: a percent of what is left of a
+/// large maximum would be 200 MiB (with 1, 250 MiB were 400 for a second). `G1ReservePercent=20`: with the
 /// usual 10 it evacuates more than it has regions for, and takes new ones where it could collect garbage (213
 /// MiB became 516 in 5 s, with 20: 224). Before 12 (JEP 346) a concurrent cycle resized nothing, so what is
 /// asked for stays a full collection. So it does where the heap is small (`stops`): it is exact, and takes half
@@ -312,7 +313,7 @@ fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str
     let cycles = around.since(CYCLES_RESIZE) && !stops;
     let mut flags = vec!["-XX:GCTimeRatio=1", "-XX:G1ReservePercent=20"];
     flags.extend(cycles.then_some("-XX:+ExplicitGCInvokesConcurrent"));
-    flags.push("-XX:G1ExpandByPercentOfAvailable=1");
+    flags.push("-XX:G1ExpandByPercentOfAvailable=0");
     flags.extend((!young_given).then_some("-XX:G1MaxNewSizePercent=80"));
     flags
 }
@@ -345,13 +346,18 @@ fn heap_in(group: u64) -> u64 {
     group.saturating_sub(native).max(group / SMALL_PART)
 }
 
-/// The same where nothing can be paged out: what grows beside the heap faster than a collection can give way must fit as well. At
+/// The heap that a machine without flags may take of so much memory, bytes.
+pub fn heap_alone(memory: u64) -> u64 {
+    match memory <= 2 * SMALL_HEAP {
+        true => memory / SMALL_PART,
+        false => (memory / DEFAULT_PART).max(SMALL_HEAP),
+    }
+}
+
+/// What it has room for where nothing can be paged out: what grows beside the heap faster than a collection can give way must fit as well. At
 /// least what a machine without flags takes, which half of a small group is.
 fn heap_on_a_cliff(group: u64) -> u64 {
-    let least = match group <= 2 * SMALL_HEAP {
-        true => group / SMALL_PART,
-        false => (group / DEFAULT_PART).max(SMALL_HEAP),
-    };
+    let least = heap_alone(group);
     let native = NATIVE + group / 16 + surprise(group);
     group.saturating_sub(native).max(least)
 }

@@ -18,6 +18,14 @@ use std::time::Duration;
 /// `ShenandoahEvacReserve` by default, percent: the same from 11 to 25.
 const EVACUATION_RESERVE: u64 = 5;
 
+/// What is given as `-Xms` at the start unless the user gives it: no remark is worth it, bytes.
+const OUR_LEAST: u64 = 32 << 20;
+
+/// The heap never becomes smaller, bytes. Java 11 does not tell: what it begins with may be its own choice.
+fn least_heap(flags: &Flags) -> u64 {
+    flags.number("MinHeapSize").unwrap_or(0)
+}
+
 /// How the size of a heap is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
@@ -68,6 +76,8 @@ pub struct Levers {
     pub shrink_collections: u32,
     /// The heap is never asked to be smaller than the live bytes times this, in percent.
     pub least_percent: u64,
+    /// Nor than this, bytes: its user set it.
+    pub least_size: u64,
     /// How long free memory is kept before it is returned; zero where it is returned at once.
     pub delay: Duration,
     /// Whatever the delay, a change of the size returns what is free at that moment.
@@ -120,7 +130,31 @@ impl Levers {
                 "this collector has no lever that is known: the heap keeps the size it takes",
             );
         }
+        levers.keep_to_sizes(flags);
         levers
+    }
+
+    /// What sizes of the user's leave to be moved.
+    fn keep_to_sizes(&mut self, flags: &Flags) {
+        let least = least_heap(flags);
+        let fixed = flags.number("MaxHeapSize").is_some_and(|max| least >= max);
+        let by_ratios = !matches!(self.sizing, Sizing::SoftMax | Sizing::Fixed);
+        if by_ratios && fixed {
+            self.sizing = Sizing::Fixed;
+            self.remarks.push(
+                "-Xms as large as -Xmx: the heap keeps that size, and is not steered; leave -Xms out to have it follow a limit",
+            );
+        } else if by_ratios && least > OUR_LEAST {
+            self.least_size = least;
+            self.remarks
+                .push("-Xms: the heap never becomes smaller than that, whatever the limit");
+        }
+        // Transparent ones are given back as small pages are.
+        if flags.on("UseLargePages") && !flags.on("UseTransparentHugePages") {
+            self.remarks.push(
+                "-XX:+UseLargePages: what the heap takes of them is not counted, never returned and never paged out",
+            );
+        }
     }
 
     fn row(sizing: Sizing, least_percent: u64) -> Levers {
@@ -130,6 +164,7 @@ impl Levers {
             concurrent: false,
             shrink_collections: 1,
             least_percent,
+            least_size: 0,
             delay: Duration::ZERO,
             returns_on_change: false,
             set_apart: 0,
@@ -170,9 +205,9 @@ impl Levers {
                 .remarks
                 .push("ZGC of this version returns no memory that its heap once took");
         } else if !flags.on("ZUncommit") {
-            levers
-                .remarks
-                .push("-XX:-ZUncommit: what the heap once took is never returned");
+            levers.remarks.push(
+                "-XX:-ZUncommit, or -Xms as large as -Xmx: what the heap once took is never returned",
+            );
         } else if levers.delay > Duration::from_secs(10) {
             levers.remarks.push(
                 "ZGC returns memory only after -XX:ZUncommitDelay, which cannot be changed now",
@@ -285,6 +320,33 @@ mod tests {
         assert_eq!(of("size_t MinHeapSize = 8 {product}"), (true, 50));
         assert_eq!(of("size_t MinHeapSize = 1000 {product}"), (false, 50));
         assert_eq!(of("size_t InitialHeapSize = 1000 {product}"), (false, 50));
+    }
+
+    #[test]
+    fn a_size_that_the_user_fixed_is_left_and_told() {
+        let of = |version, collector, sizes: &str| {
+            let levers = of(version, collector, &format!("{RATIOS};{sizes}"));
+            (levers.sizing, levers.least_size, levers.remarks.len())
+        };
+        let both =
+            "size_t InitialHeapSize = 900000000 {product};size_t MaxHeapSize = 900000000 {product}";
+        for collector in [Collector::G1, Collector::Serial] {
+            // Java 11 begins with a small maximum by itself.
+            assert!(matches!(of(11, collector, both), (sizing, 0, 0) if sizing != Sizing::Fixed));
+            let since = format!("{both};size_t MinHeapSize = 900000000 {{product}}");
+            assert_eq!(of(17, collector, &since), (Sizing::Fixed, 0, 1));
+        }
+        // -XX:InitialHeapSize alone is no floor, where a floor is told.
+        let initial = format!("{both};size_t MinHeapSize = 8388608 {{product}}");
+        assert_eq!(of(17, Collector::G1, &initial), (Sizing::HeapRatios, 0, 0));
+        let some =
+            "size_t MinHeapSize = 100000000 {product};size_t MaxHeapSize = 900000000 {product}";
+        let floor = (Sizing::HeapRatios, 100_000_000, 1);
+        assert_eq!(of(25, Collector::G1, some), floor);
+        let large = "bool UseLargePages = true {product}";
+        assert_eq!(of(17, Collector::G1, large).2, 1);
+        let small = format!("{large};bool UseTransparentHugePages = true {{product}}");
+        assert_eq!(of(17, Collector::G1, &small).2, 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | *live* | bytes that survived the last collection of the whole heap |
 //!
 //! [`flags`] before the start; then [`attach`] (commands), [`hsperfdata`] and [`snapshot`] (reading), [`machine`]
-//! (what it is), [`levers`] (what moves it), [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), and the
+//! (what it is), [`levers`] (what moves it), [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), `silence` (when it does not answer), and the
 //! adapter [`HotSpot`], which joins them.
 
 pub mod attach;
@@ -21,6 +21,7 @@ pub mod levers;
 pub mod machine;
 mod release;
 pub mod reply;
+mod silence;
 pub mod snapshot;
 mod steer;
 mod surprise;

@@ -7,6 +7,7 @@ use super::hsperfdata::{PerfError, PerfFile};
 use super::levers::{Levers, Sizing, Trigger};
 use super::machine::Machine;
 use super::release;
+use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::surprise::Growth;
 use crate::adapter::{Adapter, Ended, Link, Options};
@@ -38,10 +39,6 @@ const REPORT: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(300);
 /// What a machine does while it starts says nothing of what it will: its collector is not reported for so long.
 const STARTING: Duration = Duration::from_secs(2);
-/// Commands that fail one after the other until the machine is left alone.
-const FAILURES: u32 = 3;
-/// How long a machine that does not answer is left alone.
-const LEFT_ALONE: Duration = Duration::from_secs(30);
 
 /// Steers one Java virtual machine.
 pub struct HotSpot {
@@ -133,7 +130,11 @@ impl Adapter for HotSpot {
             machine.version, machine.collector
         );
         for remark in &levers.remarks {
-            info!("process {pid}: {remark}");
+            // Who cannot be steered at all is worth a word to who did not ask.
+            match levers.sizing {
+                Sizing::Fixed => warn!("process {pid}: {remark}"),
+                _ => info!("process {pid}: {remark}"),
+            }
         }
         link.steered_by(Some(self.name()));
         let ended = Loop::new(self, attach, machine, levers).run(link);
@@ -158,14 +159,13 @@ struct Loop<'a> {
     measured: Option<Instant>,
     measure_pause: Duration,
     reported: Option<(Instant, Report)>,
-    failures: u32,
+    silence: Silence,
     /// Flags that were set.
     moved: BTreeSet<&'static str>,
     /// Processor time that went by while the machine did what it was asked to, nanoseconds.
     asked_processor_ns: u64,
     /// And all of its time.
     asked: Duration,
-    alone_until: Option<Instant>,
     warned: bool,
     rests: bool,
     last: Option<Seen>,
@@ -200,11 +200,10 @@ impl<'a> Loop<'a> {
             measured: None,
             measure_pause: FOOTPRINT,
             reported: None,
-            failures: 0,
+            silence: Silence::default(),
             moved: BTreeSet::new(),
             asked_processor_ns: 0,
             asked: Duration::ZERO,
-            alone_until: None,
             warned: false,
             rests: false,
             last: None,
@@ -246,7 +245,8 @@ impl<'a> Loop<'a> {
             return IDLE;
         };
         self.report(link, &seen);
-        if self.alone_until.is_some_and(|t| Instant::now() < t) {
+        let worked = self.adapter.process.processor_ns();
+        if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
         // Some actions need the next look at once, but never without end.
@@ -434,20 +434,16 @@ impl<'a> Loop<'a> {
                 if reply.code != 0 {
                     debug!("{name} {arguments:?} was refused: {}", reply.text.trim());
                 }
-                self.failures = 0;
+                self.silence.broken();
                 true
             }
             Err(AttachError::Gone { .. }) => false,
             Err(error) => {
-                self.failures += 1;
-                if self.failures == FAILURES {
+                if self.silence.goes_on(after, Instant::now()) {
                     warn!(
-                        "{error}; it is left alone and asked again every {} s",
+                        "{error}; it is left alone and asked again every {} s, or when it goes on",
                         LEFT_ALONE.as_secs()
                     );
-                }
-                if self.failures >= FAILURES {
-                    self.alone_until = Some(Instant::now() + LEFT_ALONE);
                 }
                 false
             }

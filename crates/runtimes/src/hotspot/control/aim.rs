@@ -30,7 +30,7 @@ impl Aim {
         watch: &Watch,
     ) -> Aim {
         let live = live.max(1);
-        let least = live.saturating_mul(levers.least_percent) / 100;
+        let least = least(live, levers);
         // The ratios are applied to `basis`; the lever's size is what they make over `part`.
         let (basis, wanted, max, part, resident) = match levers.sizing {
             Sizing::OldRatios { new_ratio } => {
@@ -78,6 +78,18 @@ impl Aim {
     pub(super) fn unused(&self) -> u64 {
         (self.size.saturating_sub(self.reachable) as f64 * self.resident) as u64
     }
+}
+
+/// The least that the ratios can make of the heap, or of the old generation where they are about that, bytes.
+fn least(live: u64, levers: &Levers) -> u64 {
+    let set = match levers.sizing {
+        Sizing::OldRatios { new_ratio } => {
+            let parts = new_ratio.saturating_add(1);
+            levers.least_size / parts * new_ratio
+        }
+        _ => levers.least_size,
+    };
+    set.max(live.saturating_mul(levers.least_percent) / 100)
 }
 
 /// The young generation that fills what the old one leaves of the room, and which part of it is resident.

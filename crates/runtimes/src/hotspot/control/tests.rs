@@ -17,6 +17,7 @@ fn levers(sizing: Sizing, concurrent: bool) -> Levers {
         concurrent,
         shrink_collections: 1,
         least_percent: 120,
+        least_size: 0,
         delay: Duration::ZERO,
         returns_on_change: false,
         set_apart: 0,

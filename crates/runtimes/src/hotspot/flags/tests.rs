@@ -46,6 +46,18 @@ fn a_program_alone_can_use_the_budget() {
 }
 
 #[test]
+fn g1_grows_by_itself_in_the_smallest_steps() {
+    // A percent of what a large maximum leaves is more than a small limit has room for.
+    let mut around = two();
+    around.budget = Some(20 << 30);
+    let added = flags(&["-XX:+UseG1GC", "A"], &around);
+    assert!(
+        added.contains(&"-XX:G1ExpandByPercentOfAvailable=0".to_owned()),
+        "{added:?}"
+    );
+}
+
+#[test]
 fn what_the_user_gave_is_not_touched() {
     let added = flags(&["-Xmx200m", "-Xms10m", "-XX:+UseSerialGC", "A"], &two()).join(" ");
     assert!(

@@ -1,0 +1,281 @@
+//! Programs under `plimsoll run` whose surroundings change while they run: groups that become smaller and larger, are frozen or removed,
+//! brokers within brokers, newcomers where the others hold all. None of it ends a program that would live without us.
+
+mod common;
+
+use common::ground::{
+    MIB, alone, classes, group, java, killed, printed, run_in, swap, within, without_swap,
+};
+use common::{Place, Started, alive, signal_to, wait_for};
+use plimsoll_kernel::testing::TestCgroup;
+use std::path::Path;
+use std::time::Duration;
+
+/// Keeps some megabytes, replaces some, prints how much once a second.
+const CHURN: &str = "crates/runtimes/tests/java/Churn.java";
+const SERVICE: &str = "bench/programs/Service.java";
+
+/// A Java program that keeps 60 MB, by itself or in that group.
+fn churn(place: &Place, group: &TestCgroup, name: &str, classes: &str) -> Started {
+    let java = java();
+    let words = [&java, "-XX:+UseG1GC", "-cp", classes, "Churn", "60", "100"];
+    run_in(place, group, name, &words)
+}
+
+/// How many lines it has printed; none of them is anybody else's.
+fn lines(place: &Place, name: &str) -> usize {
+    let text = printed(place, name);
+    let plain = |line: &str| line.chars().all(|c| c.is_ascii_digit() || ". ".contains(c));
+    assert!(text.lines().all(plain), "{name} printed {text}");
+    text.lines().count()
+}
+
+/// It goes on: it prints more than it has, and its adapter sees it collect.
+fn goes_on(place: &Place, name: &str) {
+    let (before, collected) = (lines(place, name), collections(place, name));
+    wait_for(&format!("{name} works and is steered"), || {
+        (lines(place, name) > before + 2 && collections(place, name) > collected).then_some(())
+    });
+}
+
+fn collections(place: &Place, name: &str) -> Option<u64> {
+    place.principal(name).and_then(|p| p.collections)
+}
+
+fn is_steered(place: &Place, name: &str) -> u32 {
+    let steered = || {
+        place
+            .principal(name)
+            .filter(|p| p.collections.is_some())?
+            .pid
+    };
+    wait_for(&format!("{name} is steered"), steered)
+}
+
+fn capacity_is(place: &Place, bytes: u64) {
+    wait_for("the broker sees the new limit", || {
+        place.listing().filter(|l| l.capacity == bytes)
+    });
+}
+
+#[test]
+fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
+    let _alone = alone();
+    let place = Place::new();
+    let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("resized", 500 * MIB))
+    else {
+        return;
+    };
+    let Some(_swap) = swap(&place) else { return };
+    let _java = churn(&place, &group, "j", &classes);
+    let script =
+        "x=$(head -c 30000000 /dev/zero | tr '\\0' x); while :; do echo ${#x}; sleep 0.2; done";
+    let mut plain = run_in(&place, &group, "plain", &["sh", "-c", script]);
+    let pid = is_steered(&place, "j");
+    wait_for("the shell works", || {
+        (lines(&place, "plain") > 1).then_some(())
+    });
+    // By half, below what lives, and to more than it was.
+    for limit in [250, 120, 800] {
+        // The kernel refuses while it cannot page out as fast as is used.
+        wait_for("the limit is set", || {
+            group.cgroup().set_limit(Some(limit * MIB)).ok()
+        });
+        capacity_is(&place, limit * MIB);
+        goes_on(&place, "j");
+        let before = lines(&place, "plain");
+        wait_for("the shell works on", || {
+            (lines(&place, "plain") > before + 2).then_some(())
+        });
+        let all = place.listing().unwrap();
+        let limits: u64 = all.principals.iter().map(|p| p.limit).sum();
+        assert!(limits <= limit * MIB, "{limits} of {limit} MiB");
+    }
+    wait_for("it has what there is", || {
+        place.principal("j").filter(|p| p.limit > 250 * MIB)
+    });
+    assert!(alive(pid) && plain.0.try_wait().unwrap().is_none());
+    assert_eq!(killed(&group), 0);
+}
+
+#[test]
+fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
+    let _alone = alone();
+    let place = Place::new();
+    let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("stopped", 500 * MIB))
+    else {
+        return;
+    };
+    let Some(_swap) = swap(&place) else { return };
+    let _running = ["a", "b"].map(|name| churn(&place, &group, name, &classes));
+    let pid = is_steered(&place, "a");
+    is_steered(&place, "b");
+    goes_on(&place, "a");
+    signal_to(pid, libc::SIGSTOP);
+    // Somebody comes, for whom both would have to give.
+    let _newcomer = churn(&place, &group, "c", &classes);
+    is_steered(&place, "c");
+    // For so long that commands to the stopped one run out of time.
+    for _ in 0..3 {
+        goes_on(&place, "b");
+        goes_on(&place, "c");
+    }
+    signal_to(pid, libc::SIGCONT);
+    for name in ["a", "b", "c"] {
+        goes_on(&place, name);
+    }
+    // A broker that stood still is no worse.
+    let broker = place.listing().unwrap().pid;
+    signal_to(broker, libc::SIGSTOP);
+    let before = lines(&place, "a");
+    wait_for("programs need no broker to work", || {
+        (lines(&place, "a") > before + 5).then_some(())
+    });
+    signal_to(broker, libc::SIGCONT);
+    for name in ["a", "b", "c"] {
+        goes_on(&place, name);
+    }
+    assert_eq!(killed(&group), 0);
+}
+
+/// Moves all that runs in a group and in those within it, and removes them.
+fn dissolve(dir: &Path, into: &TestCgroup) {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    for path in entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+    {
+        dissolve(&path, into);
+    }
+    let members = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in members.lines().filter_map(|line| line.parse().ok()) {
+        // One that has just ended is no matter.
+        let _ = into.cgroup().add(pid);
+    }
+    let _ = std::fs::remove_dir(dir);
+}
+
+#[test]
+fn a_program_whose_group_is_removed_is_steered_in_the_next() {
+    let _alone = alone();
+    let place = Place::new();
+    let (Some(classes), Some(outer)) = (classes(&place, &[CHURN]), group("moved", 700 * MIB))
+    else {
+        return;
+    };
+    let Some(next) = within(&outer, "next", Some(400 * MIB)) else {
+        return;
+    };
+    let Some(first) = within(&outer, "first", Some(500 * MIB)) else {
+        return;
+    };
+    let _java = churn(&place, &first, "j", &classes);
+    let pid = is_steered(&place, "j");
+    let gone = first.cgroup().dir().to_path_buf();
+    wait_for("the group is empty and gone", || {
+        dissolve(&gone, &next);
+        (!gone.exists()).then_some(())
+    });
+    capacity_is(&place, 400 * MIB);
+    goes_on(&place, "j");
+    let _other = churn(&place, &next, "other", &classes);
+    is_steered(&place, "other");
+    goes_on(&place, "j");
+    assert!(alive(pid));
+}
+
+/// The outer broker has the whole group, the inner one a group within with programs of its own.
+#[test]
+fn a_broker_within_the_group_of_another_has_its_part() {
+    let _alone = alone();
+    let (around, inside) = (Place::new(), Place::new());
+    let (Some(classes), Some(outer)) = (classes(&around, &[CHURN]), group("outer", 700 * MIB))
+    else {
+        return;
+    };
+    let Some(inner) = within(&outer, "inner", Some(300 * MIB)) else {
+        return;
+    };
+    let Some(_swap) = swap(&around) else { return };
+    let _around = ["a", "b"].map(|name| churn(&around, &outer, name, &classes));
+    for name in ["a", "b"] {
+        goes_on(&around, name);
+    }
+    let _inside = ["c", "d"].map(|name| churn(&inside, &inner, name, &classes));
+    for name in ["c", "d"] {
+        is_steered(&inside, name);
+    }
+    for _ in 0..4 {
+        for name in ["a", "b"] {
+            goes_on(&around, name);
+        }
+        for name in ["c", "d"] {
+            goes_on(&inside, name);
+        }
+        // Which of the two groups has less room changes all the time; what the inner broker shares out does not.
+        let listing = inside.listing().unwrap();
+        assert_eq!(listing.capacity, 300 * MIB);
+        assert!(listing.budget > 120 * MIB, "{listing:?}");
+        assert!(outer.cgroup().usage().unwrap() <= 700 * MIB);
+    }
+    assert_eq!((killed(&outer), killed(&inner)), (0, 0));
+}
+
+/// Three services hold all there is, and a fourth comes.
+fn newcomer(swap_there: bool) {
+    let place = Place::new();
+    let (Some(classes), Some(group)) = (classes(&place, &[SERVICE]), group("full", 900 * MIB))
+    else {
+        return;
+    };
+    let _swap = swap_there.then(|| swap(&place));
+    if !swap_there && !without_swap(&group, 900 * MIB) {
+        return;
+    }
+    let java = java();
+    let service = |name: &str, live: &str| {
+        let words = [
+            "-XX:+UseG1GC",
+            "-cp",
+            &classes,
+            "Service",
+            live,
+            "3000",
+            "60000",
+        ];
+        run_in(
+            &place,
+            &group,
+            name,
+            &[&[java.as_str()], &words[..]].concat(),
+        )
+    };
+    let names = ["s0", "s1", "s2"];
+    let mut running: Vec<_> = names.map(|name| service(name, "112")).into();
+    for name in names {
+        is_steered(&place, name);
+    }
+    std::thread::sleep(Duration::from_secs(6));
+    running.push(service("late", "60"));
+    wait_for("it has its share, and holds some of it", || {
+        let late = place.principal("late")?;
+        let share = late.limit > 150 * MIB && late.limit + late.limit / 8 >= late.share;
+        (share && late.uses > 100 * MIB && printed(&place, "late").contains("work")).then_some(())
+    });
+    for program in &mut running {
+        assert!(program.0.try_wait().unwrap().is_none(), "all live");
+    }
+    assert_eq!(killed(&group), 0);
+}
+
+#[test]
+fn who_comes_when_the_others_hold_all_gets_its_share() {
+    let _alone = alone();
+    newcomer(true);
+}
+
+#[test]
+fn who_comes_when_the_others_hold_all_gets_its_share_without_swap() {
+    let _alone = alone();
+    newcomer(false);
+}

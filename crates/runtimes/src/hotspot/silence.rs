@@ -1,0 +1,92 @@
+//! A machine that does not answer: after some commands in vain it is left alone for a while. One that stood still meanwhile, because its
+//! group was frozen or somebody stopped it, is asked again as soon as it runs: it never refused anything.
+
+use std::time::{Duration, Instant};
+
+/// Commands that fail one after the other until the machine is left alone.
+const FAILURES: u32 = 3;
+/// How long a machine that does not answer is left alone.
+pub(super) const LEFT_ALONE: Duration = Duration::from_secs(30);
+/// A machine with less processor time than this in all that while stood still, nanoseconds.
+const STILL: u64 = 5_000_000;
+
+/// What is known of a machine's silence.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    failures: u32,
+    /// Its processor time when the first of them was over, and when it was left alone if it had none in between, nanoseconds.
+    first_ns: Option<u64>,
+    stood_ns: Option<u64>,
+    until: Option<Instant>,
+}
+
+impl Silence {
+    /// It answered.
+    pub(super) fn broken(&mut self) {
+        *self = Silence::default();
+    }
+
+    /// A command was in vain; `worked_ns` is the machine's processor time. Whether this is the moment to tell.
+    pub(super) fn goes_on(&mut self, worked_ns: Option<u64>, now: Instant) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        let first = *self.first_ns.get_or_insert(worked_ns.unwrap_or(u64::MAX));
+        if self.failures >= FAILURES {
+            self.until = Some(now + LEFT_ALONE);
+            self.stood_ns = worked_ns.filter(|&worked| worked.saturating_sub(first) < STILL);
+        }
+        self.failures == FAILURES
+    }
+
+    /// Whether it is to be left alone now.
+    pub(super) fn keeps_away(&self, worked_ns: Option<u64>, now: Instant) -> bool {
+        let runs = self.stood_ns.zip(worked_ns);
+        let runs = runs.is_some_and(|(stood, worked)| worked >= stood.saturating_add(STILL));
+        !runs && self.until.is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// The third command in vain is told, the machine having worked so long at each.
+    fn silent(worked: [u64; 3], now: Instant) -> Silence {
+        let mut silence = Silence::default();
+        let told = worked.map(|worked| silence.goes_on(Some(worked), now));
+        assert_eq!(told, [false, false, true]);
+        assert!(silence.keeps_away(Some(worked[2]), now));
+        silence
+    }
+
+    #[test]
+    fn one_that_stood_still_is_asked_again_when_it_runs() {
+        let now = Instant::now();
+        let mut silence = silent([SECOND; 3], now);
+        assert!(silence.keeps_away(Some(SECOND + STILL / 2), now));
+        assert!(!silence.keeps_away(Some(SECOND + STILL), now));
+        // It stands still once more before it answers.
+        assert!(!silence.goes_on(Some(2 * SECOND), now));
+        assert!(!silence.goes_on(Some(2 * SECOND), now));
+        silence.broken();
+        assert!(!silence.keeps_away(Some(2 * SECOND), now));
+    }
+
+    #[test]
+    fn one_that_runs_and_does_not_answer_is_left_alone_for_long() {
+        let now = Instant::now();
+        let silence = silent([SECOND, 2 * SECOND, 3 * SECOND], now);
+        assert!(silence.keeps_away(Some(9 * SECOND), now));
+        assert!(!silence.keeps_away(Some(9 * SECOND), now + LEFT_ALONE));
+    }
+
+    #[test]
+    fn one_whose_processor_time_is_hidden_is_left_alone_for_long() {
+        let now = Instant::now();
+        let mut silence = Silence::default();
+        assert!((0..3).any(|_| silence.goes_on(None, now)));
+        assert!(silence.keeps_away(None, now));
+        assert!(silence.keeps_away(Some(SECOND), now));
+    }
+}
