@@ -216,6 +216,8 @@ impl Client {
                 Ok(0) => return None,
                 Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                // A signal, of a child that ended, say: a read with a time limit is not begun again by itself.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("no reply: {error}"),
             }
         }
