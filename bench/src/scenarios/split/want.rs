@@ -8,7 +8,7 @@ use crate::harness::programs::{Jvm, Service, service};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
-use crate::report::results::Results;
+use crate::report::results::{Cell, Results};
 use crate::report::statistics::spread;
 use std::path::Path;
 
@@ -202,17 +202,24 @@ impl Trial {
         best.map_or((0, Outcome::default()), |(size, outcome)| (*size, *outcome))
     }
 
-    fn ratio(&self) -> f64 {
-        self.broker.work / self.best().1.work.max(1.0)
+    /// Work relative to the best static size; `None` where no static size lives.
+    fn ratio(&self) -> Option<f64> {
+        self.of_best(&self.broker)
+    }
+
+    fn of_best(&self, outcome: &Outcome) -> Option<f64> {
+        let best = self.best().1.work;
+        (best > 0.0).then(|| outcome.work / best)
     }
 
     fn note(&self, draw: &Draw, results: &mut Results) {
         let (size, best) = self.best();
+        let relative = |ratio: Option<f64>| ratio.map_or("none lives".into(), Cell::Number);
         results.row([
             draw.name().into(),
-            self.ratio().into(),
+            relative(self.ratio()),
             format!("{size} %").into(),
-            (self.default.work / best.work.max(1.0)).into(),
+            relative(self.of_best(&self.default)),
             self.broker.faults.into(),
             best.faults.into(),
             self.default.faults.into(),
@@ -268,12 +275,17 @@ pub fn measure(options: &Options) -> Result<(), String> {
 fn targets(trials: &[Trial], results: &mut Results) {
     let each =
         |value: &dyn Fn(&Trial) -> f64| spread(&trials.iter().map(value).collect::<Vec<_>>());
-    let work = each(&Trial::ratio);
+    let ratios: Vec<f64> = trials.iter().filter_map(Trial::ratio).collect();
+    let work = spread(&ratios);
     results.target(
         "want: at least the work of the best static size",
         format!(
-            "median {:.2}, {:.2} to {:.2}",
-            work.median, work.min, work.max
+            "median {:.2}, {:.2} to {:.2}; in {} of {} draws no static size lives",
+            work.median,
+            work.min,
+            work.max,
+            trials.len() - ratios.len(),
+            trials.len()
         ),
         work.median >= 1.0,
     );
@@ -335,6 +347,6 @@ mod tests {
             default: outcome(1.0),
         };
         assert_eq!(trial.best().0, SIZES[1]);
-        assert!((trial.ratio() - 0.9).abs() < 1e-9);
+        assert!((trial.ratio().expect("it lives") - 0.9).abs() < 1e-9);
     }
 }

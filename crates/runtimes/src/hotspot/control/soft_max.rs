@@ -12,6 +12,8 @@ const SETTLING: u64 = 1_700_000_000;
 /// Much too much is in use for so long before a collection is asked for, and again for each further one, nanoseconds.
 const PATIENCE: u64 = 500_000_000;
 const AGAIN: u64 = 1_000_000_000;
+/// The same where an excess ends the program.
+const AGAIN_ON_A_CLIFF: u64 = 150_000_000;
 /// What Shenandoah keeps free of its soft maximum when it begins a cycle.
 const KEPT_FREE: f64 = 0.1;
 /// A machine without a pause for so long does not collect by itself, nanoseconds.
@@ -94,13 +96,15 @@ impl SoftMax {
             // What is committed counts too: it may be in swap.
             actions.extend(self.nudge(size.min(wanted) & !(GRAIN - 1), seen));
         }
-        let over = seen.uses > seen.limit.saturating_add(tolerance(seen.limit));
+        let over =
+            seen.uses.saturating_add(seen.kept) > seen.limit.saturating_add(tolerance(seen.limit));
         let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
         self.much_since = much.then(|| self.much_since.unwrap_or(seen.now_ns));
         if over && self.must_collect(seen, levers) && allowance.must(seen.now_ns) {
             self.collected_ns = seen.now_ns;
             actions.push(Action::Collect);
-            allowance.judged(false, seen.now_ns);
+            // Where an excess ends the program, the next one does not wait for long.
+            allowance.judged(seen.kept > 0, seen.now_ns);
         } else if !over {
             allowance.judged(true, seen.now_ns);
         }
@@ -114,7 +118,11 @@ impl SoftMax {
         let since = |then: u64| seen.now_ns.saturating_sub(then);
         let idle = since(self.pauses_since) > IDLE;
         let stays = self.much_since.is_some_and(|then| since(then) > PATIENCE);
-        idle || (levers.returns_on_change && stays && since(self.collected_ns) > AGAIN)
+        let due = match seen.kept > 0 {
+            true => since(self.collected_ns) > AGAIN_ON_A_CLIFF,
+            false => stays && since(self.collected_ns) > AGAIN,
+        };
+        idle || (levers.returns_on_change && due)
     }
 
     /// A change of the soft maximum makes Shenandoah return what is free at that moment, down to the new one: what a cycle frees
