@@ -368,7 +368,11 @@ fn a_machine_in_other_namespaces_is_reached() {
         return;
     }
     for (version, home) in jdks() {
-        let shell = "mount -t tmpfs tmp /tmp && exec \"$0\" \"$@\"";
+        // This tree stays where it is, also below /tmp.
+        let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let shell = format!(
+            "mount --bind {tree} /mnt && mount -t tmpfs tmp /tmp && mkdir -p {tree} && mount --move /mnt {tree} && exec \"$0\" \"$@\""
+        );
         let before = [
             "unshare",
             "--pid",
@@ -377,7 +381,7 @@ fn a_machine_in_other_namespaces_is_reached() {
             "--kill-child",
             "sh",
             "-c",
-            shell,
+            &shell,
         ];
         let program = Program::start(&home, &before, &["-Xmx64m"], &["5", "100"]);
         let process = program.machine();
