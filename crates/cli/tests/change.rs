@@ -228,8 +228,8 @@ fn newcomer(swap_there: bool) {
     else {
         return;
     };
-    let _swap = swap_there.then(|| swap(&place));
-    if !swap_there && !without_swap(&group, 900 * MIB) {
+    let swap = swap_there.then(|| swap(&place)).flatten();
+    if swap.is_none() && (swap_there || !without_swap(&group, 900 * MIB)) {
         return;
     }
     let java = java();

@@ -3,59 +3,17 @@
 
 mod common;
 
+use common::ground::{MIB, alone, classes, enter, group, javas, killed, swap, without_swap};
 use common::{Place, Started, stderr};
-use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{SwapFile, TestCgroup, skip};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use plimsoll_kernel::testing::TestCgroup;
+use std::process::Stdio;
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
-
-/// One at a time: there are few processors, and one swap.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// The programs of the measurements, compiled; `None`, and a word, where there is no compiler.
-fn classes(place: &Place) -> Option<String> {
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs");
-    let mut javac = Command::new("javac");
-    javac.args(["--release", "11", "-d"]).arg(place.path(""));
-    javac.args(["Service.java", "Container.java"].map(|name| programs.join(name)));
-    if javac.status().is_ok_and(|status| status.success()) {
-        return Some(place.path("").display().to_string());
-    }
-    skip("no javac");
-    None
-}
-
-/// The JDKs that `tools/setup.sh` left, or the one of the path.
-fn javas() -> Vec<PathBuf> {
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let known = [17, 25].map(|version| cache.join(format!("java{version}")));
-    let found: Vec<_> = known.into_iter().filter(|java| java.exists()).collect();
-    match found.is_empty() {
-        true => vec!["java".into()],
-        false => found,
-    }
-}
-
-/// Makes what the command starts begin in that group.
-fn enter(command: &mut Command, group: &TestCgroup) {
-    let procs = group.cgroup().dir().join("cgroup.procs");
-    // SAFETY: the child has one thread; what is called between fork and exec allocates a little, which glibc allows there.
-    unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
-}
-
-fn group(name: &str, limit: u64) -> Option<TestCgroup> {
-    let group = TestCgroup::new(name, Some(limit)).ok();
-    if group.is_none() {
-        skip("no cgroup of our own here");
-    }
-    group
-}
+const PROGRAMS: [&str; 2] = [
+    "bench/programs/Service.java",
+    "bench/programs/Container.java",
+];
 
 /// A number that a program said last.
 fn said(place: &Place, log: &str, key: &str) -> u64 {
@@ -70,16 +28,14 @@ fn said(place: &Place, log: &str, key: &str) -> u64 {
 /// faults each in three quarters of a minute.
 #[test]
 fn services_that_fill_their_shares_stay_out_of_swap() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     for collector in ["G1", "Serial"] {
         let place = Place::new();
-        let (Some(classes), Some(group)) = (classes(&place), group("want", 800 * MIB)) else {
+        let (Some(classes), Some(group)) = (classes(&place, &PROGRAMS), group("want", 800 * MIB))
+        else {
             return;
         };
-        let Ok(_swap) = SwapFile::new(&place.path(""), 1 << 30) else {
-            skip("no swap file of our own here");
-            return;
-        };
+        let Some(_swap) = swap(&place) else { return };
         let java = javas()
             .pop()
             .expect("one at the least")
@@ -140,9 +96,9 @@ fn services_that_fill_their_shares_stay_out_of_swap() {
 /// to four fifths of the group.
 #[test]
 fn native_memory_that_grows_at_once_ends_no_program() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let place = Place::new();
-    let Some(classes) = classes(&place) else {
+    let Some(classes) = classes(&place, &PROGRAMS) else {
         return;
     };
     for java in javas() {
@@ -187,9 +143,9 @@ fn native_memory_that_grows_at_once_ends_no_program() {
 /// themselves and what the broker holds back for all of them is room enough.
 #[test]
 fn programs_that_grow_at_the_same_time_end_nobody() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let place = Place::new();
-    let Some(classes) = classes(&place) else {
+    let Some(classes) = classes(&place, &PROGRAMS) else {
         return;
     };
     let java = javas().pop().expect("one at the least");
@@ -216,23 +172,11 @@ fn programs_that_grow_at_the_same_time_end_nobody() {
             assert!(status.success(), "{collector}: {index}: {status}");
             assert_eq!(buffers, 110, "{collector}: {index}");
         }
-        let killed = group.cgroup().events().map_or(0, |events| events.oom_kill);
-        assert_eq!(killed, 0, "{collector}");
+        assert_eq!(killed(&group), 0, "{collector}");
     }
 }
 
 /// A group of which nothing can be paged out, whatever swap the machine has.
 fn cliff(limit: u64) -> Option<TestCgroup> {
-    let group = group("cliff", limit)?;
-    let dir = group.cgroup().dir();
-    let bounded = match group.cgroup().version() {
-        Version::V1 => std::fs::write(dir.join("memory.memsw.limit_in_bytes"), limit.to_string())
-            .and_then(|()| std::fs::write(dir.join("memory.swappiness"), "0")),
-        Version::V2 => std::fs::write(dir.join("memory.swap.max"), "0"),
-    };
-    if bounded.is_err() {
-        skip("swap of a group cannot be bounded here");
-        return None;
-    }
-    Some(group)
+    group("cliff", limit).filter(|group| without_swap(group, limit))
 }

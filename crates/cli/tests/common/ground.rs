@@ -77,20 +77,33 @@ pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
     None
 }
 
-/// A Java that `tools/setup.sh` left, or the one of the path.
-pub fn java() -> String {
+/// The JDKs that `tools/setup.sh` left, or the one of the path.
+pub fn javas() -> Vec<PathBuf> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let known: PathBuf = cache.join("java17");
-    let java = if known.exists() { known } else { "java".into() };
-    java.display().to_string()
+    let known = [17, 25].map(|version| cache.join(format!("java{version}")));
+    let found: Vec<_> = known.into_iter().filter(|java| java.exists()).collect();
+    match found.is_empty() {
+        true => vec!["java".into()],
+        false => found,
+    }
+}
+
+/// The first of them.
+pub fn java() -> String {
+    javas()[0].display().to_string()
+}
+
+/// Makes what the command starts begin in that group.
+pub fn enter(command: &mut Command, group: &TestCgroup) {
+    let procs = group.cgroup().dir().join("cgroup.procs");
+    // SAFETY: the child has one thread; what is called between fork and exec allocates a little, which glibc allows there.
+    unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
 }
 
 /// Starts `plimsoll run -n NAME -- WORDS` in that group; its output goes to `NAME.out`. Its input stays open.
 pub fn run_in(place: &Place, group: &TestCgroup, name: &str, words: &[&str]) -> Started {
     let mut command = place.command(&[&["run", "-n", name, "--"], words].concat());
-    let procs = group.cgroup().dir().join("cgroup.procs");
-    // SAFETY: the child has one thread; what is called between fork and exec allocates a little, which glibc allows there.
-    unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
+    enter(&mut command, group);
     let file = |end: &str| std::fs::File::create(place.path(&format!("{name}{end}"))).unwrap();
     command.stdin(Stdio::piped());
     command.stdout(file(".out")).stderr(file(".errors"));
