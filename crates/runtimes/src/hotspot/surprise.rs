@@ -1,13 +1,12 @@
 //! Native memory that grows at once, and what is kept free for it where an excess ends the program. Pure: no clock.
 
+use super::control::RETURNING;
 use plimsoll_policy::footprint::surprise;
 
 /// How fast native memory grows is told over this time at the least, nanoseconds.
 const SPAN: u64 = 150_000_000;
 /// What grew is taken to grow on for so long, nanoseconds.
 const GOES_ON: u64 = 2_000_000_000;
-/// A heap that became smaller gives its memory back within this time, nanoseconds: until then some of it is taken for native.
-const RETURNING: u64 = 400_000_000;
 /// Milliseconds from when memory is short until a collection has given way, on a busy machine; and until one is on its way.
 const REACTION_MS: u64 = 500;
 const ASKING_MS: u64 = 150;
@@ -38,6 +37,7 @@ impl Growth {
             self.used = (now_ns, uses);
         }
         if committed < self.committed {
+            // Until then some of what it gave back is taken for native.
             self.returning = now_ns.saturating_add(RETURNING);
         }
         self.committed = committed;

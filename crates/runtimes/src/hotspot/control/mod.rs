@@ -69,6 +69,9 @@ pub enum Action {
     Measure,
 }
 
+/// G1 returns memory beside the program: so long it may take from the collection that made the heap smaller, nanoseconds.
+pub(super) const RETURNING: u64 = 400_000_000;
+
 /// How far above its limit uses may be before something is done about it.
 fn tolerance(limit: u64) -> u64 {
     (limit / 66).max(3 << 20)

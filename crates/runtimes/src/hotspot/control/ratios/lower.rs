@@ -3,13 +3,11 @@
 use super::{Ratios, Way};
 use crate::hotspot::control::aim::{Aim, size, stale};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, Seen, room, slack};
+use crate::hotspot::control::{Action, RETURNING, Seen, room, slack};
 use crate::hotspot::levers::{Levers, Sizing};
 
 /// Between two steps of the bias downward, nanoseconds.
 const CALM: u64 = 300_000_000;
-/// G1 returns memory beside the program: so long it may take from the collection that made the heap smaller, nanoseconds.
-const RETURNING: u64 = 400_000_000;
 /// An old generation that is full of garbage again within this time fills with it, and is taken for one that does for so long,
 /// nanoseconds.
 const REFILLED: u64 = 5_000_000_000;
