@@ -215,7 +215,7 @@ pub fn measure(options: &Options) -> Result<(), String> {
         "container",
         "Programs in a container without swap: alone, and under the broker in the container and outside of it.",
         "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on the drop-in under the broker. The three run at once, each in a container of its own. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
-         No heap size is given. Lived: runs that the kernel did not end. Work: that of the runs that lived, relative to those alone.",
+         No heap size is given. Lived: runs that came to their end (what is killed does not, nor what has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
         options.repeat,
     )
     .columns(&[

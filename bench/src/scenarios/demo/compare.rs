@@ -25,14 +25,7 @@ impl Runs {
             .chain(self.fixed.iter().map(|_| "fixed"));
         let columns: Vec<(&str, &str)> = columns.map(|name| (name, "")).collect();
         let mut results = Results::new("demo", TITLE, METHOD, 1).columns(&columns);
-        let ours = || {
-            scenario
-                .programs
-                .iter()
-                .enumerate()
-                .filter(|(_, p)| !p.outsider)
-        };
-        for (index, program) in ours() {
+        for (index, program) in ours(scenario) {
             let name = |what: &str| format!("{}: {what}", program.name);
             self.row(&mut results, name("work"), &|t| t.work(index, 0.0, END));
             self.row(&mut results, name("beside the hog"), &|t| {
@@ -51,12 +44,8 @@ impl Runs {
                 t.count(index, |p| p.major_faults) as f64
             });
         }
-        let all = |trace: &Trace, counter: fn(&Seen) -> u64| {
-            let each = ours().map(|(index, _)| trace.count(index, counter));
-            each.sum::<u64>() as f64
-        };
         self.row(&mut results, "allocation stalls".to_owned(), &|t| {
-            all(t, |p| p.stalls)
+            sum(scenario, t, |p| p.stalls)
         });
         let last = |trace: &Trace| trace.samples.last().cloned().unwrap_or_default();
         self.row(&mut results, "pages swapped in and out".to_owned(), &|t| {
@@ -66,7 +55,7 @@ impl Runs {
             last(t).limit_hits as f64
         });
         self.row(&mut results, "ended before their time".to_owned(), &|t| {
-            ended(t, ours()) as f64
+            ended(scenario, t) as f64
         });
         self.row(&mut results, "yardstick, microseconds".to_owned(), &|t| {
             t.yardstick_ns(0.0, END) / 1000.0
@@ -86,36 +75,27 @@ impl Runs {
     }
 
     fn judge(&self, scenario: &Scenario, results: &mut Results) {
-        let ours: Vec<usize> = (0..scenario.programs.len())
-            .filter(|index| !scenario.programs[*index].outsider)
-            .collect();
         let mean = |traces: &[Trace], value: &dyn Fn(&Trace) -> f64| {
             traces.iter().map(value).sum::<f64>() / traces.len().max(1) as f64
         };
         let ratio = |value: &dyn Fn(&Trace) -> f64| {
             mean(&self.shared, value) / mean(&self.fixed, value).max(1e-9)
         };
-        let works: Vec<f64> = ours
-            .iter()
-            .map(|&index| ratio(&|trace| trace.work(index, 0.0, END)))
+        let works: Vec<f64> = ours(scenario)
+            .map(|(index, _)| ratio(&|trace| trace.work(index, 0.0, END)))
             .collect();
-        let all = works.iter().product::<f64>().powf(1.0 / works.len() as f64);
+        let together = works.iter().product::<f64>().powf(1.0 / works.len() as f64);
         let each: Vec<String> = works.iter().map(|work| format!("{work:.2}")).collect();
         let speed = 1.0 / ratio(&|trace| trace.yardstick_ns(0.0, END));
         results.target(
             "the demo: work of all (geometric mean) at least that of fixed sizes",
             format!(
-                "{all:.2} ({}; by the yardstick the machine was {speed:.2} times as fast)",
+                "{together:.2} ({}; by the yardstick the machine was {speed:.2} times as fast)",
                 each.join(", ")
             ),
-            all >= 1.0,
+            together >= 1.0,
         );
-        let faults = |traces: &[Trace]| {
-            mean(traces, &|trace| {
-                let each = ours.iter().map(|&i| trace.count(i, |p| p.major_faults));
-                each.sum::<u64>() as f64
-            })
-        };
+        let faults = |traces: &[Trace]| mean(traces, &|t| sum(scenario, t, |p| p.major_faults));
         let (with, without) = (faults(&self.shared), faults(&self.fixed));
         results.target(
             "the demo: under 1 % of their major faults",
@@ -125,11 +105,24 @@ impl Runs {
     }
 }
 
-/// Programs that were gone before the end of the run.
-fn ended<'a>(trace: &Trace, ours: impl Iterator<Item = (usize, &'a Program)>) -> usize {
+/// The programs that share, without the hog, and their places.
+fn ours(scenario: &Scenario) -> impl Iterator<Item = (usize, &Program)> {
+    let all = scenario.programs.iter().enumerate();
+    all.filter(|(_, program)| !program.outsider)
+}
+
+/// A counter of all of them.
+fn sum(scenario: &Scenario, trace: &Trace, counter: fn(&Seen) -> u64) -> f64 {
+    let each = ours(scenario).map(|(index, _)| trace.count(index, counter));
+    each.sum::<u64>() as f64
+}
+
+/// How many of them were gone before the end of the run.
+fn ended(scenario: &Scenario, trace: &Trace) -> usize {
     // Where all ended early, so did what was seen of them.
     let sample = trace.at(END).filter(|sample| sample.at > END - 2.0);
-    ours.filter(|(i, _)| sample.is_none_or(|s| !s.programs[*i].alive))
+    ours(scenario)
+        .filter(|(i, _)| sample.is_none_or(|s| !s.programs[*i].alive))
         .count()
 }
 
