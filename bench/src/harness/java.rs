@@ -49,6 +49,36 @@ impl Classes {
     }
 }
 
+/// Reads what virtual machines map of their own files, so that the group that is measured is not charged for it: the kernel charges
+/// a file's pages to whoever reads it first, which is chance otherwise.
+///
+/// # Errors
+/// A sentence on what cannot be read.
+pub fn read_ahead(jvms: impl IntoIterator<Item = Jvm>) -> Result<(), String> {
+    for jvm in jvms {
+        let java = PathBuf::from(jvm.java());
+        let cannot =
+            |e: &dyn std::fmt::Display| format!("{}: {e} (tools/setup.sh bench)", java.display());
+        let real = java.canonicalize().map_err(|e| cannot(&e))?;
+        let home = real.parent().and_then(Path::parent);
+        let lib = home.ok_or_else(|| cannot(&"no home above it"))?.join("lib");
+        for folder in [lib.join("server"), lib] {
+            read_files(&folder).map_err(|e| cannot(&e))?;
+        }
+    }
+    Ok(())
+}
+
+fn read_files(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink())?;
+        }
+    }
+    Ok(())
+}
+
 impl Drop for Classes {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);

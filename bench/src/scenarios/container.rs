@@ -4,7 +4,7 @@ use super::Options;
 use super::hotspot::{COLLECTORS, jvms};
 use crate::harness::broker::Broker;
 use crate::harness::ground::Ground;
-use crate::harness::java::Classes;
+use crate::harness::java::{Classes, read_ahead};
 use crate::harness::job::{Conditions, Ending, Job, Outcome, run};
 use crate::harness::programs::{Jvm, made, sibling};
 use crate::harness::runner::signal;
@@ -14,10 +14,13 @@ use plimsoll_client::{Connection, Socket};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Limits of the container, MiB.
 const LIMITS: [u64; 3] = [256, 512, 1024];
+/// So many programs are measured at once: one needs less than half of a processor in each of its places.
+const LANES: usize = 2;
 /// Seconds of a run, and after which one is ended.
 const SECONDS: u32 = 6;
 const LONGEST: f64 = 30.0;
@@ -204,17 +207,12 @@ fn end_broker(socket: &Path) {
 /// # Errors
 /// A sentence on what could not be set up or started.
 pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = |place: Where| Ground::without_swap(&format!("container-{place:?}"));
-    let grounds = [
-        ground(Where::Alone)?,
-        ground(Where::Inside)?,
-        ground(Where::Outside)?,
-    ];
     let classes = Classes::of("bench/programs/Container.java")?;
+    read_ahead(jvms(&COLLECTORS))?;
     let mut results = Results::new(
         "container",
         "Programs in a container without swap: alone, and under the broker in the container and outside of it.",
-        "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on the drop-in under the broker. The three run at once, each in a container of its own. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
+        "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on the drop-in under the broker. The three run at once, each in a container of its own, and two programs at a time. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
          No heap size is given. Lived: runs that came to their end (what is killed does not, nor what has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
         options.repeat,
     )
@@ -227,30 +225,63 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("work: inside", "of alone"),
         ("outside", "of alone"),
     ]);
-    let mut all = Vec::new();
     let cases = cases(options);
-    for (place, case) in cases.iter().enumerate() {
-        let mut runs = PLACES.map(|_| Runs::default());
-        for repetition in 1..=options.repeat {
-            eprint!(
-                "\r{} of {}: {} in {} MiB, {repetition} of {}   ",
-                place + 1,
-                cases.len(),
-                case.name(),
-                case.limit,
-                options.repeat
-            );
-            let outcomes = case.run_everywhere(&grounds, classes.folder())?;
-            for (runs, outcome) in runs.iter_mut().zip(&outcomes) {
-                runs.note(outcome);
-            }
-        }
-        eprint!("\r{:79}\r", "");
-        note(case, &runs, &mut results);
-        all.push(runs);
+    let all = run_all(&cases, options.repeat, classes.folder())?;
+    for (case, runs) in cases.iter().zip(&all) {
+        note(case, runs, &mut results);
     }
     targets(&all, &mut results);
     results.save().map_err(|e| e.to_string())
+}
+
+/// Runs every case `repeat` times, in [`LANES`] at once; what each came to, in the order of the cases.
+fn run_all(cases: &[Case], repeat: usize, classes: &Path) -> Result<Vec<[Runs; 3]>, String> {
+    let next = AtomicUsize::new(0);
+    let lane = |number: usize| -> Result<Vec<(usize, [Runs; 3])>, String> {
+        let ground = |place| Ground::without_swap(&format!("container-{place:?}-{number}"));
+        let grounds = [
+            ground(Where::Alone)?,
+            ground(Where::Inside)?,
+            ground(Where::Outside)?,
+        ];
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(at) else {
+                return Ok(done);
+            };
+            eprint!(
+                "\r{} of {}: {} in {} MiB   ",
+                at + 1,
+                cases.len(),
+                case.name(),
+                case.limit
+            );
+            let mut runs = PLACES.map(|_| Runs::default());
+            for _ in 0..repeat {
+                let outcomes = case.run_everywhere(&grounds, classes)?;
+                for (runs, outcome) in runs.iter_mut().zip(&outcomes) {
+                    runs.note(outcome);
+                }
+            }
+            done.push((at, runs));
+        }
+    };
+    let lane = &lane;
+    let mut done = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES)
+            .map(|number| scope.spawn(move || lane(number)))
+            .collect();
+        let ended = |_| Err("a run panicked".to_owned());
+        let lanes = lanes
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(ended));
+        lanes.collect::<Result<Vec<_>, String>>()
+    })?
+    .concat();
+    eprint!("\r{:79}\r", "");
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, runs)| runs).collect())
 }
 
 fn cases(options: &Options) -> Vec<Case> {

@@ -3,7 +3,7 @@
 
 use super::super::Options;
 use crate::harness::ground::Ground;
-use crate::harness::java::Classes;
+use crate::harness::java::{Classes, read_ahead};
 use crate::harness::programs::{Jvm, Service, service};
 use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -237,13 +237,14 @@ impl Trial {
 pub fn measure(options: &Options) -> Result<(), String> {
     let ground = Ground::new("split-want")?;
     let classes = Classes::of("bench/programs/Service.java")?;
+    read_ahead(JVMS)?;
     let draws = options.repeat * DRAWS_EACH;
     let mut results = Results::new(
         "split-want",
         "Real want: services that fill their memory, under the broker and with the best of three static sizes.",
         "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live data take a third to two thirds of their shares, and each request replaces some of them. \
          Number, sizes, replacement and activity are drawn from a seed, virtual machine and collector in turn. A draw is run under the broker without sizes, with -Xmx of 85, 95 and 105 % of what an \
-         even split leaves for a heap, and by itself (without sizes, and without the machine's look at its container); once each, 36 s. Work is requests after the first 4 s; that of the broker and that by itself are relative to the best static size. Hits: how \
+         even split leaves for a heap, and by itself (without sizes, and without the machine's look at its container); once each, 36 s. The files of the virtual machines are in memory before, and not charged to the limit. Work is requests after the first 4 s; that of the broker and that by itself are relative to the best static size. Hits: how \
          often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll run`, in percent of one processor.",
         1,
     )
@@ -263,6 +264,9 @@ pub fn measure(options: &Options) -> Result<(), String> {
     let mut trials = Vec::new();
     for place in 0..draws {
         let draw = Draw::at(&mut random, place);
+        if !options.wants(&draw.name()) {
+            continue;
+        }
         let label = format!("want {} of {draws}, {}", place + 1, draw.jvm.name());
         let trial = Trial::run(&ground, &draw, classes.folder(), &label)?;
         trial.note(&draw, &mut results);
