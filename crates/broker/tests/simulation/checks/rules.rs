@@ -1,4 +1,4 @@
-//! Rules that look at one tick only: budgets, classes, victims.
+//! Rules that look at one tick only: budgets, classes, users, victims.
 
 use super::{Checked, Past, Seen, hold, id_of};
 use crate::program::MIB;
@@ -127,6 +127,27 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
         &[],
         || format!("{domain:?}"),
     )
+}
+
+/// Rule `users`, where no group and no `max` bounds what a user has.
+pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
+    let users = all.iter().filter(|one| one.tenant);
+    let budget = seen.core.domain(None).unwrap_or_default().budget;
+    let part = budget / (users.clone().count() as u64).max(1);
+    for user in users {
+        let own = || all.iter().filter(|one| one.parent == Some(user.id));
+        let bounded = own().any(|one| one.kind == Kind::Group || one.max != u64::MAX);
+        if bounded || own().all(|one| one.demand == 0) {
+            continue;
+        }
+        let entitled: u64 = own().map(|one| one.numbers.share).sum();
+        // Rounding leaves less than a byte to each.
+        let slip = 1 + own().count() as u64;
+        hold(entitled + slip >= part, seen, "users", &[user.id], || {
+            format!("entitled to {entitled} of {budget}, an equal part is {part}")
+        })?;
+    }
+    Ok(())
 }
 
 /// Rule `priority`, on what each should have at rest.
