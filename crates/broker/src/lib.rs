@@ -5,6 +5,8 @@
 //! - *domain*: what is shared out: the machine, or the cgroup whose limit binds the broker.
 //! - *limiting cgroup*: a cgroup inside the domain whose own limit is tighter; its principals hang
 //!   under an *automatic group* that carries that limit.
+//! - *user's group*: in the system's broker, the group at the top that holds all principals of one
+//!   user; the core's *tenant*.
 //! - *page*: one file per principal that holds its numbers (see `plimsoll_wire::page`).
 //! - *tick*: one pass of sense, decide, publish; the core says when the next one is due.
 //! - *ladder*: ask, page out, take, bound; only the principal that owes pays.
@@ -20,6 +22,7 @@
 //! | [`sense`] | reads the domain and the principals; samples in the background |
 //! | [`publish`] | pages, subscribers, pressure sockets |
 //! | [`act`] | the worker that carries out the ladder |
+//! | [`turns`] | work by user, one after the other |
 //! | [`state`] | what survives `kill -9` |
 //! | [`service`] | manners: service manager, signals, memory lock, clock |
 //! | [`daemon`] | puts them together |
@@ -37,6 +40,7 @@ pub mod sense;
 pub mod server;
 pub mod service;
 pub mod state;
+pub mod turns;
 
 pub use daemon::run;
 pub use error::Error;

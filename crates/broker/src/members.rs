@@ -3,13 +3,14 @@
 use crate::act::Home;
 use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
-use crate::sense::{Figures, Portion, RootDomain, Tree};
+use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};
 use crate::server::poll::Slot;
 use crate::state::Identity;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use plimsoll_wire::page::Level;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Shared memory (bytes) from which on it is asked how often its process maps it.
 const MUCH_SHARED: u64 = 8 << 20;
@@ -25,8 +26,14 @@ pub struct Member {
     pub kind: Kind,
     /// Who owns it.
     pub uid: u32,
-    /// The connection that it lives on; `None` for automatic groups.
+    /// The connection that it lives on; `None` for groups that the broker made.
     pub slot: Option<Slot>,
+    /// The process at the other end of that connection.
+    pub registrar: u32,
+    /// For the group of a user: whose.
+    pub tenant: Option<u32>,
+    /// The unit of the system's manager that its process is in; empty when none.
+    pub unit: String,
     /// Who steers it.
     pub adapter: Option<String>,
     /// Its processes.
@@ -35,6 +42,8 @@ pub struct Member {
     pub keeper: Option<(i32, u64)>,
     /// For a group: the cgroup that bounds it.
     pub domain: Option<RootDomain>,
+    /// What others' groups use in that cgroup, as far as it is left out of what this group is in, bytes.
+    pub beside: u64,
     /// The cgroup that was made for it.
     pub home: Option<Home>,
     /// Old number of a parent that has not rejoined yet.
@@ -51,6 +60,8 @@ pub struct Member {
     pub subscribers: Vec<Slot>,
     /// As read last.
     pub figures: Figures,
+    /// Accounted to it, and in swap, as read last, bytes.
+    pub last: (u64, u64),
     /// What it pays of the shared memory that it maps, where that was measured.
     pub shared: Option<Portion>,
     /// Shared memory that the sampling thread was told of last, bytes.
@@ -60,7 +71,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether the broker made this group by itself, for a limiting cgroup.
+    /// Whether the broker made this group by itself, for a limiting cgroup or a user.
     #[must_use]
     pub fn is_automatic(&self) -> bool {
         self.slot.is_none()
@@ -87,6 +98,18 @@ impl Member {
         self.tree.as_ref().map(|tree| tree.root().pid())
     }
 
+    /// Whether it is the group of a user.
+    #[must_use]
+    pub fn is_tenant(&self) -> bool {
+        self.tenant.is_some()
+    }
+
+    /// Whether no process is behind it that could want anything for itself.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.kind == Kind::Process && self.figures.processes == 0
+    }
+
     /// Bytes accounted to it (own, without child principals) and in swap. The cgroup counts pages
     /// that its processes share by fork, or that one maps several times, once; the tree counts them in each, so the
     /// lesser is true. Idle principals are read now and then only, unless `all` is asked for.
@@ -105,10 +128,11 @@ impl Member {
             .home
             .as_ref()
             .filter(|home| home.complete && (self.figures.processes > 1 || mapped_often));
-        match charged.map(Home::read) {
+        self.last = match charged.map(Home::read) {
             Some(Ok((bytes, swapped))) => (by_tree.min(bytes), swapped.max(self.figures.swap)),
             _ => (by_tree, self.figures.swap),
-        }
+        };
+        self.last
     }
 
     /// As `ps` shows it at `now` (ns), without its children.
@@ -149,6 +173,10 @@ impl Member {
 pub struct Members {
     by_id: BTreeMap<Id, Member>,
     by_pid: HashMap<i32, Id>,
+    /// The groups of users.
+    by_user: HashMap<u32, Id>,
+    /// All their processes in order; made anew when one came or went.
+    pids: Option<Arc<[i32]>>,
 }
 
 impl Members {
@@ -156,13 +184,24 @@ impl Members {
     pub fn insert(&mut self, member: Member) {
         if let Some(pid) = member.pid() {
             self.by_pid.insert(pid, member.id);
+            self.pids = None;
+        }
+        if let Some(uid) = member.tenant {
+            self.by_user.insert(uid, member.id);
         }
         self.by_id.insert(member.id, member);
     }
 
-    /// Gives a principal its process.
+    /// Gives a principal its process. Whoever counted it as a descendant does so no more.
     pub fn attach(&mut self, id: Id, tree: Tree) {
-        self.by_pid.insert(tree.root().pid(), id);
+        let pid = tree.root().pid();
+        for other in self.by_id.values_mut() {
+            if let Some(tree) = &mut other.tree {
+                tree.let_go(pid);
+            }
+        }
+        self.by_pid.insert(pid, id);
+        self.pids = None;
         if let Some(member) = self.by_id.get_mut(&id) {
             member.tree = Some(tree);
         }
@@ -173,6 +212,10 @@ impl Members {
         let member = self.by_id.remove(&id)?;
         if let Some(pid) = member.pid().filter(|pid| self.by_pid.get(pid) == Some(&id)) {
             self.by_pid.remove(&pid);
+            self.pids = None;
+        }
+        if let Some(uid) = member.tenant {
+            self.by_user.remove(&uid);
         }
         Some(member)
     }
@@ -199,14 +242,19 @@ impl Members {
             .then_some(member)
     }
 
-    /// The automatic group for that cgroup.
+    /// The group of a user.
     #[must_use]
-    pub fn automatic(&self, directory: &Path) -> Option<Id> {
-        let of = |member: &&Member| {
+    pub fn group_of_user(&self, uid: u32) -> Option<Id> {
+        self.by_user.get(&uid).copied()
+    }
+
+    /// The automatic groups for that cgroup: one, or where users are told apart one for each.
+    pub fn automatic<'m>(&'m self, directory: &'m Path) -> impl Iterator<Item = Id> + 'm {
+        let of = move |member: &&Member| {
             member.is_automatic()
                 && member.domain.as_ref().and_then(RootDomain::asked) == Some(directory)
         };
-        self.by_id.values().find(of).map(|member| member.id)
+        self.by_id.values().filter(of).map(|member| member.id)
     }
 
     /// How many a user owns.
@@ -228,24 +276,55 @@ impl Members {
         self.by_id.values_mut()
     }
 
-    /// Looks for descendants where that is due, at most `most` principals: the rest waits for the
-    /// next tick.
-    pub fn rescan(&mut self, now: u64, most: usize) {
-        let Members { by_id, by_pid } = self;
+    /// Asks for looks at the processes of those where that is due, at most `most`: the rest waits for
+    /// the next tick.
+    pub fn ask_scans(&mut self, scanner: &Scanner, now: u64, most: usize) {
         let mut left = most;
-        for member in by_id.values_mut() {
-            let id = member.id;
-            let Some(tree) = member.tree.as_mut().filter(|tree| tree.rescan_due(now)) else {
-                continue;
+        for member in self.by_id.values_mut() {
+            let due = member.tree.as_mut().and_then(|tree| tree.due_scan(now));
+            let Some(known) = due else { continue };
+            let by_pid = &self.by_pid;
+            let principals = self.pids.get_or_insert_with(|| in_order(by_pid));
+            let request = Request {
+                id: member.id,
+                known,
+                principals: Arc::clone(principals),
             };
-            tree.rescan(now, |pid| {
-                by_pid.get(&pid).is_some_and(|&owner| owner != id)
-            });
+            scanner.ask(member.uid, request);
             left -= 1;
             if left == 0 {
                 break;
             }
         }
+    }
+
+    /// Takes over what was found of one of them, as long as its owner's have no more than `most`
+    /// processes together. The owner, where its processes are others than before.
+    pub fn take_scan(
+        &mut self,
+        id: Id,
+        found: plimsoll_kernel::Result<Found>,
+        most: impl Fn(u32) -> usize,
+        now: u64,
+    ) -> Option<u32> {
+        let uid = self.by_id.get(&id)?.uid;
+        let room = match found.as_ref().is_ok_and(|found| !found.new.is_empty()) {
+            true => most(uid).saturating_sub(self.held_by(uid)),
+            false => 0,
+        };
+        let Members { by_id, by_pid, .. } = self;
+        let tree = by_id.get_mut(&id)?.tree.as_mut()?;
+        let is_other = |pid: i32| by_pid.get(&pid).is_some_and(|&owner| owner != id);
+        let changed = tree.take_over(found, room, now, &is_other);
+        changed.then_some(uid)
+    }
+
+    /// Processes of one user's principals that are held.
+    fn held_by(&self, uid: u32) -> usize {
+        let own = self.by_id.values().filter(|member| member.uid == uid);
+        own.filter_map(|member| member.tree.as_ref())
+            .map(Tree::held)
+            .sum()
     }
 
     /// How many, without automatic groups.
@@ -262,4 +341,10 @@ impl Members {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+fn in_order(by_pid: &HashMap<i32, Id>) -> Arc<[i32]> {
+    let mut pids: Vec<i32> = by_pid.keys().copied().collect();
+    pids.sort_unstable();
+    pids.into()
 }

@@ -3,6 +3,8 @@
 
 use crate::core::Kept;
 use crate::server::listener::advice;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::Process;
 use plimsoll_wire::messages::Id;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -15,6 +17,10 @@ const VERSION: u32 = 1;
 const MAX_STATE: u64 = 64 << 20;
 /// After a failed write the next is tried so much later, ns.
 const RETRY_NS: u64 = 5_000_000_000;
+/// Who has no process by which to tell that it is gone is waited for so long, ns.
+const WAIT_NS: u64 = 600_000_000_000;
+/// Of those who have not rejoined, so many are looked at in one go.
+const LOOKED_AT: usize = 64;
 
 /// By what a principal is known again: the very process; for a group its name, and the very process that keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,7 +75,13 @@ struct File {
 pub struct State {
     path: PathBuf,
     boot: String,
+    /// Entries of one user at most.
+    most: usize,
     waiting: HashMap<Identity, Entry>,
+    /// Of those, whom it is yet to be looked at, whether they live.
+    unseen: Vec<Identity>,
+    /// When they were read, ns.
+    read_at: u64,
     /// Old numbers of those who rejoined.
     aliases: HashMap<Id, Id>,
     next_id: Id,
@@ -79,17 +91,25 @@ pub struct State {
 }
 
 impl State {
-    /// Reads what a broker before us left. A file that cannot be understood is set aside, with a
-    /// word, and does not keep the broker from starting.
+    /// Reads what a broker before us left: of those whose process lives, and no more than `most` of one
+    /// user. A file that cannot be understood is set aside, with a word, and does not keep the broker
+    /// from starting.
     #[must_use]
-    pub fn load(path: &Path) -> State {
+    pub fn load(path: &Path, most: usize) -> State {
+        State::load_if(path, most, lives)
+    }
+
+    fn load_if(path: &Path, most: usize, lives: impl Fn(&Identity) -> bool) -> State {
         let mut state = State {
             path: path.into(),
             boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
                 .unwrap_or_default()
                 .trim()
                 .into(),
+            most,
             waiting: HashMap::new(),
+            unseen: Vec::new(),
+            read_at: now_ns(),
             aliases: HashMap::new(),
             next_id: 1,
             dirty: false,
@@ -100,10 +120,12 @@ impl State {
             Ok(None) => {}
             Ok(Some(file)) => {
                 state.next_id = file.next_id;
+                let mut room = Room::new(most);
                 let alive = file
                     .principals
                     .into_iter()
-                    .filter(|entry| entry.boot == state.boot);
+                    .filter(|entry| entry.boot == state.boot && lives(&entry.identity))
+                    .filter(|entry| room.take(entry.identity.uid));
                 state.waiting = alive.map(|entry| (entry.identity.key(), entry)).collect();
             }
             Err(message) => {
@@ -139,6 +161,22 @@ impl State {
             .filter_map(|entry| entry.home.as_deref())
     }
 
+    /// Looks at some of those who have not rejoined: the dead are forgotten, and who cannot be seen to
+    /// live after a while. To be called once a second.
+    pub fn forget_dead(&mut self, now: u64) {
+        if self.unseen.is_empty() {
+            self.unseen.extend(self.waiting.keys().cloned());
+        }
+        let overdue = now.saturating_sub(self.read_at) >= WAIT_NS;
+        let from = self.unseen.len().saturating_sub(LOOKED_AT);
+        for identity in self.unseen.drain(from..) {
+            let given_up = overdue && identity.process.is_none();
+            if (given_up || !lives(&identity)) && self.waiting.remove(&identity).is_some() {
+                self.dirty = true;
+            }
+        }
+    }
+
     /// Notes the new number of an old principal.
     pub fn alias(&mut self, old: Id, new: Id) {
         self.aliases.insert(old, new);
@@ -166,11 +204,13 @@ impl State {
         self.dirty && now >= self.retry_at
     }
 
-    /// Writes it. Those who have not rejoined yet stay in it. When the file system refuses, this is
-    /// told once and tried again later; nobody else is touched by it.
+    /// Writes it; `next_id` is the number that the next principal will get. Those who have not rejoined
+    /// yet stay in it. When the file system refuses, this is told once and tried again later; nobody
+    /// else is touched by it.
     pub fn write(
         &mut self,
         principals: impl Iterator<Item = (Identity, Kept, Option<PathBuf>)>,
+        next_id: Id,
         now: u64,
     ) {
         let boot = &self.boot;
@@ -181,9 +221,17 @@ impl State {
             boot: boot.clone(),
         };
         let mut all: Vec<Entry> = principals.map(entry).collect();
-        let highest = all.iter().map(|entry| entry.kept.id).max().unwrap_or(0);
-        self.next_id = self.next_id.max(highest + 1);
-        all.extend(self.waiting.values().cloned());
+        self.next_id = self.next_id.max(next_id);
+        let mut room = Room::new(self.most);
+        all.iter().for_each(|entry| {
+            room.take(entry.identity.uid);
+        });
+        let waiting = self.waiting.values();
+        all.extend(
+            waiting
+                .filter(|entry| room.take(entry.identity.uid))
+                .cloned(),
+        );
         let file = File {
             version: VERSION,
             next_id: self.next_id,
@@ -209,6 +257,39 @@ impl State {
     /// Removes the file: nobody is left to come back.
     pub fn remove(&self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Entries that users may have.
+struct Room {
+    most: usize,
+    taken: HashMap<u32, usize>,
+}
+
+impl Room {
+    fn new(most: usize) -> Room {
+        Room {
+            most,
+            taken: HashMap::new(),
+        }
+    }
+
+    /// One more of that user; whether there was room for it.
+    fn take(&mut self, uid: u32) -> bool {
+        let taken = self.taken.entry(uid).or_insert(0);
+        *taken += 1;
+        *taken <= self.most
+    }
+}
+
+/// Whether the very process that it is known by runs. What cannot be looked at may.
+fn lives(identity: &Identity) -> bool {
+    let Some((pid, start_time)) = identity.process else {
+        return true;
+    };
+    match Process::open_known(pid, start_time) {
+        Ok(process) => process.alive(),
+        Err(error) => !error.is_gone(),
     }
 }
 
@@ -267,6 +348,11 @@ mod tests {
         }
     }
 
+    /// Whoever is in it lives.
+    fn load(path: &Path) -> State {
+        State::load_if(path, usize::MAX, |_| true)
+    }
+
     fn identity(name: &str, process: Option<(i32, u64)>) -> Identity {
         Identity {
             uid: 7,
@@ -287,15 +373,15 @@ mod tests {
     fn a_group_is_that_of_its_keeper() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
-        let mut state = State::load(&path);
+        let mut state = load(&path);
         let of = |start| group("shop", Some((9, start)));
         let all = [
             (of(1), kept(1, 10), None),
             (of(2), kept(2, 20), None),
             (group("rest", Some((9, 2))), kept(3, 30), None),
         ];
-        state.write(all.into_iter(), 1);
-        let mut state = State::load(&path);
+        state.write(all.into_iter(), 5, 1);
+        let mut state = load(&path);
         assert_eq!(state.rejoin(&of(3)), None, "another run of the same file");
         assert_eq!(state.rejoin(&of(2)).unwrap().weight, 20);
         assert_eq!(state.rejoin(&of(1)).unwrap().weight, 10);
@@ -309,15 +395,15 @@ mod tests {
     fn who_comes_back_is_known_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
-        let mut state = State::load(&path);
+        let mut state = load(&path);
         let (process, shop) = (identity("a", Some((12, 99))), group("g", None));
         let home = PathBuf::from("/sys/fs/cgroup/memory/plimsoll/0000beef-3-a");
         let all = [
             (process, kept(3, 40), Some(home.clone())),
             (shop.clone(), kept(4, 50), None),
         ];
-        state.write(all.into_iter(), 1);
-        let mut state = State::load(&path);
+        state.write(all.into_iter(), 5, 1);
+        let mut state = load(&path);
         assert!(state.homes().eq([home.as_path()]));
         assert_eq!(state.next_id(), 5);
         assert_eq!(state.awaits(3), Some(7));
@@ -346,17 +432,71 @@ mod tests {
             "\u{0}\u{1}",
         ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(State::load(&path).next_id(), 1);
+            assert_eq!(load(&path).next_id(), 1);
             assert!(!path.exists() && path.with_extension("json.bad").exists());
         }
     }
 
     #[test]
     fn a_refusing_file_system_is_tried_again_later() {
-        let mut state = State::load(Path::new("/proc/no/state.json"));
+        let mut state = load(Path::new("/proc/no/state.json"));
         state.touch();
-        state.write(std::iter::empty(), 10);
+        state.write(std::iter::empty(), 1, 10);
         assert!(!state.is_due(11));
         assert!(state.is_due(11 + RETRY_NS));
+    }
+
+    /// That of a process, or of none that ever was.
+    fn of(process: Option<&Process>) -> Identity {
+        let instance = process.map_or((i32::MAX, 1), |process| {
+            (process.pid(), process.start_time())
+        });
+        identity("p", Some(instance))
+    }
+
+    #[test]
+    fn the_dead_are_forgotten_and_a_number_of_anothers_is_none_of_theirs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.json");
+        let own = Process::own().unwrap();
+        let (living, dead) = (of(Some(&own)), of(None));
+        let other = identity("p", Some((own.pid(), own.start_time() + 1)));
+        let nobody = group("g", None);
+        let all =
+            [&living, &dead, &other, &nobody].map(|identity| (identity.clone(), kept(3, 40), None));
+        load(&path).write(all.clone().into_iter(), 9, 1);
+        let mut state = State::load(&path, 100);
+        assert_eq!(state.next_id(), 9);
+        assert!(state.rejoin(&dead).is_none() && state.rejoin(&other).is_none());
+        assert_eq!(state.waiting.len(), 2);
+        // Those who died later go as well, some at a time; who cannot be seen is waited for.
+        state
+            .waiting
+            .insert(dead.key(), load(&path).waiting[&dead.key()].clone());
+        state.forget_dead(state.read_at);
+        assert!(state.is_due(1) && state.waiting.len() == 2);
+        state.forget_dead(state.read_at + WAIT_NS);
+        assert!(state.rejoin(&nobody).is_none() && state.rejoin(&living).is_some());
+    }
+
+    #[test]
+    fn one_users_entries_are_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.json");
+        let mut state = load(&path);
+        let name = |n: u32| format!("g{n}");
+        let many = (0..50).map(|n| (group(&name(n), None), kept(n.into(), 10), None));
+        let mut other = group("other", None);
+        other.uid = 8;
+        let all: Vec<_> = many.chain([(other.clone(), kept(99, 20), None)]).collect();
+        state.write(all.into_iter(), 100, 1);
+        let mut state = State::load(&path, 10);
+        assert_eq!(state.waiting.len(), 11);
+        // Nor do they add up from one broker to the next.
+        let again = (0..10).map(|n| (group(&name(200 + n), None), kept(n.into(), 10), None));
+        state.write(again, 100, 1);
+        let mut state = State::load(&path, 10);
+        assert_eq!(state.waiting.len(), 11);
+        assert_eq!(state.rejoin(&other).unwrap().weight, 20);
     }
 }

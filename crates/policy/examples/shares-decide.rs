@@ -38,6 +38,7 @@ fn principal(i: u32, parent: Option<u32>) -> Principal {
             allocation_rate: 1 << 20,
             collection_speed: 1 << 28,
         },
+        apart: false,
     }
 }
 

@@ -49,6 +49,7 @@ fn decisions_allocate_nothing() {
                 allocation_rate: 1 << 20,
                 collection_speed: 1 << 28,
             },
+            apart: false,
         })
         .collect();
     let mut shares = Shares::with_capacity(principals.len());

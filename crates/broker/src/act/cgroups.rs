@@ -2,9 +2,9 @@
 //! beside a process in the cgroup of its group. A process is only ever moved downwards, so every
 //! limit that bound it before still does; what a program leaves running goes no farther up than its group.
 
+use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
-use plimsoll_kernel::process::{Process, descendants};
-use plimsoll_kernel::{Error, Result};
+use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,8 @@ const MAX_LEFTOVERS: usize = 4096;
 /// A process that holds less anonymous memory than this (bytes) when it is moved has nearly all of
 /// its later memory charged to its new cgroup.
 const YOUNG: u64 = 16 << 20;
+/// Nor has one with more threads than this just begun.
+const FEW_THREADS: usize = 256;
 
 /// The cgroup of one principal.
 #[derive(Debug)]
@@ -238,9 +240,12 @@ impl Drop for Cgroups {
 /// Whether all that it will hold is charged to a group that it enters now: it holds next to nothing
 /// yet, and no child of its own has gone ahead.
 fn is_young(process: &Process) -> Result<bool> {
-    let mut children = Vec::new();
-    let all = descendants(process.pid(), 1, &mut children)?;
-    Ok(all && children.is_empty() && process.memory()?.anon < YOUNG)
+    if process.memory()?.anon >= YOUNG {
+        return Ok(false);
+    }
+    let (mut children, mut threads) = (Vec::new(), FEW_THREADS);
+    let all = descendants_within(process.pid(), 1, &mut threads, &mut children)?;
+    Ok(all && children.is_empty())
 }
 
 fn home(cgroup: Cgroup, complete: bool) -> Home {
@@ -269,11 +274,7 @@ fn child_that(
 /// be of no use.
 fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
     cgroup.set_limit(None)?;
-    cgroup.add(process.pid())?;
-    if !process.alive() {
-        return Err(Error::Gone { pid: process.pid() });
-    }
-    Ok(())
+    cgroup.add_process(process)
 }
 
 fn lift(cgroup: &Cgroup) {

@@ -7,7 +7,12 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// In one turn so many bytes are taken at most, and no further process is begun with after so long:
+/// each may have many areas to read.
+const TURN_BYTES: u64 = 256 << 20;
+const TURN: Duration = Duration::from_millis(250);
 /// With less free swap than this (bytes) no limit is set under version 1: the kernel would kill.
 const SWAP_NEEDED: u64 = 64 << 20;
 
@@ -96,44 +101,108 @@ impl Rights {
 }
 
 impl Job {
+    /// Whether a newer one for the same principal makes this one pointless.
+    #[must_use]
+    pub(super) fn is_replaced_by(&self, newer: &Job) -> bool {
+        self.id == newer.id && newer.order.replaces(self.order)
+    }
+
     /// Carries it out; blocks.
     #[must_use]
     pub fn run(&self) -> Outcome {
-        let result = match (self.order, &self.cgroup) {
-            (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
-            (Order::Take(bytes), Some(cgroup)) => take(cgroup, bytes),
-            (Order::Bound(bytes), Some(cgroup)) => bound(cgroup, bytes).map(|()| 0),
-            (Order::Bound(_), None) => Ok(0),
-        };
-        let (bytes, error) = match result {
-            Ok(bytes) => (bytes, None),
-            Err(error) => (0, Some(error)),
-        };
-        Outcome {
-            id: self.id,
-            order: self.order,
-            bytes,
-            error,
+        let mut running = Running::new(self.clone());
+        loop {
+            if let Some(outcome) = running.turn() {
+                return outcome;
+            }
+        }
+    }
+}
+
+/// A job on its way. What is long is done in several turns, with those of others between them.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) job: Job,
+    /// Bytes paged out or taken so far.
+    pub(super) done: u64,
+    /// Of its processes, the one whose turn it is.
+    next: usize,
+    error: Option<Error>,
+}
+
+impl Running {
+    pub(super) fn new(job: Job) -> Running {
+        Running {
+            job,
+            done: 0,
+            next: 0,
+            error: None,
         }
     }
 
-    /// Pages out of each process in turn until `bytes` are out.
-    fn page_out(&self, bytes: u64) -> Result<u64> {
-        let mut done = 0;
-        let mut last = Ok(0);
-        for &(pid, start_time) in &self.processes {
-            if done >= bytes {
-                break;
+    /// Goes on for a turn; what it came to, when that was the last. Blocks.
+    pub(super) fn turn(&mut self) -> Option<Outcome> {
+        let ended = match (self.job.order, &self.job.cgroup) {
+            (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
+            (Order::Take(bytes), Some(cgroup)) => {
+                let part = bytes.saturating_sub(self.done).min(TURN_BYTES);
+                let taken = take(cgroup, part);
+                self.note(taken).is_none_or(|taken| taken < part / 2) || self.done >= bytes
             }
-            let advised = Process::open_known(pid, start_time)
-                .and_then(|process| advise(&process, Advice::PageOut, bytes - done));
-            match advised {
-                Ok(advised) => done += advised.bytes,
-                Err(error) if error.is_gone() => {}
-                Err(error) => last = Err(error),
+            (Order::Bound(bytes), Some(cgroup)) => {
+                let bound = bound(cgroup, bytes).map(|()| 0);
+                self.note(bound);
+                true
+            }
+            (Order::Bound(_), None) => true,
+        };
+        ended.then(|| Outcome {
+            id: self.job.id,
+            order: self.job.order,
+            bytes: self.done,
+            error: self.error.take().filter(|_| self.done == 0),
+        })
+    }
+
+    /// Bytes of one step, if it worked.
+    fn note(&mut self, step: Result<u64>) -> Option<u64> {
+        match step {
+            Ok(bytes) => {
+                self.done = self.done.saturating_add(bytes);
+                Some(bytes)
+            }
+            Err(error) => {
+                if !error.is_gone() {
+                    self.error = Some(error);
+                }
+                None
             }
         }
-        if done > 0 { Ok(done) } else { last }
+    }
+
+    /// Pages out of each process until `bytes` are out, or the turn is over. Whether there is no more to do.
+    fn page_out(&mut self, bytes: u64) -> bool {
+        let (began, before) = (Instant::now(), self.done);
+        while let Some(&(pid, start_time)) = self.job.processes.get(self.next) {
+            let here = self.done - before;
+            if self.done >= bytes {
+                break;
+            }
+            if here >= TURN_BYTES || began.elapsed() >= TURN {
+                return false;
+            }
+            let part = (bytes - self.done).min(TURN_BYTES - here);
+            let advised = Process::open_known(pid, start_time)
+                .and_then(|process| advise(&process, Advice::PageOut, part));
+            // One that gave all that was asked of it may have more.
+            if self
+                .note(advised.map(|advised| advised.bytes))
+                .is_none_or(|out| out < part)
+            {
+                self.next += 1;
+            }
+        }
+        true
     }
 }
 

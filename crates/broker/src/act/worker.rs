@@ -1,24 +1,26 @@
-//! The thread that works: a bounded queue in, outcomes out, an eventfd that says so.
+//! The thread that works: a bounded queue in which users take turns, outcomes out, an eventfd that says so.
 
 use super::cgroups::Home;
-use super::job::{Job, Outcome};
+use super::job::{Job, Outcome, Running};
 use crate::error::Error;
+use crate::turns::Turns;
 use plimsoll_wire::messages::Id;
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Jobs that wait at most; with more, the oldest is given up.
+/// Jobs that wait at most, and those of one user; with more, the oldest of that user, or of the one
+/// with the most, is given up.
 const MAX_QUEUED: usize = 1024;
+const MAX_OF_USER: usize = 256;
 /// Stack of the thread, bytes.
 const STACK: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 struct Shared {
-    queue: VecDeque<Job>,
-    retired: Vec<Home>,
+    queue: Turns<Running>,
+    retired: Turns<Home>,
     outcomes: Vec<Outcome>,
     stop: bool,
 }
@@ -73,38 +75,45 @@ impl Worker {
         })
     }
 
-    /// Queues a job. One for the same principal that it makes pointless and that still waits is replaced.
-    /// Returns the job that had to be given up for it: the oldest that takes; bounds are lifted by none but a later one.
-    pub fn order(&self, job: Job) -> Option<Job> {
+    /// Queues a job on a principal of that user. One for the same principal that it makes pointless and
+    /// that still waits is replaced. Returns the job that had to be given up for it: the oldest that
+    /// takes; bounds are lifted by none but a later one.
+    pub fn order(&self, uid: u32, job: Job) -> Option<Job> {
         let mut shared = self.place.lock();
         let waiting = shared
             .queue
             .iter_mut()
-            .find(|old| old.id == job.id && job.order.replaces(old.order));
+            .find(|old| old.job.is_replaced_by(&job));
         if let Some(old) = waiting {
-            *old = job;
+            *old = Running::new(job);
             return None;
         }
-        let given_up = match shared.queue.len() >= MAX_QUEUED {
-            true => {
-                let oldest = shared.queue.iter().position(|job| job.order.takes());
-                shared.queue.remove(oldest.unwrap_or(0))
-            }
+        let full = match shared.queue.of(uid) >= MAX_OF_USER {
+            true => Some(uid),
+            false if shared.queue.len() >= MAX_QUEUED => shared.queue.busiest(),
             false => None,
         };
-        shared.queue.push_back(job);
+        let takes = |running: &Running| running.job.order.takes();
+        let given_up = full.and_then(|full| shared.queue.give_up(full, takes));
+        shared.queue.push(uid, Running::new(job));
         self.place.work.notify_one();
-        given_up
+        given_up.map(|running| running.job)
     }
 
     /// Looks through what waits to be taken: from each no more than it owes by now. `over` is told of whom nothing is taken
     /// any more.
     pub fn revise(&self, owed: impl Fn(Id) -> u64, mut over: impl FnMut(Id)) {
-        self.place.lock().queue.retain_mut(|job| {
-            let left = job.order.at_most(owed(job.id));
+        self.place.lock().queue.retain_mut(|running| {
+            let id = running.job.id;
+            // What was taken of it in earlier turns is owed no more.
+            let most = match owed(id) {
+                0 => 0,
+                owed => owed.saturating_add(running.done),
+            };
+            let left = running.job.order.at_most(most);
             match left {
-                Some(order) => job.order = order,
-                None => over(job.id),
+                Some(order) => running.job.order = order,
+                None => over(id),
             }
             left.is_some()
         });
@@ -112,12 +121,13 @@ impl Worker {
 
     /// Forgets what waits for a principal that is gone.
     pub fn forget(&self, id: Id) {
-        self.place.lock().queue.retain(|job| job.id != id);
+        let of_others = |running: &mut Running| running.job.id != id;
+        self.place.lock().queue.retain_mut(of_others);
     }
 
-    /// Removes the cgroup of a principal that is gone; the kernel may make that wait.
-    pub fn retire(&self, home: Home) {
-        self.place.lock().retired.push(home);
+    /// Removes the cgroup of a principal of that user that is gone; the kernel may make that wait.
+    pub fn retire(&self, uid: u32, home: Home) {
+        self.place.lock().retired.push(uid, home);
         self.place.work.notify_one();
     }
 
@@ -157,18 +167,35 @@ fn work(place: &Place) {
                 .wait(shared)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let job = shared.queue.pop_front();
-        let retired = std::mem::take(&mut shared.retired);
-        let leave = shared.stop && job.is_none();
+        let job = shared.queue.next_of(|_| true);
+        let retired = shared.retired.next_of(|_| true);
+        let leave = shared.stop && job.is_none() && retired.is_none();
         drop(shared);
         drop(retired);
         if leave {
             return;
         }
-        if let Some(job) = job {
-            let outcome = job.run();
-            place.lock().outcomes.push(outcome);
+        if let Some((uid, running)) = job {
+            go_on(place, uid, running);
+        }
+    }
+}
+
+/// One turn of a job. What is left of it waits behind the work of others, unless there is a newer order
+/// by now.
+fn go_on(place: &Place, uid: u32, mut running: Running) {
+    let outcome = running.turn();
+    let mut shared = place.lock();
+    match outcome {
+        Some(outcome) => {
+            shared.outcomes.push(outcome);
             let _ = rustix::io::write(&place.ready, &1u64.to_ne_bytes());
+        }
+        None => {
+            let newer = |newer: &mut Running| running.job.is_replaced_by(&newer.job);
+            if !shared.stop && !shared.queue.iter_mut().any(newer) {
+                shared.queue.push(uid, running);
+            }
         }
     }
 }
@@ -182,12 +209,13 @@ mod tests {
     #[test]
     fn orders_are_carried_out_and_told() {
         let worker = Worker::start().unwrap();
-        worker.order(Job {
+        let job = Job {
             id: 3,
             order: Order::PageOut(4096),
             processes: vec![(i32::MAX, 1)],
             cgroup: None,
-        });
+        };
+        worker.order(USER, job);
         let until = Instant::now() + Duration::from_secs(10);
         let mut outcomes = Vec::new();
         while outcomes.is_empty() && Instant::now() < until {
@@ -196,6 +224,8 @@ mod tests {
         }
         assert_eq!((outcomes[0].id, outcomes[0].bytes), (3, 0));
     }
+
+    const USER: u32 = 7;
 
     /// One whose thread never came: all that is ordered waits.
     fn idle() -> Worker {
@@ -222,18 +252,36 @@ mod tests {
     #[test]
     fn the_queue_is_bounded_and_newer_orders_replace_older_ones() {
         let worker = idle();
-        let given_up = |id, order| worker.order(job(id, order)).map(|job| (job.id, job.order));
-        assert_eq!(given_up(1, Order::PageOut(1)), None);
-        assert_eq!(given_up(1, Order::Take(2)), None);
-        assert_eq!(worker.place.lock().queue.len(), 1);
-        assert_eq!(given_up(0, Order::Bound(u64::MAX)), None);
-        worker.place.lock().queue.rotate_left(1);
-        for id in 2..MAX_QUEUED as u64 {
-            assert_eq!(given_up(id, Order::Take(1)), None);
+        let given_up = |uid, id, order| {
+            let given_up = worker.order(uid, job(id, order));
+            given_up.map(|job| (job.id, job.order))
+        };
+        assert_eq!(given_up(USER, 0, Order::Bound(u64::MAX)), None);
+        assert_eq!(given_up(USER, 1, Order::PageOut(1)), None);
+        assert_eq!(given_up(USER, 1, Order::Take(2)), None);
+        assert_eq!(worker.place.lock().queue.len(), 2);
+        for id in 2..MAX_OF_USER as u64 {
+            assert_eq!(given_up(USER, id, Order::Take(1)), None);
         }
-        assert_eq!(given_up(9999, Order::Take(1)), Some((1, Order::Take(2))));
+        assert_eq!(
+            given_up(USER, 9999, Order::Take(1)),
+            Some((1, Order::Take(2)))
+        );
         worker.forget(9999);
-        assert_eq!(worker.place.lock().queue.len(), MAX_QUEUED - 1);
+        assert_eq!(worker.place.lock().queue.len(), MAX_OF_USER - 1);
+        // Others have room, and where all is full the one with the most makes it.
+        let others = (1u32..).take(2 * MAX_QUEUED).map(|n| 100 + n % 8);
+        for (uid, id) in others.zip(10_000..) {
+            if worker.place.lock().queue.len() < MAX_QUEUED {
+                assert_eq!(given_up(uid, id, Order::Take(1)), None);
+            }
+        }
+        assert_eq!(
+            given_up(200, 20_000, Order::Take(1)),
+            Some((2, Order::Take(1)))
+        );
+        assert_eq!(worker.place.lock().queue.len(), MAX_QUEUED);
+        assert_eq!(worker.place.lock().queue.of(200), 1);
     }
 
     #[test]
@@ -244,7 +292,7 @@ mod tests {
             (2, Order::Take(100)),
             (3, Order::Bound(7)),
         ] {
-            worker.order(job(id, order));
+            worker.order(USER, job(id, order));
         }
         let mut over = Vec::new();
         worker.revise(|id| if id == 2 { 30 } else { 0 }, |id| over.push(id));
@@ -253,8 +301,8 @@ mod tests {
             .place
             .lock()
             .queue
-            .iter()
-            .map(|job| job.order)
+            .iter_mut()
+            .map(|running| running.job.order)
             .collect();
         assert_eq!(left, [Order::Take(30), Order::Bound(7)]);
     }

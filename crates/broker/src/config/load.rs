@@ -33,7 +33,8 @@ pub enum ConfigError {
 }
 
 const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, sharing, revoke \
-                     and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter";
+                     and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, user_weight, \
+                     user_priority";
 
 /// Reads `path` and the drop-ins in `path` + `.d`. Without `required`, an absent file is as good
 /// as an empty one.
@@ -187,6 +188,21 @@ mod tests {
                 "give -100 to 100",
             ),
             ("[[rule]]\nunit = \"a\"\n", 1, "gives nothing"),
+            (
+                "[[rule]]\nuser = \"0\"\nuser_weight = 0\n",
+                1,
+                "give 1 to 10000",
+            ),
+            (
+                "[[rule]]\nuser = \"0\"\nuser_priority = -101\n",
+                1,
+                "give -100 to 100",
+            ),
+            (
+                "[[rule]]\nexecutable = \"*/java\"\nuser_priority = 1\n",
+                1,
+                "`user` and `unit` only",
+            ),
             (
                 "[[rule]]\nuser = \"no such user\\n\"\nweight = 1\n",
                 1,

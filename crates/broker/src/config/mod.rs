@@ -8,6 +8,10 @@
 //! [[rule]]                  # comes before what a program asks for; the first that matches wins
 //! executable = "*/java"     # also: cgroup, unit, user; all that are given must match
 //! weight = 200
+//!
+//! [[rule]]                  # of the group that a user has in the system's broker
+//! user = "alice"
+//! user_weight = 300
 //! ```
 //!
 //! Files in `plimsoll.toml.d/*.toml` beside it are read after it, in the order of their names: a
@@ -19,6 +23,7 @@ mod rule;
 mod size;
 
 pub use load::{ConfigError, load, parse};
+pub use names::name_of;
 pub use rule::{Facts, Given, Rule, matches_glob};
 pub use size::{Amount, parse_amount};
 
@@ -91,6 +96,24 @@ impl Config {
         let mut given = Given::default();
         for rule in self.rules.iter().filter(|rule| rule.matches(facts)) {
             given.fill(rule);
+        }
+        given
+    }
+
+    /// Whether any rule says how the groups of users stand.
+    #[must_use]
+    pub fn rules_users(&self) -> bool {
+        self.rules.iter().any(Rule::is_for_users)
+    }
+
+    /// What the rules give to the group of a user whose programs are in these units of the system's
+    /// manager: for each value the first matching rule that names it. No adapter.
+    #[must_use]
+    pub fn given_to_user(&self, uid: u32, units: &[&str]) -> Given {
+        let mut given = Given::default();
+        let matching = |rule: &&Rule| rule.matches_user(uid, units.iter().copied());
+        for rule in self.rules.iter().filter(matching) {
+            given.fill_for_user(rule);
         }
         given
     }

@@ -1,6 +1,31 @@
 //! Users' names.
 
+use plimsoll_kernel::reader::read_text;
 use std::ffi::CString;
+use std::path::Path;
+
+/// A longer list of users (bytes) is read so far only.
+const MAX_PASSWD: usize = 1 << 20;
+
+/// The name of a user as `/etc/passwd` has it; `None` when it is not there. Other sources (a directory
+/// service) might have to be waited for.
+#[must_use]
+pub fn name_of(uid: u32) -> Option<String> {
+    let mut text = Vec::new();
+    read_text(Path::new("/etc/passwd"), MAX_PASSWD, &mut text).ok()?;
+    name_in(&String::from_utf8_lossy(&text), uid)
+}
+
+/// `name:password:number:...`, a user a line.
+fn name_in(passwd: &str, uid: u32) -> Option<String> {
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        let number = fields.nth(1)?.parse::<u32>();
+        (number == Ok(uid)).then(|| name.to_owned())
+    };
+    passwd.lines().find_map(name)
+}
 
 /// The number of the user whose name or number is `user`; `None` when there is none of that name.
 pub(super) fn uid_of(user: &str) -> Option<u32> {
@@ -24,4 +49,25 @@ pub(super) fn uid_of(user: &str) -> Option<u32> {
         )
     };
     (code == 0 && !found.is_null()).then_some(entry.pw_uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_found_by_number_among_lines_of_any_kind() {
+        let passwd =
+            "root:x:0:0::/:\n\n+::::::\n:x:5:5::/:\nalice:x:1000\nbob:x\nbob:x:1001:1::/:\n";
+        assert_eq!(name_in(passwd, 0).as_deref(), Some("root"));
+        assert_eq!(name_in(passwd, 1000).as_deref(), Some("alice"));
+        assert_eq!(name_in(passwd, 1001).as_deref(), Some("bob"));
+        assert_eq!((name_in(passwd, 5), name_in(passwd, 7)), (None, None));
+    }
+
+    #[test]
+    fn root_has_a_name_both_ways() {
+        assert_eq!(name_of(0).and_then(|name| uid_of(&name)), Some(0));
+        assert_eq!(uid_of("1234"), Some(1234));
+    }
 }

@@ -21,6 +21,10 @@ pub struct Rule {
     pub priority: Option<i64>,
     /// The adapter that `plimsoll` brings (`hotspot`, `libgc`, `none`).
     pub adapter: Option<String>,
+    /// 1 to 10000: of the user's group against those of other users, in the system's broker.
+    pub user_weight: Option<i64>,
+    /// -100 to 100, likewise.
+    pub user_priority: Option<i64>,
     /// `user`, resolved when the file was read.
     #[serde(skip)]
     pub(super) uid: Option<u32>,
@@ -33,6 +37,9 @@ pub struct Facts {
     pub cgroup: String,
     /// Name of the systemd unit that it sits in, empty when none.
     pub unit: String,
+    /// Name of the unit of the system's manager that it sits in, empty when none: no user can make one,
+    /// as it can of the units and cgroups inside of its own.
+    pub system_unit: String,
     /// Real user.
     pub uid: u32,
     /// Path of its executable, empty when unreadable.
@@ -52,15 +59,21 @@ pub struct Given {
 
 impl Given {
     pub(super) fn fill(&mut self, rule: &Rule) {
-        let weight = rule.weight.and_then(|weight| u32::try_from(weight).ok());
-        let priority = rule
-            .priority
-            .and_then(|priority| i32::try_from(priority).ok());
-        self.weight = self.weight.or(weight);
-        self.priority = self.priority.or(priority);
+        self.stand(rule.weight, rule.priority);
         if self.adapter.is_none() {
             self.adapter.clone_from(&rule.adapter);
         }
+    }
+
+    pub(super) fn fill_for_user(&mut self, rule: &Rule) {
+        self.stand(rule.user_weight, rule.user_priority);
+    }
+
+    fn stand(&mut self, weight: Option<i64>, priority: Option<i64>) {
+        let weight = weight.and_then(|weight| u32::try_from(weight).ok());
+        let priority = priority.and_then(|priority| i32::try_from(priority).ok());
+        self.weight = self.weight.or(weight);
+        self.priority = self.priority.or(priority);
     }
 }
 
@@ -79,18 +92,49 @@ impl Rule {
             && self.uid.is_none_or(|uid| uid == facts.uid)
     }
 
+    /// Whether it says how a user's group stands, and is about this one: its number and the units of
+    /// the system's manager in which its programs are.
+    pub(super) fn matches_user<'u>(
+        &self,
+        uid: u32,
+        units: impl IntoIterator<Item = &'u str>,
+    ) -> bool {
+        let in_unit = |pattern: &str| {
+            let mut units = units.into_iter().filter(|unit| !unit.is_empty());
+            units.any(|unit| matches_glob(pattern, unit))
+        };
+        self.is_for_users()
+            && self.uid.is_none_or(|own| own == uid)
+            && self.unit.as_deref().is_none_or(in_unit)
+    }
+
+    pub(super) fn is_for_users(&self) -> bool {
+        self.user_weight.is_some() || self.user_priority.is_some()
+    }
+
     /// Checks what serde cannot, and resolves the user.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        if let Some(weight) = self.weight.filter(|weight| !(1..=10_000).contains(weight)) {
-            return Err(format!("weight {weight} is out of range: give 1 to 10000"));
+        for (name, weight) in [("weight", self.weight), ("user_weight", self.user_weight)] {
+            if let Some(weight) = weight.filter(|weight| !(1..=10_000).contains(weight)) {
+                return Err(format!("{name} {weight} is out of range: give 1 to 10000"));
+            }
         }
-        if let Some(priority) = self
-            .priority
-            .filter(|priority| !(-100..=100).contains(priority))
-        {
-            return Err(format!(
-                "priority {priority} is out of range: give -100 to 100"
-            ));
+        for (name, priority) in [
+            ("priority", self.priority),
+            ("user_priority", self.user_priority),
+        ] {
+            if let Some(priority) = priority.filter(|priority| !(-100..=100).contains(priority)) {
+                return Err(format!(
+                    "{name} {priority} is out of range: give -100 to 100"
+                ));
+            }
+        }
+        if self.is_for_users() && (self.cgroup.is_some() || self.executable.is_some()) {
+            return Err(
+                "user_weight and user_priority go with `user` and `unit` only: what a program is \
+                        called, and the cgroups below its unit, are its user's to choose; make a rule of its own"
+                    .into(),
+            );
         }
         if self.cgroup.is_none()
             && self.unit.is_none()
@@ -103,8 +147,13 @@ impl Rule {
                     .into(),
             );
         }
-        if self.weight.is_none() && self.priority.is_none() && self.adapter.is_none() {
-            return Err("a rule that gives nothing: add `weight`, `priority` or `adapter`".into());
+        let gives = self.weight.is_some() || self.priority.is_some() || self.adapter.is_some();
+        if !gives && !self.is_for_users() {
+            return Err(
+                "a rule that gives nothing: add `weight`, `priority`, `adapter`, `user_weight` \
+                        or `user_priority`"
+                    .into(),
+            );
         }
         if let Some(user) = &self.user {
             let uid = uid_of(user).ok_or_else(|| {
@@ -190,5 +239,31 @@ mod tests {
         assert!(rule.matches(&facts));
         facts.uid = 1001;
         assert!(!rule.matches(&facts));
+    }
+
+    #[test]
+    fn a_users_group_goes_by_its_number_and_by_units_of_the_system() {
+        let rule = |uid, unit: Option<&str>| Rule {
+            uid,
+            unit: unit.map(str::to_owned),
+            user_weight: Some(300),
+            ..Rule::default()
+        };
+        let units = ["", "db.service"];
+        assert!(rule(Some(7), None).matches_user(7, units));
+        assert!(!rule(Some(7), None).matches_user(8, units));
+        assert!(rule(None, Some("db*")).matches_user(8, units));
+        assert!(!rule(None, Some("db*")).matches_user(8, [""]));
+        assert!(
+            !rule(None, Some("*")).matches_user(8, [""]),
+            "no unit is none of all"
+        );
+        assert!(!rule(Some(7), Some("db*")).matches_user(8, units));
+        let plain = Rule {
+            user_weight: None,
+            weight: Some(3),
+            ..rule(Some(7), None)
+        };
+        assert!(!plain.matches_user(7, units));
     }
 }

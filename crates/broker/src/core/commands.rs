@@ -23,11 +23,16 @@ impl Core {
     pub fn register(&mut self, new: &NewPrincipal, now: Nanos) -> Result<Id, Refusal> {
         check_weight(new.weight)?;
         check_priority(new.priority)?;
-        if self.tree.len() >= self.config.max_principals {
+        let counted = self.tree.nodes().filter(|node| !node.tenant).count();
+        if !new.tenant && counted >= self.config.max_principals {
             return Err(Refusal::TooMany(self.config.max_principals));
         }
         let parent = new.parent.map(|id| self.tree.find(id)).transpose()?;
-        let level = parent.map_or(1, |slot| self.tree.at(slot).level as usize + 1);
+        let parent = parent.filter(|_| !new.tenant);
+        let level = match parent {
+            Some(slot) => self.tree.at(slot).level as usize + 1,
+            None => usize::from(!new.tenant),
+        };
         if level > MAX_DEPTH {
             return Err(Refusal::TooDeep(level));
         }

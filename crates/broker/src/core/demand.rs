@@ -1,5 +1,6 @@
 //! How much of its own memory a principal can make use of.
 //!
+//! - Without a living process: nothing.
 //! - Passive: what it uses, some headroom, and what it is about to grow by.
 //! - Adaptive: what its adapter says at the most; where its collector is known, no more than what
 //!   keeps collecting below a thousandth of its time. An idle program therefore wants little. One that grows fast wants what it
@@ -27,6 +28,8 @@ pub(super) const HORIZON: Nanos = 1_000_000_000;
 pub(super) fn wanted(node: &Node) -> u64 {
     match node.kind {
         Kind::Group => 0,
+        // Nor is there anybody whose word could be believed.
+        Kind::Process if node.absent => 0,
         Kind::Process if node.adaptive => {
             let told = adaptive(&node.reported, &node.collector);
             told.max(waking(node.uses, node.trend(HORIZON)))
@@ -88,7 +91,7 @@ fn with_headroom(bytes: u64) -> u64 {
 /// Follows `new` without its noise: up at once, down when it is well below.
 pub(super) fn steadied(held: u64, new: u64) -> u64 {
     let band = (held / 16).max(MIB);
-    if new > held || new.saturating_add(band) < held {
+    if new > held || new == 0 || new.saturating_add(band) < held {
         new
     } else {
         held

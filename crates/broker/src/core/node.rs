@@ -75,8 +75,10 @@ pub(super) struct Node {
     pub(super) adaptive: bool,
     /// Slot of its parent.
     pub(super) parent: Option<u32>,
-    /// 1 at the top.
+    /// 1 at the top, 0 for the group of a user.
     pub(super) level: u8,
+    /// The group of a user.
+    pub(super) tenant: bool,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
     pub(super) weight: u32,
@@ -101,6 +103,8 @@ pub(super) struct Node {
     pub(super) working_set: Option<u64>,
     /// Only to be paged out.
     pub(super) bare: bool,
+    /// No living process is behind it.
+    pub(super) absent: bool,
     pub(super) flow: Flow,
     pub(super) domain: Option<Domain>,
 
@@ -135,6 +139,7 @@ impl Node {
             adaptive: new.adaptive && new.kind == Kind::Process,
             parent,
             level,
+            tenant: new.tenant,
             place: 0,
             weight: new.weight,
             priority: new.priority,
@@ -150,6 +155,7 @@ impl Node {
             swapped: 0,
             working_set: None,
             bare: false,
+            absent: false,
             flow: Flow::default(),
             domain: None,
             account: Account::default(),

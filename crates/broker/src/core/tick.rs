@@ -64,6 +64,7 @@ impl Core {
             node.swapped = one.swapped;
             node.working_set = one.working_set;
             node.bare = one.bare;
+            node.absent = one.absent;
             node.domain = one
                 .domain
                 .map(|sensed| node.domain.unwrap_or_default().with(sensed));
@@ -198,6 +199,7 @@ impl Core {
                 max: node.account.bound,
                 last_limit: node.limit,
                 collector: node.collector,
+                apart: node.tenant,
             });
         }
         let shares = self.shares.decide(&self.inputs, self.root.budget);

@@ -139,10 +139,9 @@ impl Tree {
             let mut changed = false;
             for at in 0..self.index.len() {
                 let slot = self.index[at].1;
-                let level = self
-                    .at(slot)
-                    .parent
-                    .map_or(1, |above| self.at(above).level + 1);
+                let node = self.at(slot);
+                let top = u8::from(!node.tenant);
+                let level = node.parent.map_or(top, |above| self.at(above).level + 1);
                 changed |= self.at(slot).level != level;
                 self.at_mut(slot).level = level;
             }
@@ -158,7 +157,7 @@ impl Tree {
             return;
         }
         self.order.clear();
-        for level in 1..=MAX_DEPTH {
+        for level in 0..=MAX_DEPTH {
             for at in 0..self.index.len() {
                 let slot = self.index[at].1;
                 if self.at(slot).level as usize == level {
@@ -190,7 +189,7 @@ impl Tree {
 
     /// Nodes level by level, parents before their children, whether or not the order is up to date.
     pub(super) fn by_level(&self) -> impl Iterator<Item = &Node> + '_ {
-        (1..=MAX_DEPTH as u8)
+        (0..=MAX_DEPTH as u8)
             .flat_map(move |level| self.nodes().filter(move |node| node.level == level))
     }
 }

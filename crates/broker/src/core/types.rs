@@ -31,7 +31,8 @@ impl Default for Config {
     }
 }
 
-/// Deepest that a tree may be; a principal directly under the root is at level 1.
+/// Deepest that a tree may be; a principal directly under the root or in a user's group is at level 1.
+/// The group of a user is no level of its own.
 pub const MAX_DEPTH: usize = 8;
 
 /// A new principal, already checked by the protocol layer for form, not for meaning.
@@ -51,6 +52,9 @@ pub struct NewPrincipal {
     pub max: Option<u64>,
     /// Whether somebody adapts it; passive ones are not asked, only taken from.
     pub adaptive: bool,
+    /// It is the group of a user, directly under the root. Between the groups of users nothing is lent,
+    /// and they count neither as a level nor among the principals of which there may be so many.
+    pub tenant: bool,
 }
 
 /// Why the core refused a command. Each says what to do.
@@ -104,6 +108,8 @@ pub struct Figures {
     pub own_priority: i32,
     /// Bytes for it and its children; `u64::MAX` when unbounded.
     pub max: u64,
+    /// The group of a user.
+    pub tenant: bool,
     /// Its own numbers as published; for a group, those of all below it.
     pub numbers: Numbers,
     /// Accounted to it and its children.
@@ -200,6 +206,23 @@ pub struct SensedDomain {
     pub cliff: bool,
 }
 
+impl SensedDomain {
+    /// What one of several groups that are told apart has of a domain that all of them are in: what the
+    /// others do not use of it, and an equal part at least. So whoever uses more than its part pays for
+    /// that, and nobody else. `others` is what is accounted to each of the others, bytes.
+    #[must_use]
+    pub fn part_beside(self, others: impl Iterator<Item = u64> + Clone) -> SensedDomain {
+        let each = self.capacity / (1 + others.clone().count() as u64);
+        let theirs = others.clone().fold(0, u64::saturating_add);
+        let left_to_them = others.fold(0, |sum, uses| sum + uses.min(each));
+        SensedDomain {
+            capacity: self.capacity - left_to_them,
+            used: self.used.saturating_sub(theirs),
+            ..self
+        }
+    }
+}
+
 /// What was sensed of one principal since the last tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SensedPrincipal {
@@ -214,6 +237,8 @@ pub struct SensedPrincipal {
     /// It has no cgroup of its own, or not all of its memory is charged there: it can be paged out, but nothing can be taken from its cgroup,
     /// and it cannot be bound.
     pub bare: bool,
+    /// No living process is behind it: whatever is told of it, it demands nothing and is guaranteed nothing.
+    pub absent: bool,
     /// For a group with a cgroup of its own: what that cgroup allows and what is used in it.
     pub domain: Option<SensedDomain>,
 }

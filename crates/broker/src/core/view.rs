@@ -92,6 +92,7 @@ impl Core {
             own_weight: node.own_weight,
             own_priority: node.own_priority,
             max: node.max,
+            tenant: node.tenant,
             numbers: node.numbers,
             subtree_uses: node.account.subtree_uses,
             subtree_limit: node.subtree_limit,

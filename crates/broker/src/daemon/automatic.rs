@@ -9,41 +9,43 @@ use crate::sense::{self, RootDomain};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Set};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 impl Daemon {
-    /// The automatic group for the cgroup that bounds a process, made when there is none yet.
-    pub(super) fn automatic_for(&mut self, process: &Process, now: u64) -> Option<Id> {
+    /// The automatic group for the cgroup that bounds a process of that user, made when there is none
+    /// yet. Where users are told apart each has one of its own, in its group: a limit that users share
+    /// must not be a way from one's group into the other's.
+    pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: u64) -> Option<Id> {
         let ours = self.cgroups.own().unwrap_or(Path::new("/")).to_path_buf();
         let ours = self.domain.asked().map_or(ours, Path::to_path_buf);
         let directory = sense::limiting_group(process.pid(), self.domain.last().capacity, &ours)?;
-        if let Some(id) = self.members.automatic(&directory) {
+        let top = self.members.group_of_user(user);
+        let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
+        let mut made = self.members.automatic(&directory);
+        if let Some(id) = made.find(|id| !self.options.system || above(id) == top) {
             return Some(id);
         }
-        let name = directory.file_name()?.to_string_lossy();
+        drop(made);
+        let domain = RootDomain::open(Some(&directory)).ok()?;
+        let name = checks::mend_name(&directory.file_name()?.to_string_lossy());
+        let parent = self.group_of_user(user, now).ok()?;
         let new = NewPrincipal {
-            name: checks::mend_name(&name),
+            name,
             kind: Kind::Group,
-            parent: None,
+            parent,
             weight: checks::DEFAULT_WEIGHT,
             priority: 0,
             max: None,
             adaptive: false,
+            tenant: false,
         };
-        let domain = RootDomain::open(Some(&directory)).ok()?;
-        let (uid, slot, adapter, process) = (self.uid, None, None, None);
         let draft = Draft {
-            new,
-            uid,
-            slot,
-            adapter,
-            process,
-            keeper: None,
             domain: Some(domain),
-            awaits: None,
-            kept: None,
+            ..Draft::made_by(self.uid, new)
         };
-        self.admit(draft, now).ok()
+        let made = self.admit(draft, now);
+        made.inspect_err(|_| self.drop_empty_automatic(parent)).ok()
     }
 
     pub(super) fn drop_empty_automatic(&mut self, parent: Option<Id>) {
@@ -56,20 +58,23 @@ impl Daemon {
         }
     }
 
-    /// An automatic group weighs what its members weigh together, so that being in it costs nothing.
+    /// An automatic group for a cgroup weighs what its members weigh together, so that being in it
+    /// costs nothing.
     pub(super) fn weigh_automatic(&mut self) {
-        let groups: Vec<Id> = self
-            .members
-            .iter()
-            .filter(|member| member.is_automatic())
-            .map(|member| member.id)
-            .collect();
-        for id in groups {
-            let children = self
-                .core
-                .iter()
-                .filter(|figures| figures.parent == Some(id));
-            let weight: u32 = children.map(|figures| figures.weight).sum();
+        let groups = self.members.iter().filter(|member| member.is_automatic());
+        let groups = groups.filter(|member| !member.is_tenant());
+        let mut weights: BTreeMap<Id, u32> = groups.map(|member| (member.id, 0)).collect();
+        if weights.is_empty() {
+            return;
+        }
+        for figures in self.core.iter() {
+            if let Some(parent) = figures.parent
+                && let Some(sum) = weights.get_mut(&parent)
+            {
+                *sum = sum.saturating_add(figures.weight);
+            }
+        }
+        for (id, weight) in weights {
             let weight = weight.clamp(*checks::WEIGHTS.start(), *checks::WEIGHTS.end());
             let _ = self.core.set(&Set {
                 id,
@@ -81,20 +86,17 @@ impl Daemon {
 
     /// Rules were read anew: those that name a living principal hold for it too.
     pub(super) fn apply_rules(&mut self) {
-        let given: Vec<(Id, Given)> = self
-            .members
-            .iter()
-            .filter_map(|member| {
-                Some((
-                    member.id,
-                    self.config
-                        .given(&sense::facts_of(member.tree.as_ref()?.root())),
-                ))
-            })
-            .collect();
-        for (id, given) in given {
+        let mut all: Vec<(Id, Given)> = Vec::new();
+        for member in self.members.iter_mut() {
+            let Some(tree) = &member.tree else { continue };
+            let facts = sense::facts_of(tree.root());
+            all.push((member.id, self.config.given(&facts)));
+            member.unit = facts.system_unit;
+        }
+        for (id, given) in all {
             self.apply_given(id, given);
         }
+        self.stand_all();
         self.weigh_automatic();
     }
 

@@ -33,11 +33,11 @@ impl Daemon {
             self.send(slot, &encoded, now);
         }
         if let Some(home) = member.home {
-            self.worker.retire(home);
+            self.worker.retire(member.uid, home);
         }
         self.drop_empty_automatic(parent);
         self.weigh_automatic();
         self.state.touch();
-        self.tick_soon(now);
+        self.tick_soon_for(member.uid, now);
     }
 }

@@ -28,12 +28,36 @@ pub(super) struct Draft {
     pub(super) new: NewPrincipal,
     pub(super) uid: u32,
     pub(super) slot: Option<Slot>,
+    pub(super) registrar: u32,
+    /// For the group of a user.
+    pub(super) tenant: Option<u32>,
+    pub(super) unit: String,
     pub(super) adapter: Option<String>,
     pub(super) process: Option<Process>,
     pub(super) keeper: Option<(i32, u64)>,
     pub(super) domain: Option<RootDomain>,
     pub(super) awaits: Option<Id>,
     pub(super) kept: Option<Kept>,
+}
+
+impl Draft {
+    /// One that the broker makes by itself, as its own user.
+    pub(super) fn made_by(uid: u32, new: NewPrincipal) -> Draft {
+        Draft {
+            new,
+            uid,
+            slot: None,
+            registrar: 0,
+            tenant: None,
+            unit: String::new(),
+            adapter: None,
+            process: None,
+            keeper: None,
+            domain: None,
+            awaits: None,
+            kept: None,
+        }
+    }
 }
 
 impl Daemon {
@@ -52,11 +76,13 @@ impl Daemon {
             process: process.as_ref().map(instance).or(keeper),
             group: asked.kind == Kind::Group,
         };
+        let facts = process.as_ref().map(sense::facts_of).unwrap_or_default();
+        let given = match process {
+            Some(_) => self.config.given(&facts),
+            None => Given::default(),
+        };
         let (parent, awaits) = self.find_parent(caller, &asked, process.as_ref())?;
         let kept = self.state.rejoin(&identity);
-        let given = process.as_ref().map_or_else(Given::default, |process| {
-            self.config.given(&sense::facts_of(process))
-        });
         let adapter = given
             .adapter
             .or(asked.adapter)
@@ -72,25 +98,28 @@ impl Daemon {
             priority: given.priority.or(asked.priority).unwrap_or(0),
             max: asked.max,
             adaptive: adapter.is_some(),
+            tenant: false,
         };
-        let uid = caller.peer.uid;
         let draft = Draft {
-            new,
-            uid,
             slot: Some(caller.slot),
+            registrar: caller.peer.pid,
+            unit: facts.system_unit,
             adapter,
             process,
             keeper,
             domain,
             awaits,
             kept,
+            ..Draft::made_by(caller.peer.uid, new)
         };
-        let id = self.admit(draft, caller.now)?;
+        let admitted = self.admit(draft, caller.now);
+        let id = admitted.inspect_err(|_| self.drop_empty_automatic(parent))?;
+        self.stand_in_unit(id);
         if let Some(connection) = self.clients.get_mut(caller.slot) {
             connection.principal = Some(id);
         }
         if self.members.len() <= TICK_AT_ONCE {
-            self.tick_for_newcomer(caller.now);
+            self.tick_for_newcomer(caller.peer.uid, caller.now);
         }
         self.registered(id)
     }
@@ -118,6 +147,7 @@ impl Daemon {
             );
             return Err(WireError::new(ErrorName::TooMany, message));
         }
+        self.check_room(caller.peer.uid)?;
         match (asked.kind, asked.pid, &asked.cgroup) {
             (Kind::Group, Some(_), _) => Err(WireError::about(
                 "pid",
@@ -132,9 +162,24 @@ impl Daemon {
         }
     }
 
-    /// Under whom: who was named, else the principal that the process descends from, else an
-    /// automatic group when a cgroup bounds the process tighter than the domain. The second is the
-    /// old number of a named parent that has not rejoined yet.
+    /// No user may have more principals than there is room left for: so there is room for whoever
+    /// comes, however many have what they may.
+    fn check_room(&self, uid: u32) -> Result<(), WireError> {
+        let most = self.config.max_principals;
+        let (own, all) = (self.members.owned_by(uid), self.members.len());
+        if self.is_ruler(uid) || own == 0 || own < most.saturating_sub(all) {
+            return Ok(());
+        }
+        let message = format!(
+            "user {uid} has {own} of {all} principals, and what is left of {most} is for other users; end \
+             some, or raise max_principals in plimsoll.toml"
+        );
+        Err(WireError::new(ErrorName::TooMany, message))
+    }
+
+    /// Under whom: who was named, else the principal that the process descends from, else an automatic
+    /// group when a cgroup bounds the process tighter than the domain, else the group of its user. The
+    /// second is the old number of a named parent that has not rejoined yet.
     fn find_parent(
         &mut self,
         caller: &Caller,
@@ -145,25 +190,34 @@ impl Daemon {
             Some(old) if self.members.get(self.state.resolve(old)).is_none() => {
                 let owner = self.state.awaits(old);
                 let owner = owner.ok_or_else(|| refused(Refusal::NoSuchPrincipal(old)))?;
-                if owner != caller.peer.uid && !self.is_ruler(caller.peer.uid) {
+                let own = owner == caller.peer.uid && self.is_told_apart(owner);
+                if !own && !self.is_ruler(caller.peer.uid) {
                     let message = format!(
                         "principal {old} belongs to user {owner}; only that user, the broker's user or root may put another under it"
                     );
                     return Err(WireError::new(ErrorName::NotPermitted, message));
                 }
-                return Ok((None, Some(old)));
+                let top = self.group_of_user(caller.peer.uid, caller.now)?;
+                return Ok((top, Some(old)));
             }
-            Some(parent) => return Ok((Some(self.permitted(caller, parent)?), None)),
+            Some(parent) => return Ok((Some(self.permitted_parent(caller, parent)?), None)),
             None => {}
         }
         let found = process.and_then(|process| self.parent_of(process, caller));
-        Ok((found, None))
+        match found {
+            Some(found) => Ok((Some(found), None)),
+            None => {
+                let user = self.counts_with(caller, process);
+                Ok((self.group_of_user(user, caller.now)?, None))
+            }
+        }
     }
 
     /// The principal that a process descends from, else the automatic group for its cgroup.
     pub(super) fn parent_of(&mut self, process: &Process, caller: &Caller) -> Option<Id> {
-        let above = self.above(process, caller.peer.uid);
-        above.or_else(|| self.automatic_for(process, caller.now))
+        let user = self.counts_with(caller, Some(process));
+        let above = self.above(process, caller, user);
+        above.or_else(|| self.automatic_for(process, user, caller.now))
     }
 
     /// Gives a principal its number, page, sockets and cgroup; all of it or nothing.
@@ -172,6 +226,9 @@ impl Daemon {
             new,
             uid,
             slot,
+            registrar,
+            tenant,
+            unit,
             adapter,
             process,
             keeper,
@@ -203,10 +260,14 @@ impl Daemon {
             kind: new.kind,
             uid,
             slot,
+            registrar,
+            tenant,
+            unit,
             adapter,
             tree: None,
             keeper,
             domain,
+            beside: 0,
             home: None,
             awaits,
             page,
@@ -215,6 +276,7 @@ impl Daemon {
             owed: 0,
             subscribers: Vec::new(),
             figures: sense::Figures::default(),
+            last: (0, 0),
             shared: None,
             shmem_told: 0,
             working_set: None,
@@ -227,7 +289,7 @@ impl Daemon {
         self.restore(id, new.parent, kept);
         self.weigh_automatic();
         self.state.touch();
-        self.tick_soon(now);
+        self.tick_soon_for(uid, now);
         Ok(id)
     }
 
@@ -235,10 +297,18 @@ impl Daemon {
     fn restore(&mut self, id: Id, parent: Option<Id>, kept: Option<Kept>) {
         let Some(kept) = kept else { return };
         let known = kept.parent.map(|old| self.state.resolve(old));
-        let parent = parent.or(known.filter(|&parent| self.members.get(parent).is_some()));
+        let user = self.user_of(id);
+        let known =
+            known.filter(|&known| self.members.get(known).is_some() && self.user_of(known) == user);
+        let parent = match self.is_top(parent) {
+            true => known.or(parent),
+            false => parent,
+        };
         // One that was found by descent is awaited as one that was named is.
-        if let (None, Some(old), Some(member)) = (parent, kept.parent, self.members.get_mut(id))
+        if self.is_top(parent)
+            && let Some(old) = kept.parent
             && self.state.awaits(old).is_some()
+            && let Some(member) = self.members.get_mut(id)
         {
             member.awaits = Some(old);
         }
@@ -277,7 +347,8 @@ impl Daemon {
         })?;
         let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;
         let uid = caller.peer.uid;
-        if status.uid() != uid && !self.is_ruler(uid) {
+        let own = status.uid() == uid && self.is_told_apart(uid);
+        if !own && !self.is_ruler(uid) {
             let message = format!(
                 "cgroup {} belongs to user {}; only that user, the broker's user or root may share it out",
                 path.escape_debug(),

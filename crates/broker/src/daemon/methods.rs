@@ -67,7 +67,7 @@ impl Daemon {
             return Err(refused(Refusal::NoSuchPrincipal(id)));
         };
         let uid = caller.peer.uid;
-        if self.is_ruler(uid) || self.line(id).any(|owner| owner == uid) {
+        if self.is_ruler(uid) || self.line(id).any(|one| self.owns(caller, one)) {
             return Ok(id);
         }
         let message = format!(
@@ -77,22 +77,22 @@ impl Daemon {
         Err(WireError::new(ErrorName::NotPermitted, message))
     }
 
-    /// Whether a user may do everything here.
-    pub(super) fn is_ruler(&self, uid: u32) -> bool {
-        uid == 0 || uid == self.uid
+    /// The number that a principal has now, when the caller may put its own below it: it must be one of
+    /// its own user's.
+    pub(super) fn permitted_parent(&self, caller: &Caller, id: Id) -> Result<Id, WireError> {
+        let id = self.permitted(caller, id)?;
+        let own = self
+            .members
+            .get(id)
+            .is_some_and(|parent| self.owns(caller, parent));
+        if own || self.is_ruler(caller.peer.uid) {
+            return Ok(id);
+        }
+        let message = format!(
+            "only what its own user registered may be the parent of a principal; {id} is another's"
+        );
+        Err(WireError::new(ErrorName::NotPermitted, message))
     }
-
-    /// The owners of a principal and of those above it.
-    fn line(&self, id: Id) -> impl Iterator<Item = u32> + '_ {
-        let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
-        let line = std::iter::successors(Some(id), above).take(core_depth());
-        line.filter_map(|id| self.members.get(id))
-            .map(|member| member.uid)
-    }
-}
-
-fn core_depth() -> usize {
-    crate::core::MAX_DEPTH + 1
 }
 
 fn report(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
@@ -106,7 +106,7 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let released: Released = call.parameters()?;
     let id = daemon.permitted(caller, released.id)?;
     daemon.look_at(id);
-    daemon.tick_soon(caller.now);
+    daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})
 }
 
@@ -116,13 +116,22 @@ fn set(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     if let Some(max) = set.max.filter(|&max| max != 0) {
         check_max(max)?;
     }
+    let before = daemon.core.figures(set.id);
     if let Some(parent) = set.parent {
-        set.parent = Some(daemon.permitted(caller, parent)?);
+        if before.is_some_and(|group| group.tenant) {
+            let message =
+                "the group of a user stays at the top; set its weight or priority instead";
+            return Err(WireError::new(ErrorName::NotPermitted, message));
+        }
+        set.parent = Some(daemon.permitted_parent(caller, parent)?);
     }
     daemon.core.set(&set).map_err(refused)?;
+    if set.parent.is_some() {
+        daemon.drop_empty_automatic(before.and_then(|before| before.parent));
+    }
     daemon.weigh_automatic();
     daemon.state.touch();
-    daemon.tick_soon(caller.now);
+    daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})
 }
 

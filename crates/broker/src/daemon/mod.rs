@@ -11,6 +11,7 @@ mod process;
 mod publish;
 mod serve;
 mod tick;
+mod users;
 
 use crate::act::{Cgroups, Rights, Worker};
 use crate::config::{self, Config};
@@ -19,15 +20,17 @@ use crate::error::Error;
 use crate::members::Members;
 use crate::options::{Options, Paths};
 use crate::publish::{PageDirectory, PressureSocket};
-use crate::sense::{RootDomain, Sampler};
+use crate::sense::{RootDomain, Sampler, Scanner};
 use crate::server::clients::Clients;
 use crate::server::listener::Listener;
 use crate::server::poll::{Interest, Poll, Ready, Slot, Token, Turn};
 use crate::server::rest::Rest;
 use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
 use crate::state::State;
+use crate::turns::Spending;
 use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
+use rustix::process::{Resource, getrlimit};
 use std::time::Duration;
 
 /// Connections are looked over (half messages, unread replies) this often, ns.
@@ -38,6 +41,15 @@ const STATE_NS: u64 = 1_000_000_000;
 const STATES_AT_ONCE: u64 = 8;
 /// A newcomer gets its numbers by a tick of its own once in so long, ns; others wait for the next, which comes soon.
 const NEWCOMER_NS: u64 = 10_000_000;
+/// The work for one user (its calls, reading what its processes hold, ticks that it asks for) takes one in
+/// so many nanoseconds of this thread, and so much (ns) at once.
+const SPENT_ONE_IN: u64 = 5;
+const SPENT_BURST_NS: u64 = 50_000_000;
+/// Each process that is followed holds some descriptors: those of one user may take an eighth of all.
+const DESCRIPTORS_EACH: u64 = 4;
+const PART_OF_DESCRIPTORS: u64 = 8;
+/// As many may be followed in any case.
+const FOLLOWED_LEAST: u64 = 64;
 
 /// Everything that the broker holds.
 pub(crate) struct Daemon {
@@ -62,6 +74,15 @@ pub(crate) struct Daemon {
     worker: Worker,
     rights: Rights,
     sampler: Option<Sampler>,
+    scanner: Scanner,
+    /// What the work for each user has cost this thread.
+    spending: Spending,
+    /// How long the last tick took, ns.
+    tick_took: u64,
+    /// Processes of one user that are followed at most.
+    follow_most: usize,
+    /// The number of users that cannot be told apart.
+    unmapped: Option<u32>,
     state: State,
     signals: Signals,
     manager: Manager,
@@ -114,11 +135,13 @@ impl Daemon {
         PressureSocket::make_directory(&paths.pressure, options.system)?;
         let domain = RootDomain::open(options.domain.as_deref())?;
         let worker = Worker::start()?;
-        let state = State::load(&paths.state);
+        let scanner = Scanner::start()?;
+        let state = State::load(&paths.state, config.max_per_user);
         let watch = Error::system("epoll_ctl failed; raise fs.epoll.max_user_watches");
         poll.add(&listener, Token::Listener, Interest::Read)
             .and_then(|()| poll.add(&signals, Token::Signal, Interest::Read))
             .and_then(|()| poll.add(&worker, Token::Results, Interest::Read))
+            .and_then(|()| poll.add(&scanner, Token::Results, Interest::Read))
             .map_err(watch)?;
         let capacity = domain.last().capacity;
         let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
@@ -144,6 +167,11 @@ impl Daemon {
             worker,
             rights: Rights::default(),
             sampler,
+            scanner,
+            spending: Spending::new(SPENT_ONE_IN, SPENT_BURST_NS),
+            tick_took: 0,
+            follow_most: follow_most(),
+            unmapped: users::unmapped_user(),
             state,
             signals,
             manager: Manager::new(),
@@ -214,7 +242,10 @@ impl Daemon {
                 }
             }
             Token::Signal => self.signalled(),
-            Token::Results => self.take_outcomes(),
+            Token::Results => {
+                self.take_outcomes();
+                self.take_scans();
+            }
         }
     }
 
@@ -278,8 +309,8 @@ impl Daemon {
 
     /// A tick for a principal that was registered just now, unless another one had its own a moment ago: then the next
     /// one is soon enough, and its reply is held until then.
-    fn tick_for_newcomer(&mut self, now: u64) {
-        if now >= self.newcomer_at {
+    fn tick_for_newcomer(&mut self, uid: u32, now: u64) {
+        if now >= self.newcomer_at && self.may_spend(uid, now) {
             self.newcomer_at = now.saturating_add(NEWCOMER_NS);
             self.tick(now);
         }
@@ -347,7 +378,7 @@ impl Daemon {
                 home.map(|home| home.directory().into()),
             ))
         });
-        self.state.write(kept, now);
+        self.state.write(kept, self.core.next_id(), now);
     }
 
     fn status(&self) -> String {
@@ -387,4 +418,11 @@ fn core_config(options: &Options, config: &Config, capacity: u64, first_id: u64)
         max_budget: budget.min(options.budget.unwrap_or(u64::MAX)),
         min_reserve: config.reserve.map_or(0, |amount| amount.of(capacity)),
     }
+}
+
+/// Processes of one user that are followed at most.
+fn follow_most() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = descriptors / PART_OF_DESCRIPTORS / DESCRIPTORS_EACH;
+    usize::try_from(most.max(FOLLOWED_LEAST)).unwrap_or(usize::MAX)
 }

@@ -29,6 +29,14 @@ impl Daemon {
             );
             return Err(WireError::new(ErrorName::NotPermitted, message));
         }
+        let known = self.is_told_apart(owner) || self.is_ruler(caller.peer.uid);
+        if !known && !descends(&process, caller.peer.pid) {
+            let message = format!(
+                "the users of this namespace cannot be told apart, so process {pid} may only be \
+                 registered by itself or one that it descends from"
+            );
+            return Err(WireError::new(ErrorName::NotPermitted, message));
+        }
         if let Some(other) = self.members.of_pid(process.pid()) {
             let message = format!(
                 "process {pid} is principal {} ({}) already; use that one",
@@ -39,19 +47,18 @@ impl Daemon {
         Ok(process)
     }
 
-    /// The principal of the same user that a process descends from.
-    pub(super) fn above(&self, process: &Process, uid: u32) -> Option<Id> {
-        let mut pid = process.ids().ok()?.parent;
-        for _ in 0..MAX_LINE {
-            if let Some(member) = self.members.of_pid(pid).filter(|member| member.uid == uid) {
-                return Some(member.id);
-            }
-            if pid <= 1 {
-                return None;
-            }
-            pid = Process::open(pid).ok()?.ids().ok()?.parent;
-        }
-        None
+    /// The principal that a process of that user descends from: one of the caller's, or where users are
+    /// told apart one of that user's group.
+    pub(super) fn above(&self, process: &Process, caller: &Caller, user: u32) -> Option<Id> {
+        let fits = |member: &Member| match self.options.system {
+            true => self.user_of(member.id) == Some(user),
+            false => member.uid == caller.peer.uid,
+        };
+        let mut line = ancestors(process);
+        line.find_map(|pid| {
+            let member = self.members.of_pid(pid).filter(|member| fits(member));
+            member.map(|member| member.id)
+        })
     }
 
     pub(super) fn attach(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
@@ -72,11 +79,15 @@ impl Daemon {
         }
         let process = self.claim(caller, asked.pid)?;
         self.place_by_process(id, &process, caller);
-        let given = self.config.given(&sense::facts_of(&process));
+        let facts = sense::facts_of(&process);
         self.give_process(id, process);
-        self.apply_given(id, given);
+        self.apply_given(id, self.config.given(&facts));
+        if let Some(member) = self.members.get_mut(id) {
+            member.unit = facts.system_unit;
+        }
+        self.stand_in_unit(id);
         self.state.touch();
-        self.tick_soon(caller.now);
+        self.tick_soon_for(caller.peer.uid, caller.now);
         once(&Nothing {})
     }
 
@@ -84,14 +95,16 @@ impl Daemon {
     /// process stands.
     fn place_by_process(&mut self, id: Id, process: &Process, caller: &Caller) {
         let named = |member: &Member| member.awaits.is_some();
-        let placed = self
-            .core
-            .figures(id)
-            .is_none_or(|figures| figures.parent.is_some());
-        if placed || self.members.get(id).is_none_or(named) {
+        let Some(before) = self.core.figures(id).map(|figures| figures.parent) else {
+            return;
+        };
+        if !self.is_top(before) || self.members.get(id).is_none_or(named) {
             return;
         }
-        let Some(parent) = self.parent_of(process, caller) else {
+        let user = self.counts_with(caller, Some(process));
+        let found = self.parent_of(process, caller);
+        let found = found.or_else(|| self.group_of_user(user, caller.now).ok().flatten());
+        let Some(parent) = found.filter(|&found| Some(found) != before) else {
             return;
         };
         let set = Set {
@@ -103,6 +116,7 @@ impl Daemon {
             tracing::debug!(principal = id, parent, %error, "it stays at the top");
             self.drop_empty_automatic(Some(parent));
         }
+        self.drop_empty_automatic(before);
         self.weigh_automatic();
     }
 
@@ -115,7 +129,7 @@ impl Daemon {
         let given = process.map(|tree| self.config.given(&sense::facts_of(tree.root())));
         let adapter = given.and_then(|given| given.adapter).or(asked.adapter);
         self.set_adapter(id, adapter);
-        self.tick_soon(caller.now);
+        self.tick_soon_for(caller.peer.uid, caller.now);
         once(&Nothing {})
     }
 
@@ -137,14 +151,6 @@ impl Daemon {
             self.find_home(id, &process);
         }
         self.members.attach(id, Tree::new(process));
-        // Whoever counted it as a descendant looks again.
-        for tree in self
-            .members
-            .iter_mut()
-            .filter_map(|member| member.tree.as_mut())
-        {
-            tree.hurry();
-        }
     }
 
     /// The cgroup that was prepared for it, if it started there; else one that it is moved to.
@@ -182,4 +188,20 @@ impl Daemon {
         let group = line.find_map(|id| self.members.get(id)?.domain.as_ref()?.asked());
         group.or(self.domain.asked()).map(Path::to_path_buf)
     }
+}
+
+/// Whether a process is, or descends from, the one with that number.
+fn descends(process: &Process, pid: u32) -> bool {
+    let pid = i32::try_from(pid).unwrap_or(0);
+    pid > 0 && (process.pid() == pid || ancestors(process).any(|above| above == pid))
+}
+
+/// The numbers of those above a process, nearest first.
+fn ancestors(process: &Process) -> impl Iterator<Item = i32> {
+    let parent_of = |process: &Process| process.ids().ok().map(|ids| ids.parent);
+    let above = move |&pid: &i32| match pid {
+        ..=1 => None,
+        _ => parent_of(&Process::open(pid).ok()?),
+    };
+    std::iter::successors(process.ids().ok().map(|ids| ids.parent), above).take(MAX_LINE)
 }

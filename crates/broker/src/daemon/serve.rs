@@ -140,12 +140,14 @@ impl Daemon {
             if connection.occupation != Occupation::Free || connection.queued() > 0 {
                 return;
             }
-            if !connection.may_call(now) {
+            let uid = connection.peer.uid;
+            let free = uid == 0 || uid == self.uid;
+            if !connection.may_call(now) || !(free || self.spending.may(uid, now)) {
                 connection.pause();
                 return self.clients.pause(slot, now);
             }
             match connection.next_message(now) {
-                Ok(Some(message)) => self.carry_out(slot, &message, now),
+                Ok(Some(message)) => self.carry_out(slot, &message, (uid, now)),
                 Ok(None) => return,
                 Err(error) => {
                     let error = WireError::about("message", error.to_string());
@@ -165,12 +167,17 @@ impl Daemon {
         }
     }
 
-    /// Carries out one message. Whatever is no question for the listing may change what it shows.
-    fn carry_out(&mut self, slot: Slot, message: &[u8], now: u64) {
+    /// Carries out one message of that user. Whatever is no question for the listing may change what it shows.
+    fn carry_out(&mut self, slot: Slot, message: &[u8], (uid, now): (u32, u64)) {
+        let began = now_ns();
         self.shown.watch_use();
         self.call(slot, message, now);
         if !self.shown.was_used() {
             self.shown.forget();
+        }
+        if !self.is_ruler(uid) {
+            let ended = now_ns();
+            self.spending.spend(uid, ended.saturating_sub(began), ended);
         }
     }
 
@@ -283,6 +290,8 @@ impl Daemon {
             }
         }
         self.clients.sweep_users();
+        self.spending.sweep(now);
+        self.state.forget_dead(now);
         self.shown.sweep(now);
     }
 

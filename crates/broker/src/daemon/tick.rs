@@ -5,17 +5,22 @@ use super::publish::Publisher;
 use crate::act::{Job, Order};
 use crate::core::{Action, SensedPrincipal};
 use crate::members::Members;
+use crate::sense::RootDomain;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Two ticks are at least so far apart, ns, however many events ask for one.
 const MIN_TICK_NS: u64 = 2_000_000;
+/// Who asks for too many ticks gets one so much later, ns.
+const LATER_NS: u64 = 100_000_000;
 /// When the domain's use moved by more than this (bytes) between two ticks, every principal is read.
 const MOVED: u64 = 8 << 20;
 /// A page is written at least this often, ns.
 const HEARTBEAT_NS: u64 = 900_000_000;
-/// Principals whose descendants are looked for per tick.
-const RESCANS_PER_TICK: usize = 16;
+/// Principals of which it is asked in one tick that their descendants be looked for.
+const SCANS_PER_TICK: usize = 64;
 
 impl Daemon {
     /// A tick within two milliseconds: several events share it.
@@ -23,8 +28,27 @@ impl Daemon {
         self.tick_at = self.tick_at.min(now.saturating_add(MIN_TICK_NS));
     }
 
+    /// The same because a user asked for it. One whose work took more than its part of our time waits a
+    /// little longer.
+    pub(super) fn tick_soon_for(&mut self, uid: u32, now: u64) {
+        if !self.may_spend(uid, now) {
+            self.tick_at = self.tick_at.min(now.saturating_add(LATER_NS));
+        } else if self.tick_at > now.saturating_add(MIN_TICK_NS) {
+            if !self.is_ruler(uid) {
+                self.spending.spend(uid, self.tick_took, now);
+            }
+            self.tick_soon(now);
+        }
+    }
+
+    /// Whether more may be done for a user now.
+    pub(super) fn may_spend(&self, uid: u32, now: u64) -> bool {
+        self.is_ruler(uid) || self.spending.may(uid, now)
+    }
+
     pub(super) fn tick(&mut self, now: u64) {
-        self.members.rescan(now, RESCANS_PER_TICK);
+        let began = now_ns();
+        self.members.ask_scans(&self.scanner, now, SCANS_PER_TICK);
         if let Some(sampler) = &self.sampler {
             sampler.exchange(&mut self.members, now);
         }
@@ -35,7 +59,10 @@ impl Daemon {
         // Somebody moved: whoever it was must not be taken for an outsider.
         let moved = domain.used.abs_diff(self.used_before) > MOVED;
         self.used_before = domain.used;
-        sense(&mut self.members, &mut self.sensed, now, moved);
+        self.sense(now, moved);
+        if self.options.system {
+            self.divide_domains();
+        }
         let actions = self.core.tick(now, &domain, &self.sensed);
         let mut encoded = Vec::new();
         let mut given_up: Vec<Job> = Vec::new();
@@ -50,8 +77,8 @@ impl Daemon {
             let Some((id, order)) = order_of(action).filter(|_| self.config.revoke) else {
                 continue;
             };
-            if let Some(job) = job_for(publisher.members, id, order) {
-                given_up.extend(self.worker.order(job));
+            if let Some((uid, job)) = job_for(publisher.members, id, order) {
+                given_up.extend(self.worker.order(uid, job));
             }
         }
         for job in given_up {
@@ -60,6 +87,75 @@ impl Daemon {
         self.revise();
         self.beat(now);
         self.pace(now);
+        self.tick_took = now_ns().saturating_sub(began);
+    }
+
+    /// Reads what each holds; all of them where `all` is asked for. Whose processes took more than
+    /// their user's part of our time keeps its last figures until that is over.
+    fn sense(&mut self, now: u64, all: bool) {
+        self.sensed.clear();
+        for member in self.members.iter_mut() {
+            let free = member.uid == 0 || member.uid == self.uid;
+            let began = if free { 0 } else { now_ns() };
+            let may = free || self.spending.may(member.uid, now);
+            let (uses, swapped) = match may {
+                true => member.read(now, all),
+                false => member.last,
+            };
+            let domain = member.domain.as_mut().map(|domain| match may {
+                true => domain.read(),
+                false => domain.last(),
+            });
+            self.sensed.push(SensedPrincipal {
+                id: member.id,
+                uses,
+                swapped,
+                working_set: member.working_set,
+                bare: !member.home.as_ref().is_some_and(|home| home.complete),
+                absent: member.is_absent(),
+                domain,
+            });
+            if !free {
+                let ended = now_ns();
+                self.spending
+                    .spend(member.uid, ended.saturating_sub(began), ended);
+            }
+        }
+    }
+
+    /// A limit that binds programs of several users is that of a group of each: they are told apart in it.
+    fn divide_domains(&mut self) {
+        let mut limits: BTreeMap<&Path, Vec<(Id, u64)>> = BTreeMap::new();
+        for member in self.members.iter().filter(|member| member.is_automatic()) {
+            if let Some(directory) = member.domain.as_ref().and_then(RootDomain::asked) {
+                let uses = self
+                    .core
+                    .figures(member.id)
+                    .map_or(0, |figures| figures.subtree_uses);
+                limits.entry(directory).or_default().push((member.id, uses));
+            }
+        }
+        let mut beside = Vec::new();
+        for groups in limits.values() {
+            for &(id, _) in groups {
+                let others = groups
+                    .iter()
+                    .filter(|group| group.0 != id)
+                    .map(|group| group.1);
+                if let Ok(at) = self.sensed.binary_search_by_key(&id, |one| one.id)
+                    && let Some(domain) = &mut self.sensed[at].domain
+                {
+                    let whole = *domain;
+                    *domain = whole.part_beside(others);
+                    beside.push((id, whole.used - domain.used));
+                }
+            }
+        }
+        for (id, bytes) in beside {
+            if let Some(member) = self.members.get_mut(id) {
+                member.beside = bytes;
+            }
+        }
     }
 
     /// What waits to be taken may have been given back meanwhile.
@@ -89,8 +185,18 @@ impl Daemon {
         let root = self.domain.read().used;
         let mut wanted = self.core.glance(None, root);
         for member in self.members.iter_mut() {
-            if let Some(domain) = member.domain.as_mut().filter(|_| !wanted) {
-                wanted |= self.core.glance(Some(member.id), domain.read().used);
+            let free = member.uid == 0 || member.uid == self.uid;
+            let may = !wanted && (free || self.spending.may(member.uid, now));
+            let Some(domain) = member.domain.as_mut().filter(|_| may) else {
+                continue;
+            };
+            let began = now_ns();
+            let used = domain.read().used.saturating_sub(member.beside);
+            wanted |= self.core.glance(Some(member.id), used);
+            if !free {
+                let ended = now_ns();
+                self.spending
+                    .spend(member.uid, ended.saturating_sub(began), ended);
             }
         }
         match wanted {
@@ -113,31 +219,34 @@ impl Daemon {
         }
     }
 
+    /// What the scanning thread found.
+    pub(super) fn take_scans(&mut self) {
+        let now = now_ns();
+        let (ours, most) = (self.uid, self.follow_most);
+        let most_of = |uid: u32| match uid == 0 || uid == ours {
+            true => usize::MAX,
+            false => most,
+        };
+        for (id, found) in self.scanner.take() {
+            if let Some(uid) = self.members.take_scan(id, found, most_of, now) {
+                self.tick_soon_for(uid, now);
+            }
+        }
+    }
+
     /// What the worker did.
     pub(super) fn take_outcomes(&mut self) {
-        for outcome in self.worker.take_outcomes() {
+        let outcomes = self.worker.take_outcomes();
+        if outcomes.is_empty() {
+            return;
+        }
+        for outcome in outcomes {
             tracing::debug!(principal = outcome.id, order = ?outcome.order, bytes = outcome.bytes, "done");
             self.rights.tell(&outcome);
             self.core.acted(outcome.id, !outcome.order.takes());
             self.look_at(outcome.id);
         }
         self.tick_soon(now_ns());
-    }
-}
-
-fn sense(members: &mut Members, sensed: &mut Vec<SensedPrincipal>, now: u64, all: bool) {
-    sensed.clear();
-    for member in members.iter_mut() {
-        let (uses, swapped) = member.read(now, all);
-        let domain = member.domain.as_mut().map(|domain| domain.read());
-        sensed.push(SensedPrincipal {
-            id: member.id,
-            uses,
-            swapped,
-            working_set: member.working_set,
-            bare: !member.home.as_ref().is_some_and(|home| home.complete),
-            domain,
-        });
     }
 }
 
@@ -150,10 +259,11 @@ fn order_of(action: &Action) -> Option<(Id, Order)> {
     }
 }
 
-fn job_for(members: &Members, id: Id, order: Order) -> Option<Job> {
+/// With the user that it is of.
+fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
     let member = members.get(id)?;
     let processes = member.tree.iter().flat_map(|tree| tree.processes());
-    Some(Job {
+    let job = Job {
         id,
         order,
         processes: processes
@@ -162,5 +272,6 @@ fn job_for(members: &Members, id: Id, order: Order) -> Option<Job> {
         cgroup: (member.home.as_ref())
             .filter(|home| home.complete)
             .map(|home| home.directory().to_path_buf()),
-    })
+    };
+    Some((member.uid, job))
 }

@@ -15,17 +15,18 @@ pub fn facts_of(process: &Process) -> Facts {
     let mut text = Vec::new();
     let path = PathBuf::from(format!("/proc/{}/cgroup", process.pid()));
     let _ = read_text(&path, MAX_TEXT, &mut text);
-    let (cgroup, unit) = parse_groups(&String::from_utf8_lossy(&text));
+    let (cgroup, units) = parse_groups(&String::from_utf8_lossy(&text));
     let executable = process.exe().ok().flatten();
     Facts {
         cgroup,
-        unit,
+        unit: innermost_unit(&units).to_owned(),
+        system_unit: system_unit(&units).to_owned(),
         uid: process.uid().unwrap_or(u32::MAX),
         executable: executable.map_or_else(String::new, |path| path.to_string_lossy().into_owned()),
     }
 }
 
-/// The memory controller's group (else the unified one), and the systemd unit.
+/// The memory controller's group (else the unified one), and the one in which the systemd units are.
 fn parse_groups(text: &str) -> (String, String) {
     let (mut memory, mut unified, mut systemd) = ("", "", "");
     for line in text.lines().take(MAX_DEPTH) {
@@ -44,9 +45,24 @@ fn parse_groups(text: &str) -> (String, String) {
     }
     let path = if memory.is_empty() { unified } else { memory };
     let units = if systemd.len() > 1 { systemd } else { unified };
-    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
-    let unit = units.rsplit('/').find(is_unit).unwrap_or("");
-    (path.to_owned(), unit.to_owned())
+    (path.to_owned(), units.to_owned())
+}
+
+fn is_unit(part: &str) -> bool {
+    part.ends_with(".service") || part.ends_with(".scope")
+}
+
+fn innermost_unit(path: &str) -> &str {
+    let found = path.rsplit('/').find(|part| is_unit(part));
+    found.unwrap_or("")
+}
+
+/// The unit of the system's manager: slices are its own, and what is below the first service or scope
+/// may be anybody's.
+fn system_unit(path: &str) -> &str {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let first = parts.find(|part| !part.ends_with(".slice"));
+    first.filter(|part| is_unit(part)).unwrap_or("")
 }
 
 /// The innermost cgroup above `pid` that has a limit below `capacity` and does not bound the broker
@@ -75,18 +91,40 @@ mod tests {
     fn groups_and_units_of_both_versions_are_found() {
         let v1 =
             "5:cpu:/x\n4:memory:/user.slice\n1:name=systemd:/system.slice/a.service/sub\n0::/\n";
-        assert_eq!(parse_groups(v1), ("/user.slice".into(), "a.service".into()));
-        let v2 = "0::/user.slice/user-1.slice/session-2.scope\n";
+        let (memory, units) = parse_groups(v1);
         assert_eq!(
-            parse_groups(v2),
-            (
-                "/user.slice/user-1.slice/session-2.scope".into(),
-                "session-2.scope".into()
-            )
+            (memory.as_str(), innermost_unit(&units)),
+            ("/user.slice", "a.service")
         );
+        let session = "/user.slice/user-1.slice/session-2.scope";
+        let v2 = format!("0::{session}\n");
+        assert_eq!(parse_groups(&v2), (session.into(), session.into()));
+        assert_eq!(innermost_unit(session), "session-2.scope");
         assert_eq!(
             parse_groups("garbage\n\n::::"),
             (String::new(), String::new())
         );
+    }
+
+    #[test]
+    fn a_unit_that_a_user_can_make_is_none_of_the_systems() {
+        for (path, unit) in [
+            ("/system.slice/db.service", "db.service"),
+            (
+                "/system.slice/system-db.slice/db@1.service/sub",
+                "db@1.service",
+            ),
+            (
+                "/user.slice/user-1.slice/user@1.service/app.slice/db.service",
+                "user@1.service",
+            ),
+            ("/docker/0a1b/system.slice/db.service", ""),
+            ("/../db.service", ""),
+            ("/system.slice", ""),
+            ("/", ""),
+            ("", ""),
+        ] {
+            assert_eq!(system_unit(path), unit, "{path}");
+        }
     }
 }

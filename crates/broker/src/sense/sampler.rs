@@ -4,6 +4,7 @@
 use super::shared::SharedMemory;
 use crate::error::Error;
 use crate::members::Members;
+use crate::turns::Turns;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
@@ -22,7 +23,7 @@ const HURRIED_NS: u64 = 500_000_000;
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
 const SHARE: f64 = 0.01;
-/// Processes sampled at most; those of the first principals come first.
+/// Processes sampled at most; those of each user's first principals come first.
 const MAX_PROCESSES: usize = 1024;
 /// A process that holds less (bytes) is not worth sampling.
 const WORTHWHILE: u64 = 8 << 20;
@@ -181,7 +182,8 @@ impl Sampler {
                 member.shared = found.shared;
             }
         }
-        exchange.subjects.clear();
+        // Where not all can be sampled, users take turns.
+        let mut turns = Turns::default();
         for member in members.iter_mut() {
             member.shmem_told = member.figures.shmem_sum;
             let Some(tree) = member
@@ -195,12 +197,18 @@ impl Sampler {
                 .processes()
                 .map(|process| (process.pid(), process.start_time()))
                 .collect();
-            exchange.subjects.push(Subject {
+            let subject = Subject {
                 id: member.id,
                 processes,
                 shmem: member.figures.shmem_sum,
-            });
+            };
+            turns.push(member.uid, subject);
         }
+        let in_turn = std::iter::from_fn(|| turns.next_of(|_| true));
+        exchange.subjects.clear();
+        exchange
+            .subjects
+            .extend(in_turn.map(|(_, subject)| subject));
         exchange.fresh = true;
         exchange.hurry = hurry;
         drop(exchange);

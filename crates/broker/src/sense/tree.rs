@@ -1,10 +1,24 @@
 //! The processes of one principal.
 
-use plimsoll_kernel::process::{Memory, Process, Statm, descendants};
+use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
 
+/// What was found of one principal.
+#[derive(Debug)]
+pub struct Found {
+    /// Processes that were not known.
+    pub new: Vec<Process>,
+    /// Processes that belong to other principals.
+    pub excluded: Vec<i32>,
+    /// Some that are there could not be had for now.
+    pub missed: bool,
+}
+
+/// A process: its number and when it started, so that a number given to another is not mistaken.
+pub type Instance = (i32, u64);
+
 /// Processes of one principal that are followed; beyond them its use is underestimated.
-const MAX_PROCESSES: usize = 512;
+pub(super) const MAX_PROCESSES: usize = 512;
 /// An unchanged process is read whole again after so long (ns): its kinds of memory may have
 /// changed under the same sum.
 const WHOLE_READ_NS: u64 = 20_000_000_000;
@@ -76,6 +90,8 @@ pub struct Tree {
     seen: Vec<Seen>,
     interval: u64,
     rescan_at: u64,
+    /// It is being looked for descendants now.
+    scanning: bool,
     major_faults: u64,
     faults_before: u64,
     /// When they were counted, ns; 0 when they never were.
@@ -94,6 +110,7 @@ impl Tree {
             seen: vec![Seen::new(root)],
             interval: SHORTEST_RESCAN_NS,
             rescan_at: 0,
+            scanning: false,
             major_faults: 0,
             faults_before,
             faults_at: 0,
@@ -143,32 +160,48 @@ impl Tree {
         figures
     }
 
-    /// Whether descendants should be looked for again.
-    #[must_use]
-    pub fn rescan_due(&self, now: u64) -> bool {
-        now >= self.rescan_at
-    }
-
-    /// Looks for descendants. `is_other` says whether a process is a principal of its own: it and
-    /// what descends from it are left out.
-    pub fn rescan(&mut self, now: u64, is_other: impl Fn(i32) -> bool) {
-        let found = self.find(&is_other);
-        self.take_over(found, now, &is_other);
-    }
-
-    /// Where it could not be looked (no descriptor is left, say), all stays as it is until the next interval.
-    fn take_over(&mut self, found: Result<Found>, now: u64, is_other: &impl Fn(i32) -> bool) {
-        if let Ok(found) = found {
-            self.interval = match self.replace(&found, is_other) {
-                true => SHORTEST_RESCAN_NS,
-                false => (self.interval * 2).min(LONGEST_RESCAN_NS),
-            };
+    /// What is to be looked at, when descendants should be looked for again: its processes, the root
+    /// first. It is not due again before it was told what was found.
+    pub fn due_scan(&mut self, now: u64) -> Option<Vec<Instance>> {
+        if self.scanning || now < self.rescan_at {
+            return None;
         }
+        self.scanning = true;
         self.rescan_at = now.saturating_add(self.interval);
+        let instance = |process: &Process| (process.pid(), process.start_time());
+        Some(self.processes().map(instance).collect())
     }
 
-    /// Lets go of those who left, takes hold of those who came. Whether to look again soon: there were some.
-    fn replace(&mut self, found: &Found, is_other: &impl Fn(i32) -> bool) -> bool {
+    /// Takes over what was found: at most `room` processes more. `is_other` says whether a process is a
+    /// principal of its own. Where it could not be looked (no descriptor is left, say), all stays as it
+    /// is until the next interval. Whether its processes are others than before.
+    pub fn take_over(
+        &mut self,
+        found: Result<Found>,
+        room: usize,
+        now: u64,
+        is_other: &impl Fn(i32) -> bool,
+    ) -> bool {
+        self.scanning = false;
+        let Ok(found) = found else { return false };
+        let missed = found.missed;
+        let changed = self.replace(found, room, is_other);
+        self.interval = match changed || missed {
+            true => SHORTEST_RESCAN_NS,
+            false => (self.interval * 2).min(LONGEST_RESCAN_NS),
+        };
+        // Unless something changed meanwhile.
+        if self.rescan_at != 0 {
+            self.rescan_at = now.saturating_add(self.interval);
+        }
+        if changed {
+            self.read_at = 0;
+        }
+        changed
+    }
+
+    /// Lets go of those who left, takes hold of those who came. Whether there were some.
+    fn replace(&mut self, found: Found, room: usize, is_other: &impl Fn(i32) -> bool) -> bool {
         let before = self.seen.len();
         let mut is_root = true;
         self.seen.retain(|seen| {
@@ -176,50 +209,36 @@ impl Tree {
             std::mem::take(&mut is_root)
                 || seen.process.alive() && !found.excluded.contains(&pid) && !is_other(pid)
         });
-        let mut changed = self.seen.len() != before;
-        for &pid in &found.pids {
-            if self.seen.len() >= MAX_PROCESSES {
-                break;
-            }
-            if self.seen.iter().any(|seen| seen.process.pid() == pid) {
-                continue;
-            }
-            match Process::open(pid) {
-                Ok(process) => {
-                    self.seen.push(Seen::new(process));
-                    changed = true;
-                }
-                // It is there, and could not be had for now.
-                Err(Error::Io { .. } | Error::Call { .. }) => changed = true,
-                Err(_) => {}
-            }
-        }
-        changed
+        let left = self.seen.len() != before;
+        let room = room.min(MAX_PROCESSES.saturating_sub(self.seen.len()));
+        let own: Vec<i32> = self.processes().map(Process::pid).collect();
+        let new = found.new.into_iter().filter(|process| {
+            let pid = process.pid();
+            !own.contains(&pid) && !is_other(pid) && process.alive()
+        });
+        let kept = self.seen.len();
+        self.seen.extend(new.take(room).map(Seen::new));
+        left || self.seen.len() != kept
     }
 
-    fn find(&self, is_other: &impl Fn(i32) -> bool) -> Result<Found> {
-        let root = self.root().pid();
-        let mut pids = Vec::new();
-        descendants(root, MAX_PROCESSES, &mut pids)?;
-        // Orphans of a member that exited hang under another parent now; they stay members.
-        for seen in &self.seen[1..] {
-            let pid = seen.process.pid();
-            if pids.len() < MAX_PROCESSES && !pids.contains(&pid) && seen.process.alive() {
-                pids.push(pid);
-                descendants(pid, MAX_PROCESSES - pids.len(), &mut pids)?;
-            }
+    /// A process became a principal of its own: it is not counted here any more, and for what descends
+    /// from it is looked soon.
+    pub fn let_go(&mut self, pid: i32) {
+        let (before, mut is_root) = (self.seen.len(), true);
+        self.seen
+            .retain(|seen| std::mem::take(&mut is_root) || seen.process.pid() != pid);
+        if self.seen.len() != before {
+            self.hurry();
         }
-        let mut excluded: Vec<i32> = pids.iter().copied().filter(|&pid| is_other(pid)).collect();
-        for index in 0..excluded.len() {
-            descendants(excluded[index], MAX_PROCESSES, &mut excluded)?;
-        }
-        pids.retain(|pid| *pid != root && !excluded.contains(pid));
-        pids.sort_unstable();
-        pids.dedup();
-        Ok(Found { pids, excluded })
     }
 
-    /// Something changed: it is read, and descendants are looked for, at the next tick.
+    /// How many processes it holds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Something changed: it is read at the next tick, and descendants are looked for soon.
     pub fn hurry(&mut self) {
         self.read_at = 0;
         self.rescan_at = 0;
@@ -250,11 +269,6 @@ impl Tree {
     }
 }
 
-struct Found {
-    pids: Vec<i32>,
-    excluded: Vec<i32>,
-}
-
 /// Takes hold of a process by number.
 ///
 /// # Errors
@@ -267,45 +281,7 @@ pub fn open(pid: u32) -> Result<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
-
-    #[test]
-    fn children_are_counted_until_they_are_principals_of_their_own() {
-        let mut child = Command::new("sleep")
-            .arg("60")
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        let pid = child.id() as i32;
-        let mut tree = Tree::new(Process::own().unwrap());
-        tree.rescan(1, |_| false);
-        assert!(tree.processes().any(|process| process.pid() == pid));
-        tree.rescan(2, |other| other == pid);
-        assert!(tree.processes().all(|process| process.pid() != pid));
-        assert!(tree.read(3, true).anon > 0);
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn an_idle_tree_is_looked_at_less_and_less() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut tree = Tree::new(open(child.id()).unwrap());
-        let mut now = 1;
-        let mut scans = 0;
-        while now < 100_000_000_000 {
-            if tree.rescan_due(now) {
-                tree.rescan(now, |_| false);
-                scans += 1;
-            }
-            now += 500_000_000;
-        }
-        assert!(scans < 15, "{scans}");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(!tree.alive());
-        assert_eq!(tree.read(now, true).processes, 0);
-    }
+    use std::process::Command;
 
     #[test]
     fn the_root_stays_whatever_is_found_and_what_cannot_be_found_changes_nothing() {
@@ -319,21 +295,49 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         // Out of descriptors.
-        tree.take_over(Err(Error::Gone { pid: 1 }), 1, &|_| true);
+        assert!(tree.due_scan(1).is_some());
+        tree.take_over(Err(Error::Gone { pid: 1 }), 9, 1, &|_| true);
         assert_eq!(pids(&tree), both);
-        assert!(!tree.rescan_due(interval) && tree.rescan_due(1 + interval));
+        assert!(tree.due_scan(interval).is_none() && tree.due_scan(1 + interval).is_some());
         // Everybody is somebody else's.
         let found = Found {
-            pids: Vec::new(),
+            new: Vec::new(),
             excluded: both.to_vec(),
+            missed: false,
         };
-        tree.take_over(Ok(found), 2, &|_| true);
+        tree.take_over(Ok(found), 9, 2, &|_| true);
         assert_eq!(pids(&tree), both[..1]);
-        tree.rescan(3, |_| false);
-        assert_eq!(tree.root().pid(), both[0]);
         assert!(!tree.alive());
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn no_more_processes_are_held_than_there_is_room_for() {
+        let start = || Command::new("sleep").arg("60").spawn().unwrap();
+        let mut children: Vec<_> = (0..4).map(|_| start()).collect();
+        let mut tree = Tree::new(open(children[0].id()).unwrap());
+        let found = |children: &[std::process::Child]| Found {
+            new: children
+                .iter()
+                .map(|child| open(child.id()).unwrap())
+                .collect(),
+            excluded: Vec::new(),
+            missed: false,
+        };
+        assert!(tree.take_over(Ok(found(&children)), 2, 1, &|_| false));
+        assert_eq!(tree.held(), 3);
+        assert!(!tree.take_over(Ok(found(&children)), 0, 2, &|_| false));
+        tree.hurry();
+        assert!(tree.due_scan(3).is_some());
+        // What happens while it is looked at is not forgotten.
+        tree.hurry();
+        tree.take_over(Ok(found(&[])), 9, 4, &|_| false);
+        assert!(tree.due_scan(5).is_some());
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

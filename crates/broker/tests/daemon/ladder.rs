@@ -11,7 +11,7 @@ use serde_json::json;
 use std::path::Path;
 
 pub(crate) const MIB: u64 = 1 << 20;
-const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
+pub(crate) const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
 /// Not a test of its own: the programs of the tests below are this binary, started with
 /// [`PROGRAM`] set.

@@ -12,3 +12,4 @@ mod load;
 mod publish;
 mod rights;
 mod service;
+mod users;

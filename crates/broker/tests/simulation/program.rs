@@ -26,6 +26,8 @@ pub(crate) enum Nature {
     Dying,
     /// Leaves and joins again and again.
     Flapping,
+    /// Has no process, and asks for everything.
+    Hollow,
 }
 
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct Program {
     pub(crate) id: Option<Id>,
     /// Index of its group in the world.
     pub(crate) group: Option<usize>,
+    /// Whose it is, where there are several users.
+    pub(crate) user: usize,
     pub(crate) weight: u32,
     pub(crate) priority: i32,
     pub(crate) max: Option<u64>,
@@ -75,6 +79,7 @@ impl Program {
             nature,
             id: None,
             group: None,
+            user: 0,
             weight: random.pick(&[1, 10, 20, 40, 100, 100, 100, 500, 10_000]),
             priority: random.pick(&[0, 0, 0, 0, 0, 0, -10, 5]),
             max: random
@@ -114,7 +119,7 @@ impl Program {
     pub(crate) fn report(&self, id: Id, random: &mut Random) -> Report {
         let reaction_ms = Some(self.told_reaction / MS);
         match self.nature {
-            Nature::Lying => Report {
+            Nature::Lying | Nature::Hollow => Report {
                 id,
                 live: Some(random.next() >> random.between(0, 63)),
                 allocation_rate: Some(random.next() >> random.between(0, 63)),
@@ -163,6 +168,7 @@ impl Program {
         let most = (u128::from(self.rate) * u128::from(passed) / u128::from(SECOND)) as u64;
         let total = self.resident + self.swapped;
         match self.nature {
+            Nature::Hollow => 0,
             Nature::Static | Nature::Greedy | Nature::Lying => {
                 self.want.saturating_sub(total).min(most) as i64
             }

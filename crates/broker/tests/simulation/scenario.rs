@@ -7,6 +7,8 @@ use crate::random::Random;
 #[derive(Clone, Debug)]
 pub(crate) struct GroupPlan {
     pub(crate) parent: Option<usize>,
+    /// Whose it is, where there are several users.
+    pub(crate) user: usize,
     pub(crate) weight: u32,
     pub(crate) priority: i32,
     pub(crate) max: Option<u64>,
@@ -45,6 +47,8 @@ pub(crate) enum Event {
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) capacity: u64,
+    /// Users, each with a group of its own at the top; none where the broker serves one user only.
+    pub(crate) users: usize,
     pub(crate) groups: Vec<GroupPlan>,
     pub(crate) programs: Vec<Program>,
     pub(crate) hogs: Vec<Hog>,
@@ -84,9 +88,10 @@ impl Scenario {
         } else {
             draw_events(random, count, groups.len(), calm_at)
         };
-        Scenario {
+        let mut scenario = Scenario {
             seed,
             capacity,
+            users: 0,
             groups: if gentle { Vec::new() } else { groups },
             programs,
             hogs,
@@ -100,7 +105,47 @@ impl Scenario {
             },
             lost: if gentle { 0 } else { random.between(0, 100) },
             gentle,
+        };
+        // A stream of its own: what else happens does not depend on whether there are users.
+        let mut random = Random::new(seed.rotate_left(17));
+        if !gentle && random.one_in_thousand(400) {
+            scenario.divide(&mut random);
         }
+        scenario
+    }
+
+    /// Among several users. The first is honest, and nothing bounds its programs; the others ask for
+    /// what they can.
+    fn divide(&mut self, random: &mut Random) {
+        self.users = random.between(2, 5) as usize;
+        let hostile =
+            |random: &mut Random, users: usize| random.between(1, users as u64 - 1) as usize;
+        for at in 0..self.groups.len() {
+            self.groups[at].user = match self.groups[at].parent {
+                Some(above) => self.groups[above].user,
+                None => hostile(random, self.users),
+            };
+        }
+        for (at, program) in self.programs.iter_mut().enumerate() {
+            program.user = match program.group {
+                _ if at == 0 || random.one_in_thousand(300) => 0,
+                Some(group) => self.groups[group].user,
+                None => hostile(random, self.users),
+            };
+            if program.user == 0 {
+                (program.group, program.max) = (None, None);
+            } else if random.one_in_thousand(500) {
+                (program.weight, program.priority) = (10_000, 100);
+                if random.one_in_thousand(500) {
+                    program.nature = Nature::Hollow;
+                }
+            }
+        }
+        let (programs, groups) = (&self.programs, &self.groups);
+        self.events.retain(|&(_, event)| match event {
+            Event::Move(program, group) => programs[program].user == groups[group].user,
+            _ => true,
+        });
     }
 }
 
@@ -123,6 +168,7 @@ fn draw_groups(random: &mut Random, capacity: u64) -> Vec<GroupPlan> {
         let bounded = random.one_in_thousand(500);
         groups.push(GroupPlan {
             parent,
+            user: 0,
             weight: random.pick(&[1, 50, 100, 100, 1000]),
             priority: random.pick(&[0, 0, 0, -5, 7]),
             max: random

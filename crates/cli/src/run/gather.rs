@@ -2,7 +2,7 @@
 //! born before that stay where they were; they are fetched after it.
 
 use plimsoll_kernel::cgroup::{Cgroup, locate};
-use plimsoll_kernel::process::descendants;
+use plimsoll_kernel::process::{Process, descendants};
 use std::path::PathBuf;
 use tracing::info;
 
@@ -33,12 +33,17 @@ pub(super) fn gather(pid: u32, before: Option<PathBuf>) {
         if descendants(number, MOST, &mut found).is_err() {
             return;
         }
-        let strays = found.into_iter().filter(|&child| {
-            let child = u32::try_from(child).ok().and_then(cgroup_of);
-            child.as_ref() == Some(&before)
-        });
+        let family = |parent: i32| parent == number || found.contains(&parent);
+        let strays = found
+            .iter()
+            .filter_map(|&child| Process::open(child).ok())
+            // The number may be another's by now.
+            .filter(|child| child.ids().is_ok_and(|ids| family(ids.parent)))
+            .filter(|child| cgroup_of(child.pid().unsigned_abs()).as_ref() == Some(&before));
         // One that may not be moved, or is gone, is left.
-        let moved = strays.filter(|&child| home.add(child).is_ok()).count();
+        let moved = strays
+            .filter(|child| home.add_process(child).is_ok())
+            .count();
         if moved == 0 {
             return;
         }

@@ -1,7 +1,8 @@
 //! Who is in a group; making and removing groups.
 
-use super::{Cgroup, Location, MAX_DEPTH, Version};
+use super::{Cgroup, Location, MAX_DEPTH, Version, locate};
 use crate::parse::{lines, number};
+use crate::process::Process;
 use crate::reader::{read_text, write_text};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ const MAX_GROUPS: usize = 4096;
 /// How often removing is tried; dying processes leave a group a moment after they are reaped.
 const REMOVE_TRIES: u32 = 50;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+/// Processes that are held open at a time while a group is emptied.
+const HELD_AT_ONCE: usize = 64;
 
 impl Cgroup {
     /// Makes a group below this one, or opens it when it is already there.
@@ -106,6 +109,16 @@ impl Cgroup {
         add(&self.dir, pid)
     }
 
+    /// Moves this very process here, and no other that has its number meanwhile: the kernel knows a
+    /// number only, so it is looked before and after. Where the number changed hands in between, that
+    /// one is put back where its parent is.
+    ///
+    /// # Errors
+    /// As [`Cgroup::add`].
+    pub fn add_process(&self, process: &Process) -> Result<()> {
+        add_process(&self.dir, process)
+    }
+
     /// Appends the processes in this group and below it, at most `max` of them; returns false when there were more.
     ///
     /// # Errors
@@ -186,20 +199,65 @@ fn add(dir: &Path, pid: i32) -> Result<()> {
     }
 }
 
+fn add_process(dir: &Path, process: &Process) -> Result<()> {
+    let pid = process.pid();
+    if process.alive() {
+        add(dir, pid)?;
+        if process.alive() {
+            return Ok(());
+        }
+        put_back(dir, pid, process.start_time());
+    }
+    Err(Error::Gone { pid })
+}
+
+/// The process that has this number now, if it began at another time than the one that was meant,
+/// leaves `dir` again: it goes where its parent is, in whose group it was born a moment ago.
+fn put_back(dir: &Path, pid: i32, meant: u64) {
+    let stranger = Process::open(pid).ok();
+    let Some(stranger) = stranger.filter(|stranger| stranger.start_time() != meant) else {
+        return;
+    };
+    let parent = stranger.ids().map_or(0, |ids| ids.parent);
+    let home = locate(parent).ok().flatten().filter(|home| home.exact);
+    if let Some(home) = home.filter(|home| home.dir != dir && stranger.alive()) {
+        // What cannot be moved back stays, and leaves with the group.
+        let _ = add(&home.dir, pid);
+    }
+}
+
 /// Moves every process of one group to another; those that exit meanwhile are passed over.
 fn move_all(from: &Path, to: &Path) -> Result<()> {
-    let mut text = Vec::new();
-    match read_text(&from.join("cgroup.procs"), MAX_PROCS, &mut text) {
-        Err(e) if e.is_absent() => return Ok(()),
-        other => other?,
-    }
-    for pid in parse_processes(&text) {
-        match add(to, pid) {
-            Err(e) if e.is_gone() => {}
-            other => other?,
+    let pids = listed(from)?;
+    for some in pids.chunks(HELD_AT_ONCE) {
+        let held: Vec<Result<Process>> = some.iter().map(|&pid| Process::open(pid)).collect();
+        // Who is still in the list was held when it was in the group, unless it ended.
+        let still = listed(from)?;
+        for (&pid, held) in some.iter().zip(held) {
+            let moved = match held {
+                _ if !still.contains(&pid) => continue,
+                Ok(process) => add_process(to, &process),
+                // `/proc` hides it, and it is ours to move all the same.
+                Err(e) if e.is_denied() => add(to, pid),
+                Err(e) => Err(e),
+            };
+            match moved {
+                Err(e) if e.is_gone() => {}
+                other => other?,
+            }
         }
     }
     Ok(())
+}
+
+/// The processes of a group; none when it was removed.
+fn listed(dir: &Path) -> Result<Vec<i32>> {
+    let mut text = Vec::new();
+    match read_text(&dir.join("cgroup.procs"), MAX_PROCS, &mut text) {
+        Err(e) if e.is_absent() => return Ok(Vec::new()),
+        other => other?,
+    }
+    Ok(parse_processes(&text).collect())
 }
 
 /// Parses `cgroup.procs`; 0 (a process outside our namespace) and nonsense are passed over.
@@ -254,6 +312,7 @@ fn check_name(name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{TestCgroup, skip};
 
     #[test]
     fn names_are_checked() {
@@ -261,6 +320,33 @@ mod tests {
             assert!(check_name(bad).is_err(), "{bad:?}");
         }
         assert!(check_name("plimsoll-1").is_ok());
+    }
+
+    #[test]
+    fn who_has_the_number_by_now_goes_back_where_its_parent_is() {
+        let Ok(group) = TestCgroup::new("moved", None) else {
+            return skip("no cgroup of our own here");
+        };
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let process = Process::open(child.id() as i32).unwrap();
+        let (pid, began) = (process.pid(), process.start_time());
+        let dir = group.cgroup().dir();
+        let is_here = || locate(pid).is_ok_and(|found| found.is_some_and(|found| found.dir == dir));
+        group.cgroup().add_process(&process).unwrap();
+        assert!(is_here());
+        put_back(dir, pid, began);
+        assert!(is_here(), "it is the one that was meant");
+        put_back(dir, pid, began + 1);
+        assert!(!is_here());
+        group.cgroup().add_process(&process).unwrap();
+        move_all(dir, dir.parent().unwrap()).unwrap();
+        assert!(!is_here());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(group.cgroup().add_process(&process).unwrap_err().is_gone());
     }
 
     #[test]

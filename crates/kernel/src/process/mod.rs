@@ -7,7 +7,7 @@ mod tree;
 pub use parse::{
     Faults, Memory, Stat, Statm, StatusIds, parse_stat, parse_statm, parse_status, parse_status_ids,
 };
-pub use tree::{Totals, Walk, descendants};
+pub use tree::{Totals, Walk, descendants, descendants_within};
 
 use crate::reader::{Reader, read_text};
 use crate::{Error, Result};

@@ -130,9 +130,25 @@ impl Walk {
 /// # Errors
 /// [`Error::Denied`], [`Error::Io`]; a root that exited has no descendants, which is no error.
 pub fn descendants(root: i32, max: usize, out: &mut Vec<i32>) -> Result<bool> {
+    let mut threads = usize::MAX;
+    descendants_within(root, max, &mut threads, out)
+}
+
+/// The same for programs that are not trusted: a file is read for each thread, of which a process may
+/// have very many. At most `threads` are looked at, and as many are taken off it; returns false too
+/// when there were more.
+///
+/// # Errors
+/// As [`descendants`].
+pub fn descendants_within(
+    root: i32,
+    max: usize,
+    threads: &mut usize,
+    out: &mut Vec<i32>,
+) -> Result<bool> {
     let start = out.len();
     let mut text = Vec::new();
-    if !append_children(root, max, &mut text, out)? {
+    if !append_children(root, max, threads, &mut text, out)? {
         out.truncate(start);
         return by_parents(root, max, out);
     }
@@ -140,18 +156,31 @@ pub fn descendants(root: i32, max: usize, out: &mut Vec<i32>) -> Result<bool> {
     while next < out.len() && out.len() - start < max {
         let pid = out[next];
         next += 1;
-        append_children(pid, max - (out.len() - start), &mut text, out)?;
+        append_children(pid, max - (out.len() - start), threads, &mut text, out)?;
     }
-    Ok(out.len() - start < max)
+    Ok(out.len() - start < max && *threads > 0)
 }
 
 /// False when the kernel does not list children.
-fn append_children(pid: i32, max: usize, text: &mut Vec<u8>, out: &mut Vec<i32>) -> Result<bool> {
+fn append_children(
+    pid: i32,
+    max: usize,
+    threads: &mut usize,
+    text: &mut Vec<u8>,
+    out: &mut Vec<i32>,
+) -> Result<bool> {
+    if *threads == 0 {
+        return Ok(true);
+    }
     let Ok(tasks) = std::fs::read_dir(proc_path(pid, "task")) else {
         return Ok(true);
     };
     let limit = out.len() + max;
     for task in tasks.flatten() {
+        if *threads == 0 {
+            return Ok(true);
+        }
+        *threads -= 1;
         text.clear();
         match read_text(&task.path().join("children"), MAX_CHILDREN, text) {
             // The thread exited, or the kernel was built without.
@@ -236,6 +265,26 @@ mod tests {
         out.clear();
         assert!(!below(1, &pairs, 2, &mut out));
         assert_eq!(out, [2, 3]);
+    }
+
+    #[test]
+    fn no_more_threads_are_looked_at_than_are_allowed() {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                std::thread::spawn(|| std::thread::park_timeout(std::time::Duration::from_secs(60)))
+            })
+            .collect();
+        let mut left = 4;
+        let all = descendants_within(own, 100, &mut left, &mut Vec::new()).unwrap();
+        assert!(!all && left == 0);
+        let mut left = 10_000;
+        descendants_within(own, 100, &mut left, &mut Vec::new()).unwrap();
+        assert!(left < 10_000 - 8 && left > 0, "{left}");
+        for thread in threads {
+            thread.thread().unpark();
+            thread.join().unwrap();
+        }
     }
 
     #[test]

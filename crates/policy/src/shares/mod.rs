@@ -12,6 +12,7 @@
 //! - *limit*: what it may use now: at most the target, and never so much that the sum of what all
 //!   may use or still use exceeds the budget.
 //! - *slack*: what others do not want of their entitlement.
+//! - *apart*: a principal that lends nothing to its siblings, nor they to it: the group of a user.
 //!
 //! # The rule
 //! From the top down, a family shares what its principal got (at the top, the budget). Only members
@@ -26,7 +27,8 @@
 //! One whose collector is known lends what its entitlement is beyond its *modest* size: it would hardly
 //! miss that. What members with known collectors get in sum beyond what they keep goes where it saves most
 //! collection time (square-root rule); one whose collector is not known gets exactly weighted
-//! max-min. Rounding leaves less than one byte per member to nobody: equals get the same.
+//! max-min, and so does one that stands *apart*: what is told of the collectors below it moves nothing
+//! between it and its siblings. Rounding leaves less than one byte per member to nobody: equals get the same.
 //!
 //! The *limit* holds, under every `max` and under the budget: what is held (the greater of limit and
 //! use) sums up to no more than the cap, or than the use where that is more already. Nobody's limit

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub(super) pull: u64,
     /// Whether all below it that want memory have told of their collectors.
     pub(super) known: bool,
+    /// Its siblings do not go by what is known below it.
+    pub(super) apart: bool,
     /// Algorithm 3: what it would have if its trend goes on, unhindered; and without growing.
     pub(super) expects: u64,
     pub(super) starts: u64,
@@ -216,7 +218,7 @@ impl Tree {
         // With so much each of its members has what it needs, and lower classes are not served last from less.
         node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
-        node.known = sum.known && sum.demand > 0;
+        node.known = sum.known && sum.demand > 0 && !node.apart;
     }
 }
 
@@ -232,6 +234,7 @@ fn branch(p: &Principal) -> Node {
         weight: p.weight.max(1),
         priority: p.priority,
         max: p.max,
+        apart: p.apart,
         ..Node::default()
     }
 }

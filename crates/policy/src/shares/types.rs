@@ -47,6 +47,9 @@ pub struct Principal {
     pub last_limit: u64,
     /// What is known of its collector.
     pub collector: Collector,
+    /// It stands apart from its siblings: nothing is lent between them, whatever is told of the
+    /// collectors below it.
+    pub apart: bool,
 }
 
 /// What was decided for one principal, for its own memory unless said otherwise. Bytes.

@@ -3,6 +3,7 @@
 mod commands;
 mod debts;
 mod shares;
+mod users;
 
 use super::*;
 use plimsoll_wire::messages::{Kind, Report};
@@ -20,6 +21,7 @@ fn new(name: &str) -> NewPrincipal {
         priority: 0,
         max: None,
         adaptive: true,
+        tenant: false,
     }
 }
 
@@ -38,6 +40,8 @@ struct Bench {
     capacity: u64,
     outsiders: u64,
     uses: Vec<(Id, u64)>,
+    /// Without a process.
+    absent: Vec<Id>,
     /// Nobody has a cgroup.
     bare: bool,
     /// Nothing can be paged out.
@@ -52,6 +56,7 @@ impl Bench {
             capacity,
             outsiders: 0,
             uses: Vec::new(),
+            absent: Vec::new(),
             bare: false,
             cliff: false,
         }
@@ -89,6 +94,7 @@ impl Bench {
             .iter()
             .map(|&(id, uses)| SensedPrincipal {
                 bare: self.bare,
+                absent: self.absent.contains(&id),
                 ..sensed(id, uses)
             })
             .collect();

@@ -6,6 +6,7 @@
 //! | held | nobody is allowed to grow into what others still use |
 //! | priority | no lower class has memory that a higher one wants |
 //! | entitled | nobody who uses what it may is kept waiting under its entitlement, less what it lends, once things are calm |
+//! | users | a user who wants anything is entitled to an equal part of the budget, whatever others ask for |
 //! | waste | memory that somebody wants does not lie idle once things are calm |
 //! | victims | rungs only against who owes, past its deadline, and for no more than it owes |
 //! | pages | numbers agree with each other, are heard of when they must be, and beat once a second |
@@ -150,6 +151,7 @@ impl Checker {
         rules::rungs(seen, &mut self.past)?;
         rules::budgets(seen, &all, &figures)?;
         rules::priorities(seen, &all, &figures)?;
+        rules::users(seen, &all)?;
         self.entitled(seen, &all)?;
         self.waste(seen, &all)?;
         self.steady(seen, &all)?;

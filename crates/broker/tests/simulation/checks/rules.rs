@@ -1,10 +1,10 @@
-//! Rules that look at one tick only: budgets, classes, victims.
+//! Rules that look at one tick only: budgets, classes, users, victims.
 
 use super::{Checked, Past, Seen, hold, id_of};
-use crate::program::MIB;
+use crate::program::{MIB, Nature, Program};
 use plimsoll_broker::core::{Action, Figures, Rung};
 use plimsoll_wire::messages::{Id, Kind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rule `victims`.
 pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
@@ -127,6 +127,37 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
         &[],
         || format!("{domain:?}"),
     )
+}
+
+/// Rule `users`, where no group and no `max` bounds what a user has. Who has no process behind anything is nobody.
+pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
+    let hollow = |program: &&Program| program.nature == Nature::Hollow;
+    let hollow = seen.programs.iter().filter(hollow);
+    let hollow: BTreeSet<Id> = hollow.filter_map(|program| program.id).collect();
+    let there = all
+        .iter()
+        .filter(|one| !one.tenant && !hollow.contains(&one.id));
+    let there: BTreeSet<Id> = there.filter_map(|one| one.parent).collect();
+    let users = || {
+        all.iter()
+            .filter(|one| one.tenant && there.contains(&one.id))
+    };
+    let budget = seen.core.domain(None).unwrap_or_default().budget;
+    let part = budget / (users().count() as u64).max(1);
+    for user in users() {
+        let own = || all.iter().filter(|one| one.parent == Some(user.id));
+        let bounded = own().any(|one| one.kind == Kind::Group || one.max != u64::MAX);
+        if bounded || own().all(|one| one.demand == 0) {
+            continue;
+        }
+        let entitled: u64 = own().map(|one| one.numbers.share).sum();
+        // Rounding leaves less than a byte to each.
+        let slip = 1 + own().count() as u64;
+        hold(entitled + slip >= part, seen, "users", &[user.id], || {
+            format!("entitled to {entitled} of {budget}, an equal part is {part}")
+        })?;
+    }
+    Ok(())
 }
 
 /// Rule `priority`, on what each should have at rest.

@@ -3,7 +3,7 @@
 use super::World;
 use crate::allocations;
 use crate::checks::{Failure, Seen};
-use crate::program::MS;
+use crate::program::{MS, Nature};
 use plimsoll_broker::core::{Action, SensedDomain, SensedPrincipal};
 
 impl World {
@@ -27,6 +27,7 @@ impl World {
         }
         for program in self.programs.iter() {
             let Some(id) = program.id else { continue };
+            let absent = program.nature == Nature::Hollow;
             // Some are read a little late, as they were a step ago, or not this time.
             let (stale, skipped) = if self.scenario.gentle {
                 (false, false)
@@ -36,7 +37,7 @@ impl World {
                     self.random.one_in_thousand(30),
                 )
             };
-            if !skipped {
+            if !skipped || absent {
                 let uses = if stale {
                     program.sensed
                 } else {
@@ -46,6 +47,7 @@ impl World {
                     id,
                     uses,
                     swapped: program.swapped,
+                    absent,
                     ..SensedPrincipal::default()
                 });
             }

@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// While the broker is gone: when it is back.
     gone_until: Option<u64>,
     last_tick: u64,
+    /// The groups of users.
+    tenants: Vec<Option<Id>>,
     pub(crate) groups: Vec<Option<Id>>,
     pub(crate) programs: Vec<Program>,
     hogs: Vec<Hog>,
@@ -62,6 +64,7 @@ impl World {
             core: Core::new(Config::default()),
             gone_until: None,
             last_tick: 0,
+            tenants: vec![None; scenario.users],
             groups: vec![None; scenario.groups.len()],
             programs: scenario.programs.clone(),
             hogs: scenario.hogs.clone(),

@@ -4,7 +4,7 @@ use super::World;
 use crate::program::{MS, Nature, SECOND};
 use crate::scenario::Event;
 use plimsoll_broker::core::{Config, Core, NewPrincipal};
-use plimsoll_wire::messages::{Kind, Set};
+use plimsoll_wire::messages::{Id, Kind, Set};
 
 impl World {
     pub(super) fn happen(&mut self) {
@@ -75,6 +75,7 @@ impl World {
         });
         self.gone_until = Some(self.time + self.random.between(100, 2_000) * MS);
 
+        self.tenants.fill(None);
         self.groups.fill(None);
         self.pending.clear();
         self.wakes.clear();
@@ -88,16 +89,34 @@ impl World {
     }
 
     pub(super) fn register_groups(&mut self) {
+        for user in 0..self.scenario.users {
+            let new = NewPrincipal {
+                name: format!("user-{user}"),
+                kind: Kind::Group,
+                parent: None,
+                weight: 100,
+                priority: 0,
+                max: None,
+                adaptive: false,
+                tenant: true,
+            };
+            let id = self.core.register(&new, self.clock());
+            self.tenants[user] = Some(id.expect("the group of a user is taken"));
+        }
         for at in 0..self.scenario.groups.len() {
             let plan = &self.scenario.groups[at];
             let new = NewPrincipal {
                 name: format!("group-{at}"),
                 kind: Kind::Group,
-                parent: plan.parent.and_then(|above| self.groups[above]),
+                parent: match plan.parent {
+                    Some(above) => self.groups[above],
+                    None => self.top_of(plan.user),
+                },
                 weight: plan.weight,
                 priority: plan.priority,
                 max: plan.max,
                 adaptive: false,
+                tenant: false,
             };
             self.groups[at] = Some(
                 self.core
@@ -105,6 +124,11 @@ impl World {
                     .expect("a valid group is taken"),
             );
         }
+    }
+
+    /// The group of a user, where there are several.
+    fn top_of(&self, user: usize) -> Option<Id> {
+        self.tenants.get(user).copied().flatten()
     }
 
     /// A program's own doings: it joins, changes its mind, leaves.
@@ -160,7 +184,10 @@ impl World {
     }
 
     pub(super) fn join(&mut self, at: usize) {
-        let parent = self.programs[at].group.and_then(|group| self.groups[group]);
+        let parent = match self.programs[at].group {
+            Some(group) => self.groups[group],
+            None => self.top_of(self.programs[at].user),
+        };
         let program = &mut self.programs[at];
         program.alive = true;
         let new = NewPrincipal {
@@ -171,6 +198,7 @@ impl World {
             priority: program.priority,
             max: program.max,
             adaptive: program.is_adaptive(),
+            tenant: false,
         };
         let id = self
             .core

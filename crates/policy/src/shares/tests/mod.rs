@@ -4,6 +4,7 @@ mod algorithms;
 mod literal;
 mod rest;
 mod safety;
+mod tenants;
 
 use super::{Collector, Principal, Share, Shares};
 use proptest::prelude::*;
@@ -24,6 +25,7 @@ pub(super) fn simple(weight: u32, uses: u64, demand: u64) -> Principal {
         last_limit: 0,
         modest: u64::MAX,
         collector: Collector::default(),
+        apart: false,
     }
 }
 
@@ -80,6 +82,7 @@ fn principal() -> impl Strategy<Value = Principal> {
         last_limit: sizes.5,
         modest: sizes.6,
         collector,
+        apart: false,
     })
 }
 

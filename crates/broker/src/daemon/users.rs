@@ -1,0 +1,178 @@
+//! Who is who between users. In the system's broker each user has a group at the top: what its programs
+//! ask for counts in there, and how the groups stand to each other is for the rules of the
+//! configuration to say.
+
+use super::Daemon;
+use super::calls::Caller;
+use super::join::Draft;
+use crate::config::{Given, name_of};
+use crate::core::{MAX_DEPTH, NewPrincipal};
+use crate::members::Member;
+use plimsoll_kernel::process::Process;
+use plimsoll_wire::checks;
+use plimsoll_wire::messages::{Id, Kind, Set};
+use plimsoll_wire::varlink::WireError;
+
+/// As many user numbers as there are.
+const ALL_USERS: u64 = u32::MAX as u64;
+
+impl Daemon {
+    /// The group of a user, made when there is none yet; `None` in a broker that serves its own user only.
+    ///
+    /// # Errors
+    /// When a new one cannot have its page.
+    pub(super) fn group_of_user(&mut self, uid: u32, now: u64) -> Result<Option<Id>, WireError> {
+        if !self.options.system {
+            return Ok(None);
+        }
+        if let Some(id) = self.members.group_of_user(uid) {
+            return Ok(Some(id));
+        }
+        let name = name_of(uid).unwrap_or_else(|| uid.to_string());
+        let given = self.config.given_to_user(uid, &[]);
+        let new = NewPrincipal {
+            name: checks::mend_name(&format!("user {name}")),
+            kind: Kind::Group,
+            parent: None,
+            weight: given.weight.unwrap_or(checks::DEFAULT_WEIGHT),
+            priority: given.priority.unwrap_or(0),
+            max: None,
+            adaptive: false,
+            tenant: true,
+        };
+        let draft = Draft {
+            tenant: Some(uid),
+            ..Draft::made_by(self.uid, new)
+        };
+        self.admit(draft, now).map(Some)
+    }
+
+    /// With whom a principal counts: who registers it; where root or the broker's user does, whoever
+    /// its process runs as.
+    pub(super) fn counts_with(&self, caller: &Caller, process: Option<&Process>) -> u32 {
+        let uid = caller.peer.uid;
+        let process = process.filter(|_| self.is_ruler(uid));
+        let runs_as = process.and_then(|process| process.uid().ok());
+        runs_as.unwrap_or(uid)
+    }
+
+    /// The user in whose group a principal is.
+    pub(super) fn user_of(&self, id: Id) -> Option<u32> {
+        self.line(id).last().and_then(|top| top.tenant)
+    }
+
+    /// Whether nothing but the group of a user is above something with that parent.
+    pub(super) fn is_top(&self, parent: Option<Id>) -> bool {
+        let above = |id| self.members.get(id).is_some_and(Member::is_tenant);
+        parent.is_none_or(above)
+    }
+
+    /// A principal and those above it, upwards.
+    pub(super) fn line(&self, id: Id) -> impl Iterator<Item = &Member> + '_ {
+        let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
+        let line = std::iter::successors(Some(id), above).take(MAX_DEPTH + 1);
+        line.filter_map(|id| self.members.get(id))
+    }
+
+    /// Whether a user may do everything here.
+    pub(super) fn is_ruler(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.uid
+    }
+
+    /// Whether a principal is the caller's. Users of whom the kernel tells no number that is their own
+    /// cannot be told apart: of them each process owns what it registered itself.
+    pub(super) fn owns(&self, caller: &Caller, member: &Member) -> bool {
+        let same = caller.peer.pid > 0 && member.registrar == caller.peer.pid;
+        member.uid == caller.peer.uid && (same || self.is_told_apart(member.uid))
+    }
+
+    /// Whether that number stands for one user.
+    pub(super) fn is_told_apart(&self, uid: u32) -> bool {
+        self.unmapped != Some(uid)
+    }
+
+    /// The group of the user of a principal stands as the rules say of the units that its programs are in.
+    pub(super) fn stand_in_unit(&mut self, id: Id) {
+        let in_unit = self
+            .members
+            .get(id)
+            .is_some_and(|member| !member.unit.is_empty());
+        let uid = self.user_of(id).filter(|_| in_unit);
+        if let Some(uid) = uid.filter(|_| self.config.rules_users()) {
+            let given = self.given_to_user(uid);
+            self.stand(uid, given);
+        }
+    }
+
+    /// The groups of all users stand as the rules say, which were read anew.
+    pub(super) fn stand_all(&mut self) {
+        let users: Vec<u32> = self
+            .members
+            .iter()
+            .filter_map(|member| member.tenant)
+            .collect();
+        for uid in users {
+            let given = self.given_to_user(uid);
+            let given = Given {
+                weight: given.weight.or(Some(checks::DEFAULT_WEIGHT)),
+                priority: given.priority.or(Some(0)),
+                ..given
+            };
+            self.stand(uid, given);
+        }
+    }
+
+    fn given_to_user(&self, uid: u32) -> Given {
+        let in_units = self.members.iter().filter(|member| !member.unit.is_empty());
+        let own = in_units.filter(|member| self.user_of(member.id) == Some(uid));
+        let units: Vec<&str> = own.map(|member| member.unit.as_str()).collect();
+        self.config.given_to_user(uid, &units)
+    }
+
+    fn stand(&mut self, uid: u32, given: Given) {
+        let Some(id) = self.members.group_of_user(uid) else {
+            return;
+        };
+        let set = Set {
+            id,
+            weight: given.weight,
+            priority: given.priority,
+            ..Set::default()
+        };
+        if let Err(error) = self.core.set(&set) {
+            tracing::warn!(user = uid, %error, "a rule could not be applied to the group of a user");
+        }
+    }
+}
+
+/// The number that the kernel shows for users who have none in our user namespace; `None` where all have one.
+pub(super) fn unmapped_user() -> Option<u32> {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if has_all(&map) {
+        return None;
+    }
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
+    number.trim().parse().ok()
+}
+
+/// `first-here first-there count`, a range a line. A kernel without user namespaces has no such list.
+fn has_all(map: &str) -> bool {
+    let counts = map
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().nth(2));
+    let sum: u64 = counts.filter_map(|count| count.parse::<u64>().ok()).sum();
+    map.is_empty() || sum >= ALL_USERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_of_few_users_is_known_by_its_map() {
+        assert!(has_all("         0          0 4294967295\n"));
+        assert!(has_all(""));
+        assert!(!has_all("         0       1000          1\n"));
+        assert!(!has_all("0 1000 1\n1 100000 65536\n"));
+    }
+}

@@ -1,0 +1,356 @@
+//! The thread that looks for descendants. A program may have very many threads and children, and may
+//! say all the time that something changed: so this takes no time of the deciding thread, users take
+//! turns, and each user's looks take a bounded part of one processor.
+
+use super::tree::{Found, Instance, MAX_PROCESSES};
+use crate::error::Error;
+use crate::turns::{Spending, Turns};
+use plimsoll_kernel as kernel;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::{Process, descendants_within};
+use plimsoll_wire::messages::Id;
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Threads of one principal that are looked at for children; those beyond are passed over (5 us each).
+const MAX_THREADS: usize = 8192;
+/// One user's looks take one in so many nanoseconds, and so much (ns) at once.
+const ONE_IN: u64 = 10;
+const BURST_NS: u64 = 20_000_000;
+/// All looks together take one in so many nanoseconds: whoever waits then loses nothing but time.
+const ALL_ONE_IN: u64 = 3;
+/// As whom all of them are counted.
+const ALL: u32 = u32::MAX;
+/// Stack of the thread, bytes.
+const STACK: usize = 256 * 1024;
+
+/// A principal whose descendants are to be looked for.
+#[derive(Debug)]
+pub struct Request {
+    /// Which.
+    pub id: Id,
+    /// Its processes as far as they are known, the root first.
+    pub known: Vec<Instance>,
+    /// The processes of all principals, in order.
+    pub principals: Arc<[i32]>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Turns<Request>,
+    found: Vec<(Id, kernel::Result<Found>)>,
+    stop: bool,
+}
+
+#[derive(Debug)]
+struct Place {
+    shared: Mutex<Shared>,
+    work: Condvar,
+    ready: OwnedFd,
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose turn it is, once somebody may have one; `None` when the thread is to end.
+    fn next(&self, spending: &Spending) -> Option<(u32, Request)> {
+        let mut shared = self.lock();
+        loop {
+            if shared.stop {
+                return None;
+            }
+            let now = now_ns();
+            let all = spending.due(ALL);
+            if all <= now
+                && let Some(next) = shared.queue.next_of(|uid| spending.may(uid, now))
+            {
+                return Some(next);
+            }
+            let due = shared
+                .queue
+                .users()
+                .map(|uid| spending.due(uid).max(all))
+                .min();
+            shared = match due {
+                None => self
+                    .work
+                    .wait(shared)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(due) => {
+                    let wait = Duration::from_nanos(due.saturating_sub(now).max(1));
+                    let woken = self.work.wait_timeout(shared, wait);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+/// The thread, what is asked of it and what it found.
+#[derive(Debug)]
+pub struct Scanner {
+    place: Arc<Place>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scanner {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Error::System`] when there is no thread or descriptor to be had.
+    pub fn start() -> Result<Scanner, Error> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let ready = eventfd(0, flags).map_err(Error::system(
+            "eventfd failed; raise the limit of open files",
+        ))?;
+        let place = Arc::new(Place {
+            shared: Mutex::default(),
+            work: Condvar::new(),
+            ready,
+        });
+        let theirs = Arc::clone(&place);
+        let thread = std::thread::Builder::new()
+            .name("plimsoll-scan".into())
+            .stack_size(STACK)
+            .spawn(move || work(&theirs))
+            .map_err(|source| Error::System {
+                what: "a thread could not be started; raise the limit of tasks",
+                source,
+            })?;
+        Ok(Scanner {
+            place,
+            thread: Some(thread),
+        })
+    }
+
+    /// Asks for a look at a principal of that user. Of each principal one look at a time is asked for.
+    pub fn ask(&self, uid: u32, request: Request) {
+        self.place.lock().queue.push(uid, request);
+        self.place.work.notify_one();
+    }
+
+    /// What was found since the last call.
+    pub fn take(&self) -> Vec<(Id, kernel::Result<Found>)> {
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.place.ready, &mut counter);
+        std::mem::take(&mut self.place.lock().found)
+    }
+}
+
+impl AsFd for Scanner {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.place.ready.as_fd()
+    }
+}
+
+impl Drop for Scanner {
+    fn drop(&mut self) {
+        self.place.lock().stop = true;
+        self.place.work.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(place: &Place) {
+    let mut spending = Spending::new(ONE_IN, BURST_NS);
+    while let Some((uid, request)) = place.next(&spending) {
+        let began = now_ns();
+        let found = find(&request.known, &request.principals);
+        let ended = now_ns();
+        let took = ended.saturating_sub(began);
+        spending.spend(uid, took, ended);
+        spending.spend(ALL, took * ALL_ONE_IN / ONE_IN, ended);
+        spending.sweep(ended);
+        place.lock().found.push((request.id, found));
+        let _ = rustix::io::write(&place.ready, &1u64.to_ne_bytes());
+    }
+}
+
+/// Looks for the descendants of a principal. Those that are `principals` of their own, and what
+/// descends from them, are left out.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+fn find(known: &[Instance], principals: &[i32]) -> kernel::Result<Found> {
+    let mut threads = MAX_THREADS;
+    let mut pids: Vec<i32> = Vec::new();
+    let root = known.first().map_or(0, |root| root.0);
+    for &(pid, start_time) in known {
+        // Orphans of a process that exited hang under another parent now; they stay. A number may be
+        // another's by now.
+        let is_new = pid == root || !pids.contains(&pid);
+        if is_new && pids.len() < MAX_PROCESSES && is_alive(pid, start_time) {
+            pids.push(pid);
+            descendants_within(pid, MAX_PROCESSES - pids.len(), &mut threads, &mut pids)?;
+        }
+    }
+    let is_other = |pid: &i32| *pid != root && principals.binary_search(pid).is_ok();
+    let mut excluded: Vec<i32> = pids.iter().copied().filter(is_other).collect();
+    for index in 0..excluded.len() {
+        descendants_within(excluded[index], MAX_PROCESSES, &mut threads, &mut excluded)?;
+    }
+    pids.retain(|pid| !excluded.contains(pid));
+    pids.sort_unstable();
+    pids.dedup();
+    let family: HashSet<i32> = pids.iter().copied().collect();
+    let mut found = Found {
+        new: Vec::new(),
+        excluded,
+        missed: false,
+    };
+    for pid in pids {
+        if known.iter().any(|&(known, _)| known == pid) {
+            continue;
+        }
+        match Process::open(pid) {
+            // The number may have become another's between the two looks.
+            Ok(process) => match process.ids() {
+                Ok(ids) if family.contains(&ids.parent) => found.new.push(process),
+                _ => found.missed = true,
+            },
+            // It is there, and could not be had for now.
+            Err(kernel::Error::Io { .. } | kernel::Error::Call { .. }) => found.missed = true,
+            Err(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+fn is_alive(pid: i32, start_time: u64) -> bool {
+    Process::open_known(pid, start_time).is_ok_and(|process| process.alive())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::{Tree, open};
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    fn sleeper() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("60").stdin(Stdio::null()).spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn instance(process: &Process) -> Instance {
+        (process.pid(), process.start_time())
+    }
+
+    fn has(found: &Found, pid: i32) -> bool {
+        found.new.iter().any(|process| process.pid() == pid)
+    }
+
+    /// As the scanning thread does it.
+    fn scan(tree: &mut Tree, now: u64, principals: &[i32]) -> bool {
+        let Some(known) = tree.due_scan(now) else {
+            return false;
+        };
+        assert_eq!(tree.due_scan(u64::MAX), None, "one look at a time");
+        let found = find(&known, principals);
+        tree.take_over(found, MAX_PROCESSES, now, &|pid| principals.contains(&pid));
+        true
+    }
+
+    #[test]
+    fn children_are_counted_until_they_are_principals_of_their_own() {
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        let mut tree = Tree::new(Process::own().unwrap());
+        let has = |tree: &Tree| tree.processes().any(|process| process.pid() == pid);
+        assert!(scan(&mut tree, 1, &[]) && has(&tree));
+        tree.hurry();
+        assert!(scan(&mut tree, 2, &[pid]) && !has(&tree));
+        tree.hurry();
+        assert!(scan(&mut tree, 3, &[]) && has(&tree));
+        tree.let_go(pid);
+        assert!(!has(&tree));
+        assert!(tree.read(4, true).anon > 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn an_idle_tree_is_looked_at_less_and_less() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut tree = Tree::new(open(child.id()).unwrap());
+        let mut now = 1;
+        let mut scans = 0;
+        while now < 100_000_000_000 {
+            scans += usize::from(scan(&mut tree, now, &[]));
+            now += 500_000_000;
+        }
+        assert!(scans < 15, "{scans}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!tree.alive());
+        assert_eq!(tree.read(now, true).processes, 0);
+    }
+
+    #[test]
+    fn children_are_found_unless_they_are_principals_of_their_own() {
+        let child = sleeper();
+        let (own, pid) = (Process::own().unwrap(), child.id() as i32);
+        let root = [instance(&own)];
+        assert!(has(&find(&root, &[]).unwrap(), pid));
+        let mut principals = [own.pid(), pid];
+        principals.sort_unstable();
+        let found = find(&root, &principals).unwrap();
+        assert!(!has(&found, pid) && found.excluded.contains(&pid));
+        assert!(!found.excluded.contains(&own.pid()));
+        // Who is known is not opened anew.
+        let known = Process::open(pid).unwrap();
+        let found = find(&[root[0], instance(&known)], &[]).unwrap();
+        assert!(!has(&found, pid));
+        end(child);
+    }
+
+    #[test]
+    fn a_number_that_is_anothers_by_now_is_no_root() {
+        let child = sleeper();
+        let own = Process::own().unwrap();
+        let found = find(&[(own.pid(), own.start_time() + 1)], &[]).unwrap();
+        assert!(found.new.is_empty() && found.excluded.is_empty());
+        assert!(find(&[], &[]).unwrap().new.is_empty());
+        end(child);
+    }
+
+    #[test]
+    fn one_users_looks_do_not_keep_another_waiting() {
+        let scanner = Scanner::start().unwrap();
+        let own = Process::own().unwrap();
+        let request = |id| Request {
+            id,
+            known: vec![instance(&own)],
+            principals: Arc::from([]),
+        };
+        for id in 0..1000 {
+            scanner.ask(7, request(id));
+        }
+        scanner.ask(8, request(5000));
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut order = Vec::new();
+        while !order.contains(&5000) && Instant::now() < until {
+            order.extend(scanner.take().into_iter().map(|(id, _)| id));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(order.contains(&5000));
+        assert!(order.len() < 1000, "the other's looks were all first");
+    }
+}

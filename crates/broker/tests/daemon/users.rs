@@ -1,0 +1,574 @@
+//! Several users and one broker, judged by the honest one: what its program has in memory, its faults,
+//! and that it goes on.
+
+use crate::common::{Broker, Client, PATIENCE, until};
+use crate::ladder::{MIB, PROGRAM};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, skip};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Users that no other test has; they have no names.
+const HONEST: u32 = 20_001;
+const FIRST: u32 = 20_002;
+const SECOND: u32 = 20_003;
+const THIRD: u32 = 20_004;
+
+const SETPRIV: &str = "/usr/bin/setpriv";
+/// Set for [`threads`]: how many.
+const THREADS: &str = "PLIMSOLL_TEST_THREADS";
+
+/// Not a test of its own: a program with very many threads is this binary, started with [`THREADS`] set.
+#[test]
+fn threads() {
+    let Some(count) = std::env::var(THREADS)
+        .ok()
+        .and_then(|count| count.parse().ok())
+    else {
+        return;
+    };
+    let start = |_: usize| {
+        let thread = std::thread::Builder::new().stack_size(32 << 10);
+        thread.spawn(|| std::thread::sleep(PATIENCE * 10)).ok()
+    };
+    let started: Vec<_> = (0..count).map_while(start).collect();
+    println!("{{\"rounds\":{},\"holding\":true}}", started.len());
+    std::thread::sleep(PATIENCE * 10);
+}
+
+/// Does something as another user, on a thread of its own.
+fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
+    let become_it = || {
+        let uid = libc::c_long::from(uid);
+        // SAFETY: setresuid takes three numbers and touches no memory of ours; the raw call changes the
+        // calling thread alone, which ends with `work`.
+        let code = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+        assert_eq!(code, 0);
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(become_it).join().expect("it ends well"))
+}
+
+/// The system's broker, and the group that programs start in.
+struct Ground {
+    broker: Broker,
+    group: Option<TestCgroup>,
+    own: tempfile::TempDir,
+}
+
+/// What the broker shares out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Domain {
+    Machine,
+    /// The group that programs start in.
+    Group,
+}
+
+impl Ground {
+    fn new(group: Option<TestCgroup>, domain: Domain, config: &str) -> Option<Ground> {
+        if !rustix::process::geteuid().is_root() {
+            skip("only root can become other users for this test");
+            return None;
+        }
+        if !Path::new(SETPRIV).exists() {
+            skip("there is no setpriv to start programs of other users with");
+            return None;
+        }
+        let own = tempfile::tempdir().expect("a directory");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(own.path(), open).expect("it can");
+        let path = own.path().join("plimsoll.toml");
+        std::fs::write(&path, config).expect("it can");
+        let mut arguments = vec!["--config".to_owned(), path.display().to_string()];
+        arguments.push("--system".into());
+        if let Some(group) = group.as_ref().filter(|_| domain == Domain::Group) {
+            arguments.push("--domain".into());
+            arguments.push(group.cgroup().dir().display().to_string());
+        }
+        Some(Ground {
+            broker: Broker::start_in(&own.path().join("run"), arguments),
+            group,
+            own,
+        })
+    }
+
+    fn client(&self, uid: u32) -> Client {
+        let socket = self.broker.socket();
+        as_user(uid, || Client::connect(&socket))
+    }
+
+    /// Starts a program of that user in the group.
+    fn begin(&self, uid: u32, variable: &str, test: &str) -> Child {
+        let uid = uid.to_string();
+        let binary = std::env::current_exe().expect("our path");
+        let binary = binary.display().to_string();
+        let uid = uid.as_str();
+        let mut arguments = vec![
+            "--reuid",
+            uid,
+            "--regid",
+            uid,
+            "--clear-groups",
+            "env",
+            variable,
+        ];
+        arguments.extend([binary.as_str(), "--exact", test, "--nocapture"]);
+        let child = Child::start(Path::new(SETPRIV), &arguments, self.group.as_ref());
+        let child = child.expect("it starts");
+        until("it is that user's", || {
+            process(&child).uid().is_ok_and(|own| own != 0)
+        });
+        child
+    }
+
+    fn program(&self, uid: u32, line: &str) -> Child {
+        self.begin(uid, &format!("{PROGRAM}={line}"), "ladder::program")
+    }
+
+    /// The same, once it holds what it was asked for.
+    fn start(&self, uid: u32, line: &str) -> Child {
+        let mut child = self.program(uid, line);
+        child
+            .until(PATIENCE, |progress| progress.holding)
+            .expect("it gets its memory");
+        child
+    }
+
+    /// The life of a principal of that user, and its number.
+    fn register(&self, uid: u32, parameters: Value) -> (Client, u64) {
+        let mut life = self.client(uid);
+        let registered = life.call("Register", parameters).expect("it is registered");
+        let id = registered["id"].as_u64().expect("a number");
+        (life, id)
+    }
+}
+
+/// A group with room, and swap.
+fn room() -> Option<(TestCgroup, SwapFile)> {
+    let Ok(group) = TestCgroup::new("broker-users", Some(320 * MIB)) else {
+        skip("no cgroup of our own here");
+        return None;
+    };
+    let Ok(swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+        skip("no swap of our own here");
+        return None;
+    };
+    Some((group, swap))
+}
+
+/// The honest user's program, which needs all that it has all the time.
+struct Honest {
+    child: Child,
+    life: Client,
+    id: u64,
+    bytes: u64,
+    faults: u64,
+}
+
+impl Honest {
+    fn start(ground: &Ground, megabytes: u64) -> Honest {
+        let line = format!("touch --bytes {megabytes}M --part 1.0 --every 20");
+        let child = ground.start(HONEST, &line);
+        let parameters = json!({"name": "honest", "pid": child.pid()});
+        let (life, id) = ground.register(HONEST, parameters);
+        let faults = process(&child).faults().expect("it lives").major;
+        Honest {
+            child,
+            life,
+            id,
+            bytes: megabytes * MIB,
+            faults,
+        }
+    }
+
+    fn shown(&mut self) -> Value {
+        self.life.find(self.id).expect("it is listed")
+    }
+
+    /// It goes on for so many rounds, and owes nothing meanwhile; others do what they `do`.
+    #[track_caller]
+    fn goes_on(&mut self, rounds: u64, mut others: impl FnMut()) {
+        let next = |child: &mut Child| child.next(PATIENCE).expect("it lives").expect("it goes on");
+        let first = next(&mut self.child).rounds;
+        while next(&mut self.child).rounds < first + rounds {
+            others();
+            let shown = self.shown();
+            assert_eq!(shown["owed"], json!(0), "{shown}");
+        }
+    }
+
+    #[track_caller]
+    fn assert_unharmed(&mut self) {
+        let process = process(&self.child);
+        let memory = process.memory().expect("it lives");
+        // In a full group the kernel takes what it has not touched since its start.
+        assert!(memory.anon >= self.bytes && memory.swap < MIB, "{memory:?}");
+        assert_eq!(process.faults().expect("it lives").major, self.faults);
+        assert_eq!(self.shown()["owed"], json!(0));
+    }
+}
+
+fn process(child: &Child) -> Process {
+    Process::open(child.pid()).expect("it lives")
+}
+
+fn number(shown: &Value, field: &str) -> u64 {
+    shown[field].as_u64().expect("a number")
+}
+
+/// As loud as the protocol lets it be.
+fn loud(name: &str) -> Value {
+    json!({"name": name, "weight": 10_000, "priority": 100, "adapter": "self"})
+}
+
+#[test]
+fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
+    let Some((group, _swap)) = room() else { return };
+    let Some(ground) = Ground::new(Some(group), Domain::Group, "") else {
+        return;
+    };
+    let mut honest = Honest::start(&ground, 72);
+    // The first has two hundred principals, and no process behind any.
+    let socket = ground.broker.socket();
+    let hollow: Vec<Client> = as_user(FIRST, || {
+        let register = |n: u32| {
+            let mut life = Client::connect(&socket);
+            let name = format!("hollow{n}");
+            let id = life.call("Register", loud(&name)).expect("it may")["id"].clone();
+            life.call("Report", json!({"id": id, "demand": 1u64 << 40}))
+                .expect("it may");
+            life
+        };
+        (0..200).map(register).collect()
+    });
+    // The second has one that wants everything, and gets more and more.
+    let mut greedy = ground.program(SECOND, "hog --bytes 120M --rate 20M");
+    let mut parameters = loud("greedy");
+    parameters["pid"] = json!(greedy.pid());
+    let (mut life, id) = ground.register(SECOND, parameters);
+    // The third has many that do nothing.
+    let sleepers: Vec<Child> = (0..30)
+        .map(|_| ground.program(THIRD, "hog --bytes 4K"))
+        .collect();
+    let lives: Vec<_> = sleepers
+        .iter()
+        .map(|sleeper| {
+            ground.register(
+                THIRD,
+                json!({"name": "s", "pid": sleeper.pid(), "weight": 10_000}),
+            )
+        })
+        .collect();
+    let mut ask = || {
+        life.call(
+            "Report",
+            json!({"id": id, "demand": 1u64 << 40, "floor": 1u64 << 40}),
+        )
+        .expect("it may");
+    };
+    honest.goes_on(100, &mut ask);
+    greedy
+        .until(PATIENCE, |progress| progress.holding)
+        .expect("there is room for it");
+    honest.goes_on(100, &mut ask);
+    honest.assert_unharmed();
+    let listing = honest.life.list();
+    let share = number(&honest.shown(), "share");
+    let budget = number(&listing, "budget");
+    assert!(share + MIB >= budget / 3, "{share} of {budget}");
+    let shown = |uid: u32| {
+        let name = json!(format!("user {uid}"));
+        let groups = listing["principals"].as_array().expect("principals");
+        groups
+            .iter()
+            .find(|group| group["name"] == name)
+            .expect("it has a group")
+            .clone()
+    };
+    assert_eq!(number(&shown(FIRST), "share"), 0, "nobody is there");
+    assert_eq!(number(&shown(FIRST), "limit"), 0);
+    for uid in [HONEST, FIRST, SECOND, THIRD] {
+        let group = shown(uid);
+        assert_eq!(
+            (&group["weight"], &group["priority"]),
+            (&json!(100), &json!(0))
+        );
+        assert_eq!(
+            (&group["kind"], &group["pid"]),
+            (&json!("group"), &json!(null))
+        );
+    }
+    drop((hollow, lives));
+    until("their groups are gone", || {
+        let listing = honest.life.list();
+        listing["principals"].as_array().map(Vec::len) == Some(2)
+    });
+    honest.assert_unharmed();
+}
+
+#[test]
+fn who_takes_more_than_its_part_is_paged_whatever_its_priority_and_nobody_else() {
+    a_greedy_one_pays_alone(Domain::Group);
+}
+
+/// As in a container that programs of several users are in.
+#[test]
+fn of_a_limit_that_users_share_who_takes_more_than_its_part_pays_alone() {
+    a_greedy_one_pays_alone(Domain::Machine);
+}
+
+fn a_greedy_one_pays_alone(domain: Domain) {
+    let Some((group, _swap)) = room() else { return };
+    let limit = group.cgroup().dir().file_name().expect("a name");
+    let limit = limit.to_string_lossy().into_owned();
+    let Some(ground) = Ground::new(Some(group), domain, "") else {
+        return;
+    };
+    let mut honest = Honest::start(&ground, 96);
+    let greedy = ground.program(SECOND, "hog --bytes 240M --rate 10M");
+    let mut parameters = loud("greedy");
+    parameters["pid"] = json!(greedy.pid());
+    parameters["adapter"] = json!(null);
+    let (mut life, id) = ground.register(SECOND, parameters);
+    until("it is paged", || {
+        honest.goes_on(1, || ());
+        number(&life.find(id).expect("listed"), "swapped") >= 16 * MIB
+    });
+    honest.goes_on(50, || ());
+    honest.assert_unharmed();
+    assert!(process(&greedy).alive(), "it was killed");
+    let listing = honest.life.list();
+    let users = listing["principals"].as_array().expect("principals");
+    assert_eq!(users.len(), 2);
+    for user in users {
+        let below = &user["children"][0];
+        assert_eq!(
+            below["name"] == json!(limit),
+            domain == Domain::Machine,
+            "{below}"
+        );
+    }
+}
+
+/// Processor time of one thread of the broker.
+fn spent(broker: &Broker, thread: &str) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", broker.pid())).expect("it runs");
+    let is_it = |task: &std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm"));
+        name.is_ok_and(|name| name.trim_end() == thread)
+    };
+    let task = tasks.flatten().find(is_it).expect("it has such a thread");
+    let stat = std::fs::read(task.path().join("stat")).expect("it runs");
+    let stat = plimsoll_kernel::process::parse_stat(&stat).expect("as documented");
+    Duration::from_millis(stat.cpu_ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
+#[test]
+fn very_many_threads_and_a_loop_of_released_do_not_hold_the_thread_that_decides() {
+    let Some(ground) = Ground::new(None, Domain::Machine, "") else {
+        return;
+    };
+    let mut honest = Honest::start(&ground, 16);
+    let mut many = ground.begin(FIRST, &format!("{THREADS}=3000"), "users::threads");
+    let progress = many
+        .until(PATIENCE, |progress| progress.holding)
+        .expect("it starts");
+    let (mut life, id) = ground.register(FIRST, json!({"name": "many", "pid": many.pid()}));
+    let broker = &ground.broker;
+    let all = || ["plimsolld", "plimsoll-scan"].map(|thread| spent(broker, thread));
+    let (before, began) = (all(), Instant::now());
+    honest.goes_on(150, || {
+        for _ in 0..50 {
+            life.call("Released", json!({"id": id, "bytes": 1}))
+                .expect("it may");
+        }
+    });
+    let passed = began.elapsed();
+    for (used, before) in all().into_iter().zip(before) {
+        // Who looks at all of them each time takes all of the time.
+        let used = used.saturating_sub(before);
+        assert!(
+            used < passed / 2,
+            "{used:?} of {passed:?}, {} threads",
+            progress.rounds
+        );
+    }
+    honest.assert_unharmed();
+}
+
+#[test]
+fn a_user_sets_what_is_its_own_and_rules_say_how_users_stand() {
+    let config = format!("[[rule]]\nuser = \"{HONEST}\"\nuser_weight = 300\nuser_priority = 2\n");
+    let Some(ground) = Ground::new(None, Domain::Machine, &config) else {
+        return;
+    };
+    let sleeper = ground.start(HONEST, "hog --bytes 4K");
+    let (mut honest, own) = ground.register(HONEST, json!({"name": "own", "pid": sleeper.pid()}));
+    let (mut hostile, other) = ground.register(FIRST, json!({"name": "other"}));
+    let group_of = |client: &mut Client, uid: u32| {
+        let name = json!(format!("user {uid}"));
+        let listing = client.list();
+        let groups = listing["principals"]
+            .as_array()
+            .expect("principals")
+            .clone();
+        groups
+            .into_iter()
+            .find(|group| group["name"] == name)
+            .expect("it has a group")
+    };
+    let group = group_of(&mut honest, HONEST);
+    assert_eq!(
+        (&group["weight"], &group["priority"]),
+        (&json!(300), &json!(2))
+    );
+    assert_eq!(group["children"][0]["id"], json!(own));
+    let (id, foreign) = (
+        number(&group, "id"),
+        number(&group_of(&mut hostile, FIRST), "id"),
+    );
+    // Neither its own group nor anything of another's is for a user to set, nor a place to be in.
+    for set in [
+        json!({"id": id, "weight": 10_000}),
+        json!({"id": own, "weight": 1}),
+        json!({"id": other, "parent": own}),
+        json!({"id": other, "parent": id}),
+    ] {
+        hostile.refuses("Set", set, "NotPermitted", "only");
+    }
+    honest.refuses(
+        "Set",
+        json!({"id": id, "weight": 10_000}),
+        "NotPermitted",
+        "only",
+    );
+    for parent in [own, id] {
+        let mut client = ground.client(FIRST);
+        client.refuses(
+            "Register",
+            json!({"name": "in", "parent": parent}),
+            "NotPermitted",
+            "only",
+        );
+    }
+    // Within its own group it may.
+    hostile
+        .call(
+            "Set",
+            json!({"id": other, "priority": 100, "weight": 10_000}),
+        )
+        .expect("it is its own");
+    // Root may, but for the place of a user's group.
+    let mut root = ground.broker.connect();
+    root.call("Set", json!({"id": foreign, "weight": 40}))
+        .expect("root may");
+    assert_eq!(group_of(&mut root, FIRST)["weight"], json!(40));
+    root.refuses(
+        "Set",
+        json!({"id": foreign, "parent": id}),
+        "NotPermitted",
+        "stays at the top",
+    );
+    // What runs as a user is that user's, whoever registers it.
+    let adopted = ground.start(FIRST, "hog --bytes 4K");
+    let mut life = ground.broker.connect();
+    let adopted = life
+        .call("Register", json!({"name": "adopted", "pid": adopted.pid()}))
+        .expect("root may")["id"]
+        .clone();
+    let children = group_of(&mut root, FIRST)["children"].clone();
+    let ids = children
+        .as_array()
+        .expect("children")
+        .iter()
+        .map(|child| child["id"].clone());
+    assert!(ids.collect::<Vec<_>>().contains(&adopted), "{children}");
+    // Rules that are read anew come before all that.
+    std::fs::write(ground.own.path().join("plimsoll.toml"), "").expect("it can");
+    root.call("Reload", json!({})).expect("root may");
+    for uid in [HONEST, FIRST] {
+        let group = group_of(&mut root, uid);
+        assert_eq!(
+            (&group["weight"], &group["priority"]),
+            (&json!(100), &json!(0))
+        );
+    }
+}
+
+#[test]
+fn a_users_programs_may_be_as_deep_as_ever_and_come_back_after_a_crash() {
+    let Some(mut ground) = Ground::new(None, Domain::Machine, "") else {
+        return;
+    };
+    let sleeper = ground.start(HONEST, "hog --bytes 4K");
+    let pid = sleeper.pid();
+    let (mut top, id) = ground.register(HONEST, json!({"name": "top", "pid": pid}));
+    top.call("Set", json!({"id": id, "weight": 40}))
+        .expect("it may");
+    let mut lives = Vec::new();
+    let mut parent = id;
+    for depth in 2..=8 {
+        let (life, below) = ground.register(
+            HONEST,
+            json!({"name": format!("d{depth}"), "parent": parent}),
+        );
+        lives.push(life);
+        parent = below;
+    }
+    let mut client = ground.client(HONEST);
+    client.refuses(
+        "Register",
+        json!({"name": "deep", "parent": parent}),
+        "TooDeep",
+        "at most 8",
+    );
+    let path = ground.broker.directory().join("state.json");
+    let state = || std::fs::read_to_string(&path).unwrap_or_default();
+    until("it is written", || {
+        state().contains("\"d8\"") && state().contains("\"weight\":40")
+    });
+    assert!(!state().contains("user 2"), "groups of users are made anew");
+    ground.broker.crash_and_restart();
+    let (mut again, new) = ground.register(HONEST, json!({"name": "top", "pid": pid}));
+    assert!(new > parent, "numbers are not reused");
+    let shown = again.find(new).expect("listed");
+    assert_eq!(shown["weight"], json!(40));
+    let listing = again.list();
+    assert_eq!(
+        listing["principals"][0]["name"],
+        json!(format!("user {HONEST}"))
+    );
+    assert_eq!(listing["principals"][0]["children"][0]["id"], json!(new));
+}
+
+#[test]
+fn very_many_users_have_a_group_each_as_long_as_they_are_there() {
+    let Some(ground) = Ground::new(None, Domain::Machine, "max_principals = 300\n") else {
+        return;
+    };
+    let mut lives: Vec<(Client, u64)> = (0..150)
+        .map(|n| ground.register(30_000 + n, json!({"name": "one"})))
+        .collect();
+    let mut root = ground.broker.connect();
+    let mut groups = || root.list()["principals"].as_array().map(Vec::len);
+    assert_eq!(groups(), Some(150));
+    // One who has many has no more than there is room left for; whoever comes finds some.
+    let mut many = Vec::new();
+    loop {
+        let mut life = ground.client(FIRST);
+        match life.call("Register", json!({"name": "many"})) {
+            Ok(_) => many.push(life),
+            Err(refused) => {
+                assert!(refused.error.ends_with("TooMany"), "{refused:?}");
+                assert!(refused.message.contains("for other users"), "{refused:?}");
+                break;
+            }
+        }
+    }
+    assert_eq!(many.len(), 75);
+    lives.push(ground.register(SECOND, json!({"name": "late"})));
+    assert_eq!(groups(), Some(152));
+    drop((many, lives));
+    until("nobody is left", || groups() == Some(0));
+}
