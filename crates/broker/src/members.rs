@@ -5,6 +5,7 @@ use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Portion, RootDomain, Tree};
 use crate::server::poll::Slot;
+use crate::server::share::Held;
 use crate::state::Identity;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use plimsoll_wire::page::Level;
@@ -25,6 +26,8 @@ pub struct Member {
     pub kind: Kind,
     /// Who owns it.
     pub uid: u32,
+    /// What of the broker's descriptors is held for it, without its descendants'.
+    pub descriptors: Held,
     /// The connection that it lives on; `None` for automatic groups.
     pub slot: Option<Slot>,
     /// Who steers it.

@@ -92,6 +92,9 @@ impl Rule {
                 "priority {priority} is out of range: give -100 to 100"
             ));
         }
+        if let Some(adapter) = &self.adapter {
+            plimsoll_wire::checks::adapter(adapter).map_err(|error| error.message)?;
+        }
         if self.cgroup.is_none()
             && self.unit.is_none()
             && self.user.is_none()

@@ -31,6 +31,10 @@ impl Daemon {
             adaptive: false,
         };
         let domain = RootDomain::open(Some(&directory)).ok()?;
+        // It is the broker's, and there because of whose process it is.
+        let owner = process.uid().ok()?;
+        let descriptors = self.descriptors_of(owner, Kind::Group, Some(&domain), now);
+        let descriptors = descriptors.ok()?;
         let (uid, slot, adapter, process) = (self.uid, None, None, None);
         let draft = Draft {
             new,
@@ -43,7 +47,11 @@ impl Daemon {
             awaits: None,
             kept: None,
         };
-        self.admit(draft, now).ok()
+        let id = self.admit(draft, now).ok()?;
+        if let Some(member) = self.members.get_mut(id) {
+            member.descriptors = descriptors;
+        }
+        Some(id)
     }
 
     pub(super) fn drop_empty_automatic(&mut self, parent: Option<Id>) {

@@ -2,6 +2,8 @@
 
 mod automatic;
 mod calls;
+mod choice;
+mod descriptors;
 mod end;
 mod join;
 mod leftovers;

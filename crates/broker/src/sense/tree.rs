@@ -1,5 +1,7 @@
 //! The processes of one principal.
 
+use crate::server::descriptors::PROCESS;
+use crate::server::share::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm, descendants};
 use plimsoll_kernel::{Error, Result};
 
@@ -36,15 +38,18 @@ pub struct Figures {
 #[derive(Debug)]
 struct Seen {
     process: Process,
+    /// Its descriptors, counted as the user's; those of the root are the principal's.
+    _descriptors: Option<Held>,
     statm: Statm,
     memory: Memory,
     read_at: u64,
 }
 
 impl Seen {
-    fn new(process: Process) -> Seen {
+    fn new(process: Process, descriptors: Option<Held>) -> Seen {
         Seen {
             process,
+            _descriptors: descriptors,
             statm: Statm::default(),
             memory: Memory::default(),
             read_at: 0,
@@ -74,6 +79,8 @@ impl Seen {
 pub struct Tree {
     /// The root first; it stays when it exits.
     seen: Vec<Seen>,
+    /// Whose descriptors the descendants take.
+    account: Account,
     interval: u64,
     rescan_at: u64,
     major_faults: u64,
@@ -86,12 +93,14 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Starts with the process of the principal.
+    /// Starts with the process of the principal, whose descriptors are counted already; those of its descendants are
+    /// taken from `account`.
     #[must_use]
-    pub fn new(root: Process) -> Tree {
+    pub fn new(root: Process, account: Account) -> Tree {
         let faults_before = root.faults().unwrap_or_default().major;
         Tree {
-            seen: vec![Seen::new(root)],
+            seen: vec![Seen::new(root, None)],
+            account,
             interval: SHORTEST_RESCAN_NS,
             rescan_at: 0,
             major_faults: 0,
@@ -184,9 +193,13 @@ impl Tree {
             if self.seen.iter().any(|seen| seen.process.pid() == pid) {
                 continue;
             }
+            // Whoever holds as many as it may is underestimated.
+            let Some(descriptors) = self.account.take(PROCESS) else {
+                break;
+            };
             match Process::open(pid) {
                 Ok(process) => {
-                    self.seen.push(Seen::new(process));
+                    self.seen.push(Seen::new(process, Some(descriptors)));
                     changed = true;
                 }
                 // It is there, and could not be had for now.
@@ -267,7 +280,12 @@ pub fn open(pid: u32) -> Result<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::users::Users;
     use std::process::{Command, Stdio};
+
+    fn tree(root: Process) -> Tree {
+        Tree::new(root, Users::new(0).get(7, 1).descriptors().clone())
+    }
 
     #[test]
     fn children_are_counted_until_they_are_principals_of_their_own() {
@@ -277,7 +295,7 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = child.id() as i32;
-        let mut tree = Tree::new(Process::own().unwrap());
+        let mut tree = tree(Process::own().unwrap());
         tree.rescan(1, |_| false);
         assert!(tree.processes().any(|process| process.pid() == pid));
         tree.rescan(2, |other| other == pid);
@@ -290,7 +308,7 @@ mod tests {
     #[test]
     fn an_idle_tree_is_looked_at_less_and_less() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut tree = Tree::new(open(child.id()).unwrap());
+        let mut tree = tree(open(child.id()).unwrap());
         let mut now = 1;
         let mut scans = 0;
         while now < 100_000_000_000 {
@@ -311,8 +329,8 @@ mod tests {
     fn the_root_stays_whatever_is_found_and_what_cannot_be_found_changes_nothing() {
         let start = || Command::new("sleep").arg("60").spawn().unwrap();
         let (mut child, mut other) = (start(), start());
-        let mut tree = Tree::new(open(child.id()).unwrap());
-        tree.seen.push(Seen::new(open(other.id()).unwrap()));
+        let mut tree = tree(open(child.id()).unwrap());
+        tree.seen.push(Seen::new(open(other.id()).unwrap(), None));
         let interval = tree.interval;
         let pids = |tree: &Tree| tree.processes().map(Process::pid).collect::<Vec<_>>();
         let both = [child.id() as i32, other.id() as i32];
@@ -337,8 +355,34 @@ mod tests {
     }
 
     #[test]
+    fn descendants_take_their_users_descriptors_and_no_more() {
+        let user = Users::new(0).get(7, 1);
+        let account = user.descriptors();
+        let mut children: Vec<_> = (0..3)
+            .map(|_| Command::new("sleep").arg("60").spawn().unwrap())
+            .collect();
+        let mut tree = Tree::new(Process::own().unwrap(), account.clone());
+        tree.rescan(1, |_| false);
+        let followed = tree.processes().count() - 1;
+        assert!(followed >= 3);
+        assert_eq!(account.held(), followed * PROCESS);
+        // Others of this process's children may come and go meanwhile.
+        let mut rest = account.nothing();
+        rest.resize_anyway(1 << 30);
+        let mut poor = Tree::new(Process::own().unwrap(), account.clone());
+        poor.rescan(1, |_| false);
+        assert_eq!(poor.processes().count(), 1);
+        drop((tree, rest));
+        assert_eq!(account.held(), 0);
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
     fn faults_are_not_counted_at_each_question() {
-        let mut tree = Tree::new(Process::own().unwrap());
+        let mut tree = tree(Process::own().unwrap());
         tree.faults_before = 0;
         let first = tree.major_faults(1);
         tree.major_faults = first + 1000;
