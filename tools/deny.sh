@@ -11,13 +11,13 @@ trap 'rm -f "$said"' EXIT
 
 for manifest in Cargo.toml fuzz/Cargo.toml; do
   printf 'deny: %s\n' "$manifest"
-  cargo deny --log-level error --manifest-path "$manifest" check --config deny.toml licenses bans sources
+  cargo deny --log-level error --config deny.toml --manifest-path "$manifest" check licenses bans sources
 done
 
-if timeout "$patience" cargo deny --log-level error check --config deny.toml advisories >"$said" 2>&1; then
+if timeout "$patience" cargo deny --log-level error --config deny.toml check advisories >"$said" 2>&1; then
   cat "$said"
 elif grep -qE 'advisory.database' "$said" && ! grep -qE '^error\[' "$said"; then
-  printf 'deny: skipped: known advisories: their database cannot be fetched from here\n'
+  printf 'deny: skipped: known advisories: their database cannot be fetched: %s\n' "$(grep . "$said" | tail -n 1)"
 elif [ ! -s "$said" ]; then
   printf 'deny: skipped: known advisories: their database did not answer within %d s\n' "$patience"
 else
