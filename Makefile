@@ -36,11 +36,12 @@ $(addprefix bench-,$(BENCHES)): bench-%:
 	@$(MAKE) -s -C bench/programs
 	target/release/plimsoll-bench $* $(if $(filter demo,$*),--save)
 
-lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs)
+lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
 	@tools/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features plimsoll-kernel/testing -- -D warnings
 	cargo test -q -p plimsoll-bench --test tidy
+	tools/deny.sh
 
 fmt: ## format everything
 	cargo fmt --all

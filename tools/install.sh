@@ -89,6 +89,7 @@ units() {
       put 644 "$work/$unit" "lib/systemd/$kind"
     done
   done
+  put 644 packaging/sysusers.d/plimsoll.conf lib/sysusers.d
 }
 
 documents() {
@@ -105,5 +106,9 @@ manual
 completions
 units
 documents
-if [ -z "$destdir" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
+if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
+  if command -v ldconfig >/dev/null; then ldconfig; fi
+  # The user that the system's unit names.
+  if command -v systemd-sysusers >/dev/null; then systemd-sysusers "$root/lib/sysusers.d/plimsoll.conf"; fi
+fi
 printf 'installed plimsoll %s below %s\n' "$version" "$root"

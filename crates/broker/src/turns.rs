@@ -86,6 +86,20 @@ impl<T> Turns<T> {
         Some(given_up)
     }
 
+    /// Takes out of a user's work what is as `unwanted`.
+    pub fn remove(&mut self, uid: u32, unwanted: impl Fn(&T) -> bool) {
+        let Some(user) = self.users.iter().position(|&(user, _)| user == uid) else {
+            return;
+        };
+        let own = &mut self.users[user].1;
+        let before = own.len();
+        own.retain(|work| !unwanted(work));
+        self.waiting -= before - own.len();
+        if own.is_empty() {
+            self.users.remove(user);
+        }
+    }
+
     /// All of it.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.users.iter_mut().flat_map(|(_, own)| own.iter_mut())
@@ -185,6 +199,21 @@ mod tests {
         assert_eq!(turns.next_of(|_| true), Some((1, 1)));
         assert_eq!(turns.next_of(|uid| uid == 9), None);
         assert_eq!(turns.len(), 1);
+    }
+
+    #[test]
+    fn who_leaves_has_no_turn_and_its_user_only_with_another() {
+        let mut turns = Turns::default();
+        for (uid, work) in [(7, 'a'), (7, 'b'), (8, 'c')] {
+            turns.push(uid, work);
+        }
+        turns.remove(7, |&work| work == 'a');
+        turns.remove(7, |&work| work == 'a');
+        turns.remove(5, |_| true);
+        turns.remove(8, |&work| work == 'c');
+        assert_eq!((turns.len(), turns.of(8)), (1, 0));
+        assert_eq!(turns.next_of(|_| true), Some((7, 'b')));
+        assert_eq!(turns.next_of(|_| true), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A connection to look and to change, for `ps`, `top`, `set`, `doctor` and recordings.
 
 use crate::error::CliError;
+use crate::rows::shown;
 use plimsoll_client::{Connection, Error, Socket};
 use plimsoll_wire::messages::{Listing, Set};
 use std::io::ErrorKind;
@@ -8,6 +9,9 @@ use std::time::Duration;
 
 /// A broker that takes longer to answer is as good as gone.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A longer message of a broker's is cut, characters.
+const LONGEST: usize = 1000;
 
 /// A connection to a broker.
 #[derive(Debug)]
@@ -46,7 +50,8 @@ impl Control {
 /// An error of the client library as people should read it here.
 pub fn told(error: Error, socket: &Socket) -> CliError {
     match error {
-        Error::Refused(error) => CliError::Refused(error.message),
+        // It may name what others have named.
+        Error::Refused(error) => CliError::Refused(shown(&error.message, LONGEST)),
         Error::Socket { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
             CliError::path(socket.path())(source)
         }

@@ -14,6 +14,7 @@ pub use libgc::{LibGc, Library, Tier};
 
 use crate::control::Control;
 use crate::embed::Place;
+use crate::json;
 use crate::rows::{Faults, Order, rows, shown};
 use crate::run::libraries;
 use crate::size::Human;
@@ -98,7 +99,8 @@ impl From<Capability> for Found {
 impl From<Listing> for BrokerFound {
     fn from(listing: Listing) -> BrokerFound {
         BrokerFound {
-            principals: rows(&listing, Order::Arrival, &Faults::new()).len(),
+            principals: rows(&listing, Order::Arrival, &Faults::new()).len()
+                + usize::try_from(listing.left_out).unwrap_or(0),
             version: listing.version,
             pid: listing.pid,
             budget: listing.budget,
@@ -192,7 +194,7 @@ pub fn text(findings: &Findings) -> String {
 
 /// For programs.
 pub fn json(findings: &Findings) -> String {
-    serde_json::to_string_pretty(findings).unwrap_or_default() + "\n"
+    json::pretty(findings)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! | [`size`] | sizes as people write and read them |
 //! | [`control`] | the connection that looks and changes |
 //! | [`rows`] | the tree of principals as rows |
+//! | [`json`] | JSON that steers no terminal |
 //! | [`ps`], [`set`], [`top`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
@@ -27,6 +28,7 @@ mod descriptors;
 pub mod doctor;
 pub mod embed;
 pub mod error;
+pub mod json;
 pub mod man;
 pub mod programs;
 pub mod ps;

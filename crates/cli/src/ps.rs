@@ -2,12 +2,13 @@
 //!
 //! # The JSON contract
 //! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`,
-//! `budget`, and `principals`, a list of trees. Each principal has `id`, `name`, `pid` (null for
+//! `budget`, `principals`, a list of trees, and `left_out`, how many principals are not in it. Each principal has `id`, `name`, `pid` (null for
 //! groups), `kind`, `adapter` (null for passive ones), `weight`, `priority`, `uses`, `limit`,
 //! `available`, `owed`, `share`, `max`, `working_set`, `swapped`, `major_faults`, `level`, `live`,
 //! `collections`, `collection_ms`, `collector` (null, or what a collector tells of itself) and `children`. All sizes are bytes. Fields may be added; none
 //! changes its meaning or goes.
 
+use crate::json;
 use crate::rows::{Faults, Order, Row, rows, shown, standing};
 use crate::size::Human;
 use plimsoll_wire::messages::{Kind, Listing};
@@ -19,9 +20,7 @@ const NAME_WIDTH: usize = 24;
 
 /// The listing as the JSON contract has it.
 pub fn to_json(listing: &Listing) -> String {
-    let mut text = serde_json::to_string_pretty(listing).unwrap_or_default();
-    text.push('\n');
-    text
+    json::pretty(listing)
 }
 
 /// The listing as a table for people.
@@ -45,6 +44,13 @@ pub fn table(listing: &Listing) -> String {
     );
     for row in rows(listing, Order::Arrival, &Faults::new()) {
         add_line(&mut text, row);
+    }
+    if listing.left_out > 0 {
+        let _ = writeln!(
+            text,
+            "and {} more, which do not fit into a listing",
+            listing.left_out
+        );
     }
     text
 }
@@ -100,6 +106,30 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
     }
 
     #[test]
+    fn what_is_left_out_is_told() {
+        assert!(!table(&sample()).contains("more"));
+        let listing = Listing {
+            left_out: 7,
+            ..sample()
+        };
+        assert!(table(&listing).ends_with("\nand 7 more, which do not fit into a listing\n"));
+        let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
+        assert_eq!(value["left_out"], 7);
+    }
+
+    #[test]
+    fn no_name_steers_the_terminal() {
+        let mut listing = sample();
+        listing.domain = "\u{9b}2J\u{202e}".into();
+        listing.principals[0].name = "\u{9b}31m\u{2066}x\u{85}".into();
+        listing.principals[0].adapter = Some("\u{feff}\u{202e}".into());
+        for text in [table(&listing), to_json(&listing)] {
+            let harmless = |c| plimsoll_wire::checks::is_printable(c) || c == '\n';
+            assert!(text.chars().all(harmless), "{text:?}");
+        }
+    }
+
+    #[test]
     fn an_empty_broker_says_what_to_do() {
         assert!(table(&Listing::default()).contains("plimsoll run"));
     }
@@ -115,6 +145,7 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             "outsiders",
             "reserve",
             "budget",
+            "left_out",
         ] {
             assert!(value.get(field).is_some(), "{field}");
         }

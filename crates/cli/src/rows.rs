@@ -1,5 +1,6 @@
 //! The tree of principals, flattened into rows for tables.
 
+use plimsoll_wire::checks::is_printable;
 use plimsoll_wire::messages::{Id, Kind, Listing, Principal};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -114,10 +115,10 @@ pub fn total(listing: &Listing, number: impl Fn(&Principal) -> u64) -> u64 {
     sum(&listing.principals, &number)
 }
 
-/// A name that is safe to print: control characters (which move cursors and colour screens) and
+/// A name that is safe to print: control characters (which move cursors and colour screens), marks that turn a line, and
 /// what is wider than `width` characters are replaced.
 pub fn shown(name: &str, width: usize) -> String {
-    let clean = |c: char| if c.is_control() { '?' } else { c };
+    let clean = |c: char| if is_printable(c) { c } else { '?' };
     let count = name.chars().count();
     if count <= width {
         return name.chars().map(clean).collect();
@@ -208,6 +209,7 @@ pub(crate) mod tests {
             budget: 3314 * MIB,
             domain: "machine".into(),
             principals: vec![editor, demo],
+            left_out: 0,
         }
     }
 
@@ -253,6 +255,7 @@ pub(crate) mod tests {
     #[test]
     fn names_cannot_steer_the_terminal() {
         assert_eq!(shown("a\x1b[2Jb\n", 20), "a?[2Jb?");
+        assert_eq!(shown("a\u{9b}2J\u{202e}b\u{2028}", 20), "a?2J?b?");
         assert_eq!(shown("abcdef", 4), "abc~");
         assert_eq!(shown("äöü", 3), "äöü");
     }

@@ -33,7 +33,7 @@ int main()
 }
 "#;
 
-const FILES: [(&str, u32); 17] = [
+const FILES: [(&str, u32); 18] = [
     ("bin/plimsoll", 0o755),
     ("bin/plimsolld", 0o755),
     ("include/plimsoll.h", 0o644),
@@ -44,6 +44,7 @@ const FILES: [(&str, u32); 17] = [
     ("lib/plimsoll/gc/libgc.so.1", 0o755),
     ("lib/plimsoll/libplimsoll_libgc.so", 0o755),
     ("lib/systemd/system/plimsolld.service", 0o644),
+    ("lib/sysusers.d/plimsoll.conf", 0o644),
     ("lib/systemd/user/plimsolld.service", 0o644),
     ("share/man/man1/plimsoll.1", 0o644),
     ("share/man/man1/plimsoll-run.1", 0o644),

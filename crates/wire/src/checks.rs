@@ -15,6 +15,8 @@ pub const DEFAULT_WEIGHT: u32 = 100;
 pub const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 /// Longest path in a message, bytes.
 pub const MAX_PATH: usize = 4096;
+/// Longest name of an adapter, bytes.
+pub const MAX_ADAPTER: usize = 32;
 
 /// A name: 1 to 64 bytes without control characters and without marks that turn or break the line
 /// on a terminal.
@@ -57,6 +59,22 @@ pub fn mend_name(name: &str) -> String {
         mended.push_str("unnamed");
     }
     mended
+}
+
+/// Who steers a principal: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`.
+///
+/// # Errors
+/// `BadName`.
+pub fn adapter(adapter: &str) -> Result<(), WireError> {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    if (1..=MAX_ADAPTER).contains(&adapter.len()) && adapter.bytes().all(plain) {
+        return Ok(());
+    }
+    let message = format!(
+        "the name of an adapter has 1 to {MAX_ADAPTER} bytes of a to z, 0 to 9 and -: \
+         give `hotspot`, `libgc` or `self`, or leave it out for a passive program"
+    );
+    Err(WireError::new(ErrorName::BadName, message))
 }
 
 /// A weight: 1 to 10000.
@@ -145,10 +163,13 @@ pub fn cgroup(path: &str) -> Result<(), WireError> {
     Ok(())
 }
 
-fn is_printable(c: char) -> bool {
+/// Whether a character only shows itself: no control character (C0, DEL, C1), and no mark that turns or breaks the line
+/// on a terminal or in a page.
+#[must_use]
+pub fn is_printable(c: char) -> bool {
     let breaks_or_turns_the_line = matches!(
         c,
-        '\u{2028}' | '\u{2029}' | '\u{200E}' | '\u{200F}' | '\u{202A}'
+        '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}' | '\u{2029}' | '\u{202A}'
             ..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}'
     );
     !c.is_control() && !breaks_or_turns_the_line

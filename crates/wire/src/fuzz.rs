@@ -1,6 +1,7 @@
 //! Entry points for fuzzers: plain functions that take any bytes and must neither panic nor break
 //! the property that they state. The tests call them too.
 
+use crate::checks;
 use crate::messages;
 use crate::page::{PAGE_SIZE, PageView, offset};
 use crate::varlink::{Call, Decoder, Reply};
@@ -53,9 +54,55 @@ pub fn fuzz_call(message: &[u8]) {
     let _ = call.parameters::<messages::Set>();
     let _ = call.parameters::<messages::Watch>();
     let _ = call.parameters::<messages::Nothing>();
+    check_believed(&call);
+}
+
+/// What could be read is within its bounds.
+fn check_believed(call: &Call<'_>) {
     if let Ok(register) = call.parameters::<messages::Register>() {
-        let _ = crate::checks::name(&register.name);
-        assert!(crate::checks::name(&crate::checks::mend_name(&register.name)).is_ok());
+        assert!(checks::name(&register.name).is_ok());
+        assert!(register.pid.map_or(Ok(()), checks::pid).is_ok());
+        assert!(register.weight.map_or(Ok(()), checks::weight).is_ok());
+        assert!(register.priority.map_or(Ok(()), checks::priority).is_ok());
+        assert!(
+            register
+                .cgroup
+                .as_deref()
+                .map_or(Ok(()), checks::cgroup)
+                .is_ok()
+        );
+        assert!(
+            register
+                .adapter
+                .as_deref()
+                .map_or(Ok(()), checks::adapter)
+                .is_ok()
+        );
+    }
+    if let Ok(attach) = call.parameters::<messages::Attach>() {
+        assert!(checks::pid(attach.pid).is_ok());
+    }
+    if let Ok(adapt) = call.parameters::<messages::Adapt>() {
+        assert!(
+            adapt
+                .adapter
+                .as_deref()
+                .map_or(Ok(()), checks::adapter)
+                .is_ok()
+        );
+    }
+    if let Ok(set) = call.parameters::<messages::Set>() {
+        let weights = [set.weight, set.own_weight].into_iter().flatten();
+        assert!(weights.map(checks::weight).all(|checked| checked.is_ok()));
+        let priorities = [set.priority, set.own_priority].into_iter().flatten();
+        assert!(
+            priorities
+                .map(checks::priority)
+                .all(|checked| checked.is_ok())
+        );
+    }
+    if let Ok(watch) = call.parameters::<messages::Watch>() {
+        assert!(checks::interval_ms(watch.interval_ms).is_ok());
     }
 }
 

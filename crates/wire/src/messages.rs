@@ -1,5 +1,7 @@
 //! The parameters and replies of `io.plimsoll`, as in `io.plimsoll.varlink`.
 
+use crate::checked;
+pub use crate::checked::{Adapter, CgroupPath, Name};
 use crate::page::{Level, Numbers};
 use serde::{Deserialize, Serialize};
 
@@ -19,26 +21,30 @@ pub enum Kind {
 
 /// `Register`: the connection becomes the life of a new principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct Register {
-    /// 1 to 64 bytes of printable text without control characters; siblings may share a name.
-    pub name: String,
+    /// Shown to people; siblings may share a name.
+    pub name: Name,
     /// A process or a group.
+    #[serde(default)]
     pub kind: Kind,
     /// The process, in the broker's pid namespace; may follow by `Attach`.
+    #[serde(default, deserialize_with = "checked::optional_pid")]
     pub pid: Option<u32>,
     /// Under whom; the root when absent.
     pub parent: Option<Id>,
     /// 1 to 10000, 100 when absent (rules of the configuration come first).
+    #[serde(default, deserialize_with = "checked::weight")]
     pub weight: Option<u32>,
     /// -100 to 100, 0 when absent; a higher class is served first.
+    #[serde(default, deserialize_with = "checked::priority")]
     pub priority: Option<i32>,
     /// Never more than this many bytes, for it and its children together.
     pub max: Option<u64>,
     /// The cgroup (a path under the memory controller's mount) whose limit bounds it, for groups.
-    pub cgroup: Option<String>,
+    pub cgroup: Option<CgroupPath>,
     /// The adapter that steers it (`hotspot`, `libgc`, `self`); passive when absent.
-    pub adapter: Option<String>,
+    pub adapter: Option<Adapter>,
 }
 
 /// Reply to `Register`.
@@ -65,6 +71,7 @@ pub struct Attach {
     /// Which principal.
     pub id: Id,
     /// Its process, in the broker's pid namespace.
+    #[serde(deserialize_with = "checked::pid")]
     pub pid: u32,
 }
 
@@ -75,7 +82,7 @@ pub struct Adapt {
     /// Which principal.
     pub id: Id,
     /// As in [`Register`]; absent when nobody does any more.
-    pub adapter: Option<String>,
+    pub adapter: Option<Adapter>,
 }
 
 /// `Report`: what an adapter knows of its program. Absent fields keep their last value.
@@ -132,14 +139,18 @@ pub struct Set {
     /// Which principal.
     pub id: Id,
     /// 1 to 10000.
+    #[serde(deserialize_with = "checked::weight")]
     pub weight: Option<u32>,
     /// -100 to 100.
+    #[serde(deserialize_with = "checked::priority")]
     pub priority: Option<i32>,
     /// Bytes; 0 takes the bound away.
     pub max: Option<u64>,
     /// Weight of its own memory against its children's (child-relative, paper 4.1).
+    #[serde(deserialize_with = "checked::weight")]
     pub own_weight: Option<u32>,
     /// Priority of its own memory against its children's.
+    #[serde(deserialize_with = "checked::priority")]
     pub own_priority: Option<i32>,
     /// Under whom; a cycle is refused.
     pub parent: Option<Id>,
@@ -168,6 +179,7 @@ pub struct Released {
 #[serde(deny_unknown_fields)]
 pub struct Watch {
     /// Milliseconds between two replies, 100 to 60000.
+    #[serde(deserialize_with = "checked::interval_ms")]
     pub interval_ms: u64,
 }
 
@@ -243,6 +255,8 @@ pub struct Listing {
     pub domain: String,
     /// Top-level principals.
     pub principals: Vec<Principal>,
+    /// How many principals are not shown because the listing would be too long.
+    pub left_out: u64,
 }
 
 /// Parameters or a reply without a field (`List`, `Reload`; replies to `Attach`, `Adapt`,

@@ -1,7 +1,8 @@
 //! Framing, calls, replies and errors: good ones, bad ones, and any bytes at all.
 
 use plimsoll_wire::messages::{
-    Attach, Changed, Kind, Listing, Nothing, Principal, Register, Report, Set, Statistics, Watch,
+    Attach, Changed, Kind, Listing, Name, Nothing, Principal, Register, Report, Set, Statistics,
+    Watch,
 };
 use plimsoll_wire::page::Numbers;
 use plimsoll_wire::varlink::{
@@ -28,7 +29,7 @@ fn first(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_call_goes_over_and_back() {
     let register = Register {
-        name: "caf\u{e9} \"x\"".into(),
+        name: Name::new("caf\u{e9} \"x\"").unwrap(),
         pid: Some(7),
         weight: Some(10),
         ..Register::default()
@@ -81,7 +82,10 @@ fn absent_parameters_are_empty_ones() {
     let call = Call::parse(br#"{"method":"io.plimsoll.List"}"#).unwrap();
     call.parameters::<Nothing>().unwrap();
     let call = Call::parse(br#"{"method":"io.plimsoll.Register","parameters":null}"#).unwrap();
-    assert_eq!(call.parameters::<Register>().unwrap(), Register::default());
+    let nameless = call.parameters::<Register>().unwrap_err();
+    assert_eq!(nameless.name, ErrorName::BadName);
+    let call = Call::parse(br#"{"method":"io.plimsoll.Set","parameters":null}"#).unwrap();
+    assert_eq!(call.parameters::<Set>().unwrap(), Set::default());
 }
 
 #[test]
@@ -107,6 +111,22 @@ fn a_truncated_message_waits_and_an_oversized_one_is_refused() {
     decoder.push(b"}\0{}\0");
     assert_eq!(decoder.next_message(), too_long, "it stays in error");
     assert_eq!(decoder.pending(), 0, "and holds nothing");
+}
+
+#[test]
+fn a_decoder_gives_its_memory_back() {
+    let mut decoder = Decoder::default();
+    let mut message = vec![b' '; MAX_MESSAGE];
+    message.extend(b"\0{");
+    decoder.push(&message);
+    assert!(decoder.next_message().unwrap().is_some());
+    assert_eq!(decoder.next_message(), Ok(None));
+    assert_eq!(decoder.pending(), 1);
+    assert!(decoder.held() <= 4096, "{}", decoder.held());
+    decoder.push(b"}\0");
+    assert_eq!(decoder.next_message(), Ok(Some(&b"{}"[..])));
+    assert_eq!(decoder.next_message(), Ok(None));
+    assert!(decoder.held() <= 4096, "{}", decoder.held());
 }
 
 #[test]
@@ -293,12 +313,12 @@ fn unknown_methods_tell_interfaces_from_methods() {
 
 #[test]
 fn what_is_too_long_to_send_is_not_half_sent() {
-    let register = Register {
-        name: "x".repeat(MAX_MESSAGE),
-        ..Register::default()
+    let asked = service::Interface {
+        interface: "x".repeat(MAX_MESSAGE),
     };
     let mut out = b"before".to_vec();
-    let error = encode_call(&mut out, "io.plimsoll.Register", &register, Mode::Once);
+    let method = service::GET_INTERFACE_DESCRIPTION;
+    let error = encode_call(&mut out, method, &asked, Mode::Once);
     assert!(matches!(error, Err(EncodeError::TooLong { .. })));
     assert_eq!(out, b"before");
 }
@@ -342,9 +362,25 @@ fn names_weights_and_the_rest_are_checked() {
         "x\0",
         &"n".repeat(65),
         "\u{2028}",
+        "c1\u{9b}2J",
+        "\u{61c}",
     ] {
         assert_eq!(checks::name(bad).unwrap_err().name, ErrorName::BadName);
         checks::name(&checks::mend_name(bad)).unwrap();
+    }
+    for good in ["self", "hotspot", "libgc", "0-9", &"a".repeat(32)] {
+        checks::adapter(good).unwrap();
+    }
+    for bad in [
+        "",
+        "Self",
+        "a b",
+        "a\"b",
+        "\u{e9}",
+        &"a".repeat(33),
+        &"a".repeat(60_000),
+    ] {
+        assert_eq!(checks::adapter(bad).unwrap_err().name, ErrorName::BadName);
     }
     assert!(checks::weight(1).is_ok() && checks::weight(10_000).is_ok());
     assert!(checks::weight(0).is_err() && checks::weight(10_001).is_err());
@@ -412,7 +448,7 @@ proptest! {
 
     #[test]
     fn any_name_goes_over_and_back(name in any::<String>()) {
-        let register = Register { name, ..Register::default() };
+        let register = Register { name: Name::mend(&name), ..Register::default() };
         let mut out = Vec::new();
         encode_call(&mut out, "io.plimsoll.Register", &register, Mode::Once).unwrap();
         prop_assert_eq!(out.iter().filter(|&&byte| byte == 0).count(), 1);

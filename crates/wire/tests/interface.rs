@@ -1,8 +1,8 @@
 //! The interface file and the code say the same: methods, errors, and every field with its type.
 
 use plimsoll_wire::messages::{
-    Adapt, Attach, Changed, Kind, Listing, Nothing, Principal, Register, Registered, Released,
-    Report, Set, Statistics, Watch, Which,
+    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Name, Nothing, Principal, Register,
+    Registered, Released, Report, Set, Statistics, Watch, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -233,15 +233,15 @@ fn parameters_are_the_declared_ones() {
     let interface = parse(DESCRIPTION);
     let asks = |method: &str| &interface.methods[method].0;
     let full = Register {
-        name: "n".into(),
+        name: Name::new("n").unwrap(),
         kind: Kind::Group,
         pid: Some(1),
         parent: Some(1),
         weight: Some(1),
         priority: Some(-1),
         max: Some(1),
-        cgroup: Some("/".into()),
-        adapter: Some("self".into()),
+        cgroup: CgroupPath::new("/").ok(),
+        adapter: Adapter::new("self").ok(),
     };
     // The kind has a default on the wire, which an option of Rust's would not say.
     let mut declared = asks("Register").clone();
@@ -254,7 +254,7 @@ fn parameters_are_the_declared_ones() {
     check(asks("Attach"), "Attach", &attach, &attach);
     let adapt = Adapt {
         id: 1,
-        adapter: Some("self".into()),
+        adapter: Adapter::new("self").ok(),
     };
     check(asks("Adapt"), "Adapt", &adapt, &Adapt::default());
     let report = Report {

@@ -136,6 +136,9 @@ impl Rule {
                     .into(),
             );
         }
+        if let Some(adapter) = &self.adapter {
+            plimsoll_wire::checks::adapter(adapter).map_err(|error| error.message)?;
+        }
         if self.cgroup.is_none()
             && self.unit.is_none()
             && self.user.is_none()

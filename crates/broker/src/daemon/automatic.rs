@@ -40,12 +40,21 @@ impl Daemon {
             adaptive: false,
             tenant: false,
         };
+        // It is the broker's, and there because of whose process it is.
+        let owner = process.uid().ok()?;
+        let descriptors = self.descriptors_of(owner, Kind::Group, Some(&domain), now);
         let draft = Draft {
             domain: Some(domain),
             ..Draft::made_by(self.uid, new)
         };
-        let made = self.admit(draft, now);
-        made.inspect_err(|_| self.drop_empty_automatic(parent)).ok()
+        let made = descriptors.and_then(|held| Ok((self.admit(draft, now)?, held)));
+        let (id, held) = made
+            .inspect_err(|_| self.drop_empty_automatic(parent))
+            .ok()?;
+        if let Some(member) = self.members.get_mut(id) {
+            member.descriptors = held;
+        }
+        Some(id)
     }
 
     pub(super) fn drop_empty_automatic(&mut self, parent: Option<Id>) {

@@ -72,7 +72,7 @@ impl Daemon {
         let keeper = keeper(caller, asked.kind);
         let identity = Identity {
             uid: caller.peer.uid,
-            name: asked.name.clone(),
+            name: asked.name.to_string(),
             process: process.as_ref().map(instance).or(keeper),
             group: asked.kind == Kind::Group,
         };
@@ -85,10 +85,10 @@ impl Daemon {
         let kept = self.state.rejoin(&identity);
         let adapter = given
             .adapter
-            .or(asked.adapter)
+            .or(asked.adapter.map(String::from))
             .filter(|adapter| adapter != "none");
         let new = NewPrincipal {
-            name: asked.name,
+            name: asked.name.into(),
             kind: asked.kind,
             parent,
             weight: given
@@ -126,9 +126,6 @@ impl Daemon {
 
     /// What can be refused without looking at anything outside.
     fn check_register(&mut self, caller: &Caller, asked: &Register) -> Result<(), WireError> {
-        checks::name(&asked.name)?;
-        asked.weight.map_or(Ok(()), checks::weight)?;
-        asked.priority.map_or(Ok(()), checks::priority)?;
         asked.max.map_or(Ok(()), check_max)?;
         let living = self
             .clients
@@ -236,6 +233,7 @@ impl Daemon {
             awaits,
             kept,
         } = draft;
+        let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
         let id = self.core.register(&new, now).map_err(refused)?;
         let page = PageFile::create(&self.pages.path_of(id), id);
         let socket = self.paths.pressure.join(format!("{id}.sock"));
@@ -259,6 +257,7 @@ impl Daemon {
             name: new.name,
             kind: new.kind,
             uid,
+            descriptors,
             slot,
             registrar,
             tenant,
@@ -336,7 +335,6 @@ impl Daemon {
 
     /// Opens the cgroup of a group, which has to be the caller's to divide: the broker makes cgroups in it, and moves processes there.
     fn open_cgroup(&self, caller: &Caller, path: &str) -> Result<RootDomain, WireError> {
-        checks::cgroup(path)?;
         let refuse = |why: String| {
             let message = format!("cgroup {}: {why}", path.escape_debug());
             WireError::new(ErrorName::BadCgroup, message)

@@ -1,17 +1,27 @@
 //! `List` and `Watch`.
 
 use super::Daemon;
+use super::choice::choose;
+use crate::config::MAX_PRINCIPALS;
 use crate::core::Figures;
 use crate::server::connection::Occupation;
 use crate::server::poll::Slot;
 use crate::server::reply::again;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Id, Listing, Principal};
+use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 
 /// Without a tick or a call that changes something, a listing is good for so long, ns.
 const GOOD_NS: u64 = 100_000_000;
+/// What a reply has around a listing, and a listing around its principals, at most, bytes.
+const AROUND: usize = 64 << 10;
+/// What one principal takes in it, at most, where the path of its page is no longer than a socket's may be, bytes.
+const LARGEST: usize = 1536;
+/// So many principals are shown at most: all that the broker takes by default, and as many groups again.
+const MOST: usize = (MAX_REPLY - AROUND) / LARGEST;
+const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
 
 /// The last listing, encoded once for all who ask within a moment.
 #[derive(Debug, Default)]
@@ -59,7 +69,7 @@ impl Daemon {
     pub(super) fn listing(&mut self) -> Option<&RawValue> {
         let now = now_ns();
         if !self.shown.is_good(now, self.tick_at) {
-            self.shown.encoded = to_raw_value(&self.make_listing(now)).ok();
+            self.shown.encoded = self.encode_listing(now);
             self.shown.made_at = now;
             self.shown.tick_at = self.tick_at;
         }
@@ -67,10 +77,25 @@ impl Daemon {
         self.shown.encoded.as_deref()
     }
 
-    fn make_listing(&mut self, now: u64) -> Listing {
+    /// No longer than a reply may be, whatever is registered.
+    fn encode_listing(&mut self, now: u64) -> Option<Box<RawValue>> {
+        let mut most = MOST;
+        loop {
+            let encoded = to_raw_value(&self.make_listing(now, most)).ok()?;
+            if most == 0 || encoded.get().len() <= MAX_REPLY - AROUND {
+                return Some(encoded);
+            }
+            most /= 2;
+        }
+    }
+
+    fn make_listing(&mut self, now: u64, most: usize) -> Listing {
         let domain = self.core.domain(None).unwrap_or_default();
-        let figures: Vec<Figures> = self.core.iter().collect();
+        let all: Vec<Figures> = self.core.iter().collect();
+        let count = all.len();
         let members = &mut self.members;
+        let figures = choose(all, most, |id| members.get(id).map(|member| member.uid));
+        let left_out = count.saturating_sub(figures.len());
         let shown = figures.iter().filter_map(|figures| {
             let member = members.get_mut(figures.id)?;
             Some((figures.parent, member.show(figures, now)))
@@ -84,6 +109,7 @@ impl Daemon {
             budget: domain.budget,
             domain: self.domain.name(),
             principals: nest(shown.collect()),
+            left_out: left_out as u64,
         }
     }
 
@@ -141,6 +167,9 @@ fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_wire::checks;
+    use plimsoll_wire::messages::{Kind, Statistics};
+    use plimsoll_wire::page::Level;
 
     #[test]
     fn children_stand_under_their_parents_in_order() {
@@ -162,6 +191,47 @@ mod tests {
             [2, 4]
         );
         assert_eq!(tree[0].children[0].children[0].id, 3);
+    }
+
+    #[test]
+    fn the_largest_principal_is_as_large_as_is_reckoned_with() {
+        let most = Some(u64::MAX);
+        let largest = Principal {
+            id: u64::MAX,
+            name: "\"".repeat(checks::MAX_NAME),
+            pid: Some(u32::MAX),
+            kind: Kind::Process,
+            adapter: Some("a".repeat(checks::MAX_ADAPTER)),
+            weight: *checks::WEIGHTS.end(),
+            priority: *checks::PRIORITIES.start(),
+            uses: u64::MAX,
+            limit: u64::MAX,
+            available: u64::MAX,
+            owed: u64::MAX,
+            share: u64::MAX,
+            max: most,
+            working_set: most,
+            swapped: u64::MAX,
+            major_faults: u64::MAX,
+            level: Level::Critical,
+            live: most,
+            collections: most,
+            collection_ms: most,
+            collector: Some(Statistics {
+                heap: most,
+                last_pause_us: most,
+                longest_pause_us: most,
+                faults: most,
+                absent: most,
+                summaries: most,
+                retained: most,
+            }),
+            page: Some("/".repeat(107)),
+            children: Vec::new(),
+        };
+        let encoded = to_raw_value(&largest).unwrap();
+        // With a comma.
+        assert!(encoded.get().len() < LARGEST, "{}", encoded.get().len());
     }
 
     #[test]

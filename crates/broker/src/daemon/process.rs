@@ -7,7 +7,6 @@ use crate::sense::{self, Tree};
 use crate::server::poll::{Interest, Token};
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::Process;
-use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing, Set};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::path::{Path, PathBuf};
@@ -18,7 +17,6 @@ const MAX_LINE: usize = 64;
 impl Daemon {
     /// Takes hold of a process for its owner, unless it is a principal already.
     pub(super) fn claim(&self, caller: &Caller, pid: u32) -> Result<Process, WireError> {
-        checks::pid(pid)?;
         let process = sense::open(pid).map_err(|error| process_refused(pid, &error))?;
         let owner = process
             .uid()
@@ -123,11 +121,11 @@ impl Daemon {
     /// Who steers it from now on, unless a rule says who does.
     pub(super) fn adapt(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
         let asked: Adapt = call.parameters()?;
-        asked.adapter.as_deref().map_or(Ok(()), checks::name)?;
         let id = self.permitted(caller, asked.id)?;
         let process = self.members.get(id).and_then(|member| member.tree.as_ref());
         let given = process.map(|tree| self.config.given(&sense::facts_of(tree.root())));
-        let adapter = given.and_then(|given| given.adapter).or(asked.adapter);
+        let adapter = given.and_then(|given| given.adapter);
+        let adapter = adapter.or(asked.adapter.map(String::from));
         self.set_adapter(id, adapter);
         self.tick_soon_for(caller.peer.uid, caller.now);
         once(&Nothing {})
@@ -150,7 +148,9 @@ impl Daemon {
         if self.config.cgroups {
             self.find_home(id, &process);
         }
-        self.members.attach(id, Tree::new(process));
+        let account = self.account_of(id);
+        self.members.attach(id, Tree::new(process, account));
+        self.release_unneeded(id);
     }
 
     /// The cgroup that was prepared for it, if it started there; else one that it is moved to.

@@ -7,7 +7,7 @@ use crate::server::poll::{Interest, Slot, Token, Turn};
 use crate::server::users::Listening;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
-use plimsoll_wire::varlink::{ErrorName, WireError, encode_error};
+use plimsoll_wire::varlink::{WireError, encode_error};
 use rustix::io::Errno;
 
 /// Connections accepted per event, calls answered per connection and turn: then others have their
@@ -29,17 +29,9 @@ impl Daemon {
                     self.rest.worked();
                     match self.clients.insert(fd, peer, now, self.config.max_per_user) {
                         Ok(slot) => self.watch_new(slot),
-                        Err(mut connection) => {
-                            let limit = self.config.max_per_user;
-                            let message = format!(
-                                "user {} already has {limit} connections here; close some, or raise max_per_user in plimsoll.toml",
-                                peer.uid
-                            );
-                            tell(
-                                &mut connection,
-                                &WireError::new(ErrorName::TooMany, message),
-                                now,
-                            );
+                        Err(refused) => {
+                            let (mut connection, why) = *refused;
+                            tell(&mut connection, &why, now);
                         }
                     }
                 }
@@ -115,9 +107,15 @@ impl Daemon {
             ended = true;
         }
         // What was read before is answered before more is read.
-        let reads = turn.readable && connection.wanted_interest() == Interest::Read;
-        if reads && connection.read(now) == Read::End {
-            ended = true;
+        if turn.readable && connection.wanted_interest() == Interest::Read {
+            match connection.read(now) {
+                Read::Some | Read::Empty => {}
+                Read::End => ended = true,
+                Read::TooMuch => {
+                    let error = unfinished(connection.peer.uid);
+                    return self.cut_off(slot, &error, now);
+                }
+            }
         }
         if !ended && turn.writable {
             self.caught_up(slot, now);
@@ -328,6 +326,14 @@ impl Daemon {
             self.rest_from(Token::PressureListener(id), error, now);
         }
     }
+}
+
+fn unfinished(uid: u32) -> WireError {
+    let message = format!(
+        "user {uid} leaves more bytes of unfinished messages here than it may; end each message with a NUL byte, and \
+         read replies before the next calls"
+    );
+    WireError::about("message", message)
 }
 
 /// Whether it is the life of a principal that no tick has seen yet.

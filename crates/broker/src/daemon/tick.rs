@@ -222,13 +222,8 @@ impl Daemon {
     /// What the scanning thread found.
     pub(super) fn take_scans(&mut self) {
         let now = now_ns();
-        let (ours, most) = (self.uid, self.follow_most);
-        let most_of = |uid: u32| match uid == 0 || uid == ours {
-            true => usize::MAX,
-            false => most,
-        };
         for (id, found) in self.scanner.take() {
-            if let Some(uid) = self.members.take_scan(id, found, most_of, now) {
+            if let Some(uid) = self.members.take_scan(id, found, now) {
                 self.tick_soon_for(uid, now);
             }
         }

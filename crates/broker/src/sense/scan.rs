@@ -232,8 +232,14 @@ fn is_alive(pid: i32, start_time: u64) -> bool {
 mod tests {
     use super::super::tree::{Tree, open};
     use super::*;
+    use crate::server::share::Account;
+    use crate::server::users::Users;
     use std::process::{Child, Command, Stdio};
     use std::time::Instant;
+
+    fn account() -> Account {
+        Users::new(0).get(7, 1).descriptors().clone()
+    }
 
     fn sleeper() -> Child {
         let mut command = Command::new("sleep");
@@ -260,7 +266,7 @@ mod tests {
         };
         assert_eq!(tree.due_scan(u64::MAX), None, "one look at a time");
         let found = find(&known, principals);
-        tree.take_over(found, MAX_PROCESSES, now, &|pid| principals.contains(&pid));
+        tree.take_over(found, now, &|pid| principals.contains(&pid));
         true
     }
 
@@ -272,7 +278,7 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = child.id() as i32;
-        let mut tree = Tree::new(Process::own().unwrap());
+        let mut tree = Tree::new(Process::own().unwrap(), account());
         let has = |tree: &Tree| tree.processes().any(|process| process.pid() == pid);
         assert!(scan(&mut tree, 1, &[]) && has(&tree));
         tree.hurry();
@@ -289,7 +295,7 @@ mod tests {
     #[test]
     fn an_idle_tree_is_looked_at_less_and_less() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut tree = Tree::new(open(child.id()).unwrap());
+        let mut tree = Tree::new(open(child.id()).unwrap(), account());
         let mut now = 1;
         let mut scans = 0;
         while now < 100_000_000_000 {

@@ -1,5 +1,7 @@
 //! The processes of one principal.
 
+use crate::server::descriptors::PROCESS;
+use crate::server::share::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
 
@@ -50,15 +52,18 @@ pub struct Figures {
 #[derive(Debug)]
 struct Seen {
     process: Process,
+    /// Its descriptors, counted as the user's; those of the root are the principal's.
+    _descriptors: Option<Held>,
     statm: Statm,
     memory: Memory,
     read_at: u64,
 }
 
 impl Seen {
-    fn new(process: Process) -> Seen {
+    fn new(process: Process, descriptors: Option<Held>) -> Seen {
         Seen {
             process,
+            _descriptors: descriptors,
             statm: Statm::default(),
             memory: Memory::default(),
             read_at: 0,
@@ -88,6 +93,8 @@ impl Seen {
 pub struct Tree {
     /// The root first; it stays when it exits.
     seen: Vec<Seen>,
+    /// Whose descriptors the descendants take.
+    account: Account,
     interval: u64,
     rescan_at: u64,
     /// It is being looked for descendants now.
@@ -102,12 +109,14 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Starts with the process of the principal.
+    /// Starts with the process of the principal, whose descriptors are counted already; those of its descendants are
+    /// taken from `account`.
     #[must_use]
-    pub fn new(root: Process) -> Tree {
+    pub fn new(root: Process, account: Account) -> Tree {
         let faults_before = root.faults().unwrap_or_default().major;
         Tree {
-            seen: vec![Seen::new(root)],
+            seen: vec![Seen::new(root, None)],
+            account,
             interval: SHORTEST_RESCAN_NS,
             rescan_at: 0,
             scanning: false,
@@ -172,20 +181,19 @@ impl Tree {
         Some(self.processes().map(instance).collect())
     }
 
-    /// Takes over what was found: at most `room` processes more. `is_other` says whether a process is a
+    /// Takes over what was found, as far as its owner has descriptors left. `is_other` says whether a process is a
     /// principal of its own. Where it could not be looked (no descriptor is left, say), all stays as it
     /// is until the next interval. Whether its processes are others than before.
     pub fn take_over(
         &mut self,
         found: Result<Found>,
-        room: usize,
         now: u64,
         is_other: &impl Fn(i32) -> bool,
     ) -> bool {
         self.scanning = false;
         let Ok(found) = found else { return false };
         let missed = found.missed;
-        let changed = self.replace(found, room, is_other);
+        let changed = self.replace(found, is_other);
         self.interval = match changed || missed {
             true => SHORTEST_RESCAN_NS,
             false => (self.interval * 2).min(LONGEST_RESCAN_NS),
@@ -201,7 +209,7 @@ impl Tree {
     }
 
     /// Lets go of those who left, takes hold of those who came. Whether there were some.
-    fn replace(&mut self, found: Found, room: usize, is_other: &impl Fn(i32) -> bool) -> bool {
+    fn replace(&mut self, found: Found, is_other: &impl Fn(i32) -> bool) -> bool {
         let before = self.seen.len();
         let mut is_root = true;
         self.seen.retain(|seen| {
@@ -210,14 +218,20 @@ impl Tree {
                 || seen.process.alive() && !found.excluded.contains(&pid) && !is_other(pid)
         });
         let left = self.seen.len() != before;
-        let room = room.min(MAX_PROCESSES.saturating_sub(self.seen.len()));
+        let room = MAX_PROCESSES.saturating_sub(self.seen.len());
         let own: Vec<i32> = self.processes().map(Process::pid).collect();
         let new = found.new.into_iter().filter(|process| {
             let pid = process.pid();
             !own.contains(&pid) && !is_other(pid) && process.alive()
         });
         let kept = self.seen.len();
-        self.seen.extend(new.take(room).map(Seen::new));
+        for process in new.take(room) {
+            // Whoever holds as many as it may is underestimated.
+            let Some(descriptors) = self.account.take(PROCESS) else {
+                break;
+            };
+            self.seen.push(Seen::new(process, Some(descriptors)));
+        }
         left || self.seen.len() != kept
     }
 
@@ -230,12 +244,6 @@ impl Tree {
         if self.seen.len() != before {
             self.hurry();
         }
-    }
-
-    /// How many processes it holds.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.seen.len()
     }
 
     /// Something changed: it is read at the next tick, and descendants are looked for soon.
@@ -281,14 +289,23 @@ pub fn open(pid: u32) -> Result<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::users::Users;
     use std::process::Command;
+
+    fn account() -> Account {
+        Users::new(0).get(7, 1).descriptors().clone()
+    }
+
+    fn tree(root: Process) -> Tree {
+        Tree::new(root, account())
+    }
 
     #[test]
     fn the_root_stays_whatever_is_found_and_what_cannot_be_found_changes_nothing() {
         let start = || Command::new("sleep").arg("60").spawn().unwrap();
         let (mut child, mut other) = (start(), start());
-        let mut tree = Tree::new(open(child.id()).unwrap());
-        tree.seen.push(Seen::new(open(other.id()).unwrap()));
+        let mut tree = tree(open(child.id()).unwrap());
+        tree.seen.push(Seen::new(open(other.id()).unwrap(), None));
         let interval = tree.interval;
         let pids = |tree: &Tree| tree.processes().map(Process::pid).collect::<Vec<_>>();
         let both = [child.id() as i32, other.id() as i32];
@@ -296,7 +313,7 @@ mod tests {
         child.wait().unwrap();
         // Out of descriptors.
         assert!(tree.due_scan(1).is_some());
-        tree.take_over(Err(Error::Gone { pid: 1 }), 9, 1, &|_| true);
+        tree.take_over(Err(Error::Gone { pid: 1 }), 1, &|_| true);
         assert_eq!(pids(&tree), both);
         assert!(tree.due_scan(interval).is_none() && tree.due_scan(1 + interval).is_some());
         // Everybody is somebody else's.
@@ -305,7 +322,7 @@ mod tests {
             excluded: both.to_vec(),
             missed: false,
         };
-        tree.take_over(Ok(found), 9, 2, &|_| true);
+        tree.take_over(Ok(found), 2, &|_| true);
         assert_eq!(pids(&tree), both[..1]);
         assert!(!tree.alive());
         other.kill().unwrap();
@@ -313,10 +330,11 @@ mod tests {
     }
 
     #[test]
-    fn no_more_processes_are_held_than_there_is_room_for() {
+    fn descendants_take_their_users_descriptors_and_no_more() {
         let start = || Command::new("sleep").arg("60").spawn().unwrap();
         let mut children: Vec<_> = (0..4).map(|_| start()).collect();
-        let mut tree = Tree::new(open(children[0].id()).unwrap());
+        let account = account();
+        let mut tree = Tree::new(open(children[0].id()).unwrap(), account.clone());
         let found = |children: &[std::process::Child]| Found {
             new: children
                 .iter()
@@ -325,15 +343,20 @@ mod tests {
             excluded: Vec::new(),
             missed: false,
         };
-        assert!(tree.take_over(Ok(found(&children)), 2, 1, &|_| false));
-        assert_eq!(tree.held(), 3);
-        assert!(!tree.take_over(Ok(found(&children)), 0, 2, &|_| false));
+        assert!(tree.take_over(Ok(found(&children[..3])), 1, &|_| false));
+        assert_eq!(tree.processes().count(), 3);
+        assert_eq!(account.held(), 2 * PROCESS);
+        let mut rest = account.nothing();
+        rest.resize_anyway(1 << 30);
+        assert!(!tree.take_over(Ok(found(&children)), 2, &|_| false));
         tree.hurry();
         assert!(tree.due_scan(3).is_some());
         // What happens while it is looked at is not forgotten.
         tree.hurry();
-        tree.take_over(Ok(found(&[])), 9, 4, &|_| false);
+        tree.take_over(Ok(found(&[])), 4, &|_| false);
         assert!(tree.due_scan(5).is_some());
+        drop((tree, rest));
+        assert_eq!(account.held(), 0);
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -342,7 +365,7 @@ mod tests {
 
     #[test]
     fn faults_are_not_counted_at_each_question() {
-        let mut tree = Tree::new(Process::own().unwrap());
+        let mut tree = tree(Process::own().unwrap());
         tree.faults_before = 0;
         let first = tree.major_faults(1);
         tree.major_faults = first + 1000;

@@ -3,7 +3,8 @@
 use super::connection::{Connection, Occupation, Peer};
 use super::poll::{Slot, Turn};
 use super::users::{User, Users};
-use std::collections::VecDeque;
+use crate::turns::Turns;
+use plimsoll_wire::varlink::{ErrorName, WireError};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -16,8 +17,8 @@ pub struct Clients {
     slots: Vec<(u32, Option<Connection>)>,
     free: Vec<u32>,
     users: Users,
-    /// Those that have something to do, each once; the first is next.
-    turns: VecDeque<Slot>,
+    /// Those that have something to do, each once.
+    turns: Turns<Slot>,
     /// Those that called too often.
     paused: Vec<Slot>,
     /// When they get their next turn, ns.
@@ -32,28 +33,33 @@ impl Clients {
             slots: Vec::new(),
             free: Vec::new(),
             users: Users::new(ours),
-            turns: VecDeque::new(),
+            turns: Turns::default(),
             paused: Vec::new(),
             resume_at: 0,
         }
     }
 
-    /// Takes a connection in; gives it back when its user has `max_per_user` already.
+    /// Takes a connection in; gives it back when its user has `max_per_user` already, or no descriptor is left for it.
     ///
     /// # Errors
-    /// The connection, to be told and closed.
+    /// The connection, to be told why and closed.
     pub fn insert(
         &mut self,
         fd: OwnedFd,
         peer: Peer,
         now: u64,
         max_per_user: usize,
-    ) -> Result<Slot, Box<Connection>> {
+    ) -> Result<Slot, Box<(Connection, WireError)>> {
         let user = self.users.get(peer.uid, now);
-        let room = user.connect(max_per_user);
-        let connection = Connection::new(fd, peer, user, now);
-        if !room {
-            return Err(Box::new(connection));
+        let descriptor = user.descriptors().take(1);
+        let refusal = match &descriptor {
+            None => Some(no_descriptor(peer.uid, &user)),
+            Some(_) if !user.connect(max_per_user) => Some(too_many(peer.uid, max_per_user)),
+            Some(_) => None,
+        };
+        let connection = Connection::new(fd, peer, user, descriptor, now);
+        if let Some(refusal) = refusal {
+            return Err(Box::new((connection, refusal)));
         }
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -85,7 +91,8 @@ impl Clients {
         self.free.push(slot.index);
         self.paused.retain(|paused| *paused != slot);
         if connection.turn.is_some() {
-            self.turns.retain(|waiting| *waiting != slot);
+            self.turns
+                .remove(connection.peer.uid, |&waiting| waiting == slot);
         }
         connection.user().disconnect();
         Some(connection)
@@ -150,9 +157,10 @@ impl Clients {
             return;
         };
         let waits = connection.turn.is_some();
+        let uid = connection.peer.uid;
         connection.turn.get_or_insert_with(Turn::default).add(turn);
         if !waits {
-            self.turns.push_back(slot);
+            self.turns.push(uid, slot);
         }
     }
 
@@ -164,7 +172,7 @@ impl Clients {
 
     /// Whose turn it is, and why. Who is to have another is queued again, behind the others.
     pub fn next_turn(&mut self) -> Option<(Slot, Turn)> {
-        let slot = self.turns.pop_front()?;
+        let (_, slot) = self.turns.next_of(|_| true)?;
         let turn = self.get_mut(slot)?.turn.take()?;
         Some((slot, turn))
     }
@@ -201,6 +209,24 @@ impl Clients {
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
+}
+
+fn too_many(uid: u32, limit: usize) -> WireError {
+    let message = format!(
+        "user {uid} already has {limit} connections here; close some, or raise max_per_user in plimsoll.toml"
+    );
+    WireError::new(ErrorName::TooMany, message)
+}
+
+/// What a user is told that holds as many of the broker's descriptors as it may.
+#[must_use]
+pub fn no_descriptor(uid: u32, user: &User) -> WireError {
+    let held = user.descriptors().held();
+    let message = format!(
+        "user {uid} holds {held} of the broker's descriptors, and the rest is for others; end some programs or \
+         connections, or raise the broker's limit of open files (`LimitNOFILE=` in its unit)"
+    );
+    WireError::new(ErrorName::TooMany, message)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! One client: bounded buffers, who it is, what it waits for.
 
+use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::poll::{Interest, Turn};
+use super::share::Held;
 use super::users::{Allowance, User};
 pub use plimsoll_kernel::peer::Peer;
 use plimsoll_wire::messages::Id;
-use plimsoll_wire::varlink::{Decoder, FramingError, MAX_REPLY};
+use plimsoll_wire::varlink::{FramingError, MAX_REPLY};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,6 +58,8 @@ pub enum Read {
     Some,
     /// Nothing for now.
     Empty,
+    /// What was read is more than its user may leave unfinished; it is to be cut off.
+    TooMuch,
     /// The peer will send no more.
     End,
 }
@@ -75,7 +79,8 @@ pub struct Connection {
     /// Why it waits for its turn, when it does.
     pub turn: Option<Turn>,
     user: Rc<User>,
-    decoder: Decoder,
+    inbox: Inbox,
+    _descriptor: Option<Held>,
     /// Calls that were read wait.
     paused: bool,
     /// Its reply waits for the first numbers of its principal.
@@ -88,9 +93,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes over an accepted, non-blocking socket of that user's.
+    /// Takes over an accepted, non-blocking socket of that user's. One that is only told why it cannot stay has no
+    /// `descriptor` of the user's.
     #[must_use]
-    pub fn new(fd: OwnedFd, peer: Peer, user: Rc<User>, now: u64) -> Connection {
+    pub fn new(
+        fd: OwnedFd,
+        peer: Peer,
+        user: Rc<User>,
+        descriptor: Option<Held>,
+        now: u64,
+    ) -> Connection {
         Connection {
             fd,
             peer,
@@ -98,9 +110,10 @@ impl Connection {
             principal: None,
             interest: Interest::Read,
             turn: None,
-            outbox: Outbox::new(Rc::clone(&user)),
+            outbox: Outbox::new(&user),
+            inbox: Inbox::new(&user),
             user,
-            decoder: Decoder::default(),
+            _descriptor: descriptor,
             paused: false,
             held: false,
             partial_since: 0,
@@ -121,11 +134,13 @@ impl Connection {
         match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Read::End,
             Ok((count, _)) => {
-                self.decoder.push(&buffer[..count]);
                 if self.partial_since == 0 {
                     self.partial_since = now;
                 }
-                Read::Some
+                match self.inbox.push(&buffer[..count]) {
+                    true => Read::Some,
+                    false => Read::TooMuch,
+                }
             }
             Err(Errno::AGAIN | Errno::INTR) => Read::Empty,
             Err(_) => Read::End,
@@ -137,14 +152,14 @@ impl Connection {
     /// # Errors
     /// [`FramingError`] for a message that is too long or empty; the connection is to be cut off.
     pub fn next_message(&mut self, now: u64) -> Result<Option<Vec<u8>>, FramingError> {
-        let message = self.decoder.next_message()?.map(<[u8]>::to_vec);
+        let message = self.inbox.next_message()?;
         self.paused = false;
         if message.is_some() {
             self.calls.take();
             self.user.called();
         }
         match message {
-            _ if self.decoder.pending() == 0 => self.partial_since = 0,
+            _ if self.inbox.pending() == 0 => self.partial_since = 0,
             Some(_) => self.partial_since = now,
             None => {}
         }
@@ -287,7 +302,11 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let user = Users::new(0).get(7, 1);
         let peer = Peer { uid: 7, pid: 1 };
-        (Connection::new(ours, peer, user, 1), theirs.into())
+        let descriptor = user.descriptors().take(1);
+        (
+            Connection::new(ours, peer, user, descriptor, 1),
+            theirs.into(),
+        )
     }
 
     /// Sends until the peer's socket is full and a few bytes wait with us.

@@ -1,7 +1,7 @@
 //! Bytes that wait for a slow reader, counted as its user's.
 
+use super::share::Held;
 use super::users::User;
-use std::rc::Rc;
 
 /// An empty buffer that is larger than this is given back.
 const KEEP: usize = 4096;
@@ -9,7 +9,7 @@ const KEEP: usize = 4096;
 /// Bytes that wait for one connection.
 #[derive(Debug)]
 pub struct Outbox {
-    user: Rc<User>,
+    counted: Held,
     bytes: Vec<u8>,
     /// How many of them, from the first on, are sent.
     sent: usize,
@@ -18,9 +18,9 @@ pub struct Outbox {
 impl Outbox {
     /// An empty one of that user's.
     #[must_use]
-    pub fn new(user: Rc<User>) -> Outbox {
+    pub fn new(user: &User) -> Outbox {
         Outbox {
-            user,
+            counted: user.unread().nothing(),
             bytes: Vec::new(),
             sent: 0,
         }
@@ -42,9 +42,9 @@ impl Outbox {
     /// users together may leave unread.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8], most: usize) -> bool {
-        if self.waiting().len().saturating_add(bytes.len()) > most
-            || !self.user.wait(bytes.len(), self.bytes.len())
-        {
+        let all = self.bytes.len().saturating_add(bytes.len());
+        let waiting = self.waiting().len().saturating_add(bytes.len());
+        if waiting > most || !self.counted.resize_bytes(all) {
             return false;
         }
         self.bytes.extend_from_slice(bytes);
@@ -58,8 +58,8 @@ impl Outbox {
         if self.sent < self.waiting().len() {
             return;
         }
-        self.user.wait_no_more(self.sent);
         self.bytes.drain(..self.sent);
+        self.counted.resize_anyway(self.bytes.len());
         self.sent = 0;
         if self.bytes.capacity() > KEEP {
             self.bytes.shrink_to_fit();
@@ -67,22 +67,17 @@ impl Outbox {
     }
 }
 
-impl Drop for Outbox {
-    fn drop(&mut self) {
-        self.user.wait_no_more(self.bytes.len());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::share::A_WORD;
     use crate::server::users::Users;
 
     const MOST: usize = 1 << 30;
 
     #[test]
     fn what_is_sent_is_let_go_of_before_the_last_byte_is_read() {
-        let mut outbox = Outbox::new(Users::new(0).get(7, 1));
+        let mut outbox = Outbox::new(&Users::new(0).get(7, 1));
         let reply: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
         assert!(outbox.push(&reply, MOST));
         let mut read = Vec::new();
@@ -100,17 +95,39 @@ mod tests {
     fn what_a_user_leaves_unread_is_bounded_over_all_of_its_connections() {
         let mut users = Users::new(0);
         let reply = vec![b'x'; 1 << 20];
-        let mut outboxes: Vec<Outbox> = (0..1024).map(|_| Outbox::new(users.get(7, 1))).collect();
+        let user = users.get(7, 1);
+        let mut outboxes: Vec<Outbox> = (0..1024).map(|_| Outbox::new(&user)).collect();
         let taken = outboxes
             .iter_mut()
             .map(|outbox| outbox.push(&reply, MOST))
             .take_while(|taken| *taken)
             .count();
-        assert_eq!(taken, 32, "MiB");
-        let mut other = Outbox::new(users.get(8, 1));
+        assert_eq!(taken, 24, "MiB");
+        assert!(outboxes[100].push(&reply[..A_WORD], MOST), "a word");
+        assert!(!outboxes[100].push(b"x", MOST), "and no more");
+        let mut other = Outbox::new(&users.get(8, 1));
         assert!(other.push(&reply, MOST), "nobody else's loss");
         assert!(!other.push(&reply, reply.len()), "its own bound holds too");
-        outboxes.remove(0);
-        assert!(outboxes[100].push(&reply, MOST), "who ends leaves room");
+        outboxes.drain(..2);
+        assert!(outboxes[200].push(&reply, MOST), "who ends leaves room");
+    }
+
+    #[test]
+    fn however_many_users_read_nothing_the_next_gets_its_listing() {
+        let mut users = Users::new(0);
+        let reply = vec![b'x'; 1 << 20];
+        let mut hostile = Vec::new();
+        for uid in 7..10 {
+            let user = users.get(uid, 1);
+            loop {
+                let mut outbox = Outbox::new(&user);
+                if !outbox.push(&reply, MOST) {
+                    break;
+                }
+                hostile.push(outbox);
+            }
+        }
+        let mut honest = Outbox::new(&users.get(100, 1));
+        assert!((0..4).all(|_| honest.push(&reply, MOST)));
     }
 }

@@ -1,18 +1,27 @@
-//! What each user takes of the broker: connections, listeners, calls, bytes that it does not read. A user may have a
-//! thousand connections, so bounds of each are no bound of the user.
+//! What each user takes of the broker: connections, listeners, calls, descriptors, bytes that it does not read and bytes
+//! that it does not finish. A user may have a thousand connections, so bounds of each are no bound of the user.
 
+use super::descriptors;
+use super::share::{Account, Division, Held, Pool};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// Bytes that wait for one user at most: two listings of the largest size. It does not hold for root and the broker's
-/// user.
-const MAX_WAITING: usize = 32 << 20;
-/// Bytes that wait for everybody together at most: they may be locked in memory.
-const MAX_WAITING_IN_ALL: usize = 64 << 20;
-/// A connection on which no more bytes wait than these is never the one that goes beyond: a stopped program must not
-/// lose its word because others do not read.
-const A_WORD: usize = 4096;
+/// Bytes that wait to be read; they may be locked in memory. The largest listing fits into what one user may have, a
+/// usual one into the first of it.
+pub const UNREAD: Division = Division {
+    most: 64 << 20,
+    kept: 16 << 20,
+    first: 4 << 20,
+};
+/// Bytes of calls that were read and not answered, most of them of messages that have no end yet. The longest message
+/// fits into the first of a user, in a buffer that has doubled.
+pub const UNANSWERED: Division = Division {
+    most: 16 << 20,
+    kept: 2 << 20,
+    first: 128 << 10,
+};
 /// Calls per second of one user: ten connections that call as often as each may.
 const CALLS_PER_SECOND: u32 = 20_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -65,13 +74,38 @@ pub struct User {
     bounded: bool,
     connections: Cell<usize>,
     listeners: Cell<usize>,
-    /// Bytes.
-    waiting: Cell<usize>,
-    waiting_in_all: Rc<Cell<usize>>,
+    descriptors: Account,
+    unread: Account,
+    unanswered: Account,
     calls: Cell<Allowance>,
 }
 
 impl User {
+    /// Descriptors of the broker that are held for it.
+    #[must_use]
+    pub fn descriptors(&self) -> &Account {
+        &self.descriptors
+    }
+
+    /// Bytes that wait to be read by it.
+    #[must_use]
+    pub fn unread(&self) -> &Account {
+        &self.unread
+    }
+
+    /// Bytes of its calls that were not answered yet.
+    #[must_use]
+    pub fn unanswered(&self) -> &Account {
+        &self.unanswered
+    }
+
+    /// Whether something of its is kept that does not hold the user itself.
+    fn owes(&self) -> bool {
+        [&self.descriptors, &self.unread, &self.unanswered]
+            .iter()
+            .any(|account| account.held() > 0)
+    }
+
     /// Counts one more connection, unless there are `most` already.
     #[must_use]
     pub fn connect(&self, most: usize) -> bool {
@@ -102,50 +136,35 @@ impl User {
         calls.take();
         self.calls.set(calls);
     }
-
-    /// Counts bytes that begin to wait on a connection on which `there` are already. `false`, and they are not counted,
-    /// when that is more than one user or all together may leave unread.
-    #[must_use]
-    pub fn wait(&self, bytes: usize, there: usize) -> bool {
-        let own = self.waiting.get().saturating_add(bytes);
-        let all = self.waiting_in_all.get().saturating_add(bytes);
-        let beyond = all > MAX_WAITING_IN_ALL || self.bounded && own > MAX_WAITING;
-        if beyond && there.saturating_add(bytes) > A_WORD {
-            return false;
-        }
-        self.waiting.set(own);
-        self.waiting_in_all.set(all);
-        true
-    }
-
-    /// So many bytes wait no more.
-    pub fn wait_no_more(&self, bytes: usize) {
-        self.waiting.set(self.waiting.get().saturating_sub(bytes));
-        self.waiting_in_all
-            .set(self.waiting_in_all.get().saturating_sub(bytes));
-    }
 }
 
 /// A connection to a pressure socket, counted as its user's until it is dropped.
 #[derive(Debug)]
-pub struct Listening(Rc<User>);
+pub struct Listening {
+    user: Rc<User>,
+    _descriptor: Held,
+}
 
 impl Listening {
-    /// One more; `None` when the user has `most` already.
+    /// One more; `None` when the user has `most` already, or no descriptor is left for it.
     #[must_use]
     pub fn begin(user: &Rc<User>, most: usize) -> Option<Listening> {
         let held = user.listeners.get();
         if user.bounded && held >= most {
             return None;
         }
+        let descriptor = user.descriptors.take(1)?;
         user.listeners.set(held + 1);
-        Some(Listening(Rc::clone(user)))
+        Some(Listening {
+            user: Rc::clone(user),
+            _descriptor: descriptor,
+        })
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let held = &self.0.listeners;
+        let held = &self.user.listeners;
         held.set(held.get().saturating_sub(1));
     }
 }
@@ -156,31 +175,35 @@ pub struct Users {
     /// The broker's.
     ours: u32,
     by_uid: HashMap<u32, Rc<User>>,
-    waiting_in_all: Rc<Cell<usize>>,
+    descriptors: Arc<Pool>,
+    unread: Arc<Pool>,
+    unanswered: Arc<Pool>,
 }
 
 impl Users {
-    /// None yet; `ours` is the broker's own.
+    /// None yet; `ours` is the broker's own. They share the descriptors that this process may open now.
     #[must_use]
     pub fn new(ours: u32) -> Users {
         Users {
             ours,
             by_uid: HashMap::new(),
-            waiting_in_all: Rc::default(),
+            descriptors: Pool::new(descriptors::division()),
+            unread: Pool::new(UNREAD),
+            unanswered: Pool::new(UNANSWERED),
         }
     }
 
     /// That user; `now` in ns.
     pub fn get(&mut self, uid: u32, now: u64) -> Rc<User> {
         let bounded = uid != 0 && uid != self.ours;
-        let all = &self.waiting_in_all;
         let user = self.by_uid.entry(uid).or_insert_with(|| {
             Rc::new(User {
                 bounded,
                 connections: Cell::new(0),
                 listeners: Cell::new(0),
-                waiting: Cell::new(0),
-                waiting_in_all: Rc::clone(all),
+                descriptors: self.descriptors.account(bounded),
+                unread: self.unread.account(bounded),
+                unanswered: self.unanswered.account(bounded),
                 calls: Cell::new(Allowance::new(CALLS_PER_SECOND, now)),
             })
         });
@@ -190,7 +213,8 @@ impl Users {
     /// Forgets those who have nothing here any more; to be called once a second. Who comes back has a whole allowance,
     /// which a second earns anyway.
     pub fn sweep(&mut self) {
-        self.by_uid.retain(|_, user| Rc::strong_count(user) > 1);
+        self.by_uid
+            .retain(|_, user| Rc::strong_count(user) > 1 || user.owes());
     }
 }
 
@@ -240,26 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_for_a_user_and_for_all_but_a_word_always_fits() {
-        const MIB: usize = 1 << 20;
-        let mut users = Users::new(OURS);
-        let user = users.get(7, 1);
-        assert!(user.wait(MAX_WAITING, 0));
-        assert!(!user.wait(MIB, 0) && !user.wait(1, A_WORD));
-        assert!(user.wait(A_WORD, 0), "a word");
-        user.wait_no_more(A_WORD);
-        // Somebody else's bytes are not this user's.
-        let other = users.get(8, 1);
-        assert!(other.wait(MAX_WAITING - MIB, 0));
-        // Ours alone is not bounded, all together are.
-        let ours = users.get(OURS, 1);
-        assert!(ours.wait(MIB, 0) && !ours.wait(MIB, 0));
-        user.wait_no_more(MAX_WAITING);
-        assert!(ours.wait(MAX_WAITING, 0) && !ours.wait(MIB, 0));
-        assert!(!user.wait(MIB, 0) && user.wait(A_WORD, 0));
-    }
-
-    #[test]
     fn listeners_are_counted_until_they_are_dropped() {
         let mut users = Users::new(OURS);
         let user = users.get(7, 1);
@@ -282,7 +286,12 @@ mod tests {
         assert!(!users.get(7, 1).connect(1));
         user.disconnect();
         assert!(user.connect(1));
+        // Descriptors are held by what may live in another thread.
+        let held = user.descriptors().take(3);
         drop(user);
+        users.sweep();
+        assert_eq!(users.get(7, 1).descriptors().held(), 3);
+        drop(held);
         users.sweep();
         assert!(users.by_uid.is_empty());
     }

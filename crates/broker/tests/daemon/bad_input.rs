@@ -42,6 +42,14 @@ fn bad_parameters_are_answered_with_what_to_do() {
         (json!({"name": "two\nlines"}), "BadName", "leave it out"),
         (json!({"name": "bell\u{7}"}), "BadName", "leave it out"),
         (json!({"name": "\u{202e}turned"}), "BadName", "leave it out"),
+        (json!({"name": "c1\u{9b}2J"}), "BadName", "leave it out"),
+        (json!({"weight": 1}), "BadName", "missing"),
+        (
+            json!({"name": "a", "adapter": "x".repeat(60_000)}),
+            "BadName",
+            "1 to 32 bytes",
+        ),
+        (json!({"name": "a", "adapter": "Self"}), "BadName", "a to z"),
         (json!({"name": "a", "max": 0}), "BadMax", "give bytes from"),
         (json!({"name": "a", "max": -1}), "BadMax", "max"),
         (
@@ -124,6 +132,12 @@ fn bad_parameters_are_answered_with_what_to_do() {
         json!({"name": "a", "pid": neighbour.sleeper.pid()}),
         "AlreadyRegistered",
         "use that one",
+    );
+    client.refuses(
+        "Adapt",
+        json!({"id": neighbour.id, "adapter": "\u{202e}"}),
+        "BadName",
+        "1 to 32 bytes",
     );
     client.refuses("Subscribe", json!({"id": 1}), "ExpectedMore", "\"more\"");
     client.refuses(

@@ -28,10 +28,26 @@ pub(crate) struct Broker {
     arguments: Vec<String>,
     directory: PathBuf,
     log: tempfile::NamedTempFile,
+    /// The command that becomes it, where it is not started by itself.
+    by: Vec<String>,
     _own: Option<tempfile::TempDir>,
 }
 
 impl Broker {
+    /// Starts one for all users, in that directory, that may open so many files.
+    pub(crate) fn for_everybody(directory: &Path, descriptors: u64) -> Broker {
+        let limit = format!("ulimit -n {descriptors} && exec \"$@\"");
+        let by = ["sh", "-c", limit.as_str(), "sh"].map(str::to_owned);
+        Broker::start_by(directory, vec!["--system".into()], by.into())
+    }
+
+    /// Starts one by a command that becomes it, given after the command's own arguments, and waits until it serves.
+    pub(crate) fn start_by(directory: &Path, arguments: Vec<String>, by: Vec<String>) -> Broker {
+        let broker = Broker::spawned(directory, arguments, by);
+        broker.wait_until_it_serves();
+        broker
+    }
+
     /// Starts one in a new directory, with this configuration.
     pub(crate) fn with_config(config: &str) -> Broker {
         let own = tempfile::tempdir().expect("a directory");
@@ -54,18 +70,27 @@ impl Broker {
     /// Starts one in that directory and waits until it serves.
     pub(crate) fn start_in(directory: &Path, arguments: Vec<String>) -> Broker {
         let broker = Broker::start_alone_in(directory, arguments);
-        until("the broker serves", || {
-            UnixStream::connect(broker.socket()).is_ok()
-        });
+        broker.wait_until_it_serves();
         broker
+    }
+
+    fn wait_until_it_serves(&self) {
+        until("the broker serves", || {
+            UnixStream::connect(self.socket()).is_ok()
+        });
     }
 
     /// Starts one in that directory and leaves it alone.
     pub(crate) fn start_alone_in(directory: &Path, arguments: Vec<String>) -> Broker {
+        Broker::spawned(directory, arguments, Vec::new())
+    }
+
+    fn spawned(directory: &Path, arguments: Vec<String>, by: Vec<String>) -> Broker {
         // Not beside the directory: that may be on a file system that the test fills.
         let log = tempfile::NamedTempFile::new().expect("a log");
-        let child = spawn(directory, &arguments, &log);
+        let child = spawn(directory, &arguments, &by, &log);
         Broker {
+            by,
             child,
             arguments,
             directory: directory.into(),
@@ -109,10 +134,8 @@ impl Broker {
     pub(crate) fn crash_and_restart(&mut self) {
         self.signal(libc::SIGKILL);
         self.child.wait().expect("it ended");
-        self.child = spawn(&self.directory, &self.arguments, &self.log);
-        until("the broker serves again", || {
-            UnixStream::connect(self.socket()).is_ok()
-        });
+        self.child = spawn(&self.directory, &self.arguments, &self.by, &self.log);
+        self.wait_until_it_serves();
     }
 
     /// Waits for its end.
@@ -145,12 +168,21 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(directory: &Path, arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
+fn spawn(
+    directory: &Path,
+    arguments: &[String],
+    by: &[String],
+    log: &tempfile::NamedTempFile,
+) -> Child {
+    let mut line = by.to_vec();
+    line.push(env!("CARGO_BIN_EXE_plimsolld").into());
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]);
     let log = std::fs::OpenOptions::new()
         .append(true)
         .open(log.path())
         .expect("a log");
-    Command::new(env!("CARGO_BIN_EXE_plimsolld"))
+    command
         .args(arguments)
         .arg("--directory")
         .arg(directory)
@@ -160,6 +192,21 @@ fn spawn(directory: &Path, arguments: &[String], log: &tempfile::NamedTempFile) 
         .stderr(log)
         .spawn()
         .expect("plimsolld starts")
+}
+
+/// Does something as another user, in a thread of its own. What it starts is that user's, too.
+pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let uid = libc::c_long::from(uid);
+            // SAFETY: setresuid takes three numbers and touches no memory of ours; the raw call changes the calling
+            // thread alone, which ends with `work`.
+            let code = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+            assert_eq!(code, 0);
+            work()
+        });
+        thread.join().expect("what that user does works")
+    })
 }
 
 /// Starts a broker that is not expected to serve; gives its exit code and what it said.

@@ -1,6 +1,6 @@
 //! Who may do what to whom.
 
-use crate::common::{Broker, Client, Program, Sleeper, until};
+use crate::common::{Broker, Client, Program, Sleeper, as_user, until};
 use plimsoll_kernel::testing::skip;
 use serde_json::json;
 
@@ -21,13 +21,11 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
     let sleeper = Sleeper::start();
     let socket = broker.socket();
     let as_nobody = |call: String| {
-        let ask = || {
-            become_nobody();
+        as_user(65534, || {
             let mut client = Client::connect(&socket);
             client.send(format!("{call}\0").as_bytes());
             client.reply().expect("an answer").to_string()
-        };
-        std::thread::scope(|scope| scope.spawn(ask).join().expect("it asks"))
+        })
     };
     let id = program.id;
     for call in [
@@ -74,13 +72,4 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
     let mut root = broker.connect();
     root.call("Register", json!({"name": "child", "parent": id}))
         .expect("root may");
-}
-
-/// Makes the calling thread, and only it, another user's.
-fn become_nobody() {
-    const NOBODY: libc::c_long = 65534;
-    // SAFETY: setresuid takes three numbers and touches no memory of ours; the raw call changes the
-    // calling thread alone, which ends with the closure that called this.
-    let code = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
-    assert_eq!(code, 0);
 }

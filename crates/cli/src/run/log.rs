@@ -1,6 +1,7 @@
 //! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked (`-v`, `PLIMSOLL_LOG=debug`).
 
 use crate::error::CliError;
+use plimsoll_wire::checks::is_printable;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -57,7 +58,7 @@ where
         let mut line = Line(String::new());
         event.record(&mut line);
         // One event is one line, whatever a file or a broker put into it.
-        let clean = line.0.replace(|c: char| c.is_control(), " ");
+        let clean = line.0.replace(|c: char| !is_printable(c), " ");
         writeln!(writer, "plimsoll: {}", clean.trim_end())
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::control::Control;
 use crate::error::CliError;
+use crate::json;
 use plimsoll_client::Socket;
 use plimsoll_wire::messages::Listing;
 use serde::Serialize;
@@ -116,9 +117,9 @@ impl Recording {
 
     fn write<T: Serialize>(&mut self, what: &T) {
         let at_ms = self.started.elapsed().as_millis() as u64;
-        let mut text = serde_json::to_vec(&Line { at_ms, what }).unwrap_or_default();
-        text.push(b'\n');
-        if let Err(error) = self.file.write_all(&text) {
+        let mut text = json::line(&Line { at_ms, what });
+        text.push('\n');
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
             if !self.failed {
                 warn!("{}: {error}; the recording has a gap", self.path.display());
             }

@@ -79,12 +79,16 @@ pub fn frame(frame: &mut Frame<'_>, state: &State, colours: Colours) {
 
 fn figure_lines(listing: &Listing, state: &State) -> Vec<Line<'static>> {
     let count = state.rows().len();
+    let beyond = match listing.left_out {
+        0 => String::new(),
+        left_out => format!(" of {}", left_out.saturating_add(count as u64)),
+    };
     let owed = total(listing, |p| p.owed);
     vec![
         Line::from(vec![
             Span::styled("plimsoll", Style::new().add_modifier(Modifier::BOLD)),
             Span::raw(format!(
-                " {}  {} {}  {count} principal{}, sorted by {}",
+                " {}  {} {}  {count}{beyond} principal{}, sorted by {}",
                 shown(&listing.version, 16),
                 shown(&listing.domain, 30),
                 Human(listing.capacity),

@@ -3,8 +3,8 @@
 use super::{Connection, Stream};
 use crate::Result;
 use plimsoll_wire::messages::{
-    Adapt, Attach, Changed, Id, Listing, Nothing, Register, Registered, Released, Report, Set,
-    Watch, Which,
+    Adapt, Adapter, Attach, Changed, Id, Listing, Nothing, Register, Registered, Released, Report,
+    Set, Watch, Which,
 };
 use plimsoll_wire::varlink::{Method, Mode, service};
 use serde::Serialize;
@@ -30,8 +30,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::register`].
-    pub fn adapt(&mut self, id: Id, adapter: Option<&str>) -> Result<()> {
-        let adapter = adapter.map(str::to_owned);
+    pub fn adapt(&mut self, id: Id, adapter: Option<Adapter>) -> Result<()> {
         self.acknowledged(Method::Adapt, &Adapt { id, adapter })
     }
 

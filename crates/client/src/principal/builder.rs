@@ -7,7 +7,8 @@ use super::watcher::Watcher;
 use crate::socket::Surroundings;
 use crate::{Result, Socket};
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Id, Kind, Register};
+use plimsoll_wire::messages::{Adapter, CgroupPath, Id, Kind, Name, Register};
+use plimsoll_wire::varlink::WireError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +26,23 @@ pub struct Builder {
     /// The usual places when absent, no broker at all when empty.
     candidates: Option<Vec<Socket>>,
     guard: bool,
+    /// The first of what was said that cannot be; [`Builder::open`] tells.
+    wrong: Option<WireError>,
 }
 
 impl Builder {
     pub(super) fn new(name: &str) -> Builder {
+        let (name, wrong) = match Name::new(name) {
+            Ok(name) => (name, None),
+            Err(error) => (Name::default(), Some(error)),
+        };
         let register = Register {
-            name: name.to_owned(),
+            name,
             pid: Some(std::process::id()),
             ..Register::default()
         };
         Builder {
+            wrong,
             wish: Wish {
                 register,
                 set: Default::default(),
@@ -88,15 +96,25 @@ impl Builder {
 
     /// For a group: the cgroup whose limit bounds it, a path under the memory controller's mount.
     pub fn cgroup(mut self, path: &str) -> Builder {
-        self.wish.register.cgroup = Some(path.to_owned());
+        self.wish.register.cgroup = self.taken(CgroupPath::new(path));
         self
     }
 
     /// Who steers the program (`hotspot`, `libgc`, `self`); passive when not said: then it is never
     /// asked for anything.
     pub fn adapter(mut self, adapter: &str) -> Builder {
-        self.wish.register.adapter = Some(adapter.to_owned());
+        self.wish.register.adapter = self.taken(Adapter::new(adapter));
         self
+    }
+
+    fn taken<T>(&mut self, said: std::result::Result<T, WireError>) -> Option<T> {
+        match said {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.wrong.get_or_insert(error);
+                None
+            }
+        }
     }
 
     /// Under that principal. See [`Principal::child`] for one of this process.
@@ -169,12 +187,13 @@ impl Builder {
     }
 
     fn check(&self) -> Result<()> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone().into());
+        }
         let register = &self.wish.register;
-        checks::name(&register.name)?;
         register.weight.map_or(Ok(()), checks::weight)?;
         register.priority.map_or(Ok(()), checks::priority)?;
         register.pid.map_or(Ok(()), checks::pid)?;
-        register.cgroup.as_deref().map_or(Ok(()), checks::cgroup)?;
         Ok(())
     }
 }

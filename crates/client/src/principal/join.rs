@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use crate::{Connection, Error, ErrorName, Result, Socket, Stream, WireError};
-use plimsoll_wire::messages::{self, Changed, Id, Kind, Register, Registered, Set};
+use plimsoll_wire::messages::{self, Adapter, Changed, Id, Kind, Register, Registered, Set};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,9 +47,9 @@ impl Wish {
     }
 
     /// Takes over who steers it; whether that is another than before.
-    pub(super) fn steered_by(&mut self, adapter: Option<&str>) -> bool {
-        let news = self.register.adapter.as_deref() != adapter;
-        self.register.adapter = adapter.map(str::to_owned);
+    pub(super) fn steered_by(&mut self, adapter: Option<Adapter>) -> bool {
+        let news = self.register.adapter != adapter;
+        self.register.adapter = adapter;
         news
     }
 
@@ -170,13 +170,13 @@ fn await_process(control: &mut Connection, id: Id) -> Result<()> {
 /// Says who steers a principal that somebody else registered, where its process is this one: a child that inherited the environment
 /// has no say in it.
 fn steer(control: &mut Connection, wish: &Wish, id: Id) -> Result<()> {
-    let Some(adapter) = wish.register.adapter.as_deref().filter(|_| wish.is_own()) else {
+    let Some(adapter) = wish.register.adapter.as_ref().filter(|_| wish.is_own()) else {
         return Ok(());
     };
     let listing = control.list()?;
     match with_pid(&listing.principals, std::process::id()) {
-        Some(own) if own.id == id && own.adapter.as_deref() != Some(adapter) => {
-            control.adapt(id, Some(adapter))
+        Some(own) if own.id == id && own.adapter.as_deref() != Some(&**adapter) => {
+            control.adapt(id, Some(adapter.clone()))
         }
         _ => Ok(()),
     }

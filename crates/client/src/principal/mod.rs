@@ -10,7 +10,7 @@ pub use builder::Builder;
 
 use crate::{Error, Event, Reading, Result, Socket, thread};
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Id, Registered, Report, Set};
+use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
 use shared::Shared;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -97,8 +97,8 @@ impl Principal {
     /// # Errors
     /// The broker's refusal, or `BadName` before it is asked.
     pub fn adapt(&self, adapter: Option<&str>) -> Result<()> {
-        adapter.map_or(Ok(()), checks::name)?;
-        if !self.shared.wish_adapter(adapter) {
+        let adapter = adapter.map(Adapter::new).transpose()?;
+        if !self.shared.wish_adapter(adapter.clone()) {
             return Ok(());
         }
         let id = self.shared.id();

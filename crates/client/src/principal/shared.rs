@@ -5,7 +5,7 @@ use super::outbox::Outbox;
 use crate::reading::Told;
 use crate::window::Window;
 use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
-use plimsoll_wire::messages::{Id, Registered, Report, Set};
+use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -200,7 +200,7 @@ impl Shared {
     }
 
     /// Whether that is another than before.
-    pub(super) fn wish_adapter(&self, adapter: Option<&str>) -> bool {
+    pub(super) fn wish_adapter(&self, adapter: Option<Adapter>) -> bool {
         self.lock().wish.steered_by(adapter)
     }
 

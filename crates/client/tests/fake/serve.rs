@@ -136,7 +136,9 @@ fn dispatch(
         }
         Method::Adapt => {
             let adapt: Adapt = call.parameters()?;
-            state.adapted.push((adapt.id, adapt.adapter));
+            state
+                .adapted
+                .push((adapt.id, adapt.adapter.map(String::from)));
             encode_reply(out, &Nothing {}, false).unwrap();
         }
         Method::Report => {

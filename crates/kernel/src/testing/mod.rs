@@ -12,7 +12,7 @@ mod swap;
 
 pub use cgroup::TestCgroup;
 pub use child::{Child, Progress};
-pub use refuse::{Refused, refuse};
+pub use refuse::{Refused, allow_only, refuse};
 pub use skip::skip;
 pub use swap::SwapFile;
 

@@ -20,21 +20,30 @@ const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-fn filter(refused: Refused) -> Vec<libc::sock_filter> {
-    let step = |code, k| libc::sock_filter {
+fn step(code: u16, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
         code,
         jt: 0,
         jf: 0,
         k,
-    };
-    // Goes on with the next where it is equal, else passes over so many.
-    let unless = |k, over| libc::sock_filter {
+    }
+}
+
+/// Goes on with the next where it is equal, else passes over so many.
+fn unless(k: u32, over: u8) -> libc::sock_filter {
+    libc::sock_filter {
         code: EQUAL,
         jt: 0,
         jf: over,
         k,
-    };
-    let fail = |errno: i32| step(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32);
+    }
+}
+
+fn fail(errno: i32) -> libc::sock_filter {
+    step(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32)
+}
+
+fn filter(refused: Refused) -> Vec<libc::sock_filter> {
     let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     let second = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 8;
     let mut steps = vec![
@@ -58,7 +67,21 @@ fn filter(refused: Refused) -> Vec<libc::sock_filter> {
 
 /// Has `command`, when it is started, and what descends from it, be refused that.
 pub fn refuse(command: &mut Command, refused: Refused) {
-    let filter = filter(refused);
+    install(command, filter(refused));
+}
+
+/// Has `command`, when it is started, and what descends from it, be refused (`EPERM`) all but these system calls.
+pub fn allow_only(command: &mut Command, calls: &[u32]) {
+    let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let mut steps = vec![step(LOAD, number)];
+    for &call in calls {
+        steps.extend([unless(call, 1), step(RETURN, libc::SECCOMP_RET_ALLOW)]);
+    }
+    steps.push(fail(libc::EPERM));
+    install(command, steps);
+}
+
+fn install(command: &mut Command, filter: Vec<libc::sock_filter>) {
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe; the filter was made before, and lives in the closure.
     unsafe {
         command.pre_exec(move || {

@@ -2,7 +2,7 @@
 
 use super::MAX_MESSAGE;
 
-/// An empty buffer that is larger than this is given back.
+/// A buffer that is larger than this, and hardly used, is given back.
 const KEEP: usize = 4096;
 
 /// Why a stream cannot be cut into messages any further; the connection is to be closed.
@@ -79,6 +79,7 @@ impl Decoder {
         }
         let Some(end) = end else {
             self.scanned = self.buffer.len();
+            self.compact();
             return Ok(None);
         };
         if length == 0 {
@@ -93,6 +94,12 @@ impl Decoder {
     /// Bytes that wait for the rest of their message (or to be taken out).
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
+    }
+
+    /// Bytes of memory that it holds: when all messages were taken out, at most four times what waits for the rest of
+    /// its message, or 4096.
+    pub fn held(&self) -> usize {
+        self.buffer.capacity()
     }
 
     fn fail(&mut self, error: FramingError) -> Result<Option<&[u8]>, FramingError> {
@@ -110,8 +117,9 @@ impl Decoder {
         self.buffer.drain(..self.start);
         self.scanned -= self.start;
         self.start = 0;
-        if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
-            self.buffer = Vec::new();
+        let capacity = self.buffer.capacity();
+        if capacity > KEEP && capacity / 4 > self.buffer.len() {
+            self.buffer.shrink_to(KEEP);
         }
     }
 }

@@ -7,7 +7,7 @@ pub enum ErrorName {
     NoSuchPrincipal,
     /// No process has that number, or not the one that was meant.
     NoSuchProcess,
-    /// A name that is empty, too long or not printable.
+    /// A name that is empty, too long or not printable, or an adapter of another form.
     BadName,
     /// A weight that is not 1 to 10000.
     BadWeight,

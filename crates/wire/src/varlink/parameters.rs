@@ -5,6 +5,28 @@ use super::{ErrorName, WireError};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+/// Between the name of an error and its message, in the text that a failed check travels in through serde. No text of
+/// serde's begins with the name of an error.
+const MARK: char = '\u{1f}';
+
+/// A failed check, as text.
+pub(crate) fn marked(error: &WireError) -> String {
+    format!("{}{MARK}{}", error.name.as_str(), error.message)
+}
+
+/// The failed check that a text carries.
+fn unmarked(field: &str, text: &str) -> Option<WireError> {
+    let (name, message) = text.split_once(MARK)?;
+    let name = ErrorName::ALL
+        .into_iter()
+        .find(|known| known.as_str() == name)?;
+    Some(WireError {
+        name,
+        message: message.to_owned(),
+        subject: (name == ErrorName::InvalidParameter).then(|| shorten(field)),
+    })
+}
+
 /// Reads `raw` (an object) as `T`.
 ///
 /// # Errors
@@ -41,10 +63,13 @@ fn explain<T: DeserializeOwned>(raw: &str, error: &serde_json::Error) -> WireErr
 }
 
 fn fault(field: &str, text: &str) -> WireError {
+    if let Some(refused) = unmarked(field, text) {
+        return refused;
+    }
     let name = match field {
         "weight" | "own_weight" => ErrorName::BadWeight,
         "priority" | "own_priority" => ErrorName::BadPriority,
-        "name" => ErrorName::BadName,
+        "name" | "adapter" => ErrorName::BadName,
         "max" => ErrorName::BadMax,
         "cgroup" => ErrorName::BadCgroup,
         _ => ErrorName::InvalidParameter,

@@ -1,0 +1,76 @@
+//! What of the broker's descriptors each principal takes, as its user's.
+
+use super::Daemon;
+use crate::sense::RootDomain;
+use crate::server::clients::no_descriptor;
+use crate::server::descriptors::{CGROUP, PRINCIPAL, PROCESS};
+use crate::server::share::{Account, Held};
+use plimsoll_kernel::cgroup::MAX_DEPTH;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::messages::{Id, Kind};
+use plimsoll_wire::varlink::WireError;
+use std::path::Path;
+
+impl Daemon {
+    /// Takes those of a new principal from the account of a user.
+    ///
+    /// # Errors
+    /// `TooMany` when the user holds as many as it may.
+    pub(super) fn descriptors_of(
+        &mut self,
+        uid: u32,
+        kind: Kind,
+        domain: Option<&RootDomain>,
+        now: u64,
+    ) -> Result<Held, WireError> {
+        let user = self.clients.user(uid, now);
+        let count = count(kind, domain.and_then(RootDomain::asked));
+        let held = user.descriptors().take(count);
+        held.ok_or_else(|| no_descriptor(uid, &user))
+    }
+
+    /// Gives back what was taken for a cgroup, when the process is there and no cgroup was made for it.
+    pub(super) fn release_unneeded(&mut self, id: Id) {
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
+        if member.kind == Kind::Process && member.tree.is_some() && member.home.is_none() {
+            member.descriptors.resize_anyway(PRINCIPAL + PROCESS);
+        }
+    }
+
+    /// The account that the descendants of a principal's process are counted in.
+    pub(super) fn account_of(&mut self, id: Id) -> Account {
+        let uid = self.members.get(id).map_or(self.uid, |member| member.uid);
+        self.clients.user(uid, now_ns()).descriptors().clone()
+    }
+}
+
+/// A process is counted although it may follow later, and so is the cgroup that may be made for it. The cgroup of a group
+/// is bounded by those above it, each of which may be read.
+fn count(kind: Kind, domain: Option<&Path>) -> usize {
+    let below = match (kind, domain) {
+        (Kind::Process, _) => PROCESS + CGROUP,
+        (Kind::Group, Some(directory)) => {
+            1 + CGROUP * directory.components().count().min(MAX_DEPTH + 1)
+        }
+        (Kind::Group, None) => 0,
+    };
+    PRINCIPAL + below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_principal_takes_what_it_may_come_to() {
+        assert_eq!(count(Kind::Process, None), PRINCIPAL + PROCESS + CGROUP);
+        assert_eq!(count(Kind::Group, None), PRINCIPAL);
+        let deep = "/x".repeat(5000);
+        let shallow = count(Kind::Group, Some(Path::new("/sys/fs/cgroup/a")));
+        assert_eq!(shallow, PRINCIPAL + 1 + 5 * CGROUP);
+        let most = PRINCIPAL + 1 + (MAX_DEPTH + 1) * CGROUP;
+        assert_eq!(count(Kind::Group, Some(Path::new(&deep))), most);
+    }
+}

@@ -1,0 +1,56 @@
+//! JSON that is safe to look at. What JSON itself escapes ends at U+001F; the control characters beyond it and the marks
+//! that turn a line steer terminals as well, so they are escaped, too. Readers get the same text.
+
+use plimsoll_wire::checks::is_printable;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// One line, without its end.
+pub fn line<T: Serialize>(value: &T) -> String {
+    escape(&serde_json::to_string(value).unwrap_or_default())
+}
+
+/// For people and programs, with the end of its last line.
+pub fn pretty<T: Serialize>(value: &T) -> String {
+    let mut text = escape(&serde_json::to_string_pretty(value).unwrap_or_default());
+    text.push('\n');
+    text
+}
+
+/// Outside of strings JSON is plain ASCII, and inside a backslash never stands alone before another character: so what is
+/// no ASCII can be replaced wherever it is.
+fn escape(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_printable(c) || c == '\n' {
+            escaped.push(c);
+            continue;
+        }
+        let mut units = [0; 2];
+        for unit in c.encode_utf16(&mut units) {
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNSAFE: &str = "a\u{7f}\u{80}\u{9b}2J\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\\\u{85}\"\u{1b}\n\t";
+    const SAFE: &str = "caf\u{e9} \u{65e5}\u{672c} \u{1f600}";
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped_and_reads_back() {
+        for text in [line(&UNSAFE), pretty(&[UNSAFE]), line(&(SAFE, UNSAFE))] {
+            assert!(text.chars().all(|c| is_printable(c) || c == '\n'), "{text}");
+        }
+        assert!(line(&UNSAFE).contains("\\u009b2J") && line(&UNSAFE).contains("\\u202e"));
+        let back: String = serde_json::from_str(&line(&UNSAFE)).unwrap();
+        assert_eq!(back, UNSAFE);
+        let back: Vec<String> = serde_json::from_str(&pretty(&[SAFE, UNSAFE])).unwrap();
+        assert_eq!(back, [SAFE, UNSAFE]);
+        assert!(line(&SAFE).contains(SAFE), "other text stays as it is");
+    }
+}

@@ -1,0 +1,133 @@
+//! What is checked when it is read. A message that holds a bad one is refused as it arrives, so no handler can forget to
+//! look. The rules are those of [`crate::checks`].
+
+use crate::checks;
+use crate::varlink::{WireError, marked};
+use serde::{Deserialize, Deserializer, Serialize};
+
+macro_rules! checked_text {
+    ($(#[$documentation:meta])* $name:ident, $check:path) => {
+        $(#[$documentation])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes the text when it is one.
+            ///
+            /// # Errors
+            /// As the check of this kind in [`crate::checks`].
+            pub fn new(text: impl Into<String>) -> Result<$name, WireError> {
+                let text = text.into();
+                $check(&text)?;
+                Ok($name(text))
+            }
+        }
+
+        impl std::ops::Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(text: $name) -> String {
+                text.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                $name::new(String::deserialize(deserializer)?).map_err(refused)
+            }
+        }
+    };
+}
+
+checked_text! {
+    /// The name of a principal: 1 to 64 bytes of printable text.
+    Name, checks::name
+}
+
+checked_text! {
+    /// Who steers a principal: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`.
+    Adapter, checks::adapter
+}
+
+checked_text! {
+    /// A cgroup's path: absolute below the hierarchy's root, without `..`.
+    CgroupPath, checks::cgroup
+}
+
+impl Name {
+    /// The nearest name, for text that comes from elsewhere; see [`checks::mend_name`].
+    #[must_use]
+    pub fn mend(text: &str) -> Name {
+        Name(checks::mend_name(text))
+    }
+}
+
+/// `unnamed`.
+impl Default for Name {
+    fn default() -> Name {
+        Name::mend("")
+    }
+}
+
+fn refused<E: serde::de::Error>(error: WireError) -> E {
+    E::custom(marked(&error))
+}
+
+fn optional<'de, D, T>(
+    deserializer: D,
+    check: fn(T) -> Result<(), WireError>,
+) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Copy + Deserialize<'de>,
+{
+    let value = Option::<T>::deserialize(deserializer)?;
+    value.map_or(Ok(()), check).map_err(refused::<D::Error>)?;
+    Ok(value)
+}
+
+/// A weight or none.
+pub(crate) fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    optional(deserializer, checks::weight)
+}
+
+/// A priority or none.
+pub(crate) fn priority<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<i32>, D::Error> {
+    optional(deserializer, checks::priority)
+}
+
+/// A process number or none.
+pub(crate) fn optional_pid<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    optional(deserializer, checks::pid)
+}
+
+/// A process number.
+pub(crate) fn pid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let pid = u32::deserialize(deserializer)?;
+    checks::pid(pid).map_err(refused::<D::Error>)?;
+    Ok(pid)
+}
+
+/// An interval of `Watch`, milliseconds.
+pub(crate) fn interval_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let interval_ms = u64::deserialize(deserializer)?;
+    checks::interval_ms(interval_ms).map_err(refused::<D::Error>)?;
+    Ok(interval_ms)
+}
