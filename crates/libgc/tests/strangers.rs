@@ -11,7 +11,7 @@ mod programs;
 mod sound;
 
 use plimsoll_kernel::testing::skip;
-use programs::{compile_with, temporary};
+use programs::{compile, compile_with, temporary};
 use std::fs::{self, Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -92,6 +92,40 @@ fn libraries_are_unloaded_by_fifty_threads() {
 fn libraries_are_unloaded_between_steps() {
     unloading("registered", 3, &[("PLIMSOLL_GC_STRESS", "40")]);
     unloading("all", 8, &[("PLIMSOLL_GC_STRESS", "100")]);
+}
+
+/// What developers run their programs with.
+#[test]
+fn under_sanitizers_and_valgrind() {
+    let run = |program: &Path, within: &[&str]| {
+        let arguments: Vec<_> = within.iter().map(Path::new).chain([program]).collect();
+        let mut command = Command::new(arguments[0]);
+        command
+            .args(&arguments[1..])
+            .args(["12", "4"])
+            .env("LD_LIBRARY_PATH", programs::library(LIBRARY))
+            // Its own search for leaks does not know which memory is the collector's.
+            .env(
+                "ASAN_OPTIONS",
+                "detect_stack_use_after_return=0:detect_leaks=0",
+            );
+        let name = format!("developed-{}", within.len());
+        let said = programs::Running::start(&mut command, &name)
+            .end(sound::PATIENCE)
+            .unwrap_or_else(|why| panic!("{arguments:?}: {why}"));
+        assert!(said.contains("sound\n"), "{arguments:?}: {said}");
+    };
+    let source = "tests/c-alone/lives.c";
+    let sanitizer = ["-fsanitize=address,undefined"];
+    if let Some(program) = compile_with(source, "developed-sanitized", &sanitizer) {
+        run(&program, &[]);
+    }
+    let there = Command::new("valgrind").arg("--version").output();
+    if !there.is_ok_and(|said| said.status.success()) {
+        skip("no valgrind");
+    } else if let Some(program) = compile(source, "developed") {
+        run(&program, &["valgrind", "-q", "--undef-value-errors=no"]);
+    }
 }
 
 #[test]
