@@ -100,6 +100,12 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
         current::no_quick();
         gc.leaks.add(start);
     }
+    if let Some(start) = found
+        && kind != UNCOLLECTABLE
+        && kind != AUNCOLLECTABLE
+    {
+        gc.unknown.note(start);
+    }
     if EXECUTABLE.get() != 0 {
         make_executable(&mut gc);
     }
@@ -175,7 +181,7 @@ fn place(
     let state: &mut State = &mut *gc;
     let bins = match thread {
         Some(thread) => &mut thread.bins,
-        // libgc lets threads allocate that it does not know; what they have on their stacks is not seen.
+        // libgc lets threads allocate that it does not know.
         None => state.spare.get_or_insert_with(Bins::boxed),
     };
     let bin = bins.bin(kind, class);

@@ -11,8 +11,9 @@ use crate::stats::{Cycle, Work};
 use crate::steps::{self, Begun, Steps};
 use crate::stress;
 use crate::thread::blocking::with_registers;
+use crate::thread::unknown;
 use crate::unwind::Whole;
-use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks};
+use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks, private};
 use libc::{c_int, c_uint};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::{Heap, Look, Residency};
@@ -79,6 +80,7 @@ enum Extent {
 /// Collects, or does a step of that. The caller holds the lock, and calls [`finalize::notify_or_invoke`] when it does no
 /// more. This thread's registers are on its stack at `here`, and above that what the program has there.
 pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
+    unknown::check_collector();
     let whole = Whole::begin();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
@@ -117,10 +119,22 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     whole.end();
 }
 
-/// Stops the world.
+/// Stops the world, for more of what is to be marked already.
 fn stop(state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     state.threads.stop_world();
+    stopped(cycle);
+}
+
+/// Stops the world, where no stopped thread is to be in the midst of loading or unloading.
+fn stop_at_roots(state: &mut State, cycle: &mut Cycle) {
+    tell(Event::PreStop);
+    let State { roots, threads, .. } = state;
+    threads.stop_world_while(|stop| roots.look_and(stop));
+    stopped(cycle);
+}
+
+fn stopped(cycle: &mut Cycle) {
     tell(Event::PostStop);
     cycle.stopped();
     tell(Event::MarkStart);
@@ -172,7 +186,7 @@ fn collect_all(
         callback();
     }
     state.toggles.decide();
-    state.roots.look();
+    state.unknown.prepare();
     state.finalization.prepare();
     state.leaks.prepare(heap, &state.central);
     helpers::call(heap, state);
@@ -180,8 +194,9 @@ fn collect_all(
     if may_page(state) {
         heap.ask_for_tables(&state.central);
     }
-    stop(state, &mut cycle);
+    stop_at_roots(state, &mut cycle);
     heap.begin_collection();
+    private::clear_lists();
     if earlier.is_none() && !state.steps.are_under_way() {
         let spare = state.spare.as_deref();
         state
@@ -300,6 +315,7 @@ fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
         roots,
         finalization,
         toggles,
+        unknown,
         ..
     } = state;
     let crew = *crew;
@@ -313,7 +329,7 @@ fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
         }
         // SAFETY: stacks of stopped threads, and static data that is readable.
         threads.each_root(here, |start, end| unsafe { marker.span(start, end) });
-        // SAFETY: as above, and what the program vouches for.
+        // SAFETY: as above, or what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
         marker.uncollectable(central);
         match extent {
@@ -323,6 +339,7 @@ fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
         }
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));
+        unknown.each_root(|word| marker.word(word));
     };
     let until = match extent {
         Extent::First(until, _) | Extent::More(until) => Some(until),

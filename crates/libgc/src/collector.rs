@@ -14,6 +14,7 @@ use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_a
 use crate::stats::Stats;
 use crate::steps::Steps;
 use crate::thread::cancel::Uncancelled;
+use crate::thread::unknown::Unknown;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
 use crate::unwind::{Whole, end_where_we_panic};
@@ -35,8 +36,9 @@ pub(crate) struct State {
     /// It was looked for helpers.
     pub(crate) alone: bool,
     pub(crate) threads: Threads,
-    /// For threads that are not registered.
+    /// For threads that are not registered, and what of theirs lives.
     pub(crate) spare: Option<Box<Bins>>,
+    pub(crate) unknown: Unknown,
     pub(crate) roots: Roots,
     pub(crate) finalization: Finalization,
     pub(crate) links: Links,
@@ -204,6 +206,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         alone: false,
         threads: Threads::new(),
         spare: None,
+        unknown: Unknown::default(),
         roots: Roots::begin(),
         finalization: Finalization::default(),
         links: Links::default(),

@@ -1,4 +1,5 @@
-//! Environment variables, named as libgc's.
+//! Environment variables, named as libgc's. A program with more rights than who starts it (set-user-ID, file capabilities) is told
+//! nothing by them: a log would be written with its rights, and a broker of somebody else's be followed.
 
 use crate::pace::Pace;
 use crate::report;
@@ -10,10 +11,17 @@ use crate::stats::EARLY_MOST;
 use crate::stress;
 use libc::c_int;
 use plimsoll_heap::{Heap, Means};
-use std::env::var_os;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
-fn present(name: &str) -> bool {
+/// What a variable says, if it is to be believed.
+pub(crate) fn var_os(name: &str) -> Option<OsString> {
+    // SAFETY: only asks for a number.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    std::env::var_os(name).filter(|_| !secure)
+}
+
+/// Whether there is one.
+pub(crate) fn is_set(name: &str) -> bool {
     var_os(name).is_some()
 }
 
@@ -59,12 +67,12 @@ fn limit_means(heap: &Heap, said: &OsStr) {
 
 /// Whether the mode is to be on from the beginning.
 pub(crate) fn wants_incremental() -> bool {
-    present("GC_ENABLE_INCREMENTAL")
+    is_set("GC_ENABLE_INCREMENTAL")
 }
 
 /// Whether there are to be no collections of young objects, whatever the program asks for.
 pub(crate) fn forbids_incremental() -> bool {
-    present("GC_DISABLE_INCREMENTAL")
+    is_set("GC_DISABLE_INCREMENTAL")
 }
 
 /// Reads all; what is not a number is as if it were not set, as in libgc.
@@ -75,16 +83,16 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
             var_os("GC_ONLY_LOG_TO_FILE").is_some_and(|said| said != "0"),
         );
     }
-    if present("GC_DONT_GC") {
+    if is_set("GC_DONT_GC") {
         GC_dont_gc.set(1);
     }
-    if present("GC_FIND_LEAK") {
+    if is_set("GC_FIND_LEAK") {
         GC_find_leak.set(1);
     }
-    if present("GC_ALL_INTERIOR_POINTERS") {
+    if is_set("GC_ALL_INTERIOR_POINTERS") {
         GC_all_interior_pointers.set(1);
     }
-    if present("GC_DISABLE_AUTOMATIC_COLLECTION") {
+    if is_set("GC_DISABLE_AUTOMATIC_COLLECTION") {
         no_automatic.set(1);
     }
     if let Some(said) = var_os("GC_FORCE_UNMAP_ON_GCOLLECT") {
@@ -103,7 +111,7 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
         GC_time_limit.set(milliseconds as u64);
     }
     pace.initial = number("GC_INITIAL_HEAP_SIZE").unwrap_or(0);
-    if present("GC_MAXIMUM_HEAP_SIZE") && GC_max_retries.get() == 0 {
+    if is_set("GC_MAXIMUM_HEAP_SIZE") && GC_max_retries.get() == 0 {
         GC_max_retries.set(2);
     }
     pace.most = number("GC_MAXIMUM_HEAP_SIZE")
@@ -111,7 +119,7 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
         .filter(|&most| most > 0);
     pace.verbose = match var_os("GC_PRINT_VERBOSE_STATS") {
         Some(_) => 2,
-        None => u8::from(present("GC_PRINT_STATS")),
+        None => u8::from(is_set("GC_PRINT_STATS")),
     };
     if let Some(every) = number("PLIMSOLL_GC_STRESS").filter(|&every| every > 0) {
         stress::begin(heap, every, number("PLIMSOLL_GC_SEED").unwrap_or(0));

@@ -5,6 +5,7 @@
 
 use crate::collect::{self, Why, collect};
 use crate::collector;
+use crate::environ::var_os;
 use crate::footprint::{GRANTED, NOT_GRANTED};
 use crate::helpers::spawn;
 use crate::thread::blocking::with_registers;
@@ -32,7 +33,7 @@ static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, where there is a broker to follow and none was started. Before the world is stopped.
 pub(crate) fn start() {
-    let named = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let named = |name: &str| var_os(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
         let report = !CHILD.load(Relaxed);

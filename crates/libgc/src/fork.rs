@@ -5,6 +5,7 @@ use crate::follow;
 use crate::settings::Variable;
 use crate::steps;
 use crate::thread::cancel::Uncancelled;
+use crate::thread::unknown;
 use libc::c_int;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -48,6 +49,7 @@ fn hold() {
         collector::lock().keep();
     }
     INSIDE.store(inside, Relaxed);
+    unknown::forks();
 }
 
 fn release() {
@@ -61,6 +63,7 @@ fn only_this() {
     let _uncancelled = Uncancelled::begin();
     let mut gc = collector::held();
     gc.threads.only_this();
+    gc.unknown.forked();
     gc.heap.forked();
     gc.pace.orphaned();
     follow::forked();

@@ -6,11 +6,10 @@
 //! later, the next collection finds what it has: that empties the bins, and so ends the quick way of all threads.
 
 use crate::collector::{self, Locked};
-use crate::debug;
 use crate::release::GC_free;
-use crate::report;
 use crate::settings::GC_find_leak;
-use crate::thread::{Threads, current};
+use crate::thread::{Threads, current, unknown};
+use crate::{debug, environ, report};
 use plimsoll_heap::{Bins, Central, Heap, KindId};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -128,7 +127,7 @@ impl Leaks {
 pub(crate) fn look_at_exit() {
     extern "C" fn at_exit() {
         if wanted() {
-            crate::collect::GC_gcollect();
+            unknown::let_anybody(|| crate::collect::GC_gcollect());
         }
     }
     // SAFETY: a function that lives as long as the library.
@@ -191,7 +190,7 @@ fn report_all(mut gc: Locked) {
         // SAFETY: nothing refers to it, and it was not freed.
         unsafe { GC_free(start as *mut libc::c_void) };
     }
-    if std::env::var_os("GC_ABORT_ON_LEAK").is_some() {
+    if environ::is_set("GC_ABORT_ON_LEAK") {
         report::abort(c"Objects were lost or damaged");
     }
 }

@@ -6,13 +6,14 @@
 //! | room | is |
 //! |---|---|
 //! | `allocate`, `release`, `resize`, `kinds`, `typed`, `debug` | objects: getting them, what is in them |
-//! | `roots`, `thread` | where references are that are not in objects |
+//! | `roots`, `loader`, `thread` | where references are that are not in objects |
 //! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
 //! | `leaks` | what a program lost, or wrote beside of |
 //! | `collect`, `pace` | a collection, step by step, and when there is one |
 //! | `incremental` | collections of young objects |
 //! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
+//! | `private` | names of libgc's private headers |
 //! | `unwind` | exceptions |
 //! | `collector`, `lock` | all of the above together, behind one lock |
 //!
@@ -43,8 +44,10 @@ mod inspect;
 mod kinds;
 mod leaks;
 mod links;
+mod loader;
 mod lock;
 mod pace;
+mod private;
 mod release;
 mod report;
 mod resize;

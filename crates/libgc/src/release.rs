@@ -43,7 +43,8 @@ unsafe fn free_of_size(slot: Slot, kind: KindId, bytes: usize) -> bool {
     let heap = collector::heap();
     if heap.is_large(slot) {
         let mut gc = collector::lock();
-        gc.stats.freed += bytes;
+        gc.unknown.forget(heap.start(slot));
+        gc.stats.freed = gc.stats.freed.saturating_add(bytes);
         // SAFETY: the caller's promise.
         unsafe { heap.free_large(&mut gc.central, slot) };
         return true;
@@ -64,13 +65,15 @@ unsafe fn free_of_size(slot: Slot, kind: KindId, bytes: usize) -> bool {
         }
         None => {
             let mut gc = collector::lock();
+            gc.unknown.forget(heap.start(slot));
             let bin = gc
                 .spare
                 .get_or_insert_with(plimsoll_heap::Bins::boxed)
                 .bin(kind, class);
             // SAFETY: as above.
             let freed = unsafe { heap.free(bin, slot) };
-            gc.stats.freed += if freed { bytes } else { 0 };
+            let bytes = if freed { bytes } else { 0 };
+            gc.stats.freed = gc.stats.freed.saturating_add(bytes);
             freed
         }
     }

@@ -1,6 +1,6 @@
 //! What the collector says, and how it gives up.
 
-use crate::settings::{Variable, abort_func};
+use crate::settings::{GC_on_abort, Variable};
 use crate::thread::cancel::Uncancelled;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
@@ -94,7 +94,7 @@ extern "C-unwind" fn GC_set_log_fd(to: c_int) {
 
 /// The program's last words are these.
 pub(crate) fn abort(message: &CStr) -> ! {
-    (abort_func.get())(message.as_ptr());
+    (GC_on_abort.get())(message.as_ptr());
     std::process::abort()
 }
 
@@ -128,7 +128,7 @@ pub(crate) extern "C-unwind" fn no_memory(_: usize) -> *mut c_void {
 extern "C-unwind" fn abort_without_memory(_: usize) -> *mut c_void {
     complain("Insufficient memory for the allocation\n");
     // As libgc: no message says that the program ends with a status of 1.
-    (abort_func.get())(std::ptr::null());
+    (GC_on_abort.get())(std::ptr::null());
     std::process::exit(1)
 }
 

@@ -1,12 +1,17 @@
 //! Roots that are not stacks: static data of all loaded objects, and what the program adds.
+//!
+//! What is loaded is listed, and its data read, when the world stands, with the [loader's](crate::loader) lock held: nobody can
+//! unload what is read, also no thread that is not stopped. A stopped thread never has the lock, since it is held, too, when
+//! threads are told to stop. No other way is as good: files of `/proc` may be closed, and a fault that is caught would be
+//! caught in the program's place. The lock is not held for the whole pause, because a callback may fork in it: the child would
+//! never get it again.
 
 use crate::collect::{GC_disable, GC_enable};
-use crate::collector;
 use crate::settings::{GC_no_dls, Variable};
-use libc::{c_char, c_int, c_void, dl_phdr_info};
+use crate::{collector, loader};
+use libc::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
 
 type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
 
@@ -19,8 +24,12 @@ pub(crate) struct Roots {
     added: Vec<Range<usize>>,
     /// What it took out, of whatever else is here.
     excluded: Vec<Range<usize>>,
-    /// Static data of the objects that were loaded when this was looked at last.
+    /// Static data of the objects that were loaded before the world was stopped last, and what of that the program said has
+    /// no references.
     loaded: Vec<Range<usize>>,
+    refused: Vec<Range<usize>>,
+    /// Static data counts.
+    data: bool,
 }
 
 /// What the program took out before there was a collector.
@@ -40,16 +49,32 @@ impl Roots {
         roots
     }
 
-    /// Looks at what is loaded now. Before the world is stopped: the loader has a lock, and this allocates.
-    pub(crate) fn look(&mut self) {
+    /// Looks at what is loaded, and calls `stop` with the loader's lock held, which has the world stop. Before that: this
+    /// allocates, and asks the program.
+    pub(crate) fn look_and(&mut self, stop: &mut dyn FnMut()) {
         self.loaded.clear();
-        if GC_no_dls.get() != 0 {
-            // Not the program's own data either: libgc finds that in the same way.
-            return;
-        }
-        let found: *mut Vec<Range<usize>> = &mut self.loaded;
-        // SAFETY: the callback gets the vector, and nobody else uses it meanwhile.
-        unsafe { libc::dl_iterate_phdr(Some(each_object), found.cast()) };
+        self.refused.clear();
+        // Without them not the program's own data either: libgc finds that in the same way.
+        self.data = GC_no_dls.get() == 0;
+        loader::while_held(|| {
+            if self.data {
+                self.look();
+            }
+            stop();
+        });
+    }
+
+    fn look(&mut self) {
+        loader::each_segment(|name, range| {
+            let wanted = HAS_ROOTS.get().is_none_or(|ask| {
+                // SAFETY: the program's own callback, with what libgc gives it.
+                unsafe { ask(name, range.start as *mut c_void, range.len()) != 0 }
+            });
+            match wanted {
+                true => self.loaded.push(range),
+                false => self.refused.push(range),
+            }
+        });
     }
 
     /// Bytes that [`each`](Roots::each) reports, about.
@@ -58,63 +83,38 @@ impl Roots {
         of(&self.loaded) + of(&self.added)
     }
 
-    /// Every stretch of memory that holds references.
+    /// Every stretch of memory that holds references, of what is there. The world is stopped, and `root` is no more than a look: the
+    /// loader's lock is held meanwhile.
     pub(crate) fn each(&self, mut root: impl FnMut(usize, usize)) {
-        for range in self.loaded.iter().chain(&self.added) {
-            let mut at = range.start;
-            while at < range.end {
-                // The excluded range that is met next.
-                let next = self
-                    .excluded
-                    .iter()
-                    .filter(|excluded| excluded.end > at && excluded.start < range.end)
-                    .min_by_key(|excluded| excluded.start);
-                let end = next.map_or(range.end, |excluded| excluded.start.max(at));
-                if at < end {
-                    root(at, end);
+        for range in &self.added {
+            self.each_part(range, &mut root);
+        }
+        if self.data {
+            loader::each_segment(|_, range| {
+                if !self.refused.contains(&range) {
+                    self.each_part(&range, &mut root);
                 }
-                at = next.map_or(range.end, |excluded| excluded.end);
-            }
+            });
         }
     }
-}
 
-/// Adds the writable segments of one loaded object, but for our own.
-unsafe extern "C" fn each_object(info: *mut dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    static OURS: AtomicUsize = AtomicUsize::new(0);
-    // SAFETY: what `look` passed, and what the loader vouches for.
-    let (found, info) = unsafe { (&mut *found.cast::<Vec<Range<usize>>>(), &*info) };
-    // SAFETY: as above.
-    let headers =
-        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let main = found.is_empty() && info.dlpi_name.is_null() || {
-        // SAFETY: a string of the loader's, where it is not null; the program itself has an empty name.
-        !info.dlpi_name.is_null() && unsafe { *info.dlpi_name } == 0
-    };
-    let segments = || {
-        headers
-            .iter()
-            .filter(|header| header.p_type == libc::PT_LOAD)
-    };
-    let range = |header: &libc::Elf64_Phdr| {
-        let start = (info.dlpi_addr + header.p_vaddr) as usize;
-        start..start + header.p_memsz as usize
-    };
-    let own = (&raw const OURS) as usize;
-    if !main && segments().any(|header| range(header).contains(&own)) {
-        return 0;
-    }
-    for header in segments().filter(|header| header.p_flags & libc::PF_W != 0) {
-        let range = range(header);
-        let wanted = HAS_ROOTS.get().is_none_or(|ask| {
-            // SAFETY: the program's own callback, with what libgc gives it.
-            unsafe { ask(info.dlpi_name, range.start as *mut c_void, range.len()) != 0 }
-        });
-        if wanted {
-            found.push(range);
+    /// What of a range is not excluded.
+    fn each_part(&self, range: &Range<usize>, root: &mut impl FnMut(usize, usize)) {
+        let mut at = range.start;
+        while at < range.end {
+            // The excluded range that is met next.
+            let next = self
+                .excluded
+                .iter()
+                .filter(|excluded| excluded.end > at && excluded.start < range.end)
+                .min_by_key(|excluded| excluded.start);
+            let end = next.map_or(range.end, |excluded| excluded.start.max(at));
+            if at < end {
+                root(at, end);
+            }
+            at = next.map_or(range.end, |excluded| excluded.end);
         }
     }
-    0
 }
 
 fn range(low: *mut c_void, high: *mut c_void) -> Range<usize> {
@@ -210,16 +210,32 @@ unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     static WRITABLE: AtomicUsize = AtomicUsize::new(5);
 
     #[test]
     fn static_data_of_the_program_is_found() {
         let mut roots = Roots::default();
-        roots.look();
+        let mut stopped = 0;
+        roots.look_and(&mut || stopped += 1);
+        assert_eq!(stopped, 1);
         let word = &raw const WRITABLE as usize;
+        let finds = |roots: &Roots| {
+            let mut found = false;
+            roots.each(|start, end| found |= (start..end).contains(&word));
+            found
+        };
+        assert!(finds(&roots));
         assert!(roots.loaded.iter().any(|range| range.contains(&word)));
         assert!(roots.bytes() > 1000);
+        roots.refused = roots.loaded.clone();
+        assert!(!finds(&roots));
+        roots.refused.clear();
+        roots.loaded.clear();
+        assert!(finds(&roots), "what was loaded since");
+        roots.data = false;
+        assert!(!finds(&roots));
     }
 
     #[test]

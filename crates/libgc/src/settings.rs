@@ -94,6 +94,7 @@ variables! {
     GC_dont_precollect: c_int = 0, GC_get_dont_precollect, GC_set_dont_precollect;
     GC_time_limit: c_ulong = UNLIMITED, GC_get_time_limit, GC_set_time_limit;
     GC_oom_fn: OomFn = report::no_memory, GC_get_oom_fn, GC_set_oom_fn;
+    GC_on_abort: AbortFunc = report::abort_default, GC_get_abort_func, GC_set_abort_func;
     GC_on_heap_resize: Option<HeapResize> = None, GC_get_on_heap_resize, GC_set_on_heap_resize;
     GC_finalizer_notifier: Option<Callback> = None, GC_get_finalizer_notifier, GC_set_finalizer_notifier;
     GC_push_other_roots: Option<Callback> = None, GC_get_push_other_roots, GC_set_push_other_roots;
@@ -104,7 +105,6 @@ settings! {
     on_thread_event: Option<ThreadEvent> = None, GC_get_on_thread_event, GC_set_on_thread_event;
     start_callback: Option<Callback> = None, GC_get_start_callback, GC_set_start_callback;
     stop_func: StopFunc = never_stop, GC_get_stop_func, GC_set_stop_func;
-    abort_func: AbortFunc = report::abort_default, GC_get_abort_func, GC_set_abort_func;
     toggleref_func: Option<ToggleFunc> = None, GC_get_toggleref_func, GC_set_toggleref_func;
     await_finalize: Option<Await> = None, GC_get_await_finalize_proc, GC_set_await_finalize_proc;
     bytes_per_finalizer: usize = 10_000, GC_get_allocd_bytes_per_finalizer, GC_set_allocd_bytes_per_finalizer;

@@ -143,6 +143,9 @@ pub(crate) struct Stats {
     allocated_before: u64,
     /// Bytes that were freed since the last collection, not counting what threads know of themselves.
     pub(crate) freed: usize,
+    /// Bytes that the program says it took without asking for objects, since the last collection and before.
+    told: usize,
+    told_before: usize,
     reclaimed: u64,
     reclaimed_last: u64,
     /// The most bytes that the heap ever had.
@@ -155,6 +158,11 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
+    /// The program says that it took so many bytes.
+    pub(crate) fn add_told(&mut self, bytes: usize) {
+        self.told = self.told.saturating_add(bytes);
+    }
+
     pub(crate) fn record(&mut self, cycle: Cycle, work: &Work, verbose: u8) {
         let Work {
             census,
@@ -186,6 +194,9 @@ impl Stats {
         self.last = *census;
         self.in_steps = cycle.was_in_steps();
         self.freed = 0;
+        self.told_before = self
+            .told_before
+            .saturating_add(std::mem::take(&mut self.told));
         self.obtained = self.obtained.max(*size);
         if verbose > 0 {
             let why = match cycle.why {
@@ -300,14 +311,17 @@ struct Usage {
 
 fn usage(gc: &Locked) -> Usage {
     let heap = gc.pace.size(&gc.central);
+    let stats = &gc.stats;
     let total = gc.heap.allocated() as usize;
-    let since = total - gc.stats.allocated_before as usize;
+    let since = total - stats.allocated_before as usize;
     Usage {
         heap,
-        free: heap.saturating_sub(gc.stats.last.live as usize + since),
+        free: heap.saturating_sub(stats.last.live as usize + since),
         unmapped: (gc.central.committed() * SUPERPAGE).saturating_sub(heap),
-        since,
-        total,
+        since: since.saturating_add(stats.told),
+        total: total
+            .saturating_add(stats.told_before)
+            .saturating_add(stats.told),
     }
 }
 
@@ -358,7 +372,7 @@ extern "C-unwind" fn GC_get_expl_freed_bytes_since_gc() -> usize {
 }
 
 fn freed(gc: &Locked) -> usize {
-    gc.stats.freed + gc.threads.freed()
+    gc.stats.freed.saturating_add(gc.threads.freed())
 }
 
 #[unsafe(no_mangle)]

@@ -14,6 +14,11 @@ pub(crate) fn thread_is_ours() {
     OURS.set(true);
 }
 
+/// Whether this thread is one of ours.
+pub(crate) fn is_ours() -> bool {
+    OURS.get()
+}
+
 /// From now on a panic on a thread of the program's says what it says, and ends the program.
 pub(crate) fn end_where_we_panic() {
     if cfg!(test) {

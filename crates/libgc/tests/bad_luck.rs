@@ -6,43 +6,23 @@
 mod library;
 #[path = "support/programs.rs"]
 mod programs;
+#[path = "support/sound.rs"]
+mod sound;
 
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::testing::{SwapFile, TestCgroup, skip};
 use programs::{Running, compile, temporary};
-use std::path::{Path, PathBuf};
+use sound::PATIENCE;
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// No program takes more than a few seconds where it has the processors to itself.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// What they run over.
+const LIBRARY: &str = "unlucky";
 
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| programs::library("unlucky"))
-}
-
-/// Runs a program, with variables, and arguments for it; its last words are that all is sound.
 fn sound(name: &str, arguments: &[&str], variables: &[(&str, &str)]) {
-    let unique = format!("{name}-{}", arguments.join("-"));
-    let source = format!("tests/c-alone/{name}.c");
-    let Some(program) = compile(&source, &unique) else {
-        return;
-    };
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("LD_LIBRARY_PATH", library())
-        .envs(variables.iter().copied());
-    let running = Running::start(&mut command, &unique);
-    let said = running
-        .end(PATIENCE)
-        .unwrap_or_else(|why| panic!("{unique}: {why}"));
-    assert!(said.ends_with("sound\n"), "{unique}: {said}");
-    println!("{said}");
+    sound::sound(LIBRARY, name, arguments, variables);
 }
 
 /// Many things absent, so that what the kernel is asked matters.
@@ -196,7 +176,7 @@ fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Op
         .args(["-c", &script, "sh"])
         .arg(program)
         .args(arguments)
-        .env("LD_LIBRARY_PATH", library());
+        .env("LD_LIBRARY_PATH", programs::library(LIBRARY));
     let unique = format!("{name}-{limit}-{}", swap.unwrap_or(0));
     Some(Confined {
         running: Running::start(&mut command, &unique),

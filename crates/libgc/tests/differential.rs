@@ -54,6 +54,7 @@ programs! {
     links
     many
     memory
+    private
     realloc
     registration
     retention

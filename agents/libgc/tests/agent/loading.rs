@@ -1,6 +1,9 @@
 //! The library in processes that it was not made for: it must be as if it were not there.
 
 use crate::stage::{self, Page, number};
+use plimsoll_kernel::testing::skip;
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -89,4 +92,39 @@ fn a_plugin_with_a_libgc_of_its_own_works() {
         let told = run(&[&program, "300000"], preload);
         assert!(number(&told, "collections") > 0, "{told}");
     }
+}
+
+#[test]
+fn a_program_with_more_rights_than_who_starts_it_is_left_alone() {
+    /// Not root's.
+    const GROUP: u32 = 65_534;
+    let directory = tempfile::tempdir().expect("a directory");
+    let agent = stage::agent().display().to_string();
+    let Some(program) = compile(directory.path(), "secure", &[&agent, "-lgc"]) else {
+        return;
+    };
+    let page = Page::new(100 * stage::MB);
+    let run = || {
+        let mut command = Command::new(&program);
+        command
+            .env("PLIMSOLL_PAGE", page.path())
+            // Markers of libgc's own would count.
+            .env("GC_MARKERS", "1");
+        let output = command.output().expect("the program starts");
+        assert!(output.status.success(), "{output:?}");
+        stage::parse(&String::from_utf8_lossy(&output.stdout)).remove(0)
+    };
+    let ordinary = run();
+    assert_eq!(number(&ordinary, "threads"), 2, "the adapter's");
+    let set_group_id = Permissions::from_mode(0o2755);
+    if chown(&program, None, Some(GROUP)).is_err()
+        || set_permissions(&program, set_group_id).is_err()
+    {
+        return skip("files cannot be given to another group here");
+    }
+    let secure = run();
+    if number(&secure, "secure") == 0 {
+        return skip("the file system takes no notice of set-group-ID");
+    }
+    assert_eq!(number(&secure, "threads"), 1);
 }

@@ -24,6 +24,8 @@ struct Files {
     /// `/proc/self/pagemap`, open during a collection only: a program may close what it does not know.
     pagemap: Option<OwnedFd>,
     tracker: Option<OwnedFd>,
+    /// There is no such call of the kernel: it is not asked again.
+    untrackable: bool,
 }
 
 impl Linux {
@@ -33,6 +35,7 @@ impl Linux {
             files: Mutex::new(Files {
                 pagemap: None,
                 tracker: None,
+                untrackable: false,
             }),
         }
     }
@@ -152,7 +155,14 @@ unsafe impl Os for Linux {
         }
         // What has its number now may be the program's: it is not closed.
         std::mem::forget(files.tracker.take());
-        let tracker = tracking::new()?;
+        let unknown = io::Error::from_raw_os_error(rustix::io::Errno::NOSYS.raw_os_error());
+        if files.untrackable {
+            return Err(unknown);
+        }
+        let tracker = tracking::new();
+        files.untrackable =
+            matches!(&tracker, Err(why) if why.raw_os_error() == unknown.raw_os_error());
+        let tracker = tracker?;
         tracking::register(&tracker, range)?;
         files.tracker = Some(tracker);
         Ok(())

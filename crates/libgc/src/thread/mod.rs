@@ -4,9 +4,11 @@ pub(crate) mod blocking;
 pub(crate) mod cancel;
 pub(crate) mod current;
 mod pthreads;
+mod scan;
 pub(crate) mod stack;
 mod stop;
 mod suspend;
+pub(crate) mod unknown;
 
 pub(crate) use stop::signals;
 
@@ -37,9 +39,10 @@ pub(crate) struct Thread {
     /// Where its stack ended when it was stopped last, and when it began to block; the latter is 0 while it does not.
     stopped_at: AtomicUsize,
     blocked_at: AtomicUsize,
-    /// Where it may be instead of on its stack, while it is in a handler, and from where its stack reaches.
+    /// The addresses that its own stack may have, as the C library or the program said, and those of a stack for handlers that the
+    /// program told of. None where nobody did.
+    own: [AtomicUsize; 2],
     alternative: [AtomicUsize; 2],
-    stack_start: AtomicUsize,
     /// Parts of the stack below which it blocks, when it is active again inside.
     sections: *const Section,
     /// The last stop that it answered.
@@ -89,11 +92,9 @@ pub(crate) struct Threads {
     first: *mut Thread,
 }
 
-impl Thread {
-    /// Addresses of its alternative stack; none where it has none.
-    fn alternative(&self) -> Range<usize> {
-        self.alternative[0].load(Relaxed)..self.alternative[1].load(Relaxed)
-    }
+fn store(place: &[AtomicUsize; 2], range: Range<usize>) {
+    place[0].store(range.start, Relaxed);
+    place[1].store(range.end, Relaxed);
 }
 
 impl Threads {
@@ -133,6 +134,7 @@ impl Threads {
         // SAFETY: mapped just now.
         let this = unsafe { &mut *thread };
         this.base.store(base, Relaxed);
+        store(&this.own, stack::told().unwrap_or(0..0));
         // SAFETY: both only ask who this is.
         (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
         this.next = self.first;
@@ -195,42 +197,6 @@ impl Threads {
             .map(|thread| unsafe { (*thread).freed.load(Relaxed) })
             .sum()
     }
-
-    /// Every stretch of memory that holds references of threads: stacks, results. The world is stopped; this
-    /// thread's registers are on its stack above `here`.
-    pub(crate) fn each_root(&self, here: usize, mut root: impl FnMut(usize, usize)) {
-        for thread in self.all() {
-            // SAFETY: as in `all`.
-            let this = unsafe { &*thread };
-            let result = &raw const this.result as usize;
-            root(result, result + size_of::<usize>());
-            if this.finished {
-                continue;
-            }
-            let blocked_at = this.blocked_at.load(Relaxed);
-            let mut low = if thread == current::get() {
-                here
-            } else if blocked_at != 0 {
-                blocked_at
-            } else {
-                this.stopped_at.load(Relaxed)
-            };
-            let alternative = this.alternative();
-            if alternative.contains(&low) {
-                // How far down its own stack is in use is not known.
-                root(low, alternative.end);
-                low = stack::mapped_from(this.stack_start.load(Relaxed), this.base());
-            }
-            let mut section = this.sections;
-            // SAFETY: sections are on the thread's stack, in frames that have not returned.
-            while let Some(this) = unsafe { section.as_ref() } {
-                root(low, section as usize);
-                low = this.blocked_at;
-                section = this.before;
-            }
-            root(low, this.base());
-        }
-    }
 }
 
 /// Registers the thread that uses the collector first: the program's main thread, as libgc has it.
@@ -269,7 +235,12 @@ unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_i
     // SAFETY: the caller's.
     let base = unsafe { (*base).mem_base } as usize;
     match gc.threads.register(base) {
-        Some(_) => SUCCESS,
+        Some(_) => {
+            gc.unknown.registered();
+            // It may end without a word.
+            pthreads::watch_end();
+            SUCCESS
+        }
         None => stack::UNIMPLEMENTED,
     }
 }
@@ -290,7 +261,8 @@ fn leave(gc: &mut Locked, result: *mut c_void) {
     };
     // What its bins hold is found again by the next census.
     this.bins.retire(gc.heap);
-    gc.stats.freed += this.freed.swap(0, Relaxed);
+    let freed = this.freed.swap(0, Relaxed);
+    gc.stats.freed = gc.stats.freed.saturating_add(freed);
     current::set(null_mut());
     if this.created && !this.detached {
         this.result = result;
@@ -309,16 +281,18 @@ extern "C-unwind" fn GC_thread_is_registered() -> c_int {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_register_altstack(
     stack: *mut c_void,
-    _: usize,
+    stack_bytes: usize,
     alternative: *mut c_void,
     bytes: usize,
 ) {
+    let range = |start: *mut c_void, bytes| start as usize..(start as usize).saturating_add(bytes);
     let _gc = collector::lock();
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_ref() } {
-        this.stack_start.store(stack as usize, Relaxed);
-        this.alternative[0].store(alternative as usize, Relaxed);
-        this.alternative[1].store(alternative as usize + bytes, Relaxed);
+        if this.own().is_empty() {
+            store(&this.own, range(stack, stack_bytes));
+        }
+        store(&this.alternative, range(alternative, bytes));
     }
 }
 

@@ -56,7 +56,9 @@ pub(super) fn watch_end() {
 
 extern "C" fn ended(_: *mut c_void) {
     let mut gc = collector::lock();
-    leave(&mut gc, null_mut());
+    // SAFETY: this thread's own.
+    let result = unsafe { current::get().as_ref() }.map_or(null_mut(), |this| this.result);
+    leave(&mut gc, result);
 }
 
 extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
@@ -193,19 +195,20 @@ unsafe extern "C-unwind" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
     unsafe { pthread_cancel(thread) }
 }
 
-/// In a frame of its own: the one that the thread ends in has nothing to clean up, or unwinding would end the program there.
+/// Keeps what this thread will have returned, until it leaves: what the program has for its end may still collect. In a frame of its own:
+/// the one that the thread ends in has nothing to clean up, or unwinding would end the program there.
 #[inline(never)]
-fn leave_if_created(result: *mut c_void) {
-    let mut gc = collector::lock();
-    // SAFETY: this thread's own.
-    if unsafe { current::get().as_ref() }.is_some_and(|this| this.created) {
-        leave(&mut gc, result);
+fn keep(result: *mut c_void) {
+    let _gc = collector::lock();
+    // SAFETY: this thread's own; under the lock.
+    if let Some(this) = unsafe { current::get().as_mut() } {
+        this.result = result;
     }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
-    leave_if_created(result);
+    keep(result);
     // SAFETY: the caller's wish; nothing of ours is on the stack any more.
     unsafe { pthread_exit(result) }
 }

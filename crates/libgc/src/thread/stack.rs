@@ -1,7 +1,8 @@
-//! Where a thread's stack begins. Stacks grow downwards on all that we run on.
+//! Where a thread's stack begins and ends. Stacks grow downwards on all that we run on.
 
-use libc::{c_int, c_void};
-use std::ptr::null_mut;
+use libc::{c_int, c_void, stack_t, ucontext_t};
+use std::ops::Range;
+use std::ptr::{null, null_mut};
 
 /// `struct GC_stack_base`.
 #[repr(C)]
@@ -21,7 +22,7 @@ unsafe extern "C" {
 
 /// The end of this thread's stack: the first address above it. None where the C library does not know.
 pub(crate) fn base() -> Option<usize> {
-    told().or_else(initial)
+    told().map(|stack| stack.end).or_else(initial)
 }
 
 /// Of the first thread: for that one the C library reads a file of `/proc`, which may be none, or not to be opened.
@@ -32,7 +33,8 @@ fn initial() -> Option<usize> {
     first.then_some(unsafe { __libc_stack_end } as usize)
 }
 
-fn told() -> Option<usize> {
+/// The addresses that this thread's stack may ever have, as the C library knows them.
+pub(super) fn told() -> Option<Range<usize>> {
     // SAFETY: the attributes are made by the first call, read by the second and freed by the third.
     unsafe {
         let mut attributes = std::mem::zeroed();
@@ -42,25 +44,86 @@ fn told() -> Option<usize> {
         let (mut start, mut bytes) = (null_mut(), 0);
         let known = libc::pthread_attr_getstack(&attributes, &mut start, &mut bytes) == 0;
         libc::pthread_attr_destroy(&mut attributes);
-        known.then_some(start as usize + bytes)
+        known.then_some(start as usize..start as usize + bytes)
     }
 }
 
-/// The lowest address from `start` on from which all is mapped up to `base`; the world may be stopped.
-pub(super) fn mapped_from(start: usize, base: usize) -> usize {
+/// The stack that this thread's handlers run on, if they have one of their own.
+pub(super) fn of_handlers() -> Range<usize> {
+    // SAFETY: only asks; zero is a valid `stack_t`.
+    let found = unsafe {
+        let mut found: stack_t = std::mem::zeroed();
+        libc::sigaltstack(null(), &mut found);
+        found
+    };
+    addresses(&found)
+}
+
+/// The addresses of a stack for handlers; none where there is none.
+pub(super) fn addresses(stack: &stack_t) -> Range<usize> {
+    let start = stack.ss_sp as usize;
+    start..start.saturating_add(stack.ss_size)
+}
+
+/// Where the stack of an interrupted thread ended.
+pub(super) fn pointer_of(context: &ucontext_t) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    let pointer = context.uc_mcontext.gregs[libc::REG_RSP as usize];
+    #[cfg(target_arch = "aarch64")]
+    let pointer = context.uc_mcontext.sp;
+    pointer as usize
+}
+
+/// Bytes of a page.
+pub(crate) fn page() -> usize {
     // SAFETY: only asks for a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let mut low = base / page * page;
-    let mut resident = 0u8;
-    while low >= start + page {
-        let below = low - page;
-        // SAFETY: mincore writes one byte for one page, and fails where nothing is mapped.
-        if unsafe { libc::mincore(below as *mut c_void, page, &mut resident) } != 0 {
-            break;
-        }
-        low = below;
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Where the page after that of an address begins.
+fn next_page(address: usize) -> usize {
+    let page = page();
+    (address / page).saturating_add(1).saturating_mul(page)
+}
+
+/// From where on memory can be read up to `end`, which can be: `start` at the lowest. The world may be stopped.
+pub(super) fn readable_from(start: usize, end: usize) -> usize {
+    let page = page();
+    let mut low = end / page * page;
+    while low > start && is_mapped(low - page) && is_readable(low - page) {
+        low -= page;
     }
     low.max(start)
+}
+
+/// Up to where memory can be read from `start` on: `end` at the highest. The world may be stopped.
+pub(crate) fn readable_until(start: usize, end: usize) -> usize {
+    let mut at = start;
+    while at < end && is_readable(at) {
+        at = next_page(at);
+    }
+    at.min(end)
+}
+
+/// Whether a page is mapped. To ask for it does not make a stack grow, as to read below its end does.
+fn is_mapped(start: usize) -> bool {
+    let mut resident = 0u8;
+    // SAFETY: mincore writes one byte for one page, and fails where nothing is mapped.
+    unsafe { libc::mincore(start as *mut c_void, page(), &mut resident) == 0 }
+}
+
+/// Whether the page of an address can be read: no file is needed for it, no right, and no memory.
+fn is_readable(address: usize) -> bool {
+    /// No way to change a set of signals by another: the kernel reads that before it says so.
+    const NO_WAY: c_int = -1;
+    const SET: usize = size_of::<u64>();
+    let word = address / SET * SET;
+    // SAFETY: changes nothing; the kernel tells what it cannot read.
+    unsafe {
+        let nothing = null_mut::<c_void>();
+        let refused = libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, word, nothing, SET);
+        refused == 0 || *libc::__errno_location() != libc::EFAULT
+    }
 }
 
 /// About where this thread's stack ends now: below all that callers of this function have on it.
@@ -109,6 +172,31 @@ mod tests {
         assert_eq!(initial(), None, "tests run in threads of their own");
         // SAFETY: written before the program began.
         assert_ne!(unsafe { __libc_stack_end } as usize, 0);
+    }
+
+    #[test]
+    fn what_can_be_read_ends_at_a_hole() {
+        use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+        let page = page();
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of this test's, of which the second page becomes inaccessible and the last one goes.
+        let start = unsafe {
+            let start = mmap_anonymous(null_mut(), 6 * page, both, MapFlags::PRIVATE).unwrap();
+            mprotect(start.byte_add(page), page, MprotectFlags::empty()).unwrap();
+            munmap(start.byte_add(5 * page), page).unwrap();
+            start as usize
+        };
+        let (first, hole, end) = (start + 2 * page, start + page, start + 5 * page);
+        assert_eq!(readable_until(start + 5, end), hole);
+        assert_eq!(readable_until(hole, end), hole);
+        assert_eq!(readable_until(first, end - 3), end - 3);
+        assert_eq!(readable_until(first + 9, end + page), end);
+        assert_eq!(readable_until(8, end), 8);
+        assert_eq!(readable_from(start, end), first);
+        assert_eq!(readable_from(start, end - 7), first);
+        assert_eq!(readable_from(first + 100, end), first + 100);
+        // SAFETY: as above.
+        unsafe { munmap(start as *mut c_void, 5 * page).unwrap() };
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Stopping the world: each thread is sent a signal, and waits in its handler until the world starts again.
 //!
-//! A stop has a number; while the world runs the number is even. A thread answers a stop by leaving where its stack
-//! ends and counting itself; the kernel has put its registers on that stack. A thread that is between the lines of
+//! A stop has a number; while the world runs the number is even. A thread answers a stop by leaving where the kernel has put its
+//! registers and counting itself. A thread that is between the lines of
 //! its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
 
 use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
@@ -12,7 +12,7 @@ use rustix::thread::futex;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static STOP: AtomicU32 = AtomicU32::new(0);
 /// Who stops the world: a suspend signal that the program sends it means nothing.
@@ -69,7 +69,8 @@ pub(crate) mod signals {
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_stop as *const () as usize;
-            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            // A stack that the program switched to may have no room for handlers (Go's): one that it has for them is taken.
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigfillset(&mut action.sa_mask);
             for kept in [
                 libc::SIGINT,
@@ -88,7 +89,7 @@ pub(crate) mod signals {
             libc::sigaction(suspend(), &action, std::ptr::null_mut());
             // As with libgc, the program lives on where it is sent the other.
             action.sa_sigaction = on_restart as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
             libc::sigaction(
                 RESTART.load(Relaxed) as c_int,
                 &action,
@@ -126,11 +127,13 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
 }
 
 /// Answers the stop that is under way, if it was not answered, and waits until it ends. The thread's registers are at
-/// `context`, with all that it has on its stack above.
+/// `context`: on its stack, or on that of its handlers.
 fn wait(this: &Thread, context: usize) {
     let stop = STOP.load(Acquire);
+    // Nobody waits for one that blocks; and it may have a lock that the collector will want, as the loader's.
     if stop.is_multiple_of(2)
         || this.answered.load(Relaxed) == stop
+        || this.blocked_at.load(Relaxed) != 0
         || std::ptr::eq(this, STOPPER.load(Relaxed))
     {
         return;
@@ -179,43 +182,84 @@ impl Thread {
     }
 }
 
+/// Whether a thread stands since the stop that is under way.
+pub(super) fn has_answered(this: &Thread) -> bool {
+    this.answered.load(Acquire) == STOP.load(Relaxed)
+}
+
 /// How long to wait for answers before threads that did not answer are sent the signal again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// After so many times a thread that does not answer is reported: most likely it blocks the signal.
-const PATIENCE: u32 = 200;
+/// How long threads are waited for while a lock is held, and without it the first time.
+const SOON: Duration = Duration::from_millis(10);
+const LATE: Duration = Duration::from_millis(100);
+/// After so long a thread that does not answer is reported: most likely it blocks the signal.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries all go on for so long.
+const REST: Duration = Duration::from_millis(1);
 
 impl Threads {
     /// Stops every registered thread but this one, and those that block in a blocking region.
     pub(crate) fn stop_world(&self) {
-        STOPPER.store(current::get(), Relaxed);
-        let stop = STOP.fetch_add(1, SeqCst).wrapping_add(1);
+        self.stop_world_while(|stop| stop());
+    }
+
+    /// The same, where `hold` holds a lock that no stopped thread is to have while it calls what it gets: once each time.
+    ///
+    /// A thread that blocks the signal, and waits for that lock, answers when it is let go of; nobody who stands has it.
+    /// But such a thread may also wait for a lock that one has who stands. Then all go on for a moment; and each time a
+    /// thread has longer to answer, for it may have to be read from swap.
+    pub(crate) fn stop_world_while(&self, mut hold: impl FnMut(&mut dyn FnMut())) {
+        let began = Instant::now();
+        let (mut late, mut told) = (LATE, false);
+        loop {
+            let (mut stop, mut missing) = (0, 0);
+            hold(&mut || {
+                stop = begin();
+                missing = self.wait_for_answers(stop, SOON);
+            });
+            if missing > 0 {
+                missing = self.wait_for_answers(stop, late);
+            }
+            if missing == 0 {
+                fence(SeqCst);
+                return self.tell(SUSPENDED, stop);
+            }
+            go_on();
+            if began.elapsed() >= PATIENCE && !std::mem::replace(&mut told, true) {
+                report::warn(
+                    c"A thread does not stop: does it block the suspend signal? %ld threads wait\n",
+                    missing as usize,
+                );
+            }
+            std::thread::sleep(REST);
+            late *= 2;
+        }
+    }
+
+    /// How many did not answer in that time.
+    fn wait_for_answers(&self, stop: u32, most: Duration) -> u32 {
+        let began = Instant::now();
         // Answers are counted to wait for few of them only. Some may come of threads that nobody waits for: of one that
-        // blocks and was sent a second signal, by us or by the program. So at last it is looked who did not answer.
+        // was sent a second signal, by us or by the program. So at last it is looked who did not answer.
         let mut before = ANSWERS.load(Acquire);
         let mut missing = self.ask(stop, signals::suspend());
-        let mut rounds = 0;
         loop {
             let answers = ANSWERS.load(Acquire);
             if answers.wrapping_sub(before) >= missing {
                 before = answers;
                 missing = self.ask(stop, 0);
-                if missing == 0 {
-                    break;
-                }
             }
-            let wait = rustix::time::Timespec::try_from(AGAIN).ok();
+            let left = most.saturating_sub(began.elapsed());
+            if missing == 0 || left.is_zero() {
+                return missing;
+            }
+            let wait = rustix::time::Timespec::try_from(left.min(AGAIN)).ok();
             let _ = futex::wait(&ANSWERS, futex::Flags::PRIVATE, answers, wait.as_ref());
             if ANSWERS.load(Acquire) == answers {
-                rounds += 1;
                 before = answers;
                 missing = self.ask(stop, signals::suspend());
-                if rounds == PATIENCE {
-                    report::warn(c"A thread does not stop: does it block the suspend signal? %ld threads wait\n", missing as usize);
-                }
             }
         }
-        fence(SeqCst);
-        self.tell(SUSPENDED, stop);
     }
 
     /// Tells the program of each thread that answered a stop: from the thread that stops, as libgc does.
@@ -251,9 +295,21 @@ impl Threads {
 
     /// Lets all go on.
     pub(crate) fn start_world(&self) {
-        let stop = STOP.fetch_add(1, SeqCst);
-        STOPPER.store(null_mut(), Relaxed);
-        let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
+        let stop = go_on();
         self.tell(UNSUSPENDED, stop);
     }
+}
+
+/// Begins a stop, and says which that is.
+fn begin() -> u32 {
+    STOPPER.store(current::get(), Relaxed);
+    STOP.fetch_add(1, SeqCst).wrapping_add(1)
+}
+
+/// Ends the stop that is under way, and says which that was.
+fn go_on() -> u32 {
+    let stop = STOP.fetch_add(1, SeqCst);
+    STOPPER.store(null_mut(), Relaxed);
+    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
+    stop
 }

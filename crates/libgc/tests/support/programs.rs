@@ -19,6 +19,11 @@ pub(crate) fn library(of: &str) -> PathBuf {
 
 /// Compiles a source, by its path below the crate. None, and it says so, where there is no compiler or no libgc-dev.
 pub(crate) fn compile(source: &str, program: &str) -> Option<PathBuf> {
+    compile_with(source, program, &[])
+}
+
+/// The same, with more arguments.
+pub(crate) fn compile_with(source: &str, program: &str, more: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let program = temporary().join(program);
     let arguments = [
@@ -31,6 +36,7 @@ pub(crate) fn compile(source: &str, program: &str) -> Option<PathBuf> {
     let compiled = Command::new("cc")
         .args(arguments)
         .arg(&source)
+        .args(more)
         .arg("-o")
         .arg(&program)
         .arg("-lgc")
