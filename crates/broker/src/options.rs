@@ -1,6 +1,7 @@
 //! The command line, and where the broker's files are.
 
 use crate::error::Error;
+use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::peer::is_own_directory;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -86,8 +87,8 @@ impl Options {
         if self.system {
             return PathBuf::from(SYSTEM_CONFIG);
         }
-        let base = std::env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty());
-        let base = match (base, std::env::var_os("HOME")) {
+        let base = variable("XDG_CONFIG_HOME").filter(|value| !value.is_empty());
+        let base = match (base, variable("HOME")) {
             (Some(base), _) => PathBuf::from(base),
             (None, Some(home)) => PathBuf::from(home).join(".config"),
             (None, None) => PathBuf::from("/etc"),
@@ -100,13 +101,13 @@ impl Options {
 /// directory exists, else `/tmp/plimsoll-UID`. `PLIMSOLL_SOCKET` overrides it with its parent.
 #[must_use]
 pub fn user_directory() -> PathBuf {
-    if let Some(socket) = std::env::var_os("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())
+    if let Some(socket) = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())
         && let Some(parent) = Path::new(&socket).parent()
     {
         return parent.to_path_buf();
     }
     let uid = rustix::process::getuid().as_raw();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(runtime) = runtime.filter(|runtime| is_own_directory(runtime, uid)) {
         return runtime.join("plimsoll");
     }

@@ -8,7 +8,7 @@ use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
 use crate::run::{keep, log, start_steering};
 use plimsoll_kernel::process::Process;
-use plimsoll_runtimes::{Runtime, detect};
+use plimsoll_runtimes::{Runtime, running};
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -81,7 +81,7 @@ fn name_of(process: &Process) -> String {
 }
 
 fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {
-    let runtime = detect::of_process(pid);
+    let runtime = running::runtime(pid);
     match choice {
         _ if runtime.left_alone().is_some() => None,
         args::AdapterChoice::Auto => runtime.adapter(),

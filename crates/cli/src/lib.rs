@@ -49,6 +49,11 @@ use std::time::Duration;
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    if !plimsoll_kernel::environment::is_trusted() {
+        // Whoever starts us has fewer rights than we: that one does not say which broker we believe.
+        // SAFETY: no other thread runs yet.
+        unsafe { std::env::remove_var(args::SOCKET) };
+    }
     let cli = Cli::parse();
     let running = matches!(cli.command, Command::Run(_));
     match dispatch(&cli) {

@@ -4,6 +4,7 @@
 
 use crate::{Principal, Source};
 use plimsoll_kernel::clock;
+use plimsoll_kernel::environment::variable;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::{self, PAGE_SIZE, PageView, offset};
 use std::fs::File;
@@ -43,9 +44,9 @@ impl Follower {
     /// becomes one by the name of its program. `report` is false in a forked child, whose parent is the one who reports. May
     /// take some seconds when a broker hangs.
     pub fn of_environment(adapter: &str, report: bool) -> Option<Follower> {
-        let page = std::env::var_os("PLIMSOLL_PAGE").filter(|page| !page.is_empty());
+        let page = variable("PLIMSOLL_PAGE").filter(|page| !page.is_empty());
         let page = page.map(|page| Follower::Page(page.into(), None));
-        let named = std::env::var_os("PLIMSOLL_ID").is_some();
+        let named = variable("PLIMSOLL_ID").is_some();
         match page {
             Some(page) if !named || !report => Some(page),
             _ if !report => None,

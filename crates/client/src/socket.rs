@@ -1,6 +1,7 @@
 //! Where a broker's socket can be, and whether to trust it.
 
 use crate::{Error, Result};
+use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::peer::{is_own_directory, peer_of};
 use rustix::fs::{FileType, Mode};
 use std::os::fd::BorrowedFd;
@@ -31,9 +32,9 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// Those of this process; no variables where it has more rights than whoever started it.
     pub fn of_self() -> Surroundings {
-        let path = |name| std::env::var_os(name).map(PathBuf::from);
+        let path = |name| variable(name).map(PathBuf::from);
         let uid = rustix::process::getuid().as_raw();
         Surroundings {
             socket: path("PLIMSOLL_SOCKET").filter(|path| !path.as_os_str().is_empty()),

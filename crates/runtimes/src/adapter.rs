@@ -1,10 +1,10 @@
 //! What every adapter is: something that runs beside one program until that program ends.
 
-use crate::detect::{self, Runtime};
-use crate::family;
+use crate::detect::Runtime;
 use crate::hotspot::HotSpot;
 use crate::passive::Passive;
 use crate::process::Process;
+use crate::{family, running};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::time::{Duration, Instant};
@@ -31,6 +31,9 @@ pub trait Link {
     fn released(&mut self, bytes: u64);
     /// Tells which adapter steers the program from now on, [`Adapter::name`]; none when nobody does any more.
     fn steered_by(&mut self, _adapter: Option<&'static str>) {}
+    /// Tells that the program cannot be steered, whatever it was registered as: it is passive, until
+    /// [`Link::steered_by`] says otherwise.
+    fn not_steered(&mut self) {}
     /// The adapter shall end although its program may still run.
     fn stopped(&self) -> bool;
 }
@@ -94,6 +97,7 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
         if let Some((pid, why)) = alone.filter(|_| machine.is_none() && !told) {
             told = true;
             warn!("process {pid} is accounted, but not steered: {why}");
+            link.not_steered();
         }
         let steered = match machine {
             Some(process) => {
@@ -148,7 +152,7 @@ impl<'a> Watched<'a> {
         self.outgrown = family::of(self.root)
             .into_iter()
             .filter(|&pid| pid != self.pid && uses(pid).is_some_and(|bytes| bytes > much))
-            .any(|pid| detect::of_process(pid) == Runtime::HotSpot);
+            .any(|pid| running::runtime(pid) == Runtime::HotSpot);
         self.look_at = Instant::now() + LOOK;
     }
 }
@@ -175,6 +179,10 @@ impl Link for Watched<'_> {
         self.link.steered_by(adapter);
     }
 
+    fn not_steered(&mut self) {
+        self.link.not_steered();
+    }
+
     fn stopped(&self) -> bool {
         self.outgrown || self.link.stopped()
     }
@@ -192,7 +200,7 @@ fn among(root: u32) -> (Option<Process>, Option<(u32, &'static str)>) {
     let mut machines = Vec::new();
     let mut alone = None;
     for pid in family::of(root) {
-        let runtime = detect::of_process(pid);
+        let runtime = running::runtime(pid);
         alone = alone.or_else(|| Some((pid, runtime.left_alone()?)));
         if runtime == Runtime::HotSpot {
             machines.extend(uses(pid).zip(Process::new(pid).ok()));

@@ -33,6 +33,15 @@ impl ClientLink {
     }
 }
 
+impl ClientLink {
+    /// A broker that does not know the call shows and treats it as before.
+    fn tell(&self, adapter: Option<&str>) {
+        if let Err(error) = self.principal.adapt(adapter) {
+            debug!("the broker was not told who steers: {error}");
+        }
+    }
+}
+
 impl Link for ClientLink {
     fn numbers(&mut self) -> Option<Numbers> {
         let numbers = self.principal.read().numbers;
@@ -51,12 +60,12 @@ impl Link for ClientLink {
         self.principal.released(bytes);
     }
 
-    /// A broker that does not know the call shows and treats it as before.
     fn steered_by(&mut self, adapter: Option<&'static str>) {
-        let adapter = adapter.or(self.registered);
-        if let Err(error) = self.principal.adapt(adapter) {
-            debug!("the broker was not told who steers: {error}");
-        }
+        self.tell(adapter.or(self.registered));
+    }
+
+    fn not_steered(&mut self) {
+        self.tell(None);
     }
 
     fn stopped(&self) -> bool {

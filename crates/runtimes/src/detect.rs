@@ -1,24 +1,18 @@
 //! Which runtime a program has: from its command line before it starts, from `/proc` while it runs.
 
 mod java;
+mod privileges;
 
 pub use java::java_version;
-pub(crate) use java::libjvm;
+pub(crate) use java::{libjvm, of_launcher};
+pub(crate) use privileges::privileges;
 
 use crate::setting::Setting;
-use crate::{elf, libgc};
+use crate::{elf, libgc, process};
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read};
+use std::io::BufRead;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// The most that is read of a process's memory map, bytes.
-const MAX_MAPS: u64 = 16 << 20;
-
-/// Bits of a file's mode.
-const SET_USER: u32 = 0o4000;
-const SET_GROUP: u32 = 0o2000;
 
 /// What manages the memory of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,17 +78,6 @@ pub(crate) fn executable(argv: &[OsString], setting: &Setting<'_>) -> Option<Pat
     Some(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
-/// Whether the program has another user or group than who starts it: then the loader takes no libraries from its
-/// environment.
-pub(crate) fn is_privileged(executable: &Path) -> bool {
-    let Ok(file) = std::fs::metadata(executable) else {
-        return false;
-    };
-    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
-    file.mode() & SET_USER != 0 && file.uid() != user.as_raw()
-        || file.mode() & SET_GROUP != 0 && file.gid() != group.as_raw()
-}
-
 /// Where a program lies: as named when the name has a slash, else in `PATH`.
 fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
@@ -108,10 +91,9 @@ fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
 
 /// The runtime of a running process, by what it has mapped.
 pub fn of_process(pid: u32) -> Runtime {
-    let Ok(file) = std::fs::File::open(format!("/proc/{pid}/maps")) else {
+    let Ok(maps) = process::maps(pid) else {
         return Runtime::Other;
     };
-    let maps = BufReader::with_capacity(64 << 10, file.take(MAX_MAPS));
     match of_maps(maps, &format!("/proc/{pid}/root")) {
         Runtime::Other if java::is_native_image(Path::new(&format!("/proc/{pid}/exe"))) => {
             Runtime::NativeImage

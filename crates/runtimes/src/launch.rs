@@ -129,11 +129,10 @@ fn java_inside(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
 fn libgc(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     let executable = detect::executable(&prepared.argv, setting);
     prepared.adapter = None;
-    if executable.as_deref().is_some_and(detect::is_privileged) {
-        prepared.notes.push(
-            "libgc: the program is set-user-ID, so the loader takes no library from us: it is passive"
-                .to_owned(),
-        );
+    if let Some(why) = executable.as_deref().and_then(detect::privileges) {
+        prepared.notes.push(format!(
+            "libgc: the program {why}, so the loader takes no library from us: it is passive"
+        ));
         return;
     }
     let put = plan

@@ -12,7 +12,8 @@
 //! [`launch::prepare`] is asked before a program starts, [`run`] steers it while it runs.
 //!
 //! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start, in which [`setting`]), [`process`] (what
-//! `/proc` tells), [`hotspot`] (Java), [`libgc`] (which collector a program on libgc gets), [`passive`] (anything else).
+//! `/proc` tells), [`running`] (which runtime it has while it runs), [`hotspot`] (Java), [`libgc`] (which
+//! collector a program on libgc gets), [`passive`] (anything else).
 
 pub mod adapter;
 pub mod client;
@@ -24,6 +25,7 @@ pub mod launch;
 pub mod libgc;
 pub mod passive;
 pub mod process;
+pub mod running;
 pub mod setting;
 
 pub use adapter::{Adapter, Ended, Link, Options, run};

@@ -36,13 +36,17 @@ const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cg
                      and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, user_weight, \
                      user_priority";
 
-/// Reads `path` and the drop-ins in `path` + `.d`. Without `required`, an absent file is as good
-/// as an empty one.
+/// Reads `path` and the drop-ins in `path` + `.d`. Without `required`, a file that is absent, or in a
+/// directory that is closed to us, is as good as an empty one.
 ///
 /// # Errors
 /// [`ConfigError`] for the first file that cannot be used.
 pub fn load(path: &Path, required: bool) -> Result<Config, ConfigError> {
     let mut config = Config::default();
+    if !required && is_out_of_reach(path) {
+        tracing::info!("{}: the directory is closed to us", path.display());
+        return Ok(config);
+    }
     match read(path) {
         Ok(text) => config.apply(parse(&text, path)?),
         Err(source) if source.kind() == io::ErrorKind::NotFound && !required => {}
@@ -61,6 +65,12 @@ pub fn load(path: &Path, required: bool) -> Result<Config, ConfigError> {
         config.apply(parse(&text, &drop_in)?);
     }
     Ok(config)
+}
+
+/// `su`, `sudo -u` and containers leave the `HOME` of another user: what is in it is not meant for us.
+fn is_out_of_reach(path: &Path) -> bool {
+    let denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    std::fs::symlink_metadata(path).is_err_and(denied)
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -258,6 +268,38 @@ mod tests {
         assert!(load(path, false).is_ok());
         let message = load(path, true).expect_err("must exist").to_string();
         assert!(message.contains("check the path"), "{message}");
+    }
+
+    #[test]
+    fn what_is_in_another_users_home_is_as_good_as_absent() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("closed/plimsoll.toml");
+        std::fs::create_dir(directory.path().join("closed")).unwrap();
+        std::fs::write(&path, "budget = 9").unwrap();
+        let set = |mode| {
+            for folder in [directory.path(), path.parent().unwrap()] {
+                let mode = std::fs::Permissions::from_mode(mode);
+                std::fs::set_permissions(folder, mode).unwrap();
+            }
+        };
+        let as_nobody = |required| {
+            plimsoll_kernel::identity::as_user(65534, 65534, || load(&path, required)).unwrap()
+        };
+        set(0o755);
+        assert!(as_nobody(false).unwrap().budget.is_some());
+        set(0o700);
+        let closed = (as_nobody(false), as_nobody(true));
+        if rustix::process::geteuid().is_root() {
+            assert!(closed.0.unwrap().budget.is_none() && closed.1.is_err());
+        }
+        // One's own that is closed is a mistake.
+        let mode = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(&path, mode).unwrap();
+        set(0o755);
+        if rustix::process::geteuid().is_root() {
+            assert!(as_nobody(false).is_err());
+        }
     }
 
     proptest! {

@@ -12,6 +12,9 @@ use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The broker's socket, in the environment.
+pub const SOCKET: &str = "PLIMSOLL_SOCKET";
+
 /// Below every command's help.
 const EXIT_CODES: &str = "\
 Exit status:
@@ -31,7 +34,7 @@ itself failed, 126 when the program cannot be executed, 127 when it was not foun
 )]
 pub struct Cli {
     /// The broker's socket, instead of the user's or the system's
-    #[arg(long, global = true, value_name = "PATH", env = "PLIMSOLL_SOCKET")]
+    #[arg(long, global = true, value_name = "PATH", env = SOCKET)]
     pub socket: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]

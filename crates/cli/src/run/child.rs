@@ -36,6 +36,8 @@ pub struct Launch {
     pub argv: Vec<OsString>,
     /// Added to the environment.
     pub environment: Vec<(OsString, OsString)>,
+    /// Taken out of ours, unless it is added.
+    pub removed: Vec<OsString>,
     /// Where it runs; here when absent.
     pub cwd: Option<PathBuf>,
     /// Its standard output is appended there; inherited when absent.
@@ -70,6 +72,9 @@ pub struct Running {
 /// When it was not found, cannot be executed, or a file of it cannot be opened.
 pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
     let mut command = Command::new(&launch.argv[0]);
+    for name in &launch.removed {
+        command.env_remove(name);
+    }
     command
         .args(&launch.argv[1..])
         .envs(launch.environment.iter().cloned());

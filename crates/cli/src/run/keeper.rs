@@ -2,6 +2,7 @@
 //! local sensing, and their members rejoin by themselves.
 
 use crate::embed::{self, Place};
+use plimsoll_kernel::environment::variable;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub fn keep(place: &Place) {
         return;
     }
     let place = place.clone();
-    let inner = std::env::var_os("PLIMSOLL_ID").is_some();
+    let inner = variable("PLIMSOLL_ID").is_some();
     let courtesy = if inner { COURTESY } else { Duration::ZERO };
     let thread = std::thread::Builder::new().name("keeper".into());
     if let Err(error) = thread.spawn(move || watch(&place, courtesy)) {

@@ -1,6 +1,7 @@
 //! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked (`-v`, `PLIMSOLL_LOG=debug`).
 
 use crate::error::CliError;
+use plimsoll_kernel::environment::variable;
 use plimsoll_wire::checks::is_printable;
 use std::fmt;
 use std::fs::OpenOptions;
@@ -18,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 /// When the file cannot be opened.
 pub fn start(verbose: bool, path: Option<&Path>) -> Result<(), CliError> {
     let file = path.filter(|path| path.as_os_str() != "-");
-    let asked = std::env::var("PLIMSOLL_LOG").ok();
-    let level = match asked.and_then(|level| level.parse().ok()) {
+    let asked = variable("PLIMSOLL_LOG");
+    let level = match asked.and_then(|level| level.to_str()?.parse().ok()) {
         Some(level) => level,
         None if verbose || file.is_some() => Level::INFO,
         None => Level::WARN,

@@ -225,6 +225,7 @@ impl Many {
         let mut launch = Launch {
             argv: steered.argv,
             environment: Vec::new(),
+            removed: Vec::new(),
             cwd: program.cwd.clone(),
             stdout: output(&program.stdout),
             stderr: output(&program.stderr),
@@ -232,7 +233,7 @@ impl Many {
             own_group: true,
         };
         if let Some(member) = &member {
-            launch.environment.extend(member.environment());
+            member.tell(&mut launch);
             let own = member.cgroup().filter(|dir| {
                 let ours = child::may_enter(dir);
                 if !ours {

@@ -1,6 +1,7 @@
 //! A principal for a program or a group, kept as long as it runs. The client library keeps it
 //! through a broker's death: it falls back to local sensing and rejoins.
 
+use super::child::Launch;
 use super::gather::gather;
 use crate::control::told;
 use crate::embed::Place;
@@ -13,6 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tracing::warn;
+
+/// The memory pressure protocol (systemd's MEMORY_PRESSURE document): what to watch, what to write there
+/// first, and the word that says that nothing is to be watched.
+const WATCH: &str = "MEMORY_PRESSURE_WATCH";
+const WRITE: &str = "MEMORY_PRESSURE_WRITE";
+const DO_NOT: &str = "/dev/null";
 
 /// What is asked of the broker.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,16 +107,21 @@ impl Member {
     }
 
     /// What the program finds in its environment: where the broker and its own numbers are, and a
-    /// socket that speaks the service manager's memory pressure protocol.
-    pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let socket = self.place.socket.path().as_os_str().to_owned();
-        let mut environment = vec![("PLIMSOLL_SOCKET".into(), socket)];
-        if let Some(registered) = self.principal.registered() {
-            environment.push(("PLIMSOLL_ID".into(), registered.id.to_string().into()));
-            environment.push(("PLIMSOLL_PAGE".into(), registered.page.into()));
-            environment.push(("MEMORY_PRESSURE_WATCH".into(), registered.pressure.into()));
+    /// socket that speaks the service manager's memory pressure protocol. A service manager that says "do not
+    /// watch" has said so to the program; its other word belongs to a file of its own and means nothing to
+    /// our socket.
+    pub fn tell(&self, launch: &mut Launch) {
+        let mut set = |name: &str, value: OsString| launch.environment.push((name.into(), value));
+        set("PLIMSOLL_SOCKET", self.place.socket.path().into());
+        let Some(registered) = self.principal.registered() else {
+            return;
+        };
+        set("PLIMSOLL_ID", registered.id.to_string().into());
+        set("PLIMSOLL_PAGE", registered.page.into());
+        if std::env::var_os(WATCH).is_none_or(|said| said != DO_NOT) {
+            set(WATCH, registered.pressure.into());
+            launch.removed.push(WRITE.into());
         }
-        environment
     }
 
     /// The cgroup that the broker made for it.

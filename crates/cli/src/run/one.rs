@@ -46,7 +46,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     };
     launch.environment = steered.environment;
     if let Some(member) = &member {
-        launch.environment.extend(member.environment());
+        member.tell(&mut launch);
         launch.cgroup = member.cgroup();
     }
     let mut running = child::spawn(&launch)?;

@@ -6,6 +6,7 @@ use super::shared::Shared;
 use super::watcher::Watcher;
 use crate::socket::Surroundings;
 use crate::{Result, Socket};
+use plimsoll_kernel::environment::variable;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Adapter, CgroupPath, Id, Kind, Name, Register};
 use plimsoll_wire::varlink::WireError;
@@ -149,9 +150,10 @@ impl Builder {
 
     /// For what runs in a process of a program that `plimsoll run` started, but is not the program itself (a preloaded adapter): uses
     /// the principal that the environment names (`PLIMSOLL_ID`, `PLIMSOLL_PAGE`), whoever's process that is. Without such an
-    /// environment nothing changes. A program needs this not: [`Builder::open`] finds the principal that its process is.
+    /// environment, or in a process that has more rights than whoever started it, nothing changes. A program
+    /// needs this not: [`Builder::open`] finds the principal that its process is.
     pub fn from_environment(mut self) -> Builder {
-        let page = std::env::var_os(ENV_PAGE).map(PathBuf::from);
+        let page = variable(ENV_PAGE).map(PathBuf::from);
         if let (Some(id), Some(page)) = (self.wish.named, page) {
             self.wish.existing = Some((id, page));
         }
@@ -199,5 +201,5 @@ impl Builder {
 }
 
 fn named_by_environment() -> Option<Id> {
-    std::env::var(ENV_ID).ok()?.parse().ok()
+    variable(ENV_ID)?.to_str()?.parse().ok()
 }

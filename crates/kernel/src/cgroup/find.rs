@@ -17,7 +17,7 @@ pub enum Version {
     V2,
 }
 
-/// A mounted hierarchy that has the memory controller.
+/// A mounted hierarchy that has the memory controller (or another that is asked for).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Its interface.
@@ -67,6 +67,39 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
     }))
 }
 
+/// The groups of a process in every hierarchy of version 1 that has the controller, and of version 2:
+/// version, directory, and the top directory that is visible to us. Those that are not mounted here are left
+/// out.
+///
+/// # Errors
+/// As [`locate`].
+pub(super) fn groups(pid: i32, controller: &[u8]) -> Result<Vec<(Version, PathBuf, PathBuf)>> {
+    let mut text = Vec::new();
+    match read_text(
+        &PathBuf::from(format!("/proc/{pid}/cgroup")),
+        MAX_MEMBERSHIP,
+        &mut text,
+    ) {
+        Err(e) if e.is_absent() => return Ok(Vec::new()),
+        other => other?,
+    }
+    let (first, unified) = names(&text, controller);
+    text.clear();
+    read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut text)?;
+    let mut found = Vec::new();
+    for mount in lines(&text).filter_map(|line| parse_mount(line, controller)) {
+        let name = match mount.version {
+            Version::V1 => first.as_deref(),
+            Version::V2 => unified.as_deref(),
+        };
+        let below = name.and_then(|name| name.strip_prefix(&mount.root).ok());
+        if let Some(below) = below.filter(|rest| !climbs(rest)) {
+            found.push((mount.version, mount.point.join(below), mount.point));
+        }
+    }
+    Ok(found)
+}
+
 /// The names of a process's groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
@@ -78,7 +111,13 @@ pub struct Membership {
 
 /// Parses `/proc/PID/cgroup`; lines that make no sense are passed over.
 pub fn parse_membership(text: &[u8]) -> Membership {
-    let mut found = Membership::default();
+    let (memory_v1, unified) = names(text, b"memory");
+    Membership { memory_v1, unified }
+}
+
+/// Its name in the v1 hierarchy that has this controller, and in the one v2 hierarchy.
+fn names(text: &[u8], controller: &[u8]) -> (Option<PathBuf>, Option<PathBuf>) {
+    let mut found = (None, None);
     for line in lines(text) {
         let mut fields = line.splitn(3, |&b| b == b':');
         let (Some(number), Some(controllers), Some(name)) =
@@ -93,9 +132,9 @@ pub fn parse_membership(text: &[u8]) -> Membership {
             name.strip_suffix(b" (deleted)").unwrap_or(name),
         ));
         if number == b"0" && controllers.is_empty() {
-            found.unified = Some(name);
-        } else if controllers.split(|&b| b == b',').any(|c| c == b"memory") {
-            found.memory_v1 = Some(name);
+            found.1 = Some(name);
+        } else if controllers.split(|&b| b == b',').any(|c| c == controller) {
+            found.0 = Some(name);
         }
     }
     found
@@ -105,12 +144,12 @@ pub fn parse_membership(text: &[u8]) -> Membership {
 pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for line in lines(text) {
-        mounts.extend(parse_mount(line));
+        mounts.extend(parse_mount(line, b"memory"));
     }
     mounts
 }
 
-fn parse_mount(line: &[u8]) -> Option<Mount> {
+fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
     let mut fields = words(line);
     let root = fields.nth(3)?;
     let point = fields.next()?;
@@ -118,7 +157,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let (kind, _source, options) = (rest.next()?, rest.next()?, rest.next()?);
     let version = match kind {
         b"cgroup2" => Version::V2,
-        b"cgroup" if options.split(|&b| b == b',').any(|o| o == b"memory") => Version::V1,
+        b"cgroup" if options.split(|&b| b == b',').any(|o| o == controller) => Version::V1,
         _ => return None,
     };
     let path = |escaped: &[u8]| PathBuf::from(OsStr::from_bytes(&unescape(escaped)));

@@ -1,6 +1,7 @@
 //! A memory cgroup, version 1 or 2 behind one face: limit, usage, make-up, members, and taking memory from it.
 
 mod find;
+mod frozen;
 mod limit;
 mod members;
 mod named;
@@ -11,6 +12,7 @@ pub use find::{
     Location, Membership, Mount, Version, choose, locate, parse_membership, parse_mounts,
     version_of,
 };
+pub use frozen::is_frozen;
 pub use stat::{Events, Stat};
 
 use crate::reader::{Reader, read_text};

@@ -243,3 +243,86 @@ fn broken_and_absent_groups_are_told_apart() {
     std::fs::write(dir.path().join("memory.usage_in_bytes"), huge).unwrap();
     assert_eq!(group.usage().unwrap(), u64::MAX);
 }
+
+/// A group that can be frozen, below our own; removed when dropped.
+struct Freezer {
+    dir: std::path::PathBuf,
+    states: [&'static str; 2],
+    file: &'static str,
+}
+
+impl Freezer {
+    /// `None`, and a word, where there can be none.
+    fn new() -> Option<Freezer> {
+        let name = format!("plimsoll-test-freezer-{}", std::process::id());
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let point = |line: &str| line.split(' ').nth(4).map(std::path::PathBuf::from);
+        let of = |kind: &str| {
+            mounts
+                .lines()
+                .find(|line| line.contains(kind))
+                .and_then(point)
+        };
+        let first = mounts
+            .lines()
+            .find(|line| line.contains(" - cgroup ") && line.ends_with("freezer"))
+            .and_then(point)
+            .map(|top| (top, "freezer.state", ["THAWED", "FROZEN"]));
+        let second = of(" - cgroup2 ").map(|top| (top, "cgroup.freeze", ["0", "1"]));
+        for (top, file, states) in [first, second].into_iter().flatten() {
+            let dir = top.join(&name);
+            if std::fs::create_dir(&dir).is_ok() {
+                let freezer = Freezer { dir, states, file };
+                if freezer.dir.join(file).exists() {
+                    return Some(freezer);
+                }
+            }
+        }
+        skip("no group of our own can be frozen here");
+        None
+    }
+
+    fn enter(&self, pid: i32) {
+        std::fs::write(self.dir.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    fn freeze(&self, freeze: bool) {
+        let state = self.states[usize::from(freeze)];
+        std::fs::write(self.dir.join(self.file), state).unwrap();
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.dir.join(self.file), self.states[0]);
+        let end = Instant::now() + PATIENCE;
+        // Until what was in it is gone.
+        while std::fs::remove_dir(&self.dir).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_frozen_process_is_told_from_one_that_runs() {
+    use plimsoll_kernel::cgroup::is_frozen;
+    let own = std::process::id() as i32;
+    assert!(!is_frozen(own).unwrap());
+    let Some(freezer) = Freezer::new() else {
+        return;
+    };
+    let mut child = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .unwrap();
+    let pid = child.id() as i32;
+    freezer.enter(pid);
+    assert!(!is_frozen(pid).unwrap());
+    freezer.freeze(true);
+    assert!(is_frozen(pid).unwrap() && !is_frozen(own).unwrap());
+    freezer.freeze(false);
+    assert!(!is_frozen(pid).unwrap());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_frozen(pid).is_err_and(|error| error.is_gone()));
+}

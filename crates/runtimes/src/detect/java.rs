@@ -25,7 +25,7 @@ const J9_FOLDERS: [&str; 3] = ["default", "compressedrefs", "j9vm"];
 const IMAGE_HEAP: &[u8] = b".svm_heap";
 
 /// The virtual machine that this file starts, if it is a launcher `bin/java`.
-pub(super) fn of_launcher(real: &Path) -> Option<Runtime> {
+pub(crate) fn of_launcher(real: &Path) -> Option<Runtime> {
     if real.file_name() != Some(OsStr::new("java")) {
         return None;
     }

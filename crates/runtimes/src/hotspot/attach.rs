@@ -2,112 +2,42 @@
 //! machine, in its own mount namespace.
 //!
 //! A machine that has no socket yet is asked to open one: an empty file `.attach_pid<pid>` beside the place of
-//! the socket, then `SIGQUIT`. Without that file the signal would print a thread dump, and without a handler for
-//! it the process would die, so both are made sure of first. No call lasts longer than its timeout.
+//! the socket, then `SIGQUIT`. Only who is known (`quit`) to take the signal for that gets it, once. Without
+//! the file the signal prints all threads, and it cannot be recalled: so the file stays until the socket is
+//! there, or the machine has had all the time for it. No call lasts longer than its timeout.
+//!
+//! A machine answers its own user and group, and root as long as that is root to it too: in a user namespace
+//! it is not. So we connect, and leave the file, as its user.
 
-use super::hsperfdata::{PerfError, PerfFile, Value};
+mod error;
+
+pub use error::AttachError;
+
+use super::quit;
 use super::reply::{self, Reply};
-use super::trigger::Trigger;
+use super::trigger::{self, Trigger};
 use crate::process::Process;
+use plimsoll_kernel::identity::as_user;
+use plimsoll_kernel::peer::peer_of;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most that is read of a reply, bytes.
 const MAX_REPLY: usize = 4 << 20;
 /// How often the socket is looked for while the machine opens it.
 const LOOK: Duration = Duration::from_millis(5);
-/// A machine says what may be done to it so soon after it begins to catch signals; one that stands still may never.
+/// A machine says what may be done to it so soon after it begins to catch signals; one that stands still may
+/// never.
 const STARTING: Duration = Duration::from_secs(1);
-/// Signals to a machine that does not say what it does with them, and opens no socket.
-const MOST_IN_VAIN: u8 = 2;
-/// The counter that says what may be done to a machine.
-const CAPABILITIES: &str = "sun.rt.jvmCapabilities";
-
-/// Why a command has no reply.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    /// The process is gone.
-    #[error("process {pid} ended")]
-    Gone {
-        /// Which process.
-        pid: u32,
-    },
-    /// It does not catch SIGQUIT: it may not be a Java virtual machine, or is not ready yet.
-    #[error(
-        "process {pid} does not catch SIGQUIT, so it is not asked to open its attach socket: wait until it has \
-         started, or start it with -XX:+StartAttachListener if it runs with -Xrs"
-    )]
-    NotCatching {
-        /// Which process.
-        pid: u32,
-    },
-    /// It opened no socket.
-    #[error(
-        "the Java virtual machine {pid} opened no attach socket within {waited:?}: it is stopped, overloaded, or was \
-         started with -XX:+DisableAttachMechanism"
-    )]
-    NoSocket {
-        /// Which process.
-        pid: u32,
-        /// How long it was waited for.
-        waited: Duration,
-    },
-    /// It did not answer a command.
-    #[error("the Java virtual machine {pid} did not answer '{command}' within {waited:?}")]
-    NoAnswer {
-        /// Which process.
-        pid: u32,
-        /// What it was asked.
-        command: String,
-        /// How long it was waited for.
-        waited: Duration,
-    },
-    /// It was started so.
-    #[error("the Java virtual machine {pid} lets nobody attach (-XX:+DisableAttachMechanism)")]
-    Refused {
-        /// Which process.
-        pid: u32,
-    },
-    /// The socket belongs to somebody else.
-    #[error("the attach socket of process {pid} is served by process {by}: it is not used")]
-    Impostor {
-        /// Which process.
-        pid: u32,
-        /// Who listens there.
-        by: u32,
-    },
-    /// The command does not fit the protocol.
-    #[error("the command '{command}' is too long for the attach protocol")]
-    TooLong {
-        /// What should be asked.
-        command: String,
-    },
-    /// The system refused something.
-    #[error("cannot reach the Java virtual machine {pid} ({doing}): {source}")]
-    System {
-        /// Which process.
-        pid: u32,
-        /// What was tried.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The reply is not one.
-    #[error("the Java virtual machine {pid} answered '{command}' with something that is no reply")]
-    BadReply {
-        /// Which process.
-        pid: u32,
-        /// What it was asked.
-        command: String,
-    },
-}
+/// A machine that runs has done by then with a signal what it does.
+const DONE: Duration = Duration::from_secs(60);
+/// Signals to a machine that opens no socket.
+const MOST_IN_VAIN: u8 = 3;
 
 /// The attach socket of one virtual machine.
 #[derive(Debug)]
@@ -119,10 +49,19 @@ pub struct Attach {
     tmp: OwnedFd,
     /// 1, or 2 where the machine said that it knows it.
     version: u8,
-    /// How often it was signalled without opening its socket.
-    in_vain: AtomicU8,
+    /// It was asked to open its socket, and has not yet.
+    asked: Mutex<Option<Asked>>,
     /// A flag that this machine has by another name, and that name.
     renamed: OnceLock<(&'static str, &'static str)>,
+}
+
+/// What a machine was asked with.
+#[derive(Debug)]
+struct Asked {
+    trigger: Trigger,
+    /// When it was signalled last; not yet, where absent.
+    sent: Option<Instant>,
+    signals: u8,
 }
 
 impl Attach {
@@ -133,13 +72,11 @@ impl Attach {
     pub fn new(process: Process) -> Result<Attach, AttachError> {
         let pid = process.pid;
         let status = process.status().map_err(|_| AttachError::Gone { pid })?;
-        let tmp = process
-            .inner_directory("tmp")
-            .map_err(|source| AttachError::System {
-                pid,
-                doing: "opening its /tmp",
-                source,
-            })?;
+        let tmp = process.tmp().map_err(|source| AttachError::System {
+            pid,
+            doing: "opening its /tmp",
+            source,
+        })?;
         let (inner_pid, euid, egid) = (status.inner_pid, status.euid, status.egid);
         Ok(Attach {
             process,
@@ -148,7 +85,7 @@ impl Attach {
             egid,
             tmp,
             version: 1,
-            in_vain: AtomicU8::new(0),
+            asked: Mutex::new(None),
             renamed: OnceLock::new(),
         })
     }
@@ -217,73 +154,109 @@ impl Attach {
         self.command("jcmd", &[line], timeout)
     }
 
-    /// Connects; has the machine open its socket first where there is none. One of which it is not
-    /// known that it lets anybody attach is signalled a few times only: it would take the signal for another wish, and print
-    /// all its threads.
+    /// Connects; has the machine open its socket first where there is none.
     fn open(&self, deadline: Instant, timeout: Duration) -> Result<OwnedFd, AttachError> {
-        if let Some(socket) = self.connect(deadline)? {
-            return Ok(socket);
-        }
         let pid = self.process.pid;
-        match self.may_attach(deadline.min(Instant::now() + STARTING)) {
-            Some(true) => {}
-            Some(false) => return Err(AttachError::Refused { pid }),
-            None if self.in_vain.load(Ordering::Relaxed) < MOST_IN_VAIN => {}
-            None => {
+        let mut waits = false;
+        loop {
+            if let Some(socket) = self.connect(deadline)? {
+                // It has done what it was asked to.
+                *self.asked() = None;
+                return Ok(socket);
+            }
+            if !self.process.alive() {
+                return Err(AttachError::Gone { pid });
+            }
+            if !std::mem::replace(&mut waits, true) {
+                self.ask(deadline)?;
+            } else if Instant::now() >= deadline {
+                let waited = timeout;
+                return Err(AttachError::NoSocket { pid, waited });
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Has it open its socket, unless it was asked to a while ago, or somebody else has just done so. A
+    /// second signal that comes when the first was heeded prints all threads.
+    fn ask(&self, deadline: Instant) -> Result<(), AttachError> {
+        let pid = self.process.pid;
+        let mut asked = self.asked();
+        if let Some(before) = &*asked {
+            if before.sent.is_some_and(|sent| sent.elapsed() < DONE) {
+                return Ok(());
+            }
+            if before.signals >= MOST_IN_VAIN {
                 let waited = Duration::ZERO;
                 return Err(AttachError::NoSocket { pid, waited });
             }
         }
-        let trigger = self.trigger()?;
-        self.signal()?;
-        let mut again = Some(Instant::now() + timeout / 2);
-        while Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-            if let Some(socket) = self.connect(deadline)? {
-                self.in_vain.store(0, Ordering::Relaxed);
-                return Ok(socket);
-            }
-            if !self.process.alive() {
-                return Err(AttachError::Gone {
-                    pid: self.process.pid,
-                });
-            }
-            if again.is_some_and(|t| Instant::now() >= t) {
-                again = None;
-                self.signal()?;
-            }
+        let starting = deadline.min(Instant::now() + STARTING);
+        let left = self.has_socket();
+        if !left && quit::listens(&self.process) && self.soon_has_socket(starting) {
+            return Ok(());
         }
-        drop(trigger);
-        Err(AttachError::NoSocket {
-            pid: self.process.pid,
-            waited: timeout,
-        })
+        quit::takes(&self.process, left, starting)?;
+        if asked.is_none() {
+            *asked = self.trigger()?.map(|trigger| Asked {
+                trigger,
+                sent: None,
+                signals: 0,
+            });
+        }
+        let Some(now) = &mut *asked else {
+            return Ok(());
+        };
+        // It may have been stopped meanwhile, or asked by somebody else.
+        let sent = match self.has_socket() == left {
+            true => quit::is_the_moment(&self.process).and_then(|()| self.signal()),
+            false => Err(AttachError::Starting { pid }),
+        };
+        match sent {
+            Ok(()) => {
+                now.sent = Some(Instant::now());
+                now.signals += 1;
+            }
+            Err(_) if now.signals == 0 => *asked = None,
+            Err(_) => {}
+        }
+        sent
     }
 
-    /// Whether the machine says that it may be attached to (not with `-XX:+DisableAttachMechanism`). One that just starts
-    /// says so a moment later.
-    fn may_attach(&self, deadline: Instant) -> Option<bool> {
-        let mut perf = PerfFile::open(&self.process).ok()?;
-        while Instant::now() < deadline && matches!(perf.read(), Err(PerfError::Unfinished { .. }))
-        {
+    fn asked(&self) -> MutexGuard<'_, Option<Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something lies where its socket is to be.
+    fn has_socket(&self) -> bool {
+        rustix::fs::statat(&self.tmp, self.socket(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// It was asked by somebody else, and is about to open it.
+    fn soon_has_socket(&self, deadline: Instant) -> bool {
+        while !self.has_socket() && Instant::now() < deadline {
             std::thread::sleep(LOOK);
         }
-        let counters = perf.read().ok()?;
-        // A character for each capability, the first that of attaching.
-        let told = counters.iter().find(|(name, _)| *name == CAPABILITIES)?;
-        match told.1 {
-            Value::Text(text) => Some(text.starts_with('1')),
-            Value::Long(_) => None,
-        }
+        self.has_socket()
+    }
+
+    /// Its name in the `/tmp` of the machine.
+    fn socket(&self) -> String {
+        format!(".java_pid{}", self.inner_pid)
     }
 
     /// `None` where there is no socket, or where nobody listens to it any more.
     fn connect(&self, deadline: Instant) -> Result<Option<OwnedFd>, AttachError> {
-        let name = format!(".java_pid{}", self.inner_pid);
+        let name = self.socket();
         match rustix::fs::statat(&self.tmp, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(s)
-                if rustix::fs::FileType::from_raw_mode(s.st_mode)
-                    == rustix::fs::FileType::Socket => {}
+            Ok(s) if s.st_uid != self.euid => {
+                return Err(AttachError::InTheWay {
+                    pid: self.process.pid,
+                    by: s.st_uid,
+                    what: "the attach socket",
+                });
+            }
+            Ok(s) if FileType::from_raw_mode(s.st_mode) == FileType::Socket => {}
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(self.system("looking for its socket", e)),
         }
@@ -292,65 +265,57 @@ impl Attach {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|e| self.system("making a socket", e))?;
-        loop {
-            match rustix::net::connect(&socket, &address) {
-                Ok(()) => break,
-                // Its queue of connections is full: it does not answer the ones before us.
-                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
-                    std::thread::sleep(LOOK)
-                }
-                Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => {
-                    return Ok(None);
-                }
-                Err(e) => return Err(self.system("connecting to its socket", e)),
+        let connected = as_user(self.euid, self.egid, || {
+            connect_until(&socket, &address, deadline)
+        });
+        match connected.unwrap_or_else(|e| Err(Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))) {
+            Ok(()) => {}
+            // Left by a machine that died, or by one before that had this number.
+            Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(None),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                let pid = self.process.pid;
+                return Err(AttachError::Busy { pid });
             }
+            Err(e) => return Err(self.system("connecting to its socket", e)),
         }
         self.check_peer(&socket)?;
         Ok(Some(socket))
     }
 
-    /// The one who listens must be the machine itself: another user could have put a socket into `/tmp`.
+    /// The one who listens must be the machine itself: another one could have put a socket into `/tmp`.
     fn check_peer(&self, socket: &OwnedFd) -> Result<(), AttachError> {
-        let peer = plimsoll_kernel::peer::peer_of(socket)
-            .map_err(|e| self.system("asking who serves its socket", e))?;
-        let by = peer.pid;
-        if by == self.process.pid {
-            Ok(())
-        } else {
-            Err(AttachError::Impostor {
+        let peer = peer_of(socket).map_err(|e| self.system("asking who serves its socket", e))?;
+        match peer.pid == self.process.pid {
+            true => Ok(()),
+            false => Err(AttachError::Impostor {
                 pid: self.process.pid,
-                by,
-            })
+                by: peer.pid,
+            }),
         }
     }
 
-    /// In the machine's `/tmp`, or in its working directory where that cannot be written.
-    fn trigger(&self) -> Result<Trigger, AttachError> {
-        let place = |directory| Trigger::place(directory, self.inner_pid, (self.euid, self.egid));
-        let tmp = self.tmp.try_clone().ok();
-        if let Some(trigger) = tmp.and_then(|tmp| place(tmp).ok()) {
-            return Ok(trigger);
-        }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(self.process.path("cwd"), flags, Mode::empty())
-            .and_then(place)
-            .map_err(|e| self.system("writing .attach_pid to its /tmp and its directory", e))
+    /// `None` where somebody else is about to attach.
+    fn trigger(&self) -> Result<Option<Trigger>, AttachError> {
+        let owner = (self.euid, self.egid);
+        let pid = self.process.pid;
+        trigger::place(&self.process, &self.tmp, self.inner_pid, owner).map_err(|e| match e {
+            trigger::Refused::InTheWay(by) => AttachError::InTheWay {
+                pid,
+                by,
+                what: "the file that asks for the attach socket",
+            },
+            trigger::Refused::System(e) => {
+                self.system("writing .attach_pid to its /tmp and its directory", e)
+            }
+        })
     }
 
     fn signal(&self) -> Result<(), AttachError> {
-        let pid = self.process.pid;
-        let status = self
-            .process
-            .status()
-            .map_err(|_| AttachError::Gone { pid })?;
-        if status.caught & (1 << (libc::SIGQUIT - 1)) == 0 {
-            return Err(AttachError::NotCatching { pid });
-        }
-        self.in_vain.fetch_add(1, Ordering::Relaxed);
+        let signal = rustix::process::Signal::QUIT;
         self.process
-            .signal(rustix::process::Signal::QUIT)
+            .signal(signal)
             .map_err(|source| AttachError::System {
-                pid,
+                pid: self.process.pid,
                 doing: "sending SIGQUIT",
                 source,
             })
@@ -393,6 +358,9 @@ impl Attach {
                 Err(e) => return Err(self.system("reading a reply", e)),
             }
         }
+        if bytes.is_empty() {
+            return Err(AttachError::Dismissed { pid });
+        }
         reply::parse(&bytes).ok_or_else(|| AttachError::BadReply {
             pid,
             command: name.to_owned(),
@@ -404,6 +372,38 @@ impl Attach {
             pid: self.process.pid,
             doing,
             source: errno.into(),
+        }
+    }
+}
+
+impl Drop for Attach {
+    /// A signal that may still be on its way finds its file.
+    fn drop(&mut self) {
+        let asked = self.asked().take();
+        let Some(Asked { trigger, sent, .. }) = asked else {
+            return;
+        };
+        let lately = sent.is_some_and(|sent| sent.elapsed() < DONE);
+        let moment = quit::is_the_moment(&self.process);
+        let stands = matches!(moment, Err(AttachError::StandsStill { .. }));
+        if self.process.alive() && (lately || stands) {
+            trigger.leave();
+        }
+    }
+}
+
+fn connect_until(
+    socket: &OwnedFd,
+    address: &SocketAddrUnix,
+    deadline: Instant,
+) -> rustix::io::Result<()> {
+    loop {
+        match rustix::net::connect(socket, address) {
+            // Its queue of connections is full: it does not answer the ones before us.
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
+                std::thread::sleep(LOOK)
+            }
+            other => return other,
         }
     }
 }

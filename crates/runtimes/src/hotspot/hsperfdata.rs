@@ -7,16 +7,26 @@
 //! first entry, number of entries; each entry has its length, the offset of its name, the length of its vector
 //! (0 for a single value), its type, and the offset of its value.
 
-use crate::process::Process;
+use crate::process::{self, Process};
 use rustix::fs::{AtFlags, Mode, OFlags};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::BufRead;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 /// The most that is read of a file. `HotSpot` makes it 32 KiB.
 const MAX_FILE: usize = 1 << 20;
 /// The most entries that are looked at. `HotSpot` has about 300.
 const MAX_ENTRIES: usize = 8192;
+/// The most names in a `/tmp` that are looked at.
+const MAX_LISTING: usize = 65_536;
 /// The longest name and the longest text that are kept, bytes.
 const MAX_TEXT: usize = 64 * 1024;
+
+/// Each user has a folder, whose name begins so.
+const FOLDER: &str = "hsperfdata_";
+
+/// The counter that says which machine it is.
+const NAME: &str = "java.property.java.vm.name";
 
 /// What [`Counters::parse`] says of a file that its machine has not released yet.
 const UNFINISHED: &str = "not complete yet";
@@ -70,6 +80,8 @@ pub enum Value<'a> {
 #[derive(Debug)]
 pub struct PerfFile {
     pid: u32,
+    /// Its number in its own pid namespace.
+    name: String,
     file: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -83,19 +95,20 @@ impl PerfFile {
         let pid = process.pid;
         let unreadable = |source: std::io::Error| PerfError::Unreadable { pid, source };
         let status = process.status().map_err(unreadable)?;
-        let tmp = process.inner_directory("tmp").map_err(unreadable)?;
+        let tmp = process.tmp().map_err(unreadable)?;
         let name = status.inner_pid.to_string();
         let mut found = Err(PerfError::Absent { pid });
         let listing = rustix::fs::Dir::read_from(&tmp).map_err(|e| unreadable(e.into()))?;
-        for entry in listing.take(65_536) {
+        for entry in listing.take(MAX_LISTING) {
             let Ok(entry) = entry else { break };
-            if !entry.file_name().to_bytes().starts_with(b"hsperfdata_") {
+            if !entry.file_name().to_bytes().starts_with(FOLDER.as_bytes()) {
                 continue;
             }
             match open_beneath(&tmp, entry.file_name(), &name, status.euid) {
                 Ok(Some(file)) => {
                     return Ok(PerfFile {
                         pid,
+                        name,
                         file,
                         buffer: Vec::new(),
                     });
@@ -105,6 +118,29 @@ impl PerfFile {
             }
         }
         found
+    }
+
+    /// Whether this very process writes it, not one that had its number before, or was replaced by another
+    /// program: it has it mapped. Where that cannot be seen, it changed since the process started.
+    pub fn is_of(&self, process: &Process) -> bool {
+        let Ok(mut maps) = process::maps(self.pid) else {
+            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let changed = std::fs::metadata(path).map(|file| file.ctime());
+            let both = changed.and_then(|changed| Ok((changed, process.started_at()?)));
+            return both.is_ok_and(|(changed, started)| changed + 1 >= started);
+        };
+        let name = format!("/{}", self.name);
+        let mut line = Vec::new();
+        while maps.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            let text = String::from_utf8_lossy(&line);
+            let folder = text.trim_end().strip_suffix(&name);
+            let folder = folder.and_then(|folder| folder.rsplit('/').next());
+            if folder.is_some_and(|folder| folder.starts_with(FOLDER)) {
+                return true;
+            }
+            line.clear();
+        }
+        false
     }
 
     /// Reads the file anew. A file that grows or shrinks meanwhile is read as far as it goes.
@@ -140,6 +176,19 @@ impl PerfFile {
             what => PerfError::Malformed { pid, what },
         })
     }
+}
+
+/// Whether this process, into which we may not look, says that it is a machine of `HotSpot`'s.
+pub fn is_machine(process: &Process) -> bool {
+    let Ok(mut perf) = PerfFile::open(process) else {
+        return false;
+    };
+    let names = ["OpenJDK", "HotSpot"];
+    let known = |name: &str| names.iter().any(|part| name.contains(part));
+    perf.is_of(process)
+        && perf
+            .read()
+            .is_ok_and(|c| c.text_of(NAME).is_some_and(known))
 }
 
 /// Opens `directory/name` if it is a regular file of this user; follows no link.
@@ -219,6 +268,15 @@ impl<'a> Counters<'a> {
             .ok_or("bad number of entries")?
             .min(MAX_ENTRIES);
         Ok(counters)
+    }
+
+    /// A text; none where there is none of that name.
+    pub fn text_of(&self, name: &str) -> Option<&'a str> {
+        let mut found = self.iter().filter(|(found, _)| *found == name);
+        match found.next()?.1 {
+            Value::Text(text) => Some(text),
+            Value::Long(_) => None,
+        }
     }
 
     /// Every counter that is well formed, in the order of the file.
@@ -303,6 +361,9 @@ impl<'a> Iterator for Iter<'a> {
         None
     }
 }
+
+#[cfg(test)]
+pub(super) use tests::made_up;
 
 #[cfg(test)]
 mod tests;

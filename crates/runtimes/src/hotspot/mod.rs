@@ -8,9 +8,10 @@
 //! | *lever* | a manageable flag or a collection that moves its memory |
 //! | *live* | bytes that survived the last collection of the whole heap |
 //!
-//! [`flags`] before the start; then [`attach`] (commands), [`hsperfdata`] and [`snapshot`] (reading), [`machine`]
-//! (what it is), [`levers`] (what moves it), [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), `silence` (when it does not answer), and the
-//! adapter [`HotSpot`], which joins them.
+//! [`flags`] before the start; then [`attach`] (commands), `quit` (who may be signalled for it),
+//! [`hsperfdata`] and [`snapshot`] (reading), [`machine`] (what it is), [`levers`] (what moves it),
+//! [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), `silence`
+//! (when it does not answer), and the adapter [`HotSpot`], which joins them.
 
 pub mod attach;
 pub mod control;
@@ -19,6 +20,7 @@ pub mod footprint;
 pub mod hsperfdata;
 pub mod levers;
 pub mod machine;
+mod quit;
 mod release;
 pub mod reply;
 mod silence;

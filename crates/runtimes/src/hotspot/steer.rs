@@ -11,11 +11,13 @@ use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::surprise::Growth;
 use crate::adapter::{Adapter, Ended, Link, Options};
-use crate::family;
+use crate::detect::Runtime;
 use crate::process::Process;
+use crate::{family, running};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
+use std::mem::{Discriminant, discriminant};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
@@ -59,7 +61,7 @@ impl HotSpot {
 
     /// Waits until the machine says what it is; it may just be starting.
     fn greet(&self, link: &mut dyn Link) -> Result<(Attach, Machine), Ended> {
-        let mut told = false;
+        let mut told = Vec::new();
         let mut attach = None;
         let mut pause = Duration::from_millis(100);
         loop {
@@ -69,19 +71,33 @@ impl HotSpot {
             match self.ask(&mut attach) {
                 Ok(found) => return Ok(found),
                 Err(AttachError::Gone { .. }) => return Err(Ended::ProgramGone),
-                Err(AttachError::NotCatching { .. }) if pause < IDLE => {}
-                Err(error) if !told => {
-                    told = true;
-                    warn!("{error}; it is accounted, but not steered, until it answers");
+                Err(error) if error.is_early() && pause < IDLE => {}
+                Err(error) => {
+                    // One that was stopped is looked at often: that asks nothing of it.
+                    if matches!(error, AttachError::StandsStill { .. }) {
+                        pause = IDLE / 2;
+                    }
+                    explain(&error, &mut told, link);
                 }
-                Err(_) => {}
             }
-            if !self.process.alive() {
+            if !self.process.alive() || !self.is_machine() {
                 return Err(Ended::ProgramGone);
             }
             rest(link, pause);
             pause = (pause * 2).min(LEFT_ALONE);
         }
+    }
+}
+
+/// Says why it is not steered, each reason once. Until it is, nothing is asked of it.
+fn explain(error: &AttachError, told: &mut Vec<Discriminant<AttachError>>, link: &mut dyn Link) {
+    let kind = discriminant(error);
+    if told.is_empty() {
+        link.not_steered();
+    }
+    if !told.contains(&kind) {
+        told.push(kind);
+        warn!("{error}; it is accounted, but not steered, until it answers");
     }
 }
 
@@ -97,6 +113,11 @@ fn rest(link: &mut dyn Link, pause: Duration) {
 }
 
 impl HotSpot {
+    /// A process may become another program, and is the same process.
+    fn is_machine(&self) -> bool {
+        running::runtime(self.process.pid) == Runtime::HotSpot
+    }
+
     /// Asks the machine what it is; how to reach it is kept for the next time.
     fn ask(&self, attach: &mut Option<Attach>) -> Result<(Attach, Machine), AttachError> {
         let known = match attach.take() {
@@ -153,6 +174,8 @@ struct Loop<'a> {
     control: Control,
     footprint: footprint::Footprint,
     growth: Growth,
+    /// The process is another program now.
+    replaced: bool,
     /// Nothing can be paged out where the machine is.
     cliff: bool,
     others: u64,
@@ -195,6 +218,7 @@ impl<'a> Loop<'a> {
             control: Control::new(levers, share),
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
+            replaced: false,
             cliff: false,
             others: 0,
             measured: None,
@@ -217,7 +241,7 @@ impl<'a> Loop<'a> {
                 self.let_go();
                 return Ended::Stopped;
             }
-            if !self.adapter.process.alive() {
+            if self.replaced || !self.adapter.process.alive() {
                 return Ended::ProgramGone;
             }
             let pause = self.step(link);
@@ -379,6 +403,7 @@ impl<'a> Loop<'a> {
         let pid = i32::try_from(self.adapter.process.pid).unwrap_or(-1);
         let domain = Domain::of_process(pid).and_then(|mut domain| domain.is_cliff());
         self.cliff = domain.unwrap_or(self.cliff);
+        self.replaced = self.adapter.process.alive() && !self.adapter.is_machine();
         self.others = family::uses_of_others(self.adapter.root, self.adapter.process.pid);
         self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
         self.measured = Some(Instant::now());

@@ -1,45 +1,206 @@
 //! The file that makes a machine open its attach socket.
 
+use crate::process::Process;
+use plimsoll_kernel::identity::as_user;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
 
-/// Turns `SIGQUIT` from "print a thread dump" into "open the socket" while it lies in the `/tmp` or
-/// in the working directory of a machine. Removed when dropped.
+/// Somebody whose file is no older than this is about to attach, seconds.
+const AT_WORK: i64 = 60;
+/// May be written to by others than its owner.
+const OF_OTHERS: u32 = 0o022;
+
+/// Turns `SIGQUIT` from "print all threads" into "open the socket" while it lies in the working directory or
+/// in the `/tmp` of a machine. Removed when dropped.
+#[derive(Debug)]
 pub(super) struct Trigger {
     directory: OwnedFd,
     name: String,
+    owner: (u32, u32),
+    stays: bool,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// A file of this user's stands where the machine looks first; it would take that for no wish to attach.
+    InTheWay(u32),
+    /// The system's word.
+    System(Errno),
+}
+
+/// Places it in the `/tmp` of a machine, or in its working directory where others may write to that, or
+/// `/tmp` cannot be written: the machine looks there first. It heeds one that belongs to its own user. `None`
+/// where somebody else has just placed one: who sends a second signal would have it print all threads.
+pub(super) fn place(
+    process: &Process,
+    tmp: &OwnedFd,
+    inner_pid: u32,
+    owner: (u32, u32),
+) -> Result<Option<Trigger>, Refused> {
+    let name = format!(".attach_pid{inner_pid}");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let cwd = rustix::fs::open(process.path("cwd"), flags, Mode::empty()).ok();
+    if let Some(by) = cwd.as_ref().and_then(|cwd| stranger(cwd, &name, owner.0)) {
+        return Err(Refused::InTheWay(by));
+    }
+    let mut places = vec![tmp];
+    if let Some(cwd) = &cwd {
+        let at = usize::from(!is_open_to_others(cwd));
+        places.insert(at, cwd);
+    }
+    if places.iter().any(|place| is_at_work(place, &name, owner.0)) {
+        return Ok(None);
+    }
+    let mut refused = Refused::System(Errno::ACCESS);
+    for place in places {
+        if let Some(by) = stranger(place, &name, owner.0) {
+            refused = Refused::InTheWay(by);
+            continue;
+        }
+        match Trigger::make(place, &name, owner) {
+            Ok(trigger) => return Ok(Some(trigger)),
+            Err(errno) => refused = Refused::System(errno),
+        }
+    }
+    Err(refused)
+}
+
+/// What lies there under that name; no link is followed.
+fn look(directory: &OwnedFd, name: &str) -> Option<std::fs::Metadata> {
+    let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
+    std::fs::symlink_metadata(path).ok()
+}
+
+/// Whose file lies there, if it is not the machine's user's.
+fn stranger(directory: &OwnedFd, name: &str, uid: u32) -> Option<u32> {
+    let found = look(directory, name)?;
+    (!found.is_file() || found.uid() != uid).then(|| found.uid())
+}
+
+/// An older one was left by somebody who died over it.
+fn is_at_work(directory: &OwnedFd, name: &str, uid: u32) -> bool {
+    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    look(directory, name).is_some_and(|found| {
+        let fresh = now.saturating_sub(found.ctime()) < AT_WORK;
+        fresh && found.is_file() && found.uid() == uid
+    })
+}
+
+fn is_open_to_others(directory: &OwnedFd) -> bool {
+    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    std::fs::metadata(path).map_or(true, |found| found.mode() & OF_OTHERS != 0)
 }
 
 impl Trigger {
-    /// The machine heeds it only when it belongs to its own user.
-    pub(super) fn place(
-        directory: OwnedFd,
-        inner_pid: u32,
-        (uid, gid): (u32, u32),
-    ) -> rustix::io::Result<Trigger> {
-        let name = format!(".attach_pid{inner_pid}");
-        let flags =
-            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o600);
-        let file = match rustix::fs::openat(&directory, &name, flags, mode) {
-            // Left by somebody who died over it; it could be a link or somebody else's.
-            Err(Errno::EXIST) => {
-                rustix::fs::unlinkat(&directory, &name, AtFlags::empty())?;
-                rustix::fs::openat(&directory, &name, flags, mode)?
-            }
-            other => other?,
+    fn make(place: &OwnedFd, name: &str, owner: (u32, u32)) -> rustix::io::Result<Trigger> {
+        let own = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+        let directory = place.try_clone().map_err(own)?;
+        let (uid, gid) = owner;
+        let file = as_user(uid, gid, || create(&directory, name)).map_err(own)??;
+        let trigger = Trigger {
+            directory,
+            name: name.to_owned(),
+            owner,
+            stays: false,
         };
-        let trigger = Trigger { directory, name };
+        // Where we had no right to be its user, we may have that to give the file away.
         if rustix::fs::fstat(&file)?.st_uid != uid {
             rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
         Ok(trigger)
     }
+
+    /// Goes without taking the file away: a signal may still be on its way.
+    pub(super) fn leave(mut self) {
+        self.stays = true;
+    }
+}
+
+fn create(directory: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::openat(directory, name, flags, mode) {
+        // Left by somebody who died over it.
+        Err(Errno::EXIST) => {
+            rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+            rustix::fs::openat(directory, name, flags, mode)
+        }
+        other => other,
+    }
 }
 
 impl Drop for Trigger {
     fn drop(&mut self) {
-        let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
+        if self.stays {
+            return;
+        }
+        let remove = || rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
+        if !matches!(as_user(self.owner.0, self.owner.1, remove), Ok(Ok(()))) {
+            let _ = remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+    use std::path::Path;
+
+    /// Whether one can be placed in the `/tmp` of a process that is where we are; it is gone afterwards.
+    fn placed(tmp: &Path) -> Result<Option<()>, Refused> {
+        let directory = OwnedFd::from(std::fs::File::open(tmp).unwrap());
+        let owner = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let process = Process::new(std::process::id()).unwrap();
+        let trigger = place(&process, &directory, u32::MAX, owner)?;
+        let cwd = std::env::current_dir().unwrap();
+        let there = |folder: &Path| folder.join(NAME).is_file();
+        assert!(trigger.is_none() || there(tmp) || there(&cwd));
+        Ok(trigger.map(drop))
+    }
+
+    /// No process has that number.
+    const NAME: &str = ".attach_pid4294967295";
+
+    #[test]
+    fn it_is_there_as_long_as_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(placed(dir.path()), Ok(Some(()))));
+        assert!(!dir.path().join(NAME).exists());
+    }
+
+    #[test]
+    fn who_comes_while_another_is_at_work_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(NAME), "").unwrap();
+        assert!(matches!(placed(dir.path()), Ok(None)));
+        assert!(dir.path().join(NAME).exists());
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_is_neither_followed_nor_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, goal) = (dir.path().join(NAME), dir.path().join("goal"));
+        symlink(&goal, &file).unwrap();
+        let directory = OwnedFd::from(std::fs::File::open(dir.path()).unwrap());
+        let own = rustix::process::geteuid().as_raw();
+        assert_eq!(stranger(&directory, NAME, own), Some(own));
+        // It goes to where the machine looks first instead.
+        let _ = placed(dir.path());
+        assert!(!goal.exists() && file.is_symlink());
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(stranger(&directory, NAME, own), None);
+        if chown(&file, Some(4711), None).is_ok() {
+            assert_eq!(stranger(&directory, NAME, own), Some(4711));
+        }
     }
 }

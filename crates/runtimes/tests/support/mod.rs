@@ -89,8 +89,11 @@ pub(crate) fn compiled(program: &str) -> tempfile::TempDir {
 /// A program that ends with its guard.
 pub(crate) struct Program {
     pub(crate) child: Child,
-    _classes: tempfile::TempDir,
+    classes: tempfile::TempDir,
 }
+
+/// Where a program's standard output goes, beside its classes.
+const OUTPUT: &str = "output";
 
 impl Program {
     pub(crate) fn start(home: &Path, before: &[&str], flags: &[&str], churn: &[&str]) -> Program {
@@ -120,19 +123,22 @@ impl Program {
         Program::run(&[], prepared.argv, classes)
     }
 
-    fn run(before: &[&str], argv: Vec<OsString>, classes: tempfile::TempDir) -> Program {
+    pub(crate) fn run(before: &[&str], argv: Vec<OsString>, classes: tempfile::TempDir) -> Program {
         let all: Vec<OsString> = before.iter().map(OsString::from).chain(argv).collect();
+        let output = std::fs::File::create(classes.path().join(OUTPUT)).unwrap();
         let child = Command::new(&all[0])
             .args(&all[1..])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Program {
-            child,
-            _classes: classes,
-        }
+        Program { child, classes }
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        std::fs::read_to_string(self.classes.path().join(OUTPUT)).unwrap()
     }
 
     /// The machine, as soon as it catches the signal that it is asked with.

@@ -13,7 +13,8 @@
 use crate::setting::Setting;
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// Read by the `java` launcher of JDK 9 and later.
 pub const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
@@ -41,6 +42,8 @@ const WITH_VALUE: [&str; 16] = [
     "--describe-module",
     "--source",
 ];
+/// Flags of a machine that is built for debugging, in its working directory.
+const UNASKED: &str = ".hotspotrc";
 /// The most that is read of a file with options, bytes.
 const MOST_READ: u64 = 1 << 20;
 
@@ -48,23 +51,47 @@ const MOST_READ: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     options: Vec<String>,
-    /// Where relative names of files begin.
-    folder: PathBuf,
+    /// Where relative names of files begin; none where files are not to be looked into.
+    folder: Option<PathBuf>,
     /// Experimental flags were unlocked before the command line.
     unlocked: bool,
+    /// A file was named that could not be read to its end.
+    partial: bool,
 }
 
 impl Given {
     /// Those of a command line (without `java` itself), where it will be started.
     pub fn collect(arguments: impl IntoIterator<Item = String>, setting: &Setting<'_>) -> Given {
+        Given::gather(arguments, setting, true)
+    }
+
+    /// Those of a program that runs already. Its files are read where its names of them mean the same to us
+    /// (`files`).
+    pub fn of_running(
+        arguments: impl IntoIterator<Item = String>,
+        setting: &Setting<'_>,
+        files: bool,
+    ) -> Given {
+        let mut given = Given::gather(arguments, setting, files);
+        // Builds for debugging read it unasked.
+        if setting.folder.join(UNASKED).exists() {
+            given.add(&format!("-XX:Flags={UNASKED}"));
+        }
+        given
+    }
+
+    fn gather(
+        arguments: impl IntoIterator<Item = String>,
+        setting: &Setting<'_>,
+        files: bool,
+    ) -> Given {
         let value = |name: &str| {
             let value = (setting.variables)(name).unwrap_or_default();
             words(&value.to_string_lossy())
         };
         let mut given = Given {
-            options: Vec::new(),
-            folder: setting.folder.to_path_buf(),
-            unlocked: false,
+            folder: files.then(|| setting.folder.to_path_buf()),
+            ..Given::default()
         };
         given.machine(value(FIRST));
         given.launcher(value(LAUNCHER), false);
@@ -116,17 +143,31 @@ impl Given {
         self.options.push(option.to_owned());
     }
 
-    /// What a file holds; nothing where it cannot be read. A pipe (`@<(…)`) is left alone: what we read of it the launcher
-    /// would not find any more.
-    fn read(&self, path: &str) -> String {
-        let path = self.folder.join(path);
-        let mut bytes = Vec::new();
-        let regular = std::fs::metadata(&path).is_ok_and(|meta| meta.is_file());
-        if let Some(file) = regular.then(|| File::open(&path).ok()).flatten() {
-            // Of one that breaks off, what there was.
-            let _ = file.take(MOST_READ).read_to_end(&mut bytes);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
+    /// What a file holds; nothing where it cannot be read.
+    fn read(&mut self, path: &str) -> String {
+        let folder = self.folder.as_ref();
+        let contents = folder.and_then(|folder| contents(&folder.join(path)));
+        let (text, whole) = contents.unwrap_or_default();
+        self.partial |= !whole;
+        text
+    }
+
+    /// Whether all is known: every file that was named could be read.
+    pub fn is_whole(&self) -> bool {
+        !self.partial
+    }
+
+    /// Whether SIGQUIT may be anything but the machine's. What stands anywhere counts, whatever stands after
+    /// it.
+    pub fn keeps_signals(&self) -> bool {
+        let own = |option: &String| option == "-Xrs" || option == "-XX:+ReduceSignalUsage";
+        self.options.iter().any(own)
+    }
+
+    /// Whether this flag is switched on anywhere, whatever stands after it.
+    pub fn ever_on(&self, flag: &str) -> bool {
+        let on = |option: &String| option.strip_prefix("-XX:+") == Some(flag);
+        self.options.iter().any(on)
     }
 
     /// Whether an option begins with one of these.
@@ -172,6 +213,23 @@ impl Given {
         };
         self.options.iter().filter_map(value).collect()
     }
+}
+
+/// What a file holds, and whether that is all of it. A pipe (`@<(…)`) is left alone: what we read of it the
+/// launcher would not find any more.
+fn contents(path: &Path) -> Option<(String, bool)> {
+    // Whoever puts a pipe in the place of a file does not hold us up.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .ok()?;
+    let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
+    let mut bytes = Vec::new();
+    // Of one that breaks off, what there was.
+    let read = file.take(MOST_READ).read_to_end(&mut bytes);
+    let whole = read.is_ok() && meta.len() <= MOST_READ;
+    Some((String::from_utf8_lossy(&bytes).into_owned(), whole))
 }
 
 /// The launcher's way through its words.

@@ -117,6 +117,73 @@ fn files_are_read_where_they_are_named() {
     assert_eq!(all.len(), 7, "{all:?}");
 }
 
+/// What a program that runs in this folder was given, with what is known of its signals.
+fn running(folder: &Path, arguments: &[&str], variable: (&str, &str), files: bool) -> Given {
+    let variables = |name: &str| (name == variable.0).then(|| OsString::from(variable.1));
+    let setting = Setting {
+        variables: &variables,
+        folder,
+    };
+    Given::of_running(
+        arguments.iter().map(|&word| word.to_owned()),
+        &setting,
+        files,
+    )
+}
+
+#[test]
+fn wherever_signals_and_attaching_are_spoken_of_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("args", "-Xrs -XX:+DisableAttachMechanism");
+    write("flags", "+DisableAttachMechanism\n+ReduceSignalUsage\n");
+    let args = "-Xrs -XX:+DisableAttachMechanism";
+    for (words, variable) in [
+        ("-Xrs -XX:+DisableAttachMechanism A", ("", "")),
+        // A later word takes it back, but who knows in which order they are read.
+        (
+            "-Xrs -XX:+DisableAttachMechanism -XX:-DisableAttachMechanism A",
+            ("", ""),
+        ),
+        ("@args A", ("", "")),
+        ("-XX:VMOptionsFile=args A", ("", "")),
+        ("-XX:Flags=flags A", ("", "")),
+        ("A", (FIRST, args)),
+        ("A", (LAUNCHER, args)),
+        ("A", (LAUNCHER, "@args")),
+        ("A", (LAST, args)),
+        ("A", (FIRST, "-XX:Flags=flags")),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let given = running(dir.path(), &words, variable, true);
+        let told = given.keeps_signals() && given.ever_on("DisableAttachMechanism");
+        assert!(told && given.is_whole(), "{words:?} {variable:?}");
+    }
+    let own = running(dir.path(), &["A", "-Xrs", "@args"], ("", ""), true);
+    assert!(!own.keeps_signals() && own.is_whole());
+    write(UNASKED, "+ReduceSignalUsage\n");
+    assert!(running(dir.path(), &["A"], ("", ""), true).keeps_signals());
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("args"), "-cp x").unwrap();
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let large = std::fs::File::create(dir.path().join("large")).unwrap();
+    large.set_len(MOST_READ + 1).unwrap();
+    for word in ["@pipe", "@large", "@.", "@nothing", "-XX:Flags=nothing"] {
+        let given = running(dir.path(), &[word, "A"], ("", ""), true);
+        assert!(!given.is_whole(), "{word}");
+    }
+    // A name that may mean another file where the program runs.
+    assert!(running(dir.path(), &["@args", "A"], ("", ""), true).is_whole());
+    assert!(!running(dir.path(), &["@args", "A"], ("", ""), false).is_whole());
+    assert!(running(dir.path(), &["-Xmx9m", "A"], ("", ""), false).is_whole());
+}
+
 #[test]
 fn the_last_of_a_name_counts() {
     let options = ["-XX:+UseZGC", "-XX:-UseZGC", "-XX:A=1", "-XX:A=2"];

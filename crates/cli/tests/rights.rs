@@ -1,0 +1,239 @@
+//! Other users, fewer rights, more rights, and what a service manager said: the program has what belongs to
+//! it.
+
+mod common;
+
+use common::ground::{alone, classes, java, printed};
+use common::{Place, Started, stderr, wait_for};
+use plimsoll_kernel::testing::skip;
+use rustix::fs::XattrFlags;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const NOBODY: u32 = 65534;
+/// Runs the words after it as a user without rights.
+const AS_NOBODY: [&str; 5] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+];
+/// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
+const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A folder that another user may enter, with our program in it; `None`, and a word, where we may not be
+/// another user.
+fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
+    if !rustix::process::geteuid().is_root() {
+        skip("another user needs root");
+        return None;
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("plimsoll-test-rights-")
+        .tempdir_in("/var/tmp")
+        .unwrap();
+    open(folder.path());
+    let own = folder.path().join("plimsoll");
+    std::fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
+    let mut may = Command::new(AS_NOBODY[0]);
+    let may = may
+        .args(&AS_NOBODY[1..])
+        .arg(&own)
+        .arg("--version")
+        .output();
+    if may.is_ok_and(|output| output.status.success()) {
+        return Some((folder, own));
+    }
+    skip("another user cannot run what is in /var/tmp");
+    None
+}
+
+fn open(folder: &Path) {
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Gives a program a capability; `false`, and a word, where files have none.
+fn make_capable(program: &Path) -> bool {
+    let volume = rustix::fs::statvfs(program).unwrap();
+    let may = !volume
+        .f_flag
+        .contains(rustix::fs::StatVfsMountFlags::NOSUID);
+    let made = rustix::fs::setxattr(
+        program,
+        "security.capability",
+        &CAPABLE,
+        XattrFlags::empty(),
+    );
+    let made = may && made.is_ok();
+    if !made {
+        skip("files have no capabilities here");
+    }
+    made
+}
+
+/// What a command of ours does as that user; the broker's socket is the place's.
+fn as_nobody(place: &Place, own: &Path, words: &[&str], variables: &[(&str, &Path)]) -> Output {
+    let own = own.display().to_string();
+    let words = [&AS_NOBODY[1..], &[own.as_str()][..], words].concat();
+    let mut command = place.program(AS_NOBODY[0], &words);
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn a_home_that_cannot_be_read_is_as_good_as_none() {
+    let Some((folder, own)) = folder() else {
+        return;
+    };
+    let place = Place::new();
+    open(&place.path(""));
+    chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
+    let words = ["run", "-n", "guest", "true"];
+    let output = as_nobody(&place, &own, &words, &[("HOME", home.as_path())]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+    assert!(place.listing().is_some());
+}
+
+#[test]
+fn nothing_of_the_environment_is_believed_by_who_has_more_rights_than_who_started_it() {
+    let Some((_folder, own)) = folder() else {
+        return;
+    };
+    let place = Place::new();
+    open(&place.path(""));
+    let named = Path::new("/nonexistent/broker.sock");
+    let ask = || as_nobody(&place, &own, &["ps"], &[("PLIMSOLL_SOCKET", named)]);
+    let before = ask();
+    assert!(
+        stderr(&before).contains("/nonexistent/"),
+        "{}",
+        stderr(&before)
+    );
+    if !make_capable(&own) {
+        return;
+    }
+    let after = ask();
+    assert!(
+        !stderr(&after).contains("/nonexistent/"),
+        "{}",
+        stderr(&after)
+    );
+}
+
+#[test]
+fn a_program_with_file_capabilities_is_passive_and_it_is_said_why() {
+    let Some((folder, own)) = folder() else {
+        return;
+    };
+    let found = ["/usr/bin/guile-3.0", "/usr/bin/guile"];
+    let found = found.iter().find(|guile| Path::new(guile).exists());
+    let Some(found) = found else {
+        return skip("no guile");
+    };
+    let guile = folder.path().join("guile");
+    std::fs::copy(found, &guile).unwrap();
+    let place = Place::new();
+    open(&place.path(""));
+    chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
+    let guile_words = guile.display().to_string();
+    let words = ["run", "-v", "-n", "g", "--", &guile_words, "--version"];
+    let home = place.path("");
+    let say = || {
+        stderr(&as_nobody(
+            &place,
+            &own,
+            &words,
+            &[("HOME", home.as_path())],
+        ))
+    };
+    let before = say();
+    assert!(before.contains("libgc: the system's"), "{before}");
+    if make_capable(&guile) {
+        let after = say();
+        assert!(
+            after.contains("libgc: the program has file capabilities"),
+            "{after}"
+        );
+    }
+}
+
+/// What a program finds of the memory pressure protocol, where a service manager said that.
+fn pressure(place: &Place, said: &[(&str, &str)]) -> (String, String) {
+    let script = "printf '%s\\n%s\\n' \"$MEMORY_PRESSURE_WATCH\" \"${MEMORY_PRESSURE_WRITE-none}\"";
+    let mut command = place.command(&["run", "-n", "p", "sh", "-c", script]);
+    for name in ["MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"] {
+        command.env_remove(name);
+    }
+    let output = command.envs(said.iter().copied()).output().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let mut lines = text.lines().map(str::to_owned);
+    let mut next = || {
+        lines
+            .next()
+            .unwrap_or_else(|| panic!("{}", stderr(&output)))
+    };
+    (next(), next())
+}
+
+#[test]
+fn who_is_told_not_to_watch_does_not_and_whom_we_tell_is_told_one_thing() {
+    let place = Place::new();
+    let (watch, write) = ("MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE");
+    let own = place.path("b/pressure").display().to_string();
+    let (path, first) = pressure(&place, &[]);
+    assert!(path.starts_with(&own), "{path}");
+    assert_eq!(first, "none");
+    let file = "/sys/fs/cgroup/x.service/memory.pressure";
+    let (path, first) = pressure(&place, &[(watch, file), (write, "c29tZQ==")]);
+    assert!(path.starts_with(&own), "{path}");
+    assert_eq!(first, "none");
+    for said in [
+        vec![(watch, "/dev/null")],
+        vec![(watch, "/dev/null"), (write, "c29tZQ==")],
+    ] {
+        let (path, first) = pressure(&place, &said);
+        assert_eq!(path, "/dev/null");
+        assert_eq!(first == "none", said.len() == 1);
+    }
+}
+
+#[test]
+fn a_machine_that_lets_nobody_attach_is_shown_as_passive_and_told_of_once() {
+    let _alone = alone();
+    let place = Place::new();
+    let Some(classes) = classes(&place, &["crates/runtimes/tests/java/Churn.java"]) else {
+        return;
+    };
+    let log = place.path("log").display().to_string();
+    let mut words = vec!["run", "-n", "hard", "--log", &log, "--"];
+    let java = java();
+    words.extend([java.as_str(), "-XX:+DisableAttachMechanism", "-Xmx200m"]);
+    words.extend(["-cp", &classes, "Churn", "20", "20"]);
+    let mut command = place.command(&words);
+    let output = std::fs::File::create(place.path("hard.out")).unwrap();
+    command.stdin(Stdio::piped()).stdout(output);
+    let mut run = Started(command.spawn().unwrap());
+    let told = || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.matches("lets nobody attach").count()
+    };
+    wait_for("it is said", || (told() > 0).then_some(()));
+    let passive = || place.principal("hard").filter(|p| p.adapter.is_none());
+    let shown = wait_for("it is passive", passive);
+    assert_eq!(shown.owed, 0);
+    let table = place.text(&["ps"]);
+    let row = table.lines().find(|line| line.contains("hard")).unwrap();
+    assert!(row.split_whitespace().any(|word| word == "-"), "{row}");
+    // It was asked again by then.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(told(), 1);
+    drop(run.0.stdin.take());
+    assert!(run.wait().success());
+    assert!(!printed(&place, "hard").contains("thread dump"));
+}

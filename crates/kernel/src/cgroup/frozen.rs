@@ -1,0 +1,41 @@
+//! Whether a process's group is frozen, so that nothing in it runs. Source: kernel documents
+//! `cgroup-v1/freezer-subsystem.rst`, `cgroup-v2.rst` (`cgroup.freeze`, `cgroup.events`).
+
+use super::MAX_DEPTH;
+use super::find::{Version, groups};
+use crate::Result;
+use crate::reader::read_text;
+use std::path::{Path, PathBuf};
+
+/// Version 1's controller.
+const CONTROLLER: &[u8] = b"freezer";
+/// Longest text read here, bytes.
+const MAX_STATE: usize = 4096;
+
+/// Whether nothing of this process runs because its group, or one above it, is frozen or becomes so. `false`
+/// where groups cannot be seen.
+///
+/// # Errors
+/// As [`super::locate`].
+pub fn is_frozen(pid: i32) -> Result<bool> {
+    let frozen = |(version, dir, top): &(Version, PathBuf, PathBuf)| match version {
+        // It counts those above.
+        Version::V1 => says(dir, "freezer.state", |text| !text.starts_with(b"THAWED")),
+        Version::V2 => is_frozen_v2(dir, top),
+    };
+    Ok(groups(pid, CONTROLLER)?.iter().any(frozen))
+}
+
+/// The file of a group says what was asked of that group alone.
+fn is_frozen_v2(dir: &Path, top: &Path) -> bool {
+    dir.ancestors()
+        .take(MAX_DEPTH)
+        .take_while(|above| above.starts_with(top))
+        .any(|above| says(above, "cgroup.freeze", |text| text.starts_with(b"1")))
+}
+
+fn says(dir: &Path, file: &str, what: impl Fn(&[u8]) -> bool) -> bool {
+    let mut text = Vec::new();
+    let read = read_text(&dir.join(file), MAX_STATE, &mut text);
+    read.is_ok() && !text.is_empty() && what(&text)
+}

@@ -1,0 +1,333 @@
+//! Whether a machine takes SIGQUIT for the wish to open its attach socket.
+//!
+//! Others take it otherwise. It ends a program that has no handler; a host with a machine inside may do with
+//! it what it likes; a machine that lets nobody attach, that listens already, or that finds no file for it
+//! when it comes, prints all its threads into the program's output. So it is sent to no process of which it is
+//! not known what that does with it.
+//!
+//! | told by | |
+//! |---|---|
+//! | the counters of the process itself | whether it may be attached to, its options, whether `java` (or another launcher of its kind) started it |
+//! | without them, its command line | the same, if all of it can be read: variables and files with options too |
+//! | `/proc/PID/status`, its groups | whether it catches the signal, and whether the signal would reach it at once |
+//!
+//! `-Xrs` has a machine open its socket by itself, and so has `-XX:+StartAttachListener`: there it is waited
+//! for.
+
+use super::attach::AttachError;
+use super::flags::Given;
+use super::hsperfdata::{Counters, PerfError, PerfFile};
+use crate::detect::{self, Runtime};
+use crate::process::{Process, Status};
+use crate::setting::Setting;
+use plimsoll_kernel::cgroup::is_frozen;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// In the sets of `/proc/PID/status`.
+const QUIT: u64 = 1 << (libc::SIGQUIT - 1);
+/// How often it is looked whether the counters are complete.
+const LOOK: Duration = Duration::from_millis(5);
+/// A machine without counters has started by then, seconds.
+const SETTLED: i64 = 3;
+
+/// A character for each capability, the first that of attaching.
+const CAPABILITIES: &str = "sun.rt.jvmCapabilities";
+const ARGUMENTS: &str = "java.rt.vmArgs";
+/// Those of files.
+const FLAGS: &str = "java.rt.vmFlags";
+/// What the launcher started; nothing where there was none.
+const COMMAND: &str = "sun.rt.javaCommand";
+const VERSION: &str = "java.property.java.vm.specification.version";
+/// Counters hold so much of a text (`PerfMaxStringConstLength`), bytes.
+const MOST_TOLD: usize = 1024;
+
+/// The thread that serves the socket.
+const LISTENER: &[u8] = b"Attach Listener\n";
+/// A machine that listens and whose socket was taken away makes another one since.
+const MAKES_ANOTHER: u32 = 14;
+/// The most threads that are looked at.
+const MOST_THREADS: usize = 65_536;
+/// The most that is read of a command line, and of an environment, bytes.
+const MOST_READ: u64 = 4 << 20;
+
+/// Why one is left alone.
+const KEEPS: &str = "-Xrs leaves signals to the program; a machine opens its socket by itself then";
+const LISTENS: &str =
+    "-XX:+StartAttachListener has it open its socket by itself, and it has not yet";
+const HOST: &str = "no Java launcher started it: it is a program with a virtual machine inside";
+const HIDDEN: &str =
+    "it publishes no counters that tell, and its command line cannot be read in full";
+const REPLACED: &str = "it listens, but in the place of its socket lies one that another left";
+const REMOVED: &str =
+    "it listens, but its socket was removed, and before Java 14 it makes no other";
+
+/// Whether it takes the signal so; waits until `deadline` for a machine that just starts. `left`: in the place of
+/// its socket lies one to which nobody listens.
+///
+/// # Errors
+/// Why not, or not yet.
+pub(super) fn takes(process: &Process, left: bool, deadline: Instant) -> Result<(), AttachError> {
+    is_the_moment(process)?;
+    let version = match by_counters(process, deadline)? {
+        Some(version) => version,
+        None => by_command_line(process)?,
+    };
+    let why = match listens(process) {
+        true if left => REPLACED,
+        true if version < MAKES_ANOTHER => REMOVED,
+        _ => return Ok(()),
+    };
+    let pid = process.pid;
+    Err(AttachError::NotKnown { pid, why })
+}
+
+/// Whether a signal that is sent now is caught, reaches it now, and is the only one.
+///
+/// # Errors
+/// Why not.
+pub(super) fn is_the_moment(process: &Process) -> Result<(), AttachError> {
+    let pid = process.pid;
+    let status = process.status().map_err(|_| AttachError::Gone { pid })?;
+    if status.caught & QUIT == 0 {
+        return Err(AttachError::NotCatching { pid });
+    }
+    match stands_still(pid, &status) {
+        Some(how) => Err(AttachError::StandsStill { pid, how }),
+        None => Ok(()),
+    }
+}
+
+fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
+    let frozen = || i32::try_from(pid).is_ok_and(|pid| is_frozen(pid).unwrap_or(false));
+    match status {
+        _ if matches!(status.state, b'T' | b't') => Some("is stopped"),
+        _ if status.pending & QUIT != 0 => Some("has a SIGQUIT waiting that has not reached it"),
+        _ if frozen() => Some("is frozen with its group"),
+        _ => None,
+    }
+}
+
+/// By the counters; its version, `None` where they do not tell.
+fn by_counters(process: &Process, deadline: Instant) -> Result<Option<u32>, AttachError> {
+    let pid = process.pid;
+    let Ok(mut perf) = PerfFile::open(process) else {
+        return Ok(None);
+    };
+    if !perf.is_of(process) {
+        return Ok(None);
+    }
+    while matches!(perf.read(), Err(PerfError::Unfinished { .. })) {
+        if Instant::now() >= deadline {
+            return Err(AttachError::Starting { pid });
+        }
+        std::thread::sleep(LOOK);
+    }
+    match perf.read() {
+        Ok(counters) => told(pid, counters),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The same, by a copy of them.
+fn told(pid: u32, counters: Counters<'_>) -> Result<Option<u32>, AttachError> {
+    let not_known = |why| Err(AttachError::NotKnown { pid, why });
+    match counters.text_of(CAPABILITIES) {
+        Some(can) if can.starts_with('1') => {}
+        Some(_) => return Err(AttachError::Refused { pid }),
+        None => return Ok(None),
+    }
+    let Some(arguments) = counters.text_of(ARGUMENTS) else {
+        return Ok(None);
+    };
+    let flags = counters.text_of(FLAGS).unwrap_or_default();
+    let words = || [arguments, flags].map(str::split_ascii_whitespace);
+    let says = |word: &str| {
+        let mut all = words().into_iter().flatten();
+        all.any(|one| one.strip_prefix("-XX:").unwrap_or(one) == word)
+    };
+    if says("-Xrs") || says("+ReduceSignalUsage") {
+        return not_known(KEEPS);
+    }
+    if says("+StartAttachListener") {
+        return not_known(LISTENS);
+    }
+    if counters.text_of(COMMAND).is_none_or(str::is_empty) {
+        return not_known(HOST);
+    }
+    let whole = arguments.len() < MOST_TOLD && flags.len() < MOST_TOLD;
+    let version = counters.text_of(VERSION).unwrap_or_default();
+    let version = version.strip_prefix("1.").unwrap_or(version);
+    Ok(whole.then(|| version.parse().unwrap_or(0)))
+}
+
+/// By what it was started with; its version is not known then, 0.
+fn by_command_line(process: &Process) -> Result<u32, AttachError> {
+    let pid = process.pid;
+    let not_known = |why| Err(AttachError::NotKnown { pid, why });
+    if detect::of_process(pid) != Runtime::HotSpot {
+        return not_known(HIDDEN);
+    }
+    let Ok(program) = std::fs::read_link(process.path("exe")) else {
+        return not_known(HIDDEN);
+    };
+    let below = program.strip_prefix("/").unwrap_or(&program);
+    if detect::of_launcher(&process.path("root").join(below)) != Some(Runtime::HotSpot) {
+        return not_known(HOST);
+    }
+    let Some(given) = given(process).filter(Given::is_whole) else {
+        return not_known(HIDDEN);
+    };
+    if given.ever_on("DisableAttachMechanism") {
+        return Err(AttachError::Refused { pid });
+    }
+    if given.keeps_signals() {
+        return not_known(KEEPS);
+    }
+    if given.ever_on("StartAttachListener") {
+        return not_known(LISTENS);
+    }
+    // A socket that is opened before the machine has started is taken away by it.
+    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    let started = process
+        .started_at()
+        .map_err(|_| AttachError::Gone { pid })?;
+    match i64::try_from(now).is_ok_and(|now| now - started >= SETTLED) {
+        true => Ok(0),
+        false => Err(AttachError::Starting { pid }),
+    }
+}
+
+/// The options that a `java` which runs was given.
+fn given(process: &Process) -> Option<Given> {
+    let words = all_of(&process.path("cmdline"))?;
+    let words = words.strip_suffix(b"\0")?.split(|&byte| byte == 0).skip(1);
+    let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
+    let environment = all_of(&process.path("environ"))?;
+    let variable = |name: &str| {
+        let mut all = environment.split(|&byte| byte == 0);
+        let value = all.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        value.map(|value| OsString::from_vec(value.to_vec()))
+    };
+    let folder = process.path("cwd");
+    let setting = Setting {
+        variables: &variable,
+        folder: &folder,
+    };
+    Some(Given::of_running(words, &setting, is_where_we_are(process)))
+}
+
+/// A file, if it is not longer than anybody's is.
+fn all_of(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(MOST_READ).read_to_end(&mut bytes).ok()?;
+    let read = u64::try_from(bytes.len()).ok()?;
+    (read < MOST_READ).then_some(bytes)
+}
+
+/// Whether the names of files mean the same to it as to us.
+fn is_where_we_are(process: &Process) -> bool {
+    let own = Path::new("/proc/self");
+    let namespace = |of: &Path| std::fs::read_link(of.join("ns/mnt")).ok();
+    let root = |of: &Path| {
+        let root = std::fs::metadata(of.join("root")).ok()?;
+        Some((root.dev(), root.ino()))
+    };
+    let its = process.path("");
+    let same = namespace(own).is_some_and(|ours| namespace(&its) == Some(ours));
+    same && root(own).is_some_and(|ours| root(&its) == Some(ours))
+}
+
+/// Whether it has a thread that serves a socket.
+pub(super) fn listens(process: &Process) -> bool {
+    let threads = std::fs::read_dir(process.path("task"))
+        .into_iter()
+        .flatten();
+    threads
+        .flatten()
+        .take(MOST_THREADS)
+        .any(|thread| std::fs::read(thread.path().join("comm")).is_ok_and(|name| name == LISTENER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hotspot::hsperfdata::Value::Text;
+    use crate::hotspot::hsperfdata::made_up;
+
+    /// What counters with these texts say.
+    fn say(capable: &str, arguments: &str, flags: &str, command: &str) -> String {
+        let file = made_up(&[
+            (CAPABILITIES, Text(capable)),
+            (ARGUMENTS, Text(arguments)),
+            (FLAGS, Text(flags)),
+            (COMMAND, Text(command)),
+            (VERSION, Text("17")),
+        ]);
+        match told(7, Counters::parse(&file).unwrap()) {
+            Ok(known) => format!("{known:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn only_who_is_known_to_take_it_for_that_gets_the_signal() {
+        assert_eq!(say("11", "-Xmx9m -ea", "", "Main a"), "Some(17)");
+        assert!(say("01", "-Xmx9m", "", "Main").contains("lets nobody attach"));
+        for (arguments, flags) in [
+            ("-Xmx9m -Xrs", ""),
+            ("-Xrs", ""),
+            ("-XX:+ReduceSignalUsage -ea", ""),
+            ("", "+ReduceSignalUsage"),
+        ] {
+            let said = say("1", arguments, flags, "Main");
+            assert!(said.contains("-Xrs"), "{said}");
+        }
+        assert!(say("1", "-XX:+StartAttachListener", "", "Main").contains("by itself"));
+        assert!(say("1", "-Xmx9m", "", "").contains("machine inside"));
+        // What the program is given is not the machine's.
+        assert_eq!(say("1", "-Dx=-Xrs", "", "Main -Xrs"), "Some(17)");
+        // What is cut off may hold anything.
+        let long = "-Da=".to_owned() + &"x".repeat(MOST_TOLD);
+        assert_eq!(say("1", &long[..MOST_TOLD], "", "Main"), "None");
+        assert_eq!(say("1", "", &long[..MOST_TOLD], "Main"), "None");
+    }
+
+    #[test]
+    fn counters_that_say_nothing_of_it_are_not_taken_for_consent() {
+        for counters in [vec![], vec![(CAPABILITIES, Text("1"))]] {
+            let file = made_up(&counters);
+            assert!(matches!(told(7, Counters::parse(&file).unwrap()), Ok(None)));
+        }
+        let file = made_up(&[(CAPABILITIES, Text("1")), (ARGUMENTS, Text(""))]);
+        let host = told(7, Counters::parse(&file).unwrap());
+        assert!(matches!(host, Err(AttachError::NotKnown { why: HOST, .. })));
+    }
+
+    #[test]
+    fn a_process_that_stands_still_is_told_from_one_that_waits() {
+        let of = |state, pending| {
+            let status = Status {
+                state,
+                pending,
+                ..Status::default()
+            };
+            stands_still(u32::MAX, &status).is_some()
+        };
+        assert!(!of(b'R', 0) && !of(b'S', 1) && !of(b'D', 0));
+        assert!(of(b'T', 0) && of(b't', 0) && of(b'S', QUIT));
+    }
+
+    #[test]
+    fn another_mount_namespace_is_not_where_we_are() {
+        let own = Process::new(std::process::id()).unwrap();
+        assert!(is_where_we_are(&own));
+        assert!(!is_where_we_are(&Process { pid: 0, started: 0 }));
+    }
+}
