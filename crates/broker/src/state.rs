@@ -120,6 +120,7 @@ impl State {
             Ok(None) => {}
             Ok(Some(file)) => {
                 state.next_id = file.next_id;
+                let all = file.principals.len();
                 let mut room = Room::new(most);
                 let alive = file
                     .principals
@@ -127,6 +128,8 @@ impl State {
                     .filter(|entry| entry.boot == state.boot && lives(&entry.identity))
                     .filter(|entry| room.take(entry.identity.uid));
                 state.waiting = alive.map(|entry| (entry.identity.key(), entry)).collect();
+                // What is forgotten is to leave the file too.
+                state.dirty = state.waiting.len() < all;
             }
             Err(message) => {
                 tracing::warn!(path = %path.display(), message, "the state of the last broker cannot be read; it is set aside as state.json.bad");
@@ -467,6 +470,8 @@ mod tests {
         load(&path).write(all.clone().into_iter(), 9, 1);
         let mut state = State::load(&path, 100);
         assert_eq!(state.next_id(), 9);
+        assert!(state.is_due(1), "the file still has them");
+        state.dirty = false;
         assert!(state.rejoin(&dead).is_none() && state.rejoin(&other).is_none());
         assert_eq!(state.waiting.len(), 2);
         // Those who died later go as well, some at a time; who cannot be seen is waited for.
