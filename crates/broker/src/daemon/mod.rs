@@ -30,7 +30,6 @@ use crate::state::State;
 use crate::turns::Spending;
 use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
-use rustix::process::{Resource, getrlimit};
 use std::time::Duration;
 
 /// Connections are looked over (half messages, unread replies) this often, ns.
@@ -45,12 +44,6 @@ const NEWCOMER_NS: u64 = 10_000_000;
 /// so many nanoseconds of this thread, and so much (ns) at once.
 const SPENT_ONE_IN: u64 = 5;
 const SPENT_BURST_NS: u64 = 50_000_000;
-/// Each process that is followed holds some descriptors: those of one user may take an eighth of all.
-const DESCRIPTORS_EACH: u64 = 4;
-const PART_OF_DESCRIPTORS: u64 = 8;
-/// As many may be followed in any case.
-const FOLLOWED_LEAST: u64 = 64;
-
 /// Everything that the broker holds.
 pub(crate) struct Daemon {
     options: Options,
@@ -170,7 +163,7 @@ impl Daemon {
             scanner,
             spending: Spending::new(SPENT_ONE_IN, SPENT_BURST_NS),
             tick_took: 0,
-            follow_most: follow_most(),
+            follow_most: users::follow_most(),
             unmapped: users::unmapped_user(),
             state,
             signals,
@@ -418,11 +411,4 @@ fn core_config(options: &Options, config: &Config, capacity: u64, first_id: u64)
         max_budget: budget.min(options.budget.unwrap_or(u64::MAX)),
         min_reserve: config.reserve.map_or(0, |amount| amount.of(capacity)),
     }
-}
-
-/// Processes of one user that are followed at most.
-fn follow_most() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = descriptors / PART_OF_DESCRIPTORS / DESCRIPTORS_EACH;
-    usize::try_from(most.max(FOLLOWED_LEAST)).unwrap_or(usize::MAX)
 }

@@ -12,7 +12,13 @@ use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Set};
 use plimsoll_wire::varlink::WireError;
+use rustix::process::{Resource, getrlimit};
 
+/// Each process that is followed holds some descriptors: those of one user may take an eighth of all.
+const DESCRIPTORS_EACH: u64 = 4;
+const PART_OF_DESCRIPTORS: u64 = 8;
+/// As many may be followed in any case.
+const FOLLOWED_LEAST: u64 = 64;
 /// As many user numbers as there are.
 const ALL_USERS: u64 = u32::MAX as u64;
 
@@ -143,6 +149,13 @@ impl Daemon {
             tracing::warn!(user = uid, %error, "a rule could not be applied to the group of a user");
         }
     }
+}
+
+/// Processes of one user that are followed at most.
+pub(super) fn follow_most() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = descriptors / PART_OF_DESCRIPTORS / DESCRIPTORS_EACH;
+    usize::try_from(most.max(FOLLOWED_LEAST)).unwrap_or(usize::MAX)
 }
 
 /// The number that the kernel shows for users who have none in our user namespace; `None` where all have one.

@@ -12,4 +12,5 @@ mod load;
 mod publish;
 mod rights;
 mod service;
+mod user_groups;
 mod users;
