@@ -12,7 +12,6 @@ use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Set};
 use plimsoll_wire::varlink::WireError;
-
 /// As many user numbers as there are.
 const ALL_USERS: u64 = u32::MAX as u64;
 

@@ -328,6 +328,39 @@ mod tests {
     }
 
     #[test]
+    fn who_lost_its_parent_stays_and_what_it_starts_is_found() {
+        let mut parent = Command::new("sh")
+            .args(["-c", "sh -c 'sleep 60 & echo $!; wait' & echo $!"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufReader::new(parent.stdout.take().unwrap());
+        let mut pids: Vec<i32> = std::io::BufRead::lines(lines)
+            .take(2)
+            .map(|line| line.unwrap().parse().unwrap())
+            .collect();
+        // It is not waited for yet, so that its number stays its own.
+        let root = Process::open(parent.id() as i32).unwrap();
+        while root.alive() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        pids.sort_unstable();
+        let orphan = Process::open(pids[0]).unwrap();
+        let known = [instance(&root), instance(&orphan)];
+        assert!(has(&find(&known, &[]).unwrap(), pids[1]), "{pids:?}");
+        assert!(
+            !has(&find(&known[..1], &[]).unwrap(), pids[1]),
+            "nobody knows of it"
+        );
+        for pid in pids {
+            let pid = rustix::process::Pid::from_raw(pid).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        parent.wait().unwrap();
+    }
+
+    #[test]
     fn a_number_that_is_anothers_by_now_is_no_root() {
         let child = sleeper();
         let own = Process::own().unwrap();

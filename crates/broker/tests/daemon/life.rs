@@ -123,6 +123,25 @@ fn a_crash_costs_nobody_anything_and_weights_come_back() {
 }
 
 #[test]
+fn the_state_forgets_who_is_gone() {
+    let mut broker = Broker::start();
+    let gone = Program::register(&broker, "gone", json!({}));
+    let stays = Program::register(&broker, "stays", json!({}));
+    let path = broker.directory().join("state.json");
+    let state = || std::fs::read_to_string(&path).unwrap_or_default();
+    until("it is written", || {
+        state().contains("\"gone\"") && state().contains("\"stays\"")
+    });
+    // It ends while no broker is there to see it.
+    broker.signal(libc::SIGKILL);
+    drop(gone);
+    broker.crash_and_restart();
+    until("it is forgotten", || !state().contains("\"gone\""));
+    assert!(state().contains("\"stays\""), "it may come back");
+    Program::rejoin(&broker, "stays", json!({}), stays.sleeper).assert_unharmed();
+}
+
+#[test]
 fn children_belong_to_who_started_them() {
     let broker = Broker::start();
     // A shell that starts a program of its own.

@@ -14,4 +14,5 @@ mod publish;
 mod rights;
 mod service;
 mod unit;
+mod user_groups;
 mod users;

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Users that no other test has; they have no names.
-const HONEST: u32 = 20_001;
-const FIRST: u32 = 20_002;
-const SECOND: u32 = 20_003;
+pub(crate) const HONEST: u32 = 20_001;
+pub(crate) const FIRST: u32 = 20_002;
+pub(crate) const SECOND: u32 = 20_003;
 const THIRD: u32 = 20_004;
 
 const SETPRIV: &str = "/usr/bin/setpriv";
@@ -51,22 +51,22 @@ fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// The system's broker, and the group that programs start in.
-struct Ground {
-    broker: Broker,
+pub(crate) struct Ground {
+    pub(crate) broker: Broker,
     group: Option<TestCgroup>,
-    own: tempfile::TempDir,
+    pub(crate) own: tempfile::TempDir,
 }
 
 /// What the broker shares out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Domain {
+pub(crate) enum Domain {
     Machine,
     /// The group that programs start in.
     Group,
 }
 
 impl Ground {
-    fn new(group: Option<TestCgroup>, domain: Domain, config: &str) -> Option<Ground> {
+    pub(crate) fn new(group: Option<TestCgroup>, domain: Domain, config: &str) -> Option<Ground> {
         if !rustix::process::geteuid().is_root() {
             skip("only root can become other users for this test");
             return None;
@@ -93,7 +93,7 @@ impl Ground {
         })
     }
 
-    fn client(&self, uid: u32) -> Client {
+    pub(crate) fn client(&self, uid: u32) -> Client {
         let socket = self.broker.socket();
         as_user(uid, || Client::connect(&socket))
     }
@@ -127,7 +127,7 @@ impl Ground {
     }
 
     /// The same, once it holds what it was asked for.
-    fn start(&self, uid: u32, line: &str) -> Child {
+    pub(crate) fn start(&self, uid: u32, line: &str) -> Child {
         let mut child = self.program(uid, line);
         child
             .until(PATIENCE, |progress| progress.holding)
@@ -136,7 +136,7 @@ impl Ground {
     }
 
     /// The life of a principal of that user, and its number.
-    fn register(&self, uid: u32, parameters: Value) -> (Client, u64) {
+    pub(crate) fn register(&self, uid: u32, parameters: Value) -> (Client, u64) {
         let mut life = self.client(uid);
         let registered = life.call("Register", parameters).expect("it is registered");
         let id = registered["id"].as_u64().expect("a number");
@@ -213,7 +213,7 @@ fn process(child: &Child) -> Process {
     Process::open(child.pid()).expect("it lives")
 }
 
-fn number(shown: &Value, field: &str) -> u64 {
+pub(crate) fn number(shown: &Value, field: &str) -> u64 {
     shown[field].as_u64().expect("a number")
 }
 
@@ -395,180 +395,4 @@ fn very_many_threads_and_a_loop_of_released_do_not_hold_the_thread_that_decides(
         );
     }
     honest.assert_unharmed();
-}
-
-#[test]
-fn a_user_sets_what_is_its_own_and_rules_say_how_users_stand() {
-    let config = format!("[[rule]]\nuser = \"{HONEST}\"\nuser_weight = 300\nuser_priority = 2\n");
-    let Some(ground) = Ground::new(None, Domain::Machine, &config) else {
-        return;
-    };
-    let sleeper = ground.start(HONEST, "hog --bytes 4K");
-    let (mut honest, own) = ground.register(HONEST, json!({"name": "own", "pid": sleeper.pid()}));
-    let (mut hostile, other) = ground.register(FIRST, json!({"name": "other"}));
-    let group_of = |client: &mut Client, uid: u32| {
-        let name = json!(format!("user {uid}"));
-        let listing = client.list();
-        let groups = listing["principals"]
-            .as_array()
-            .expect("principals")
-            .clone();
-        groups
-            .into_iter()
-            .find(|group| group["name"] == name)
-            .expect("it has a group")
-    };
-    let group = group_of(&mut honest, HONEST);
-    assert_eq!(
-        (&group["weight"], &group["priority"]),
-        (&json!(300), &json!(2))
-    );
-    assert_eq!(group["children"][0]["id"], json!(own));
-    let (id, foreign) = (
-        number(&group, "id"),
-        number(&group_of(&mut hostile, FIRST), "id"),
-    );
-    // Neither its own group nor anything of another's is for a user to set, nor a place to be in.
-    for set in [
-        json!({"id": id, "weight": 10_000}),
-        json!({"id": own, "weight": 1}),
-        json!({"id": other, "parent": own}),
-        json!({"id": other, "parent": id}),
-    ] {
-        hostile.refuses("Set", set, "NotPermitted", "only");
-    }
-    honest.refuses(
-        "Set",
-        json!({"id": id, "weight": 10_000}),
-        "NotPermitted",
-        "only",
-    );
-    for parent in [own, id] {
-        let mut client = ground.client(FIRST);
-        client.refuses(
-            "Register",
-            json!({"name": "in", "parent": parent}),
-            "NotPermitted",
-            "only",
-        );
-    }
-    // Within its own group it may.
-    hostile
-        .call(
-            "Set",
-            json!({"id": other, "priority": 100, "weight": 10_000}),
-        )
-        .expect("it is its own");
-    // Root may, but for the place of a user's group.
-    let mut root = ground.broker.connect();
-    root.call("Set", json!({"id": foreign, "weight": 40}))
-        .expect("root may");
-    assert_eq!(group_of(&mut root, FIRST)["weight"], json!(40));
-    root.refuses(
-        "Set",
-        json!({"id": foreign, "parent": id}),
-        "NotPermitted",
-        "stays at the top",
-    );
-    // What runs as a user is that user's, whoever registers it.
-    let adopted = ground.start(FIRST, "hog --bytes 4K");
-    let mut life = ground.broker.connect();
-    let adopted = life
-        .call("Register", json!({"name": "adopted", "pid": adopted.pid()}))
-        .expect("root may")["id"]
-        .clone();
-    let children = group_of(&mut root, FIRST)["children"].clone();
-    let ids = children
-        .as_array()
-        .expect("children")
-        .iter()
-        .map(|child| child["id"].clone());
-    assert!(ids.collect::<Vec<_>>().contains(&adopted), "{children}");
-    // Rules that are read anew come before all that.
-    std::fs::write(ground.own.path().join("plimsoll.toml"), "").expect("it can");
-    root.call("Reload", json!({})).expect("root may");
-    for uid in [HONEST, FIRST] {
-        let group = group_of(&mut root, uid);
-        assert_eq!(
-            (&group["weight"], &group["priority"]),
-            (&json!(100), &json!(0))
-        );
-    }
-}
-
-#[test]
-fn a_users_programs_may_be_as_deep_as_ever_and_come_back_after_a_crash() {
-    let Some(mut ground) = Ground::new(None, Domain::Machine, "") else {
-        return;
-    };
-    let sleeper = ground.start(HONEST, "hog --bytes 4K");
-    let pid = sleeper.pid();
-    let (mut top, id) = ground.register(HONEST, json!({"name": "top", "pid": pid}));
-    top.call("Set", json!({"id": id, "weight": 40}))
-        .expect("it may");
-    let mut lives = Vec::new();
-    let mut parent = id;
-    for depth in 2..=8 {
-        let (life, below) = ground.register(
-            HONEST,
-            json!({"name": format!("d{depth}"), "parent": parent}),
-        );
-        lives.push(life);
-        parent = below;
-    }
-    let mut client = ground.client(HONEST);
-    client.refuses(
-        "Register",
-        json!({"name": "deep", "parent": parent}),
-        "TooDeep",
-        "at most 8",
-    );
-    let path = ground.broker.directory().join("state.json");
-    let state = || std::fs::read_to_string(&path).unwrap_or_default();
-    until("it is written", || {
-        state().contains("\"d8\"") && state().contains("\"weight\":40")
-    });
-    assert!(!state().contains("user 2"), "groups of users are made anew");
-    ground.broker.crash_and_restart();
-    let (mut again, new) = ground.register(HONEST, json!({"name": "top", "pid": pid}));
-    assert!(new > parent, "numbers are not reused");
-    let shown = again.find(new).expect("listed");
-    assert_eq!(shown["weight"], json!(40));
-    let listing = again.list();
-    assert_eq!(
-        listing["principals"][0]["name"],
-        json!(format!("user {HONEST}"))
-    );
-    assert_eq!(listing["principals"][0]["children"][0]["id"], json!(new));
-}
-
-#[test]
-fn very_many_users_have_a_group_each_as_long_as_they_are_there() {
-    let Some(ground) = Ground::new(None, Domain::Machine, "max_principals = 300\n") else {
-        return;
-    };
-    let mut lives: Vec<(Client, u64)> = (0..150)
-        .map(|n| ground.register(30_000 + n, json!({"name": "one"})))
-        .collect();
-    let mut root = ground.broker.connect();
-    let mut groups = || root.list()["principals"].as_array().map(Vec::len);
-    assert_eq!(groups(), Some(150));
-    // One who has many has no more than there is room left for; whoever comes finds some.
-    let mut many = Vec::new();
-    loop {
-        let mut life = ground.client(FIRST);
-        match life.call("Register", json!({"name": "many"})) {
-            Ok(_) => many.push(life),
-            Err(refused) => {
-                assert!(refused.error.ends_with("TooMany"), "{refused:?}");
-                assert!(refused.message.contains("for other users"), "{refused:?}");
-                break;
-            }
-        }
-    }
-    assert_eq!(many.len(), 75);
-    lives.push(ground.register(SECOND, json!({"name": "late"})));
-    assert_eq!(groups(), Some(152));
-    drop((many, lives));
-    until("nobody is left", || groups() == Some(0));
 }
