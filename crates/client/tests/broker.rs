@@ -37,8 +37,18 @@ fn plimsolld() -> PathBuf {
     broker
 }
 
-/// A broker of this test's own; killed when it is dropped.
-struct Broker(Child);
+/// A process of this test's own; killed when it is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A broker of this test's own.
+struct Broker(#[expect(dead_code, reason = "held until it is to end")] Ended);
 
 impl Broker {
     fn start(directory: &Path) -> Broker {
@@ -47,7 +57,7 @@ impl Broker {
             .arg("--directory")
             .arg(directory)
             .args(["--budget", "256M"]);
-        let broker = Broker(command.spawn().unwrap());
+        let broker = Broker(Ended(command.spawn().unwrap()));
         let socket = Socket::at(directory.join("broker.sock"));
         await_that("the broker answers", || {
             Connection::open(&socket, TIMEOUT)
@@ -55,13 +65,6 @@ impl Broker {
                 .is_ok()
         });
         broker
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -94,8 +97,11 @@ fn joins_survives_and_rejoins_the_real_broker() {
             .adapter("self")
             .timeout(TIMEOUT * 10)
     };
-    let light = builder().weight(10).open().unwrap();
-    let heavy = builder().weight(30).without_process().open().unwrap();
+    // Neither descends from the other.
+    let sleeper = || Ended(Command::new("sleep").arg("600").spawn().unwrap());
+    let (one, other) = (sleeper(), sleeper());
+    let light = builder().weight(10).pid(one.0.id()).open().unwrap();
+    let heavy = builder().weight(30).pid(other.0.id()).open().unwrap();
     for principal in [&light, &heavy] {
         await_event(principal, |event| matches!(event, Event::Joined(_)));
         assert_eq!(principal.read().source, Source::Broker);

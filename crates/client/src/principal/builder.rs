@@ -82,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// The process is still to come: [`Principal::attach`].
+    /// The process is still to come: [`Principal::attach`]. Until then the broker grants nothing.
     pub fn without_process(mut self) -> Builder {
         self.wish.register.pid = None;
         self
