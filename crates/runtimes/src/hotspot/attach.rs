@@ -31,9 +31,12 @@ use std::time::{Duration, Instant};
 const MAX_REPLY: usize = 4 << 20;
 /// How often the socket is looked for while the machine opens it.
 const LOOK: Duration = Duration::from_millis(5);
-/// A machine says what may be done to it so soon after it begins to catch signals; one that stands still may
-/// never.
-const STARTING: Duration = Duration::from_secs(1);
+/// How often one is looked at that is still starting.
+const STARTING: Duration = Duration::from_millis(50);
+/// One that was asked by somebody else has opened its socket by then.
+const SOON: Duration = Duration::from_secs(1);
+/// A process that ends is gone so long after it closed its files.
+const ENDING: Duration = Duration::from_millis(200);
 /// A machine that runs has done by then with a signal what it does.
 const DONE: Duration = Duration::from_secs(60);
 /// Signals to a machine that opens no socket.
@@ -138,11 +141,22 @@ impl Attach {
         let answer = self
             .open(deadline, timeout)
             .and_then(|socket| self.exchange(&socket, &request, name, deadline, timeout));
+        if matches!(answer, Err(AttachError::Dismissed { .. })) {
+            self.let_end();
+        }
         match answer {
             Err(_) if !self.process.alive() => Err(AttachError::Gone {
                 pid: self.process.pid,
             }),
             other => other,
+        }
+    }
+
+    /// One that ends closes its sockets a moment before it is gone.
+    fn let_end(&self) {
+        let until = Instant::now() + ENDING;
+        while self.process.alive() && Instant::now() < until {
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -157,7 +171,7 @@ impl Attach {
     /// Connects; has the machine open its socket first where there is none.
     fn open(&self, deadline: Instant, timeout: Duration) -> Result<OwnedFd, AttachError> {
         let pid = self.process.pid;
-        let mut waits = false;
+        let mut asked = false;
         loop {
             if let Some(socket) = self.connect(deadline)? {
                 // It has done what it was asked to.
@@ -167,11 +181,20 @@ impl Attach {
             if !self.process.alive() {
                 return Err(AttachError::Gone { pid });
             }
-            if !std::mem::replace(&mut waits, true) {
-                self.ask(deadline)?;
-            } else if Instant::now() >= deadline {
+            let over = Instant::now() >= deadline;
+            if asked && over {
                 let waited = timeout;
                 return Err(AttachError::NoSocket { pid, waited });
+            }
+            if !asked {
+                match self.ask(deadline) {
+                    // It has time for that.
+                    Err(AttachError::Starting { .. }) if !over => std::thread::sleep(STARTING),
+                    answer => {
+                        answer?;
+                        asked = true;
+                    }
+                }
             }
             std::thread::sleep(LOOK);
         }
@@ -191,12 +214,12 @@ impl Attach {
                 return Err(AttachError::NoSocket { pid, waited });
             }
         }
-        let starting = deadline.min(Instant::now() + STARTING);
+        let soon = deadline.min(Instant::now() + SOON);
         let left = self.has_socket();
-        if !left && quit::listens(&self.process) && self.soon_has_socket(starting) {
+        if !left && quit::listens(&self.process) && self.has_socket_by(soon) {
             return Ok(());
         }
-        quit::takes(&self.process, left, starting)?;
+        quit::takes(&self.process, left)?;
         if asked.is_none() {
             *asked = self.trigger()?.map(|trigger| Asked {
                 trigger,
@@ -233,7 +256,7 @@ impl Attach {
     }
 
     /// It was asked by somebody else, and is about to open it.
-    fn soon_has_socket(&self, deadline: Instant) -> bool {
+    fn has_socket_by(&self, deadline: Instant) -> bool {
         while !self.has_socket() && Instant::now() < deadline {
             std::thread::sleep(LOOK);
         }

@@ -27,12 +27,10 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// In the sets of `/proc/PID/status`.
 const QUIT: u64 = 1 << (libc::SIGQUIT - 1);
-/// How often it is looked whether the counters are complete.
-const LOOK: Duration = Duration::from_millis(5);
 /// A machine without counters has started by then, seconds.
 const SETTLED: i64 = 3;
 
@@ -67,14 +65,13 @@ const REPLACED: &str = "it listens, but in the place of its socket lies one that
 const REMOVED: &str =
     "it listens, but its socket was removed, and before Java 14 it makes no other";
 
-/// Whether it takes the signal so; waits until `deadline` for a machine that just starts. `left`: in the place of
-/// its socket lies one to which nobody listens.
+/// Whether it takes the signal so. `left`: in the place of its socket lies one to which nobody listens.
 ///
 /// # Errors
 /// Why not, or not yet.
-pub(super) fn takes(process: &Process, left: bool, deadline: Instant) -> Result<(), AttachError> {
+pub(super) fn takes(process: &Process, left: bool) -> Result<(), AttachError> {
     is_the_moment(process)?;
-    let version = match by_counters(process, deadline)? {
+    let version = match by_counters(process)? {
         Some(version) => version,
         None => by_command_line(process)?,
     };
@@ -114,7 +111,7 @@ fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
 }
 
 /// By the counters; its version, `None` where they do not tell.
-fn by_counters(process: &Process, deadline: Instant) -> Result<Option<u32>, AttachError> {
+fn by_counters(process: &Process) -> Result<Option<u32>, AttachError> {
     let pid = process.pid;
     let Ok(mut perf) = PerfFile::open(process) else {
         return Ok(None);
@@ -122,13 +119,8 @@ fn by_counters(process: &Process, deadline: Instant) -> Result<Option<u32>, Atta
     if !perf.is_of(process) {
         return Ok(None);
     }
-    while matches!(perf.read(), Err(PerfError::Unfinished { .. })) {
-        if Instant::now() >= deadline {
-            return Err(AttachError::Starting { pid });
-        }
-        std::thread::sleep(LOOK);
-    }
     match perf.read() {
+        Err(PerfError::Unfinished { .. }) => Err(AttachError::Starting { pid }),
         Ok(counters) => told(pid, counters),
         Err(_) => Ok(None),
     }
