@@ -231,7 +231,9 @@ fn who_steers_a_program_may_change_unless_a_rule_says_it() {
     let shown = program.client.find(id).expect("listed");
     assert_eq!(shown["adapter"], json!(null));
     let bad = json!({"id": id, "adapter": "two\nlines"});
-    program.client.refuses("Adapt", bad, "BadName", "1 to 32 bytes");
+    program
+        .client
+        .refuses("Adapt", bad, "BadName", "1 to 32 bytes");
     program
         .client
         .refuses("Adapt", json!({"id": 99999}), "NoSuchPrincipal", "ps");
