@@ -4,7 +4,7 @@
 use crate::common::{Broker, Client, Program, Sleeper, as_user};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::testing::skip;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -49,13 +49,21 @@ fn honest(broker: &Broker) -> usize {
     })
 }
 
+/// What a call is answered. Who is refused at the door is told so before it calls, and cannot send then.
+fn ask(client: &mut Client, call: &Value) -> Value {
+    let _ = client.stream.write_all(format!("{call}\0").as_bytes());
+    client.reply().expect("an answer")
+}
+
 /// Connections of one user until it is refused one; what it was told then.
 fn connect_all(socket: &Path) -> (Vec<Client>, String) {
     let mut taken = Vec::new();
     loop {
         let mut client = Client::connect(socket);
-        client.send(b"{\"method\":\"org.varlink.service.GetInfo\"}\0");
-        let reply = client.reply().expect("an answer");
+        let reply = ask(
+            &mut client,
+            &json!({"method": "org.varlink.service.GetInfo"}),
+        );
         if !reply["error"].is_null() {
             return (taken, reply.to_string());
         }
@@ -129,13 +137,14 @@ fn idle_processes_of_two_users_leave_descriptors_to_a_third() {
         loop {
             let sleeper = Sleeper::start();
             let mut client = broker.connect();
-            match client.call("Register", json!({"name": "idle", "pid": sleeper.pid()})) {
-                Ok(_) => others.push((sleeper, client)),
-                Err(refused) => {
-                    assert!(refused.error.ends_with(".TooMany"), "{refused:?}");
-                    break;
-                }
+            let parameters = json!({"name": "idle", "pid": sleeper.pid()});
+            let call = json!({"method": "io.plimsoll.Register", "parameters": parameters});
+            let reply = ask(&mut client, &call);
+            if !reply["error"].is_null() {
+                assert_eq!(reply["error"], "io.plimsoll.TooMany", "{reply}");
+                break;
             }
+            others.push((sleeper, client));
             assert!(others.len() < DESCRIPTORS as usize, "nobody stops it");
         }
         (family, client, others)
