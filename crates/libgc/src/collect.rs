@@ -278,6 +278,7 @@ fn reclaim(
         atomic: census.opaque as usize,
         roots: state.roots.bytes(),
         holes: census.holes as usize,
+        freed: census.freed_bytes() as usize,
     };
     let marking = state.marker.take_marking();
     state.pace.after(&found, marking.replayed > 0);

@@ -95,7 +95,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     };
     (surroundings.used, surroundings.idle) = (central.used(), idle);
     surroundings.short = decision.short && !cliff;
-    surroundings.tight = cliff && (decision.short || pace.growth(ended.found, usual, true) == 0);
+    surroundings.tight = cliff && (decision.short || Pace::growth(ended.found, usual) == 0);
     let mut shed = 0;
     if surroundings.short || ended.residency.evicted > 0 {
         let most = decision.shed as usize / SUPERPAGE;
@@ -103,7 +103,8 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;
-    let wanted = pace.growth(ended.found, allowance, cliff);
+    let wanted = Pace::growth(ended.found, allowance);
+    pace.note_holes(ended.found, allowance);
     let growth = Growth {
         cliff,
         ..growth(&decision, shed, allowance, wanted, ended)
@@ -206,14 +207,10 @@ impl Surroundings {
     ) -> (Decision, bool) {
         let residency = ended.residency;
         let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
-        let growth = pace.growth(ended.found, allowance, false) as u64;
+        let growth = Pace::growth(ended.found, allowance) as u64;
         // A heap that was larger gives little of that up, as long as there is room for it.
         let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
         let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
-        let growth = match bound.is_cliff() {
-            true => pace.growth(ended.found, allowance, true) as u64,
-            false => growth,
-        };
         let decision = self.sizing.after(&Seen {
             // Large objects may be untouched: what nobody wrote to is no measure of what may be allocated in any case.
             resident: resident.min(there),
@@ -385,6 +382,7 @@ mod tests {
                 atomic: 0,
                 roots: 0,
                 holes: 5 * MIB,
+                freed: 0,
             };
             let ended = Ended {
                 young,

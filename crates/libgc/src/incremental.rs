@@ -56,7 +56,10 @@ pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Res
     let still = is_for_eviction(state, residency);
     let survival = survival(heap, state, young);
     let it = &mut state.incremental;
-    let worth = state.central.used() * SUPERPAGE >= WORTH && it.generations.may_be_young(survival);
+    // In holes everywhere new objects come to lie among old ones: all would be looked into.
+    let worth = state.central.used() * SUPERPAGE >= WORTH
+        && !state.pace.is_ragged()
+        && it.generations.may_be_young(survival);
     it.watched = !it.forbidden && (it.on || worth || stress::wants_young().is_some());
     match (it.watched, still) {
         (_, true) => heap.watch(&state.central, Watch::Still),

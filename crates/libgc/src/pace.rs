@@ -34,6 +34,8 @@ pub(crate) struct Pace {
     /// not lift it, and how many it takes of these before it is looked again what there is room for.
     decided: Option<usize>,
     slice: usize,
+    /// There are holes everywhere.
+    is_ragged: bool,
     /// What the program was told of the heap's size last.
     told: usize,
     pub(crate) verbose: u8,
@@ -61,8 +63,9 @@ pub(crate) struct Found {
     pub(crate) atomic: usize,
     /// Bytes of roots.
     pub(crate) roots: usize,
-    /// Bytes of holes in superpages that are in use.
+    /// Bytes of holes in superpages that are in use, and of superpages that were freed.
     pub(crate) holes: usize,
+    pub(crate) freed: usize,
 }
 
 /// A heap begins with this, in bytes.
@@ -120,13 +123,21 @@ impl Pace {
         self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
     }
 
-    /// By how much the heap grows until the next collection, where memory is not short: holes are filled
-    /// first, so only the rest is new. Some holes are of sizes that nobody wants, so it is an 8th at least;
-    /// but not on a `cliff`, where it has to ask for that: a heap of which no superpage is ever free again
-    /// would grow by an 8th each time.
-    pub(crate) fn growth(&self, found: &Found, allowance: usize, cliff: bool) -> usize {
-        let least = if cliff { 0 } else { allowance / 8 };
-        allowance.saturating_sub(found.holes).max(least)
+    /// By how much the heap grows until the next collection, where memory is not short: holes are filled first, so only the
+    /// rest is new. Where they are of sizes that nobody wants the heap asks for more ([`defer`](Pace::defer)): a heap of which no
+    /// superpage is ever free again would grow each time otherwise.
+    pub(crate) fn growth(found: &Found, allowance: usize) -> usize {
+        allowance.saturating_sub(found.holes)
+    }
+
+    /// A collection ended, and so much may be allocated until the next.
+    pub(crate) fn note_holes(&mut self, found: &Found, allowance: usize) {
+        self.is_ragged = found.holes >= allowance && found.freed < allowance / 8;
+    }
+
+    /// Whether the last collection found holes enough for what may be allocated until the next, and freed hardly any superpage.
+    pub(crate) fn is_ragged(&self) -> bool {
+        self.is_ragged
     }
 
     /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it grows by, `reserve` bytes are wanted
@@ -389,20 +400,22 @@ mod tests {
         assert_eq!(pace.bounds(&central).1, 64, "progress that was decided on");
     }
 
-    /// A heap of which no superpage is ever free again grows by an 8th of what it allocates each time; not
-    /// on a cliff.
     #[test]
-    fn holes_are_enough_on_a_cliff() {
+    fn holes_are_filled_first() {
         let found = |holes| Found {
             composite: 0,
             atomic: 0,
             roots: 0,
             holes,
+            freed: 9,
         };
-        let pace = Pace::default();
-        assert_eq!(pace.growth(&found(90), 80, false), 10);
-        assert_eq!(pace.growth(&found(90), 80, true), 0);
-        assert_eq!(pace.growth(&found(60), 80, true), 20);
+        assert_eq!(Pace::growth(&found(90), 80), 0);
+        assert_eq!(Pace::growth(&found(60), 80), 20);
+        let mut pace = Pace::default();
+        for (holes, allowance, ragged) in [(90, 80, true), (70, 80, false), (90, 70, false)] {
+            pace.note_holes(&found(holes), allowance);
+            assert_eq!(pace.is_ragged(), ragged, "{holes} {allowance}");
+        }
     }
 
     #[test]

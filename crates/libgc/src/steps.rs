@@ -19,6 +19,10 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// And a collection that is expected to take less than so many of these is made at once.
 const WORTH: u32 = 2;
 
+/// Than so many of these, in a heap with holes everywhere: while it is made in steps only free superpages are taken, and of these none
+/// may ever be free again.
+const WORTH_IF_RAGGED: u32 = 10;
+
 /// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by more than one in so many,
 /// since they take longer than expected or large objects were allocated, the last step is next.
 const GROWTH: usize = 16;
@@ -102,8 +106,12 @@ pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
         && state.disclaims.is_empty()
         && !leaks::wanted()
         && stress::wants_steps().unwrap_or_else(|| {
+            let worth = match state.pace.is_ragged() {
+                true => WORTH_IF_RAGGED,
+                false => WORTH,
+            };
             !state.pace.wants_complete()
-                && state.stats.expected(heap, young) > limit(state).unwrap_or(WORTH * STEP)
+                && state.stats.expected(heap, young) > limit(state).unwrap_or(worth * STEP)
         })
         && heap.can_step(&state.central)
 }

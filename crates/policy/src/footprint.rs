@@ -245,13 +245,19 @@ impl Footprint {
             }
         };
         let missing = wanted.saturating_sub(room).min(seen.resident / SHED_PART);
+        let short = room < seen.growth;
         Decision {
             room,
             most: most.max(least),
-            least,
+            // Holes are progress, too, but where memory is short some are in swap.
+            least: if short {
+                least
+            } else {
+                least.saturating_sub(seen.holes)
+            },
             debt,
             shed: missing.saturating_add(debt),
-            short: room < seen.growth,
+            short,
         }
     }
 
@@ -357,6 +363,24 @@ mod tests {
     fn it_always_makes_progress() {
         let none = after(&mut Footprint::default(), &seen(domain(0), 9));
         assert_eq!(none, (10, 40, true));
+    }
+
+    #[test]
+    fn holes_are_progress_while_memory_is_not_short() {
+        let mut footprint = Footprint::default();
+        let holes = |bytes| Seen {
+            growth: 0,
+            holes: bytes,
+            ..seen(Bound::None, 0)
+        };
+        assert_eq!(footprint.after(&holes(0)).growth(0), 10 * MIB);
+        assert_eq!(footprint.after(&holes(4 * MIB)).growth(0), 6 * MIB);
+        assert_eq!(footprint.after(&holes(90 * MIB)).growth(0), 0);
+        let short = Seen {
+            holes: 90 * MIB,
+            ..seen(domain(0), 0)
+        };
+        assert_eq!(footprint.after(&short).growth(0), 10 * MIB);
     }
 
     #[test]
