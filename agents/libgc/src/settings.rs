@@ -1,6 +1,8 @@
 //! The environment: `PLIMSOLL_LIBGC` (tests and measurements) and what `plimsoll run` gives. In a program with more rights than
 //! who starts it (set-user-ID, file capabilities) nothing of it is believed, and the adapter does nothing.
 
+use plimsoll_kernel::environment::is_trusted;
+
 /// What the adapter shall do in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -29,15 +31,9 @@ pub fn mode(value: Option<&str>) -> Mode {
     }
 }
 
-/// Whether the environment is another's, who has fewer rights.
-fn is_secure() -> bool {
-    // SAFETY: only asks for a number.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
 /// The mode of this process.
 pub fn from_environment() -> Mode {
-    if is_secure() {
+    if !is_trusted() {
         return Mode::Off;
     }
     match std::env::var_os("PLIMSOLL_LIBGC") {

@@ -11,22 +11,16 @@ use crate::stats::EARLY_MOST;
 use crate::stress;
 use libc::c_int;
 use plimsoll_heap::{Heap, Means};
-use std::ffi::{OsStr, OsString};
-
-/// What a variable says, if it is to be believed.
-pub(crate) fn var_os(name: &str) -> Option<OsString> {
-    // SAFETY: only asks for a number.
-    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    std::env::var_os(name).filter(|_| !secure)
-}
+use plimsoll_kernel::environment::variable;
+use std::ffi::OsStr;
 
 /// Whether there is one.
 pub(crate) fn is_set(name: &str) -> bool {
-    var_os(name).is_some()
+    variable(name).is_some()
 }
 
 pub(crate) fn number(name: &str) -> Option<usize> {
-    let text = var_os(name)?;
+    let text = variable(name)?;
     let text = text.to_str()?.trim();
     let (digits, unit) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 10),
@@ -43,7 +37,7 @@ pub(crate) fn number(name: &str) -> Option<usize> {
 
 /// A number as C's `atoi` reads one, which libgc uses where there are no units: what is behind its digits does not count.
 fn integer(name: &str) -> Option<usize> {
-    let text = var_os(name)?;
+    let text = variable(name)?;
     let text = text.to_str()?.trim_start();
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text
@@ -77,10 +71,10 @@ pub(crate) fn forbids_incremental() -> bool {
 
 /// Reads all; what is not a number is as if it were not set, as in libgc.
 pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
-    if let Some(path) = var_os("GC_LOG_FILE") {
+    if let Some(path) = variable("GC_LOG_FILE") {
         report::log_to(
             &path,
-            var_os("GC_ONLY_LOG_TO_FILE").is_some_and(|said| said != "0"),
+            variable("GC_ONLY_LOG_TO_FILE").is_some_and(|said| said != "0"),
         );
     }
     if is_set("GC_DONT_GC") {
@@ -95,10 +89,10 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if is_set("GC_DISABLE_AUTOMATIC_COLLECTION") {
         no_automatic.set(1);
     }
-    if let Some(said) = var_os("GC_FORCE_UNMAP_ON_GCOLLECT") {
+    if let Some(said) = variable("GC_FORCE_UNMAP_ON_GCOLLECT") {
         unmap_on_gcollect.set(c_int::from(said != "0"));
     }
-    if let Some(said) = var_os("GC_USE_ENTIRE_HEAP") {
+    if let Some(said) = variable("GC_USE_ENTIRE_HEAP") {
         GC_use_entire_heap.set(c_int::from(said != "0"));
     }
     if let Some(divisor) = integer("GC_FREE_SPACE_DIVISOR").filter(|&divisor| divisor > 0) {
@@ -117,14 +111,14 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     pace.most = number("GC_MAXIMUM_HEAP_SIZE")
         .or(Some(EARLY_MOST.get()))
         .filter(|&most| most > 0);
-    pace.verbose = match var_os("GC_PRINT_VERBOSE_STATS") {
+    pace.verbose = match variable("GC_PRINT_VERBOSE_STATS") {
         Some(_) => 2,
         None => u8::from(is_set("GC_PRINT_STATS")),
     };
     if let Some(every) = number("PLIMSOLL_GC_STRESS").filter(|&every| every > 0) {
         stress::begin(heap, every, number("PLIMSOLL_GC_SEED").unwrap_or(0));
     }
-    if let Some(said) = var_os("PLIMSOLL_GC_MEANS") {
+    if let Some(said) = variable("PLIMSOLL_GC_MEANS") {
         limit_means(heap, &said);
     }
     pace.markers = number("GC_MARKERS").or_else(|| number("GC_NPROCS"));

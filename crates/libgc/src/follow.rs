@@ -5,7 +5,6 @@
 
 use crate::collect::{self, Why, collect};
 use crate::collector;
-use crate::environ::var_os;
 use crate::footprint::{GRANTED, NOT_GRANTED};
 use crate::helpers::spawn;
 use crate::thread::blocking::with_registers;
@@ -13,6 +12,7 @@ use plimsoll_client::messages::Report;
 use plimsoll_client::{Follower, Granted};
 use plimsoll_heap::SUPERPAGE;
 use plimsoll_kernel::clock;
+use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::Process;
 use plimsoll_policy::footprint::{low_water, threshold};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,7 +33,7 @@ static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, where there is a broker to follow and none was started. Before the world is stopped.
 pub(crate) fn start() {
-    let named = |name: &str| var_os(name).is_some_and(|value| !value.is_empty());
+    let named = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
         let report = !CHILD.load(Relaxed);
