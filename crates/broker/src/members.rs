@@ -284,14 +284,19 @@ impl Members {
     pub fn ask_scans(&mut self, scanner: &Scanner, now: u64, most: usize) {
         let mut left = most;
         for member in self.by_id.values_mut() {
-            let due = member.tree.as_mut().and_then(|tree| tree.due_scan(now));
-            let Some(known) = due else { continue };
+            let Some(tree) = &mut member.tree else {
+                continue;
+            };
+            let Some(known) = tree.due_scan(now) else {
+                continue;
+            };
             let by_pid = &self.by_pid;
             let principals = self.pids.get_or_insert_with(|| in_order(by_pid));
             let request = Request {
                 id: member.id,
                 known,
                 principals: Arc::clone(principals),
+                account: tree.account().clone(),
             };
             scanner.ask(member.uid, request);
             left -= 1;

@@ -4,6 +4,8 @@
 
 use super::tree::{Found, Instance, MAX_PROCESSES};
 use crate::error::Error;
+use crate::server::descriptors::PROCESS;
+use crate::server::share::Account;
 use crate::turns::{Spending, Turns};
 use plimsoll_kernel as kernel;
 use plimsoll_kernel::clock::now_ns;
@@ -37,6 +39,8 @@ pub struct Request {
     pub known: Vec<Instance>,
     /// The processes of all principals, in order.
     pub principals: Arc<[i32]>,
+    /// Whose descriptors the processes take that are found.
+    pub account: Account,
 }
 
 #[derive(Debug, Default)]
@@ -163,7 +167,7 @@ fn work(place: &Place) {
     let mut spending = Spending::new(ONE_IN, BURST_NS);
     while let Some((uid, request)) = place.next(&spending) {
         let began = now_ns();
-        let found = find(&request.known, &request.principals);
+        let found = find(&request.known, &request.principals, &request.account);
         let ended = now_ns();
         let took = ended.saturating_sub(began);
         spending.spend(uid, took, ended);
@@ -179,7 +183,7 @@ fn work(place: &Place) {
 ///
 /// # Errors
 /// When `/proc` cannot be read.
-fn find(known: &[Instance], principals: &[i32]) -> kernel::Result<Found> {
+fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Result<Found> {
     let mut threads = MAX_THREADS;
     let mut pids: Vec<i32> = Vec::new();
     let root = known.first().map_or(0, |root| root.0);
@@ -210,10 +214,16 @@ fn find(known: &[Instance], principals: &[i32]) -> kernel::Result<Found> {
         if known.iter().any(|&(known, _)| known == pid) {
             continue;
         }
+        // Whoever holds as many as it may is underestimated.
+        let Some(descriptors) = account.take(PROCESS) else {
+            break;
+        };
         match Process::open(pid) {
             // The number may have become another's between the two looks.
             Ok(process) => match process.ids() {
-                Ok(ids) if family.contains(&ids.parent) => found.new.push(process),
+                Ok(ids) if family.contains(&ids.parent) => {
+                    found.new.push((process, descriptors));
+                }
                 _ => found.missed = true,
             },
             // It is there, and could not be had for now.
@@ -232,7 +242,6 @@ fn is_alive(pid: i32, start_time: u64) -> bool {
 mod tests {
     use super::super::tree::{Tree, open};
     use super::*;
-    use crate::server::share::Account;
     use crate::server::users::Users;
     use std::process::{Child, Command, Stdio};
     use std::time::Instant;
@@ -256,7 +265,7 @@ mod tests {
     }
 
     fn has(found: &Found, pid: i32) -> bool {
-        found.new.iter().any(|process| process.pid() == pid)
+        found.new.iter().any(|(process, _)| process.pid() == pid)
     }
 
     /// As the scanning thread does it.
@@ -265,7 +274,7 @@ mod tests {
             return false;
         };
         assert_eq!(tree.due_scan(u64::MAX), None, "one look at a time");
-        let found = find(&known, principals);
+        let found = find(&known, principals, tree.account());
         tree.take_over(found, now, &|pid| principals.contains(&pid));
         true
     }
@@ -314,15 +323,15 @@ mod tests {
         let child = sleeper();
         let (own, pid) = (Process::own().unwrap(), child.id() as i32);
         let root = [instance(&own)];
-        assert!(has(&find(&root, &[]).unwrap(), pid));
+        assert!(has(&find(&root, &[], &account()).unwrap(), pid));
         let mut principals = [own.pid(), pid];
         principals.sort_unstable();
-        let found = find(&root, &principals).unwrap();
+        let found = find(&root, &principals, &account()).unwrap();
         assert!(!has(&found, pid) && found.excluded.contains(&pid));
         assert!(!found.excluded.contains(&own.pid()));
         // Who is known is not opened anew.
         let known = Process::open(pid).unwrap();
-        let found = find(&[root[0], instance(&known)], &[]).unwrap();
+        let found = find(&[root[0], instance(&known)], &[], &account()).unwrap();
         assert!(!has(&found, pid));
         end(child);
     }
@@ -348,9 +357,12 @@ mod tests {
         pids.sort_unstable();
         let orphan = Process::open(pids[0]).unwrap();
         let known = [instance(&root), instance(&orphan)];
-        assert!(has(&find(&known, &[]).unwrap(), pids[1]), "{pids:?}");
         assert!(
-            !has(&find(&known[..1], &[]).unwrap(), pids[1]),
+            has(&find(&known, &[], &account()).unwrap(), pids[1]),
+            "{pids:?}"
+        );
+        assert!(
+            !has(&find(&known[..1], &[], &account()).unwrap(), pids[1]),
             "nobody knows of it"
         );
         for pid in pids {
@@ -364,9 +376,9 @@ mod tests {
     fn a_number_that_is_anothers_by_now_is_no_root() {
         let child = sleeper();
         let own = Process::own().unwrap();
-        let found = find(&[(own.pid(), own.start_time() + 1)], &[]).unwrap();
+        let found = find(&[(own.pid(), own.start_time() + 1)], &[], &account()).unwrap();
         assert!(found.new.is_empty() && found.excluded.is_empty());
-        assert!(find(&[], &[]).unwrap().new.is_empty());
+        assert!(find(&[], &[], &account()).unwrap().new.is_empty());
         end(child);
     }
 
@@ -378,6 +390,7 @@ mod tests {
             id,
             known: vec![instance(&own)],
             principals: Arc::from([]),
+            account: account(),
         };
         for id in 0..1000 {
             scanner.ask(7, request(id));

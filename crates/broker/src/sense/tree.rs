@@ -1,6 +1,5 @@
 //! The processes of one principal.
 
-use crate::server::descriptors::PROCESS;
 use crate::server::share::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
@@ -8,8 +7,8 @@ use plimsoll_kernel::{Error, Result};
 /// What was found of one principal.
 #[derive(Debug)]
 pub struct Found {
-    /// Processes that were not known.
-    pub new: Vec<Process>,
+    /// Processes that were not known, each with its descriptors, counted as the user's.
+    pub new: Vec<(Process, Held)>,
     /// Processes that belong to other principals.
     pub excluded: Vec<i32>,
     /// Some that are there could not be had for now.
@@ -181,7 +180,7 @@ impl Tree {
         Some(self.processes().map(instance).collect())
     }
 
-    /// Takes over what was found, as far as its owner has descriptors left. `is_other` says whether a process is a
+    /// Takes over what was found. `is_other` says whether a process is a
     /// principal of its own. Where it could not be looked (no descriptor is left, say), all stays as it
     /// is until the next interval. Whether its processes are others than before.
     pub fn take_over(
@@ -220,18 +219,13 @@ impl Tree {
         let left = self.seen.len() != before;
         let room = MAX_PROCESSES.saturating_sub(self.seen.len());
         let own: Vec<i32> = self.processes().map(Process::pid).collect();
-        let new = found.new.into_iter().filter(|process| {
+        let new = found.new.into_iter().filter(|(process, _)| {
             let pid = process.pid();
             !own.contains(&pid) && !is_other(pid) && process.alive()
         });
         let kept = self.seen.len();
-        for process in new.take(room) {
-            // Whoever holds as many as it may is underestimated.
-            let Some(descriptors) = self.account.take(PROCESS) else {
-                break;
-            };
-            self.seen.push(Seen::new(process, Some(descriptors)));
-        }
+        let seen = |(process, descriptors)| Seen::new(process, Some(descriptors));
+        self.seen.extend(new.take(room).map(seen));
         left || self.seen.len() != kept
     }
 
@@ -244,6 +238,12 @@ impl Tree {
         if self.seen.len() != before {
             self.hurry();
         }
+    }
+
+    /// Whose descriptors its descendants take.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// Something changed: it is read at the next tick, and descendants are looked for soon.
@@ -289,6 +289,7 @@ pub fn open(pid: u32) -> Result<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::descriptors::PROCESS;
     use crate::server::users::Users;
     use std::process::Command;
 
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_take_their_users_descriptors_and_no_more() {
+    fn descendants_take_their_users_descriptors() {
         let start = || Command::new("sleep").arg("60").spawn().unwrap();
         let mut children: Vec<_> = (0..4).map(|_| start()).collect();
         let account = account();
@@ -338,24 +339,29 @@ mod tests {
         let found = |children: &[std::process::Child]| Found {
             new: children
                 .iter()
-                .map(|child| open(child.id()).unwrap())
+                .map(|child| {
+                    let descriptors = account.take(PROCESS).unwrap();
+                    (open(child.id()).unwrap(), descriptors)
+                })
                 .collect(),
             excluded: Vec::new(),
             missed: false,
         };
         assert!(tree.take_over(Ok(found(&children[..3])), 1, &|_| false));
         assert_eq!(tree.processes().count(), 3);
-        assert_eq!(account.held(), 2 * PROCESS);
-        let mut rest = account.nothing();
-        rest.resize_anyway(1 << 30);
-        assert!(!tree.take_over(Ok(found(&children)), 2, &|_| false));
+        assert!(!tree.take_over(Ok(found(&children[..3])), 2, &|_| false));
+        assert_eq!(
+            account.held(),
+            2 * PROCESS,
+            "of those known nothing is taken twice"
+        );
         tree.hurry();
         assert!(tree.due_scan(3).is_some());
         // What happens while it is looked at is not forgotten.
         tree.hurry();
         tree.take_over(Ok(found(&[])), 4, &|_| false);
         assert!(tree.due_scan(5).is_some());
-        drop((tree, rest));
+        drop(tree);
         assert_eq!(account.held(), 0);
         for child in &mut children {
             child.kill().unwrap();
