@@ -228,7 +228,7 @@ fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
     let Some(ground) = Ground::new(Some(group), Domain::Group, "") else {
         return;
     };
-    let mut honest = Honest::start(&ground, 72);
+    let mut honest = Honest::start(&ground, 56);
     // The first has two hundred principals, and no process behind any.
     let socket = ground.broker.socket();
     let hollow: Vec<Client> = as_user(FIRST, || {
