@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 const MAX_STATE: u64 = 64 << 20;
 /// After a failed write the next is tried so much later, ns.
 const RETRY_NS: u64 = 5_000_000_000;
-/// Who has no process by which to tell that it is gone is waited for so long, ns.
+/// An entry whose process cannot be seen to live or to be gone is kept so long, ns.
 const WAIT_NS: u64 = 600_000_000_000;
 /// Of those who have not rejoined, so many are looked at in one go.
 const LOOKED_AT: usize = 64;
@@ -78,7 +78,7 @@ pub struct State {
     /// Entries of one user at most.
     most: usize,
     waiting: HashMap<Identity, Entry>,
-    /// Of those, whom it is yet to be looked at, whether they live.
+    /// Those of them that are still to be checked for life.
     unseen: Vec<Identity>,
     /// When they were read, ns.
     read_at: u64,

@@ -128,7 +128,8 @@ pub struct Spending {
     one_in: u64,
     /// Time (ns) by which a user may be ahead of that.
     burst: u64,
-    /// Up to when each has had its part, ns. Who is not here has had none for long.
+    /// For each user, the time up to which it has used its part, ns. A user that is not here has used none
+    /// for long.
     had: HashMap<u32, u64>,
 }
 

@@ -19,8 +19,8 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// And a collection that is expected to take less than so many of these is made at once.
 const WORTH: u32 = 2;
 
-/// Than so many of these, in a heap with holes everywhere: while it is made in steps only free superpages are taken, and of these none
-/// may ever be free again.
+/// The same for a heap with holes everywhere. During the steps only free superpages are taken, and none
+/// of these may ever become free again.
 const WORTH_IF_RAGGED: u32 = 10;
 
 /// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by more than one in so many,

@@ -9,8 +9,8 @@ use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// In one turn so many bytes are taken at most, and no further process is begun with after so long:
-/// each may have many areas to read.
+/// Bounds of one turn: the bytes that are taken at most, and the time after which no further process
+/// is begun, because each may have many areas to read.
 const TURN_BYTES: u64 = 256 << 20;
 const TURN: Duration = Duration::from_millis(250);
 /// With less free swap than this (bytes) no limit is set under version 1: the kernel would kill.

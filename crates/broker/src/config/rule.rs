@@ -37,8 +37,8 @@ pub struct Facts {
     pub cgroup: String,
     /// Name of the systemd unit that it sits in, empty when none.
     pub unit: String,
-    /// Name of the unit of the system's manager that it sits in, empty when none: no user can make one,
-    /// as it can of the units and cgroups inside of its own.
+    /// Name of the unit of the system's manager that it sits in, empty when none. No user can make such a
+    /// unit; units and cgroups inside of its own a user can make.
     pub system_unit: String,
     /// Real user.
     pub uid: u32,

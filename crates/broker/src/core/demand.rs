@@ -28,7 +28,7 @@ pub(super) const HORIZON: Nanos = 1_000_000_000;
 pub(super) fn wanted(node: &Node) -> u64 {
     match node.kind {
         Kind::Group => 0,
-        // Nor is there anybody whose word could be believed.
+        // Without a process there is also no program whose report could be believed.
         Kind::Process if node.absent => 0,
         Kind::Process if node.adaptive => {
             let told = adaptive(&node.reported, &node.collector);

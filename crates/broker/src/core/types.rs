@@ -52,8 +52,8 @@ pub struct NewPrincipal {
     pub max: Option<u64>,
     /// Whether somebody adapts it; passive ones are not asked, only taken from.
     pub adaptive: bool,
-    /// It is the group of a user, directly under the root. Between the groups of users nothing is lent,
-    /// and they count neither as a level nor among the principals of which there may be so many.
+    /// It is the group of a user, directly under the root. Nothing is lent between the groups of users.
+    /// They count neither as a level nor towards the bound on the number of principals.
     pub tenant: bool,
 }
 
@@ -207,9 +207,9 @@ pub struct SensedDomain {
 }
 
 impl SensedDomain {
-    /// What one of several groups that are told apart has of a domain that all of them are in: what the
-    /// others do not use of it, and an equal part at least. So whoever uses more than its part pays for
-    /// that, and nobody else. `others` is what is accounted to each of the others, bytes.
+    /// The part of a domain that one of several user groups in it has: what the others do not use, and
+    /// at least an equal part. So only a group that uses more than its part pays for that. `others` is
+    /// what is accounted to each of the other groups, bytes.
     #[must_use]
     pub fn part_beside(self, others: impl Iterator<Item = u64> + Clone) -> SensedDomain {
         let each = self.capacity / (1 + others.clone().count() as u64);

@@ -20,7 +20,8 @@ pub(super) fn choose(
         .filter_map(|figures| Some((figures, owner(figures.id)?)))
         .collect();
     let mut left = quotas(owned.iter().map(|(_, uid)| *uid), most);
-    // Under whom something stands that is shown: itself, or where it would be.
+    // For each principal, shown or not, the parent of what is shown below it: itself if it is shown,
+    // else the nearest one above it that is.
     let mut place: HashMap<Id, Option<Id>> = HashMap::with_capacity(owned.len());
     let mut shown = Vec::with_capacity(most);
     for (mut figures, uid) in owned {

@@ -46,8 +46,8 @@ impl Daemon {
     }
 }
 
-/// A process is counted although it may follow later, and so is the cgroup that may be made for it. The cgroup of a group
-/// is bounded by those above it, each of which may be read.
+/// Counts the descriptors of the process in advance, since it may attach later, and those of the cgroup
+/// that may be made for it. The cgroup of a group is bounded by those above it, each of which may be read.
 fn count(kind: Kind, domain: Option<&Path>) -> usize {
     let below = match (kind, domain) {
         (Kind::Process, _) => PROCESS + CGROUP,

@@ -159,8 +159,8 @@ impl Daemon {
         }
     }
 
-    /// No user may have more principals than there is room left for: so there is room for whoever
-    /// comes, however many have what they may.
+    /// A user may not have more principals than it leaves room for. So a newcomer finds room, however many
+    /// users have all that they may.
     fn check_room(&self, uid: u32) -> Result<(), WireError> {
         let most = self.config.max_principals;
         let (own, all) = (self.members.owned_by(uid), self.members.len());
@@ -174,9 +174,9 @@ impl Daemon {
         Err(WireError::new(ErrorName::TooMany, message))
     }
 
-    /// Under whom: who was named, else the principal that the process descends from, else an automatic
-    /// group when a cgroup bounds the process tighter than the domain, else the group of its user. The
-    /// second is the old number of a named parent that has not rejoined yet.
+    /// Finds the parent: the one that was named, else the principal that the process descends from, else an
+    /// automatic group when a cgroup bounds the process tighter than the domain, else the group of its user.
+    /// The second value is the old number of a named parent that has not rejoined yet.
     fn find_parent(
         &mut self,
         caller: &Caller,

@@ -13,13 +13,13 @@ use std::path::Path;
 
 /// Two ticks are at least so far apart, ns, however many events ask for one.
 const MIN_TICK_NS: u64 = 2_000_000;
-/// Who asks for too many ticks gets one so much later, ns.
+/// A user that asks for too many ticks gets its tick later by this, ns.
 const LATER_NS: u64 = 100_000_000;
 /// When the domain's use moved by more than this (bytes) between two ticks, every principal is read.
 const MOVED: u64 = 8 << 20;
 /// A page is written at least this often, ns.
 const HEARTBEAT_NS: u64 = 900_000_000;
-/// Principals of which it is asked in one tick that their descendants be looked for.
+/// Principals whose descendants one tick asks to be looked for, at most.
 const SCANS_PER_TICK: usize = 64;
 
 impl Daemon {
@@ -90,8 +90,8 @@ impl Daemon {
         self.tick_took = now_ns().saturating_sub(began);
     }
 
-    /// Reads what each holds; all of them where `all` is asked for. Whose processes took more than
-    /// their user's part of our time keeps its last figures until that is over.
+    /// Reads what each principal holds; all of them where `all` is asked for. If reading a user's processes
+    /// took more than that user's part of our time, they keep their last figures until that is over.
     fn sense(&mut self, now: u64, all: bool) {
         self.sensed.clear();
         for member in self.members.iter_mut() {

@@ -46,8 +46,8 @@ impl Daemon {
         self.admit(draft, now).map(Some)
     }
 
-    /// With whom a principal counts: who registers it; where root or the broker's user does, whoever
-    /// its process runs as.
+    /// The user that a principal counts with: the one who registers it. If that is root or the broker's
+    /// user, it is the user that the process runs as.
     pub(super) fn counts_with(&self, caller: &Caller, process: Option<&Process>) -> u32 {
         let uid = caller.peer.uid;
         let process = process.filter(|_| self.is_ruler(uid));
@@ -60,7 +60,7 @@ impl Daemon {
         self.line(id).last().and_then(|top| top.tenant)
     }
 
-    /// Whether nothing but the group of a user is above something with that parent.
+    /// Whether a principal with that parent is at the top: nothing is above it but the group of a user.
     pub(super) fn is_top(&self, parent: Option<Id>) -> bool {
         let above = |id| self.members.get(id).is_some_and(Member::is_tenant);
         parent.is_none_or(above)
@@ -78,8 +78,8 @@ impl Daemon {
         uid == 0 || uid == self.uid
     }
 
-    /// Whether a principal is the caller's. Users of whom the kernel tells no number that is their own
-    /// cannot be told apart: of them each process owns what it registered itself.
+    /// Whether a principal is the caller's. Users without a number of their own in our user namespace cannot
+    /// be told apart. Of these, each process owns what it registered itself.
     pub(super) fn owns(&self, caller: &Caller, member: &Member) -> bool {
         let same = caller.peer.pid > 0 && member.registrar == caller.peer.pid;
         member.uid == caller.peer.uid && (same || self.is_told_apart(member.uid))
@@ -90,7 +90,8 @@ impl Daemon {
         self.unmapped != Some(uid)
     }
 
-    /// The group of the user of a principal stands as the rules say of the units that its programs are in.
+    /// Gives the group of this principal's user the weight and priority that the rules have for the units
+    /// that its programs are in.
     pub(super) fn stand_in_unit(&mut self, id: Id) {
         let in_unit = self
             .members
@@ -103,7 +104,7 @@ impl Daemon {
         }
     }
 
-    /// The groups of all users stand as the rules say, which were read anew.
+    /// Gives the groups of all users what the rules say, which were read anew.
     pub(super) fn stand_all(&mut self) {
         let users: Vec<u32> = self
             .members

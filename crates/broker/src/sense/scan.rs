@@ -23,9 +23,9 @@ const MAX_THREADS: usize = 8192;
 /// One user's looks take one in so many nanoseconds, and so much (ns) at once.
 const ONE_IN: u64 = 10;
 const BURST_NS: u64 = 20_000_000;
-/// All looks together take one in so many nanoseconds: whoever waits then loses nothing but time.
+/// The looks of all users together take one in so many nanoseconds: a user that waits loses only time.
 const ALL_ONE_IN: u64 = 3;
-/// As whom all of them are counted.
+/// The user number under which the looks of all users together are counted.
 const ALL: u32 = u32::MAX;
 /// Stack of the thread, bytes.
 const STACK: usize = 256 * 1024;
@@ -214,7 +214,7 @@ fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Re
         if known.iter().any(|&(known, _)| known == pid) {
             continue;
         }
-        // Whoever holds as many as it may is underestimated.
+        // A user that holds all descriptors that it may is underestimated.
         let Some(descriptors) = account.take(PROCESS) else {
             break;
         };

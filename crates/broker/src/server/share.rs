@@ -13,9 +13,9 @@ pub const A_WORD: usize = 4096;
 pub struct Division {
     /// All users together hold at most so much.
     pub most: usize,
-    /// Of that, so much is kept for the first of users.
+    /// The part of that which is kept for the firsts of users.
     pub kept: usize,
-    /// The first of a user: so much it may hold whatever others leave free.
+    /// The *first* of a user: it may hold this much, however little others leave free.
     pub first: usize,
 }
 
@@ -73,7 +73,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// So much more, as one; `None` when that would leave too little to others.
+    /// Takes `count` more, all or none; `None` when that would leave too little to others.
     #[must_use]
     pub fn take(&self, count: usize) -> Option<Held> {
         let mut held = self.nothing();

@@ -109,9 +109,9 @@ impl Cgroup {
         add(&self.dir, pid)
     }
 
-    /// Moves this very process here, and no other that has its number meanwhile: the kernel knows a
-    /// number only, so it is looked before and after. Where the number changed hands in between, that
-    /// one is put back where its parent is.
+    /// Moves this very process here, and no other that takes its number meanwhile. The kernel takes only
+    /// a number, so we look before and after. If another process got the number in between, it is put
+    /// back where its parent is.
     ///
     /// # Errors
     /// As [`Cgroup::add`].
@@ -211,8 +211,8 @@ fn add_process(dir: &Path, process: &Process) -> Result<()> {
     Err(Error::Gone { pid })
 }
 
-/// The process that has this number now, if it began at another time than the one that was meant,
-/// leaves `dir` again: it goes where its parent is, in whose group it was born a moment ago.
+/// If the process that has this number now began at another time than the one that was meant, it
+/// leaves `dir` again. It goes to the group of its parent, in which it was born a moment ago.
 fn put_back(dir: &Path, pid: i32, meant: u64) {
     let stranger = Process::open(pid).ok();
     let Some(stranger) = stranger.filter(|stranger| stranger.start_time() != meant) else {

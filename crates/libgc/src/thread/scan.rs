@@ -121,7 +121,7 @@ impl Thread {
         all.into_iter().find(|stack| stack.contains(&low))
     }
 
-    /// From where on a stack may be in use that ends at `top`.
+    /// The lowest address that may be in use on a stack that ends at `top`.
     fn lowest(&self, top: usize) -> usize {
         let own = self.own();
         let inside = own.start < top && top <= own.end;

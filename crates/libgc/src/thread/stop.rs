@@ -203,11 +203,13 @@ impl Threads {
         self.stop_world_while(|stop| stop());
     }
 
-    /// The same, where `hold` holds a lock that no stopped thread is to have while it calls what it gets: once each time.
+    /// The same, under a lock that no stopped thread may hold: `hold` takes that lock and calls its argument
+    /// once.
     ///
-    /// A thread that blocks the signal, and waits for that lock, answers when it is let go of; nobody who stands has it.
-    /// But such a thread may also wait for a lock that one has who stands. Then all go on for a moment; and each time a
-    /// thread has longer to answer, for it may have to be read from swap.
+    /// A thread that blocks the signal and waits for that lock answers when the lock is released; no stopped
+    /// thread holds it. But such a thread may also wait for a lock that a stopped thread holds. Then all
+    /// threads run for a moment. At each try threads have longer to answer, since one may have to be read
+    /// from swap.
     pub(crate) fn stop_world_while(&self, mut hold: impl FnMut(&mut dyn FnMut())) {
         let began = Instant::now();
         let (mut late, mut told) = (LATE, false);
@@ -239,8 +241,9 @@ impl Threads {
     /// How many did not answer in that time.
     fn wait_for_answers(&self, stop: u32, most: Duration) -> u32 {
         let began = Instant::now();
-        // Answers are counted to wait for few of them only. Some may come of threads that nobody waits for: of one that
-        // was sent a second signal, by us or by the program. So at last it is looked who did not answer.
+        // Counting answers saves looking at each thread. A count may include threads that nobody waits for:
+        // one that got a second signal, from us or from the program. So in the end we look which threads did
+        // not answer.
         let mut before = ANSWERS.load(Acquire);
         let mut missing = self.ask(stop, signals::suspend());
         loop {

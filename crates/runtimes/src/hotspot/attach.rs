@@ -2,9 +2,9 @@
 //! machine, in its own mount namespace.
 //!
 //! A machine that has no socket yet is asked to open one: an empty file `.attach_pid<pid>` beside the place of
-//! the socket, then `SIGQUIT`. Only who is known (`quit`) to take the signal for that gets it, once. Without
-//! the file the signal prints all threads, and it cannot be recalled: so the file stays until the socket is
-//! there, or the machine has had all the time for it. No call lasts longer than its timeout.
+//! the socket, then `SIGQUIT`. The signal is sent once, and only to a machine that is known (`quit`) to take
+//! it so. Without the file the signal prints all threads, and it cannot be recalled. So the file stays until
+//! the socket is there, or the machine has had all the time for it. No call lasts longer than its timeout.
 //!
 //! A machine answers its own user and group, and root as long as that is root to it too: in a user namespace
 //! it is not. So we connect, and leave the file, as its user.
@@ -33,11 +33,11 @@ const MAX_REPLY: usize = 4 << 20;
 const LOOK: Duration = Duration::from_millis(5);
 /// How often one is looked at that is still starting.
 const STARTING: Duration = Duration::from_millis(50);
-/// One that was asked by somebody else has opened its socket by then.
+/// A machine that another program asked has opened its socket after this time.
 const SOON: Duration = Duration::from_secs(1);
-/// A process that ends is gone so long after it closed its files.
+/// A process that is ending is gone this long after it closed its files.
 const ENDING: Duration = Duration::from_millis(200);
-/// A machine that runs has done by then with a signal what it does.
+/// A machine that runs has handled a signal after this time.
 const DONE: Duration = Duration::from_secs(60);
 /// Signals to a machine that opens no socket.
 const MOST_IN_VAIN: u8 = 3;

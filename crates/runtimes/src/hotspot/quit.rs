@@ -1,9 +1,9 @@
 //! Whether a machine takes SIGQUIT for the wish to open its attach socket.
 //!
-//! Others take it otherwise. It ends a program that has no handler; a host with a machine inside may do with
-//! it what it likes; a machine that lets nobody attach, that listens already, or that finds no file for it
-//! when it comes, prints all its threads into the program's output. So it is sent to no process of which it is
-//! not known what that does with it.
+//! In other cases the signal means something else. It ends a program that has no handler. A program with a
+//! machine inside may do anything. A machine prints all its threads into the program's output if attaching
+//! is disabled, if it listens already, or if it finds no file when the signal comes. So the signal is sent
+//! only to a process of which it is known what it does with it.
 //!
 //! | told by | |
 //! |---|---|
@@ -47,7 +47,7 @@ const MOST_TOLD: usize = 1024;
 
 /// The thread that serves the socket.
 const LISTENER: &[u8] = b"Attach Listener\n";
-/// A machine that listens and whose socket was taken away makes another one since.
+/// Since this version a machine that listens makes its socket anew when that was removed.
 const MAKES_ANOTHER: u32 = 14;
 /// The most threads that are looked at.
 const MOST_THREADS: usize = 65_536;

@@ -26,7 +26,7 @@ pub(super) struct Trigger {
 /// Why there is none.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// A file of this user's stands where the machine looks first; it would take that for no wish to attach.
+    /// A file of this other user stands where the machine looks first. The machine would not heed it.
     InTheWay(u32),
     /// The system's word.
     System(Errno),

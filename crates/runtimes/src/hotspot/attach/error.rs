@@ -27,7 +27,7 @@ pub enum AttachError {
         /// Which process.
         pid: u32,
     },
-    /// What is sent to it now reaches it later, when nobody may be there who wants it any more.
+    /// A signal that is sent now reaches it only later, when we may be gone.
     #[error("process {pid} {how}: it is asked to open its attach socket when it goes on")]
     StandsStill {
         /// Which process.
