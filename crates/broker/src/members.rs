@@ -27,6 +27,8 @@ pub struct Member {
     pub kind: Kind,
     /// Who owns it.
     pub uid: u32,
+    /// As whose the work for it counts: where the broker or root made it, whose process is in it.
+    pub payer: u32,
     /// What of the broker's descriptors is held for it, without its descendants'.
     pub descriptors: Held,
     /// The connection that it lives on; `None` for groups that the broker made.
@@ -180,6 +182,9 @@ pub struct Members {
     by_user: HashMap<u32, Id>,
     /// All their processes in order; made anew when one came or went.
     pids: Option<Arc<[i32]>>,
+    /// Where the next round of looks, and of readings, begins: whoever was put off comes first.
+    scan_from: Id,
+    pub(crate) read_from: Id,
 }
 
 impl Members {
@@ -274,6 +279,11 @@ impl Members {
         self.by_id.values()
     }
 
+    /// The numbers of all, from [`read_from`](Members::read_from) on, then the others.
+    pub(crate) fn to_read(&self) -> Vec<Id> {
+        in_turn(&self.by_id, self.read_from)
+    }
+
     /// All of them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Member> {
         self.by_id.values_mut()
@@ -282,25 +292,35 @@ impl Members {
     /// Asks for looks at the processes of those where that is due, at most `most`: the rest waits for
     /// the next tick.
     pub fn ask_scans(&mut self, scanner: &Scanner, now: u64, most: usize) {
+        let Members {
+            by_id,
+            by_pid,
+            pids,
+            scan_from,
+            ..
+        } = self;
         let mut left = most;
-        for member in self.by_id.values_mut() {
-            let Some(tree) = &mut member.tree else {
+        for id in in_turn(by_id, *scan_from) {
+            let tree = by_id
+                .get_mut(&id)
+                .and_then(|member| Some((member.uid, member.tree.as_mut()?)));
+            let Some((uid, tree)) = tree else {
                 continue;
             };
             let Some(known) = tree.due_scan(now) else {
                 continue;
             };
-            let by_pid = &self.by_pid;
-            let principals = self.pids.get_or_insert_with(|| in_order(by_pid));
+            let principals = pids.get_or_insert_with(|| in_order(by_pid));
             let request = Request {
-                id: member.id,
+                id,
                 known,
                 principals: Arc::clone(principals),
                 account: tree.account().clone(),
             };
-            scanner.ask(member.uid, request);
+            scanner.ask(uid, request);
             left -= 1;
             if left == 0 {
+                *scan_from = id + 1;
                 break;
             }
         }
@@ -335,6 +355,12 @@ impl Members {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// All numbers, from that one on, then those before it.
+fn in_turn(by_id: &BTreeMap<Id, Member>, from: Id) -> Vec<Id> {
+    let numbers = by_id.range(from..).chain(by_id.range(..from));
+    numbers.map(|(&id, _)| id).collect()
 }
 
 fn in_order(by_pid: &HashMap<i32, Id>) -> Arc<[i32]> {

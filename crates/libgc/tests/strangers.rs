@@ -29,6 +29,11 @@ fn threads_that_are_not_registered() {
 }
 
 #[test]
+fn threads_that_end_after_their_destructors() {
+    sound("ends", &[], &[]);
+}
+
+#[test]
 fn stacks_that_nobody_told_of() {
     sound("elsewhere", &[], &[]);
     sound("elsewhere", &["blind"], &[]);

@@ -3,6 +3,7 @@
 use super::cgroups::Home;
 use super::job::{Job, Outcome, Running};
 use crate::error::Error;
+use crate::server::share::Held;
 use crate::turns::Turns;
 use plimsoll_wire::messages::Id;
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,13 +15,16 @@ use std::thread::JoinHandle;
 /// with the most, is given up.
 const MAX_QUEUED: usize = 1024;
 const MAX_OF_USER: usize = 256;
+/// Cgroups that are removed between two turns of jobs.
+const RETIRED_AT_ONCE: usize = 64;
 /// Stack of the thread, bytes.
 const STACK: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 struct Shared {
     queue: Turns<Running>,
-    retired: Turns<Home>,
+    /// Each with the descriptors that it holds, counted as its user's until it is closed.
+    retired: Turns<(Home, Held)>,
     outcomes: Vec<Outcome>,
     stop: bool,
 }
@@ -126,8 +130,8 @@ impl Worker {
     }
 
     /// Removes the cgroup of a principal of that user that is gone; the kernel may make that wait.
-    pub fn retire(&self, uid: u32, home: Home) {
-        self.place.lock().retired.push(uid, home);
+    pub fn retire(&self, uid: u32, home: Home, held: Held) {
+        self.place.lock().retired.push(uid, (home, held));
         self.place.work.notify_one();
     }
 
@@ -168,8 +172,9 @@ fn work(place: &Place) {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         let job = shared.queue.next_of(|_| true);
-        let retired = shared.retired.next_of(|_| true);
-        let leave = shared.stop && job.is_none() && retired.is_none();
+        let next = |_| shared.retired.next_of(|_| true);
+        let retired: Vec<_> = (0..RETIRED_AT_ONCE).map_while(next).collect();
+        let leave = shared.stop && job.is_none() && retired.is_empty();
         drop(shared);
         drop(retired);
         if leave {

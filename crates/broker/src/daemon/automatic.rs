@@ -53,6 +53,7 @@ impl Daemon {
             .ok()?;
         if let Some(member) = self.members.get_mut(id) {
             member.descriptors = held;
+            member.payer = user;
         }
         Some(id)
     }

@@ -33,7 +33,10 @@ impl Daemon {
             self.send(slot, &encoded, now);
         }
         if let Some(home) = member.home {
-            self.worker.retire(member.uid, home);
+            self.worker.retire(member.uid, home, member.descriptors);
+        }
+        if !member.unit.is_empty() {
+            self.stand_without(parent);
         }
         self.drop_empty_automatic(parent);
         self.weigh_automatic();

@@ -82,6 +82,7 @@ impl Daemon {
             None => Given::default(),
         };
         let (parent, awaits) = self.find_parent(caller, &asked, process.as_ref())?;
+        let payer = self.counts_with(caller, process.as_ref());
         let kept = self.state.rejoin(&identity);
         let adapter = given
             .adapter
@@ -114,6 +115,9 @@ impl Daemon {
         };
         let admitted = self.admit(draft, caller.now);
         let id = admitted.inspect_err(|_| self.drop_empty_automatic(parent))?;
+        if let Some(member) = self.members.get_mut(id) {
+            member.payer = payer;
+        }
         self.stand_in_unit(id);
         if let Some(connection) = self.clients.get_mut(caller.slot) {
             connection.principal = Some(id);
@@ -257,6 +261,7 @@ impl Daemon {
             name: new.name,
             kind: new.kind,
             uid,
+            payer: uid,
             descriptors,
             slot,
             registrar,

@@ -140,7 +140,8 @@ impl Daemon {
             interval,
             due: now.saturating_add(interval),
         };
-        if connection.queued() > 0 {
+        let uid = connection.peer.uid;
+        if connection.queued() > 0 || !self.may_spend(uid, now) {
             return;
         }
         let encoded = again(&self.listing());

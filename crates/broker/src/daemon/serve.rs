@@ -91,8 +91,17 @@ impl Daemon {
             let Some((slot, turn)) = self.clients.next_turn() else {
                 return;
             };
+            let uid = self
+                .clients
+                .get_mut(slot)
+                .map(|connection| connection.peer.uid);
+            let began = now_ns();
             self.have_turn(slot, turn, now, ends);
-            if now_ns() >= ends {
+            let ended = now_ns();
+            if let Some(uid) = uid.filter(|&uid| !self.is_ruler(uid)) {
+                self.spending.spend(uid, ended.saturating_sub(began), ended);
+            }
+            if ended >= ends {
                 return;
             }
         }
@@ -145,7 +154,7 @@ impl Daemon {
                 return self.clients.pause(slot, now);
             }
             match connection.next_message(now) {
-                Ok(Some(message)) => self.carry_out(slot, &message, (uid, now)),
+                Ok(Some(message)) => self.carry_out(slot, &message, now),
                 Ok(None) => return,
                 Err(error) => {
                     let error = WireError::about("message", error.to_string());
@@ -165,17 +174,12 @@ impl Daemon {
         }
     }
 
-    /// Carries out one message of that user. Whatever is no question for the listing may change what it shows.
-    fn carry_out(&mut self, slot: Slot, message: &[u8], (uid, now): (u32, u64)) {
-        let began = now_ns();
+    /// Carries out one message. Whatever is no question for the listing may change what it shows.
+    fn carry_out(&mut self, slot: Slot, message: &[u8], now: u64) {
         self.shown.watch_use();
         self.call(slot, message, now);
         if !self.shown.was_used() {
             self.shown.forget();
-        }
-        if !self.is_ruler(uid) {
-            let ended = now_ns();
-            self.spending.spend(uid, ended.saturating_sub(began), ended);
         }
     }
 

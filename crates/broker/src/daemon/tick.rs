@@ -35,7 +35,10 @@ impl Daemon {
             self.tick_at = self.tick_at.min(now.saturating_add(LATER_NS));
         } else if self.tick_at > now.saturating_add(MIN_TICK_NS) {
             if !self.is_ruler(uid) {
-                self.spending.spend(uid, self.tick_took, now);
+                // The part of it that is for this user's own.
+                let (own, all) = (self.members.owned_by(uid), self.members.len());
+                let part = self.tick_took / all.max(1) as u64 * own as u64;
+                self.spending.spend(uid, part, now);
             }
             self.tick_soon(now);
         }
@@ -94,10 +97,18 @@ impl Daemon {
     /// took more than that user's part of our time, they keep their last figures until that is over.
     fn sense(&mut self, now: u64, all: bool) {
         self.sensed.clear();
-        for member in self.members.iter_mut() {
-            let free = member.uid == 0 || member.uid == self.uid;
+        let mut put_off = None;
+        for id in self.members.to_read() {
+            let Some(member) = self.members.get_mut(id) else {
+                continue;
+            };
+            let free = member.payer == 0 || member.payer == self.uid;
             let began = if free { 0 } else { now_ns() };
-            let may = free || self.spending.may(member.uid, now);
+            // Nothing is granted to one of which nothing was read.
+            let may = free || member.is_absent() || self.spending.may(member.payer, now);
+            if !may {
+                put_off = put_off.or(Some(id));
+            }
             let (uses, swapped) = match may {
                 true => member.read(now, all),
                 false => member.last,
@@ -118,9 +129,11 @@ impl Daemon {
             if !free {
                 let ended = now_ns();
                 self.spending
-                    .spend(member.uid, ended.saturating_sub(began), ended);
+                    .spend(member.payer, ended.saturating_sub(began), ended);
             }
         }
+        self.members.read_from = put_off.unwrap_or(0);
+        self.sensed.sort_unstable_by_key(|one| one.id);
     }
 
     /// A limit that binds programs of several users is that of a group of each: they are told apart in it.
@@ -185,8 +198,8 @@ impl Daemon {
         let root = self.domain.read().used;
         let mut wanted = self.core.glance(None, root);
         for member in self.members.iter_mut() {
-            let free = member.uid == 0 || member.uid == self.uid;
-            let may = !wanted && (free || self.spending.may(member.uid, now));
+            let free = member.payer == 0 || member.payer == self.uid;
+            let may = !wanted && (free || self.spending.may(member.payer, now));
             let Some(domain) = member.domain.as_mut().filter(|_| may) else {
                 continue;
             };
@@ -196,7 +209,7 @@ impl Daemon {
             if !free {
                 let ended = now_ns();
                 self.spending
-                    .spend(member.uid, ended.saturating_sub(began), ended);
+                    .spend(member.payer, ended.saturating_sub(began), ended);
             }
         }
         match wanted {

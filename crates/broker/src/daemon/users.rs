@@ -112,14 +112,26 @@ impl Daemon {
             .filter_map(|member| member.tenant)
             .collect();
         for uid in users {
-            let given = self.given_to_user(uid);
-            let given = Given {
-                weight: given.weight.or(Some(checks::DEFAULT_WEIGHT)),
-                priority: given.priority.or(Some(0)),
-                ..given
-            };
-            self.stand(uid, given);
+            self.stand_anew(uid);
         }
+    }
+
+    /// The same for one user, of whose programs one that stood there left its unit.
+    pub(super) fn stand_without(&mut self, there: Option<Id>) {
+        let uid = there.and_then(|id| self.user_of(id));
+        if let Some(uid) = uid.filter(|_| self.config.rules_users()) {
+            self.stand_anew(uid);
+        }
+    }
+
+    fn stand_anew(&mut self, uid: u32) {
+        let given = self.given_to_user(uid);
+        let given = Given {
+            weight: given.weight.or(Some(checks::DEFAULT_WEIGHT)),
+            priority: given.priority.or(Some(0)),
+            ..given
+        };
+        self.stand(uid, given);
     }
 
     fn given_to_user(&self, uid: u32) -> Given {

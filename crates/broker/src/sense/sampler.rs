@@ -4,6 +4,7 @@
 use super::shared::SharedMemory;
 use crate::error::Error;
 use crate::members::Members;
+use crate::server::descriptors::probes;
 use crate::turns::Turns;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
@@ -23,8 +24,6 @@ const HURRIED_NS: u64 = 500_000_000;
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
 const SHARE: f64 = 0.01;
-/// Processes sampled at most; those of each user's first principals come first.
-const MAX_PROCESSES: usize = 1024;
 /// A process that holds less (bytes) is not worth sampling.
 const WORTHWHILE: u64 = 8 << 20;
 /// Stack of the thread, bytes.
@@ -283,11 +282,12 @@ impl Thread {
         }
         self.subjects.clone_from(&exchange.subjects);
         drop(exchange);
+        // Those of each user's first principals come first.
         let wanted: Vec<(i32, u64)> = self
             .subjects
             .iter()
             .flat_map(|subject| subject.processes.iter().copied())
-            .take(MAX_PROCESSES)
+            .take(probes())
             .collect();
         self.probes.retain(|key, _| wanted.contains(key));
         let pace = Pace {

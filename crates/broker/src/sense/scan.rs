@@ -198,8 +198,14 @@ fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Re
     }
     let is_other = |pid: &i32| *pid != root && principals.binary_search(pid).is_ok();
     let mut excluded: Vec<i32> = pids.iter().copied().filter(is_other).collect();
+    // A budget of its own: what is below them must not be taken for the principal's.
+    let mut threads = MAX_THREADS;
     for index in 0..excluded.len() {
         descendants_within(excluded[index], MAX_PROCESSES, &mut threads, &mut excluded)?;
+    }
+    let missed = threads == 0;
+    if missed {
+        pids.retain(|pid| known.iter().any(|&(known, _)| known == *pid));
     }
     pids.retain(|pid| !excluded.contains(pid));
     pids.sort_unstable();
@@ -208,7 +214,7 @@ fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Re
     let mut found = Found {
         new: Vec::new(),
         excluded,
-        missed: false,
+        missed,
     };
     for pid in pids {
         if known.iter().any(|&(known, _)| known == pid) {

@@ -7,6 +7,9 @@ use rustix::process::{Resource, getrlimit};
 /// For the broker itself: what it has open for long, and what it opens for a moment to accept, to look at a process, to
 /// page out, to save.
 const OWN: usize = 128;
+/// Besides, for each process whose pages are sampled: a pidfd, `stat`, `status`. So many are sampled at most.
+const PROBE: usize = 3;
+const MOST_PROBES: usize = 1024;
 /// A user's first: a principal with two connections, its process and a child, a listener, and one who looks on.
 const FIRST: usize = 20;
 /// No kernel gives more (`fs.nr_open` as it is when nobody raised it).
@@ -21,16 +24,31 @@ pub const PRINCIPAL: usize = 2;
 
 /// What this process may open now, divided.
 pub(super) fn division() -> Division {
+    divide(limit(), open_now())
+}
+
+/// Processes that may be sampled at a time.
+#[must_use]
+pub fn probes() -> usize {
+    probes_of(limit())
+}
+
+/// They take less than a tenth of all descriptors.
+fn probes_of(limit: usize) -> usize {
+    MOST_PROBES.min(limit / 32)
+}
+
+fn limit() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok());
-    divide(limit.unwrap_or(MOST).min(MOST), open_now())
+    limit.unwrap_or(MOST).min(MOST)
 }
 
 /// Beside its own the broker needs what it was given open.
 fn divide(limit: usize, open: usize) -> Division {
     let most = limit
         .saturating_sub(open)
-        .saturating_sub(OWN.min(limit / 4));
+        .saturating_sub((OWN + PROBE * probes_of(limit)).min(limit / 4));
     Division {
         most,
         kept: most / 8,
@@ -48,8 +66,9 @@ mod tests {
 
     #[test]
     fn users_have_most_of_what_there_is_and_the_broker_keeps_its_own() {
-        assert_eq!(divide(65_536, 10).most, 65_536 - 10 - OWN);
-        assert_eq!(divide(1024, 20).most, 1024 - 20 - OWN);
+        assert_eq!(divide(65_536, 10).most, 65_536 - 10 - OWN - 3072);
+        assert_eq!(divide(1024, 20).most, 1024 - 20 - OWN - 96);
+        assert_eq!((probes_of(1024), probes_of(65_536)), (32, MOST_PROBES));
         assert_eq!(divide(256, 20).most, 256 - 20 - 64);
         assert_eq!(divide(0, 20).most, 0);
         assert_eq!(divide(5, 20).most, 0);

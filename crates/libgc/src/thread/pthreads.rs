@@ -48,13 +48,25 @@ fn key() -> libc::pthread_key_t {
     })
 }
 
+/// Rounds of destructors at the end of a thread (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+const ROUNDS: usize = 4;
+
 /// Has this thread leave when it ends, in whatever way.
 pub(super) fn watch_end() {
-    // SAFETY: any value that is not null has the destructor run.
-    unsafe { libc::pthread_setspecific(key(), std::ptr::dangling()) };
+    watch_end_from(1);
 }
 
-extern "C" fn ended(_: *mut c_void) {
+/// The destructor runs in that round for the next time.
+fn watch_end_from(round: usize) {
+    // SAFETY: any value that is not null has the destructor run; it is a number, and nothing is read through it.
+    unsafe { libc::pthread_setspecific(key(), std::ptr::without_provenance(round)) };
+}
+
+extern "C" fn ended(round: *mut c_void) {
+    // The program's own destructors may still allocate, and unregister the thread.
+    if round.addr() < ROUNDS && !current::get().is_null() {
+        return watch_end_from(round.addr() + 1);
+    }
     let mut gc = collector::lock();
     // SAFETY: this thread's own.
     let result = unsafe { current::get().as_ref() }.map_or(null_mut(), |this| this.result);

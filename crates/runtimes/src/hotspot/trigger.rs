@@ -75,10 +75,15 @@ fn look(directory: &OwnedFd, name: &str) -> Option<std::fs::Metadata> {
     std::fs::symlink_metadata(path).ok()
 }
 
-/// Whose file lies there, if it is not the machine's user's.
+/// Machines heed files of their own user, and of root.
+fn is_heeded(found: &std::fs::Metadata, uid: u32) -> bool {
+    found.uid() == uid || found.uid() == 0
+}
+
+/// Whose file lies there, if the machine does not heed it.
 fn stranger(directory: &OwnedFd, name: &str, uid: u32) -> Option<u32> {
     let found = look(directory, name)?;
-    (!found.is_file() || found.uid() != uid).then(|| found.uid())
+    (!found.is_file() || !is_heeded(&found, uid)).then(|| found.uid())
 }
 
 /// An older one was left by somebody who died over it.
@@ -87,7 +92,7 @@ fn is_at_work(directory: &OwnedFd, name: &str, uid: u32) -> bool {
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     look(directory, name).is_some_and(|found| {
         let fresh = now.saturating_sub(found.ctime()) < AT_WORK;
-        fresh && found.is_file() && found.uid() == uid
+        fresh && found.is_file() && is_heeded(&found, uid)
     })
 }
 
