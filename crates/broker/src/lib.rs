@@ -22,15 +22,20 @@
 //! | [`sense`] | reads the domain and the principals; samples in the background |
 //! | [`publish`] | pages, subscribers, pressure sockets |
 //! | [`act`] | the worker that carries out the ladder |
+//! | [`share`] | how users share what the broker has little of |
+//! | [`descriptors`] | how many descriptors there are to share |
+//! | [`background`] | starts the threads beside the one that decides |
 //! | [`turns`] | work by user, one after the other |
 //! | [`state`] | what survives `kill -9` |
 //! | [`service`] | manners: service manager, signals, memory lock, clock |
 //! | [`daemon`] | puts them together |
 
 pub mod act;
+pub mod background;
 pub mod config;
 pub mod core;
 pub mod daemon;
+pub mod descriptors;
 pub mod error;
 pub mod members;
 pub mod options;
@@ -39,6 +44,7 @@ pub mod publish;
 pub mod sense;
 pub mod server;
 pub mod service;
+pub mod share;
 pub mod state;
 pub mod turns;
 

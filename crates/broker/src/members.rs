@@ -5,7 +5,7 @@ use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};
 use crate::server::poll::Slot;
-use crate::server::share::Held;
+use crate::share::Held;
 use crate::state::Identity;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use plimsoll_wire::page::Level;

@@ -2,11 +2,11 @@
 
 use super::cgroups::Home;
 use super::job::{Job, Outcome, Running};
+use crate::background;
 use crate::error::Error;
-use crate::server::share::Held;
+use crate::share::Held;
 use crate::turns::Turns;
 use plimsoll_wire::messages::Id;
-use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -17,8 +17,6 @@ const MAX_QUEUED: usize = 1024;
 const MAX_OF_USER: usize = 256;
 /// Cgroups that are removed between two turns of jobs.
 const RETIRED_AT_ONCE: usize = 64;
-/// Stack of the thread, bytes.
-const STACK: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -55,24 +53,14 @@ impl Worker {
     /// # Errors
     /// [`Error::System`] when there is no thread or descriptor to be had.
     pub fn start() -> Result<Worker, Error> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let ready = eventfd(0, flags).map_err(Error::system(
-            "eventfd failed; raise the limit of open files",
-        ))?;
+        let ready = background::ready()?;
         let place = Arc::new(Place {
             shared: Mutex::default(),
             work: Condvar::new(),
             ready,
         });
         let theirs = Arc::clone(&place);
-        let thread = std::thread::Builder::new()
-            .name("plimsoll-act".into())
-            .stack_size(STACK)
-            .spawn(move || work(&theirs))
-            .map_err(|source| Error::System {
-                what: "a thread could not be started; raise the limit of tasks",
-                source,
-            })?;
+        let thread = background::spawn("plimsoll-act", move || work(&theirs))?;
         Ok(Worker {
             place,
             thread: Some(thread),
@@ -209,6 +197,7 @@ fn go_on(place: &Place, uid: u32, mut running: Running) {
 mod tests {
     use super::*;
     use crate::act::Order;
+    use rustix::event::{EventfdFlags, eventfd};
     use std::time::{Duration, Instant};
 
     #[test]

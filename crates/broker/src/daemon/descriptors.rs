@@ -1,10 +1,10 @@
 //! What of the broker's descriptors each principal takes, as its user's.
 
 use super::Daemon;
+use crate::descriptors::{CGROUP, PRINCIPAL, PROCESS};
 use crate::sense::RootDomain;
 use crate::server::clients::no_descriptor;
-use crate::server::descriptors::{CGROUP, PRINCIPAL, PROCESS};
-use crate::server::share::{Account, Held};
+use crate::share::{Account, Held};
 use plimsoll_kernel::cgroup::MAX_DEPTH;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Id, Kind};

@@ -2,9 +2,10 @@
 //! Its cost is bounded as a share of one processor; an idle process is looked at ever less.
 
 use super::shared::SharedMemory;
+use crate::background;
+use crate::descriptors::probes;
 use crate::error::Error;
 use crate::members::Members;
-use crate::server::descriptors::probes;
 use crate::turns::Turns;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
@@ -26,8 +27,6 @@ const ROUND: Duration = Duration::from_secs(2);
 const SHARE: f64 = 0.01;
 /// A process that holds less (bytes) is not worth sampling.
 const WORTHWHILE: u64 = 8 << 20;
-/// Stack of the thread, bytes.
-const STACK: usize = 256 * 1024;
 
 /// A principal to be sampled.
 #[derive(Clone, Debug)]
@@ -138,14 +137,9 @@ impl Sampler {
         }
         let place = Arc::new(Place::default());
         let theirs = Arc::clone(&place);
-        let thread = std::thread::Builder::new()
-            .name("plimsoll-sense".into())
-            .stack_size(STACK)
-            .spawn(move || Thread::new(theirs, working_sets, sharing).run())
-            .map_err(|source| Error::System {
-                what: "a thread could not be started; raise the limit of tasks",
-                source,
-            })?;
+        let thread = background::spawn("plimsoll-sense", move || {
+            Thread::new(theirs, working_sets, sharing).run()
+        })?;
         Ok(Some(Sampler {
             place,
             thread: Some(thread),

@@ -3,15 +3,15 @@
 //! turns, and each user's looks take a bounded part of one processor.
 
 use super::tree::{Found, Instance, MAX_PROCESSES};
+use crate::background;
+use crate::descriptors::PROCESS;
 use crate::error::Error;
-use crate::server::descriptors::PROCESS;
-use crate::server::share::Account;
+use crate::share::Account;
 use crate::turns::{Spending, Turns};
 use plimsoll_kernel as kernel;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_wire::messages::Id;
-use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,8 +27,6 @@ const BURST_NS: u64 = 20_000_000;
 const ALL_ONE_IN: u64 = 3;
 /// The user number under which the looks of all users together are counted.
 const ALL: u32 = u32::MAX;
-/// Stack of the thread, bytes.
-const STACK: usize = 256 * 1024;
 
 /// A principal whose descendants are to be looked for.
 #[derive(Debug)]
@@ -109,24 +107,14 @@ impl Scanner {
     /// # Errors
     /// [`Error::System`] when there is no thread or descriptor to be had.
     pub fn start() -> Result<Scanner, Error> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let ready = eventfd(0, flags).map_err(Error::system(
-            "eventfd failed; raise the limit of open files",
-        ))?;
+        let ready = background::ready()?;
         let place = Arc::new(Place {
             shared: Mutex::default(),
             work: Condvar::new(),
             ready,
         });
         let theirs = Arc::clone(&place);
-        let thread = std::thread::Builder::new()
-            .name("plimsoll-scan".into())
-            .stack_size(STACK)
-            .spawn(move || work(&theirs))
-            .map_err(|source| Error::System {
-                what: "a thread could not be started; raise the limit of tasks",
-                source,
-            })?;
+        let thread = background::spawn("plimsoll-scan", move || work(&theirs))?;
         Ok(Scanner {
             place,
             thread: Some(thread),

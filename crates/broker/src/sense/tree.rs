@@ -1,6 +1,6 @@
 //! The processes of one principal.
 
-use crate::server::share::{Account, Held};
+use crate::share::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
 
@@ -289,7 +289,7 @@ pub fn open(pid: u32) -> Result<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::descriptors::PROCESS;
+    use crate::descriptors::PROCESS;
     use crate::server::users::Users;
     use std::process::Command;
 

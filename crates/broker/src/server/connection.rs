@@ -3,8 +3,8 @@
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::poll::{Interest, Turn};
-use super::share::Held;
 use super::users::{Allowance, User};
+use crate::share::Held;
 pub use plimsoll_kernel::peer::Peer;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{FramingError, MAX_REPLY};

@@ -1,8 +1,8 @@
 //! Bytes of calls that were not answered yet, counted as their user's: a message that is begun and not ended must not
 //! cost others their memory.
 
-use super::share::Held;
 use super::users::User;
+use crate::share::Held;
 use plimsoll_wire::varlink::{Decoder, FramingError};
 
 /// What was read of one connection.
@@ -58,8 +58,8 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::share::A_WORD;
     use crate::server::users::{UNANSWERED, Users};
+    use crate::share::A_WORD;
 
     fn half() -> Vec<u8> {
         vec![b'x'; 60_000]

@@ -14,12 +14,10 @@
 
 pub mod clients;
 pub mod connection;
-pub mod descriptors;
 pub mod inbox;
 pub mod listener;
 pub mod outbox;
 pub mod poll;
 pub mod reply;
 pub mod rest;
-pub mod share;
 pub mod users;

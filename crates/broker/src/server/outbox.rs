@@ -1,7 +1,7 @@
 //! Bytes that wait for a slow reader, counted as its user's.
 
-use super::share::Held;
 use super::users::User;
+use crate::share::Held;
 
 /// An empty buffer that is larger than this is given back.
 const KEEP: usize = 4096;
@@ -70,8 +70,8 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::share::A_WORD;
     use crate::server::users::Users;
+    use crate::share::A_WORD;
 
     const MOST: usize = 1 << 30;
 

@@ -1,8 +1,8 @@
 //! What each user takes of the broker: connections, listeners, calls, descriptors, bytes that it does not read and bytes
 //! that it does not finish. A user may have a thousand connections, so bounds of each are no bound of the user.
 
-use super::descriptors;
-use super::share::{Account, Division, Held, Pool};
+use crate::descriptors;
+use crate::share::{Account, Division, Held, Pool};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;

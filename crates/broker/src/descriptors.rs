@@ -1,7 +1,7 @@
 //! How many descriptors the broker may hold for its users: what the limit of open files leaves beside its own. They are
 //! counted as they are taken, because one that has none left can neither accept, nor act, nor save.
 
-use super::share::Division;
+use crate::share::Division;
 use rustix::process::{Resource, getrlimit};
 
 /// For the broker itself: what it has open for long, and what it opens for a moment to accept, to look at a process, to
@@ -23,7 +23,7 @@ pub const CGROUP: usize = 4;
 pub const PRINCIPAL: usize = 2;
 
 /// What this process may open now, divided.
-pub(super) fn division() -> Division {
+pub(crate) fn division() -> Division {
     divide(limit(), open_now())
 }
 
