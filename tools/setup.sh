@@ -141,7 +141,7 @@ rust
 case $purpose in
   build) ;;
   lint) rust_lint; deny ;;
-  test) packages libgc-dev guile-3.0 util-linux procps tmux $(programs light); java; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
+  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene; [ "$purpose" = demo ] || guest ;;
