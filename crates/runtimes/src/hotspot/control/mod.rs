@@ -116,7 +116,9 @@ impl Control {
         if self.watch.limit_changed_ns == seen.now_ns {
             self.allowance.renew();
         }
-        if seen.limit == 0 || seen.heap.committed() == 0 {
+        // No collection makes a heap of one size smaller, however long its program rests.
+        let fixed = self.levers.sizing == Sizing::Fixed;
+        if fixed || seen.limit == 0 || seen.heap.committed() == 0 {
             return Vec::new();
         }
         if self.must_look() {

@@ -370,7 +370,16 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
 
 #[test]
 fn a_program_that_begins_to_rest_is_collected_once() {
-    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let asked = collections_in_three_rests(Sizing::OldRatios { new_ratio: 1 });
+    let rests: Vec<i32> = asked.iter().map(|(rest, _)| *rest).collect();
+    assert_eq!(rests, [0, 1], "{asked:?}");
+    // No collection makes this one smaller.
+    assert_eq!(collections_in_three_rests(Sizing::Fixed), []);
+}
+
+/// The rest, and the tenth of a second in it, of each collection that was asked for when the program rested.
+fn collections_in_three_rests(sizing: Sizing) -> Vec<(i32, i32)> {
+    let levers = levers(sizing, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
     model.seen.processor_ns = 1;
@@ -392,8 +401,7 @@ fn a_program_that_begins_to_rest_is_collected_once() {
             }
         }
     }
-    let rests: Vec<i32> = asked.iter().map(|(rest, _)| *rest).collect();
-    assert_eq!(rests, [0, 1], "{asked:?}");
+    asked
 }
 
 #[test]
