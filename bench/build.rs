@@ -1,5 +1,6 @@
-//! Notes the commit that the measurements are built from, as `PLIMSOLL_COMMIT`: abbreviated, with `-dirty` where tracked files
-//! differ from it, `unknown` outside of git. It is noted again whenever `HEAD` moves or a tracked file changes.
+//! Notes the commit that the measurements are built from, as `PLIMSOLL_COMMIT`: abbreviated, with
+//! `-dirty` where tracked files differ from it, `unknown` outside of git. It is noted again
+//! whenever `HEAD` moves or a tracked file changes.
 
 use std::path::Path;
 use std::process::Command;

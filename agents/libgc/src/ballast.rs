@@ -1,8 +1,8 @@
-//! Ballast: free heap that the adapter takes as pointer-free, uncollectable objects of its own, so that the program cannot
-//! use it, and whose pages it gives back to the kernel. libgc never shrinks its address range, reuses discarded
-//! blocks before resident ones, and unmaps a block only after it was free for several collections; with the
-//! surplus in ballast, none of that matters: the program has exactly the heap it should have, and what is
-//! discarded is memory of our own objects.
+//! Ballast: free heap that the adapter takes as pointer-free, uncollectable objects of its own, so
+//! that the program cannot use it, and whose pages it gives back to the kernel. libgc never shrinks
+//! its address range, reuses discarded blocks before resident ones, and unmaps a block only after
+//! it was free for several collections; with the surplus in ballast, none of that matters: the
+//! program has exactly the heap it should have, and what is discarded is memory of our own objects.
 //!
 //! Only the helper calls this, from within an active region, while no fork is under way.
 
@@ -11,8 +11,8 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Largest and smallest piece, bytes. A piece that fits nowhere costs its size in address space (never in memory), and then
-/// the next smaller ones are tried.
+/// Largest and smallest piece, bytes. A piece that fits nowhere costs its size in address space
+/// (never in memory), and then the next smaller ones are tried.
 const LARGEST: u64 = 4 << 20;
 const SMALLEST: u64 = 4 << 10;
 /// Pieces held at the most.
@@ -40,8 +40,9 @@ pub fn ever() -> u64 {
     EVER.load(Ordering::Acquire)
 }
 
-/// Takes up to `bytes` of free heap out of the program's reach and discards them. Returns how many were free heap before.
-/// `lend` lets the heap grow by so many bytes, for a piece that may not fit; 0 ends that.
+/// Takes up to `bytes` of free heap out of the program's reach and discards them. Returns how many
+/// were free heap before. `lend` lets the heap grow by so many bytes, for a piece that may not fit;
+/// 0 ends that.
 pub fn take(gc: &Libgc, bytes: u64, lend: impl Fn(u64)) -> u64 {
     let Ok(mut pieces) = PIECES.lock() else {
         return 0;

@@ -1,6 +1,6 @@
-//! Fork. The helper is never inside libgc while another thread forks, so that the child finds the collector whole.
-//! A child that goes on collecting gets a helper of its own at its first collection; one that soon
-//! executes another program is not bothered.
+//! Fork. The helper is never inside libgc while another thread forks, so that the child finds the
+//! collector whole. A child that goes on collecting gets a helper of its own at its first
+//! collection; one that soon executes another program is not bothered.
 
 use crate::collector::Libgc;
 use crate::{helper, hooks::SHARED, interpose::WISHES};

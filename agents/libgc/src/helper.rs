@@ -1,6 +1,6 @@
-//! The adapter's thread. It follows the limit, collects where the program would not, and gives memory back. It is registered
-//! with libgc (only such threads may collect) but spends its life in `GC_do_blocking`, so that no
-//! collection of the program has to stop it.
+//! The adapter's thread. It follows the limit, collects where the program would not, and gives
+//! memory back. It is registered with libgc (only such threads may collect) but spends its life in
+//! `GC_do_blocking`, so that no collection of the program has to stop it.
 
 use crate::collector::{Body, Libgc};
 use crate::hooks::{self, SHARED};
@@ -130,8 +130,8 @@ unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Works as a thread that libgc knows, while no fork is under way. Finalizers wait for the program's own threads. False
-/// when the program forks.
+/// Works as a thread that libgc knows, while no fork is under way. Finalizers wait for the
+/// program's own threads. False when the program forks.
 fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
     fork::unless_forking(|| {
         WISHES.finalizers_held.store(true, Ordering::Release);
@@ -237,7 +237,8 @@ impl Helper {
             return;
         }
         self.reported = view.now;
-        // What a program allocates while it starts says nothing of what it will: until then it may want everything.
+        // What a program allocates while it starts says nothing of what it will: until then it may
+        // want everything.
         let known = self.measured_for(view.now) >= SECOND;
         let collections = SHARED.collections.load(Ordering::Acquire);
         if !known {
@@ -316,7 +317,8 @@ impl Helper {
 
     /// What the process looks like, with target and ceiling brought up to date.
     fn look(&mut self, numbers: Granted) -> View {
-        // In this order, so that what the program allocates meanwhile does not count as something else than heap.
+        // In this order, so that what the program allocates meanwhile does not count as something
+        // else than heap.
         let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
         release::saw_swapped(swapped);
         let stats = self.gc.read();
@@ -342,8 +344,8 @@ impl Helper {
         }
     }
 
-    /// What the rest of the family (children of this process, say) uses: the least of the last looks, because the broker's
-    /// count is older than ours while we grow or shrink.
+    /// What the rest of the family (children of this process, say) uses: the least of the last
+    /// looks, because the broker's count is older than ours while we grow or shrink.
     fn family(&mut self, seen: u64) -> u64 {
         self.family[self.looks % FAMILY_WINDOW] = seen;
         self.looks += 1;

@@ -1,6 +1,6 @@
-//! What runs inside libgc's own calls, on the program's thread, with the allocation lock held: it reads counters,
-//! turns `GC_set_dont_expand` and `GC_set_free_space_divisor` (which take no lock), and calls the program's own hooks. No memory
-//! is allocated here.
+//! What runs inside libgc's own calls, on the program's thread, with the allocation lock held: it
+//! reads counters, turns `GC_set_dont_expand` and `GC_set_free_space_divisor` (which take no lock),
+//! and calls the program's own hooks. No memory is allocated here.
 
 use crate::collector::{self, EVENT_END, EVENT_RECLAIM_END, EVENT_START, Libgc, Stats};
 use crate::interpose::{WISHES, program_notifier, program_on_event, program_on_resize};
@@ -42,8 +42,8 @@ pub struct Shared {
     pub last: AtomicU64,
     /// And the longest.
     pub longest: AtomicU64,
-    /// How long a collection of what lives now takes, at the pace of the fastest of the last few: one during which the thread had to
-    /// wait for a processor says nothing.
+    /// How long a collection of what lives now takes, at the pace of the fastest of the last few:
+    /// one during which the thread had to wait for a processor says nothing.
     pub took: AtomicU64,
     /// Nanoseconds per MiB that lived.
     recent: [AtomicU64; RECENT],
@@ -112,8 +112,8 @@ pub fn mapped(stats: &Stats) -> u64 {
     stats.mapped().saturating_sub(ballast::held())
 }
 
-/// Turns `dont_expand` and the free space divisor, by which the heap's increments go, to what the heap's size and the
-/// program's wishes demand. Takes no lock.
+/// Turns `dont_expand` and the free space divisor, by which the heap's increments go, to what the
+/// heap's size and the program's wishes demand. Takes no lock.
 pub fn apply(gc: &'static Libgc) {
     let no_growth = WISHES.dont_expand.load(Ordering::Acquire);
     let divisor = WISHES.divisor.load(Ordering::Acquire);
@@ -137,7 +137,8 @@ pub fn apply(gc: &'static Libgc) {
     }
 }
 
-/// Lets the heap grow by so many bytes beyond the ceiling, for ballast that fits nowhere; 0 ends that. Takes no lock.
+/// Lets the heap grow by so many bytes beyond the ceiling, for ballast that fits nowhere; 0 ends
+/// that. Takes no lock.
 pub fn lend(gc: &'static Libgc, bytes: u64) {
     let most = match bytes {
         0 => 0,
@@ -157,8 +158,9 @@ pub fn engage(gc: &'static Libgc) {
     apply(gc);
 }
 
-/// While libgc does not collect by itself, it gives an allocation up when the kernel has no more memory for the heap, whatever
-/// garbage there is, unless it may try once more: then it collects. Takes no lock.
+/// While libgc does not collect by itself, it gives an allocation up when the kernel has no more
+/// memory for the heap, whatever garbage there is, unless it may try once more: then it collects.
+/// Takes no lock.
 pub fn retry(gc: &'static Libgc) {
     let wish = WISHES.retries.load(Ordering::Acquire);
     let ours = usize::from(SHARED.engaged.load(Ordering::Acquire));
@@ -174,8 +176,9 @@ pub fn demand(gc: &'static Libgc) {
     unsafe { (gc.set_on_demand)(if held { 1 } else { wish }) };
 }
 
-/// Finalizers as the program wishes, except on the helper's thread: there they wait for the program's next
-/// allocation, or, where it runs them on demand, until it is notified of the next collection of its own. Not from a hook.
+/// Finalizers as the program wishes, except on the helper's thread: there they wait for the
+/// program's next allocation, or, where it runs them on demand, until it is notified of the next
+/// collection of its own. Not from a hook.
 pub fn finalizers(gc: &'static Libgc) {
     let held = WISHES.finalizers_held.load(Ordering::Acquire);
     let notifier = if held { None } else { program_notifier() };

@@ -20,17 +20,18 @@
 //!
 //! # How a collection comes about
 //! libgc's own rule (collect when the bytes allocated since the last collection exceed a share of
-//! the live data) is switched off by `GC_set_disable_automatic_collection`. Below the ceiling the heap
-//! just grows. At the ceiling `GC_set_dont_expand` makes the program's own thread collect, at the very
-//! allocation that would have needed a larger heap. When the limit shrinks, the helper discards free heap, collects if
-//! that is not enough, and takes the surplus of libgc's address range into [`ballast`]; when it rises, the
-//! program gets the ballast back first.
+//! the live data) is switched off by `GC_set_disable_automatic_collection`. Below the ceiling the
+//! heap just grows. At the ceiling `GC_set_dont_expand` makes the program's own thread collect, at
+//! the very allocation that would have needed a larger heap. When the limit shrinks, the helper
+//! discards free heap, collects if that is not enough, and takes the surplus of libgc's address
+//! range into [`ballast`]; when it rises, the program gets the ballast back first.
 //!
 //! # Rooms
-//! [`schedule`] decides (pure), [`collector`] calls libgc ([`symbols`] finds it), [`interpose`] is what the program's calls
-//! meet, [`hooks`] runs inside collections, [`helper`] is the thread, [`release`] gives memory back, [`link`] brings the
-//! numbers and takes the reports, [`fork`] keeps both sides of a fork sane, [`sense`] reads the
-//! process's own memory, [`settings`] reads the environment.
+//! [`schedule`] decides (pure), [`collector`] calls libgc ([`symbols`] finds it), [`interpose`] is
+//! what the program's calls meet, [`hooks`] runs inside collections, [`helper`] is the thread,
+//! [`release`] gives memory back, [`link`] brings the numbers and takes the reports, [`fork`] keeps
+//! both sides of a fork sane, [`sense`] reads the process's own memory, [`settings`] reads the
+//! environment.
 
 pub mod ballast;
 pub mod collector;

@@ -17,8 +17,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// As the environment says; `report` is false in a forked child, whose parent is the one who reports. May take
-    /// some seconds when a broker hangs.
+    /// As the environment says; `report` is false in a forked child, whose parent is the one who
+    /// reports. May take some seconds when a broker hangs.
     pub fn open(mode: &Mode, report: bool) -> Link {
         match mode {
             Mode::Off => Link::None,

@@ -1,5 +1,5 @@
-//! Giving memory back: discards free heap, and collects where that is not enough. Only the helper calls this, from within
-//! an active region, while no fork is under way.
+//! Giving memory back: discards free heap, and collects where that is not enough. Only the helper
+//! calls this, from within an active region, while no fork is under way.
 
 use crate::collector::Libgc;
 use crate::{ballast, hooks, schedule, sense};
@@ -41,9 +41,9 @@ pub fn reclaim(gc: &'static Libgc, goal: u64) {
     SWAPPED.store(swapped(), Ordering::Release);
 }
 
-/// Makes libgc unmap what is free, when much is in swap. libgc writes into each block that it hands out, as ballast or
-/// to the program, and so would read from swap what is only to be thrown away. It unmaps without a look, but only
-/// what was free for two collections.
+/// Makes libgc unmap what is free, when much is in swap. libgc writes into each block that it hands
+/// out, as ballast or to the program, and so would read from swap what is only to be thrown away.
+/// It unmaps without a look, but only what was free for two collections.
 fn unmap_paged(gc: &'static Libgc) {
     for _ in 0..UNMAP_AFTER {
         if paged_out() {
@@ -52,7 +52,8 @@ fn unmap_paged(gc: &'static Libgc) {
     }
 }
 
-/// Whether more is in swap than there was since the last release: heap, then, and not what the program left there for good.
+/// Whether more is in swap than there was since the last release: heap, then, and not what the
+/// program left there for good.
 fn paged_out() -> bool {
     swapped() > SWAPPED.load(Ordering::Acquire).saturating_add(PAGED)
 }

@@ -27,8 +27,8 @@ pub fn ceiling(target: u64, used_after: u64, guard: u64) -> u64 {
     target.max(used_after.saturating_add(guard))
 }
 
-/// Up to where the heap may grow before it is collected, for a program with a maximum of its own (0: none): so far below it that
-/// the next increment still fits.
+/// Up to where the heap may grow before it is collected, for a program with a maximum of its own
+/// (0: none): so far below it that the next increment still fits.
 pub fn most(maximum: u64) -> u64 {
     match maximum {
         0 => u64::MAX,
@@ -36,8 +36,8 @@ pub fn most(maximum: u64) -> u64 {
     }
 }
 
-/// The free space divisor: libgc adds 1/divisor of its heap (8 MiB at the most) and what it needs just now. A sixteenth, and
-/// never past the ceiling.
+/// The free space divisor: libgc adds 1/divisor of its heap (8 MiB at the most) and what it needs
+/// just now. A sixteenth, and never past the ceiling.
 pub fn divisor(heap: u64, room: u64) -> usize {
     let least = heap.div_ceil(room.max(MIN_INCREMENT));
     usize::try_from(least).unwrap_or(usize::MAX).max(DIVISOR)
@@ -45,8 +45,9 @@ pub fn divisor(heap: u64, room: u64) -> usize {
 
 /// What of the process's memory is not heap, from what was known of it. `heap` is mapped, `idle` of it free.
 ///
-/// The difference to the heap is a lower bound: heap may be untouched, or swapped out. Where hardly any of it is free, all of it
-/// was touched, and with what is in swap the difference is an upper bound too.
+/// The difference to the heap is a lower bound: heap may be untouched, or swapped out. Where hardly
+/// any of it is free, all of it was touched, and with what is in swap the difference is an upper
+/// bound too.
 pub fn other(known: u64, memory: Memory, heap: u64, idle: u64) -> u64 {
     let low = memory.resident.saturating_sub(heap);
     let high = memory
@@ -147,8 +148,8 @@ pub fn decide(view: &View, last: &Released) -> Act {
         return Act::Shrink(view.ceiling);
     }
     if view.used > view.target.saturating_add(tolerance) && view.since >= view.guard {
-        // Blocks that are partly live cannot be given back, and the program fills their holes without asking for
-        // more: only collections let them run empty.
+        // Blocks that are partly live cannot be given back, and the program fills their holes
+        // without asking for more: only collections let them run empty.
         return Act::Shrink(view.target);
     }
     let room = view.ceiling.saturating_sub(view.extent);
@@ -158,8 +159,8 @@ pub fn decide(view: &View, last: &Released) -> Act {
     Act::Rest
 }
 
-/// How long the helper sleeps between two looks, in nanoseconds: shorter while the program allocates, longer where news
-/// wake it.
+/// How long the helper sleeps between two looks, in nanoseconds: shorter while the program
+/// allocates, longer where news wake it.
 pub fn nap(rate: u64, woken: bool) -> u64 {
     match (rate > 0, woken) {
         (true, _) => 50_000_000,

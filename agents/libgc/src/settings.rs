@@ -1,5 +1,6 @@
-//! The environment: `PLIMSOLL_LIBGC` (tests and measurements) and what `plimsoll run` gives. In a program with more rights than
-//! who starts it (set-user-ID, file capabilities) nothing of it is believed, and the adapter does nothing.
+//! The environment: `PLIMSOLL_LIBGC` (tests and measurements) and what `plimsoll run` gives. In a
+//! program with more rights than who starts it (set-user-ID, file capabilities) nothing of it is
+//! believed, and the adapter does nothing.
 
 use plimsoll_kernel::environment::is_trusted;
 
@@ -42,7 +43,8 @@ pub fn from_environment() -> Mode {
     }
 }
 
-/// A size from the environment, as libgc reads it: bytes, or a number with `k`, `M`, `G`. Nothing where it makes no sense.
+/// A size from the environment, as libgc reads it: bytes, or a number with `k`, `M`, `G`. Nothing
+/// where it makes no sense.
 pub fn size(name: &str) -> Option<usize> {
     size_of(std::env::var(name).ok()?.trim())
 }

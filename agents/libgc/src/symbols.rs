@@ -1,6 +1,7 @@
-//! The real functions behind the names that this library exports too. Where the program was linked with libgc they are
-//! the next in the loader's order; where a plug-in brought libgc by `dlopen`, they are in that
-//! library only, and its own calls come here all the same, because a preloaded library comes first.
+//! The real functions behind the names that this library exports too. Where the program was linked
+//! with libgc they are the next in the loader's order; where a plug-in brought libgc by `dlopen`,
+//! they are in that library only, and its own calls come here all the same, because a preloaded
+//! library comes first.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Loaded objects that are looked through at the most.
 const OBJECTS: usize = 4096;
 
-/// The function of that name (ending with NUL) that is not this library's. Nothing when no loaded object has one.
+/// The function of that name (ending with NUL) that is not this library's. Nothing when no loaded
+/// object has one.
 pub fn real(name: &'static str) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
     // SAFETY: the name ends with NUL; RTLD_NEXT skips this library.

@@ -16,7 +16,8 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts one that shares out what `cgroup` is limited to (the machine without); its files are in `folder`.
+    /// Starts one that shares out what `cgroup` is limited to (the machine without); its files are
+    /// in `folder`.
     ///
     /// # Errors
     /// When it cannot be started or does not open its socket within 10 s.

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 const PACE: Duration = Duration::from_millis(200);
 
-/// Follows `child` for the scenario's time; the output of each program is in `folder`, as `NAME.out`. `told` hears the seconds so far.
+/// Follows `child` for the scenario's time; the output of each program is in `folder`, as
+/// `NAME.out`. `told` hears the seconds so far.
 pub fn follow(
     mut child: Child,
     socket: &Path,

@@ -49,8 +49,9 @@ impl Classes {
     }
 }
 
-/// Reads what virtual machines map of their own files, so that the group that is measured is not charged for it: the kernel charges
-/// a file's pages to whoever reads it first, which is chance otherwise.
+/// Reads what virtual machines map of their own files, so that the group that is measured is not
+/// charged for it: the kernel charges a file's pages to whoever reads it first, which is chance
+/// otherwise.
 ///
 /// # Errors
 /// A sentence on what cannot be read.

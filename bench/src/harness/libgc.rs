@@ -1,4 +1,5 @@
-//! Programs linked with libgc, and the collectors that they can run with: the system's, and ours in its place.
+//! Programs linked with libgc, and the collectors that they can run with: the system's, and ours in
+//! its place.
 
 use super::ground::Ground;
 use super::job::Job;

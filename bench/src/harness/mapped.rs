@@ -29,7 +29,8 @@ impl Mapped {
                 path.display()
             ));
         }
-        // SAFETY: a fresh mapping of a whole page of a file; nothing else is at the address that the kernel chooses.
+        // SAFETY: a fresh mapping of a whole page of a file; nothing else is at the address that
+        // the kernel chooses.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),

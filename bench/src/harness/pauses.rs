@@ -33,7 +33,8 @@ impl Pauses {
         Pauses(whole.lines().filter_map(pause).collect())
     }
 
-    /// The last third of them: what the heap has become by then, and the kernel's choice of pages, change little more.
+    /// The last third of them: what the heap has become by then, and the kernel's choice of pages,
+    /// change little more.
     pub fn steady(&self) -> Pauses {
         Pauses(self.0[self.0.len() * 2 / 3..].to_vec())
     }

@@ -2,7 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of all threads of a process that run now, ns; 0 when it is gone. Of a running thread, as of the last tick.
+/// Processor time of all threads of a process that run now, ns; 0 when it is gone. Of a running
+/// thread, as of the last tick.
 pub fn processor_ns(pid: u32) -> u64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;
@@ -14,8 +15,8 @@ pub fn processor_ns(pid: u32) -> u64 {
     tasks.flatten().filter_map(time).sum()
 }
 
-/// A fixed piece of work, to tell a slow machine from a slow program: where processors are shared with other machines
-/// their speed changes, and no counter of the kernel says so.
+/// A fixed piece of work, to tell a slow machine from a slow program: where processors are shared
+/// with other machines their speed changes, and no counter of the kernel says so.
 pub struct Yardstick {
     /// A permutation with one cycle, larger than a core's own caches.
     next: Vec<u32>,

@@ -66,7 +66,8 @@ pub struct Work {
     pub pace: u32,
     /// Bytes of each buffer that it fills and drops; 0: it builds trees.
     pub buffer: u32,
-    /// Iterations of a burst and seconds of the rest after it, below 0 before it too; without one it works all the time.
+    /// Iterations of a burst and seconds of the rest after it, below 0 before it too; without one
+    /// it works all the time.
     pub burst: Option<(u32, i32)>,
 }
 
@@ -134,7 +135,8 @@ pub fn guile(live_mib: u64) -> Vec<String> {
     ]
 }
 
-/// Lets libgc in a program collect only when its heap reaches `bytes`, whatever happens around it: the paper's fixed schedule.
+/// Lets libgc in a program collect only when its heap reaches `bytes`, whatever happens around it:
+/// the paper's fixed schedule.
 pub fn fixed_libgc(bytes: u64) -> BTreeMap<String, String> {
     let adapter = libgc_adapter().display().to_string();
     BTreeMap::from([
@@ -149,7 +151,8 @@ pub fn gcbench(iterations: u32) -> Vec<String> {
     vec![program, "--iterations".to_owned(), iterations.to_string()]
 }
 
-/// What `plimsoll run` is told of a program: figures of the benchmark in C are those of the adapter over the system's libgc.
+/// What `plimsoll run` is told of a program: figures of the benchmark in C are those of the adapter
+/// over the system's libgc.
 pub fn adapter(command: &[String]) -> &'static str {
     let program = command.first().and_then(|word| word.rsplit('/').next());
     match program {
@@ -171,7 +174,8 @@ pub fn sibling(name: &str) -> PathBuf {
         .unwrap_or_else(|| name.into())
 }
 
-/// A hog: takes `bytes` at `rate` (bytes a second) and locks them, as one whose memory is all in use; holds until it is ended.
+/// A hog: takes `bytes` at `rate` (bytes a second) and locks them, as one whose memory is all in
+/// use; holds until it is ended.
 pub fn hog(bytes: u64, rate: u64) -> Vec<String> {
     let program = sibling("plimsoll-misbehave").display().to_string();
     let sizes = [
@@ -203,8 +207,9 @@ pub fn hog_that_leaves(bytes: u64, rate: u64, hold: f64) -> Vec<String> {
 /// Bytes of a virtual machine besides its heap under these loads, measured.
 pub const NATIVE: u64 = 65 << 20;
 
-/// The three programs of the demo and the hog: Guile (weight 10), Lucene on JDK 17 with G1 (40), Lucene on JDK 25 with the
-/// Serial collector (20). With `fixed`, each has the size of its share of so many bytes, for good.
+/// The three programs of the demo and the hog: Guile (weight 10), Lucene on JDK 17 with G1 (40),
+/// Lucene on JDK 25 with the Serial collector (20). With `fixed`, each has the size of its share of
+/// so many bytes, for good.
 pub fn trio(fixed: Option<u64>) -> Vec<Program> {
     let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / 70);
     let heap = |weight: u32| share(weight).map(|bytes| bytes.saturating_sub(NATIVE));

@@ -340,7 +340,8 @@ pub fn end_with_us(command: &mut Command) {
 pub fn enter(command: &mut Command, dir: &Path) {
     let procs = dir.join("cgroup.procs");
     let path = std::ffi::CString::new(procs.as_os_str().as_encoded_bytes()).unwrap_or_default();
-    // SAFETY: between fork and exec only open, write and close are called, which are async-signal-safe; the path was made before.
+    // SAFETY: between fork and exec only open, write and close are called, which are
+    // async-signal-safe; the path was made before.
     unsafe {
         command.pre_exec(move || {
             use rustix::fs::{Mode, OFlags};

@@ -61,7 +61,8 @@ pub enum Conditions {
 }
 
 impl Scenario {
-    /// The weighted share of `name` at `seconds`, as a fraction of the budget, among the programs that run then; 0 when it does not.
+    /// The weighted share of `name` at `seconds`, as a fraction of the budget, among the programs
+    /// that run then; 0 when it does not.
     pub fn ideal(&self, name: &str, seconds: f64) -> f64 {
         let weight = |program: &Program| -> u32 {
             let changed = self
@@ -89,7 +90,8 @@ impl Scenario {
         }
     }
 
-    /// When the ideal shares change: arrivals, departures, weight changes; in order, without the start and the end.
+    /// When the ideal shares change: arrivals, departures, weight changes; in order, without the
+    /// start and the end.
     pub fn turning_points(&self) -> Vec<(f64, String)> {
         let mut points = Vec::new();
         for program in &self.programs {

@@ -92,7 +92,8 @@ impl Trace {
         sum / f64::max(count, 1.0)
     }
 
-    /// Processors that the broker and what runs beside the programs took from `from` to the end, 1 for a whole one.
+    /// Processors that the broker and what runs beside the programs took from `from` to the end, 1
+    /// for a whole one.
     pub fn ours(&self, from: f64) -> f64 {
         let ends = self.at(from).zip(self.samples.last());
         ends.map_or(0.0, |(first, last)| {

@@ -90,8 +90,8 @@ impl Watched {
     }
 }
 
-/// ZGC without generations maps its heap three times; a page counts in each mapping of it. What its memory file holds is
-/// true (and a little more: swapped pages count in it).
+/// ZGC without generations maps its heap three times; a page counts in each mapping of it. What its
+/// memory file holds is true (and a little more: swapped pages count in it).
 #[derive(Debug, Default)]
 struct Heaps(HashMap<i32, PathBuf>);
 

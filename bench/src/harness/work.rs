@@ -23,7 +23,8 @@ pub struct Said {
 }
 
 impl Said {
-    /// Takes a line in: JSON with `"work"` (and `"collections"`, `"gc_time"` in seconds), or Lucene's `added 4000 docs`.
+    /// Takes a line in: JSON with `"work"` (and `"collections"`, `"gc_time"` in seconds), or
+    /// Lucene's `added 4000 docs`.
     fn hear(&mut self, line: &str) {
         if !line.starts_with('{') {
             self.work = self.work.max(documents(line).unwrap_or(0.0));

@@ -9,7 +9,8 @@ pub struct Page {
     body: String,
 }
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222}\
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 \
+                     1rem;color:#222}\
 h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.2rem;margin-top:2.2rem}\
 table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
 th,td{padding:.3rem .8rem;border-bottom:1px solid #ddd;text-align:right}\

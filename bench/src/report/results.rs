@@ -303,7 +303,8 @@ fn controller() -> String {
     }
 }
 
-/// The abbreviated commit that this program was built from, with `-dirty` where the tree had changes; `unknown` outside of git.
+/// The abbreviated commit that this program was built from, with `-dirty` where the tree had
+/// changes; `unknown` outside of git.
 pub fn commit() -> String {
     env!("PLIMSOLL_COMMIT").to_owned()
 }

@@ -1,7 +1,8 @@
 //! How much of the time a program runs itself while it is interrupted by collections.
 //!
-//! *Bounded mutator utilization* (Sachindran, Moss and Berger, 2004): for a window size, the smallest part of the time that the
-//! program had in any window of that size or a larger one. It never falls as windows grow; where it leaves 0 is the longest pause.
+//! *Bounded mutator utilization* (Sachindran, Moss and Berger, 2004): for a window size, the
+//! smallest part of the time that the program had in any window of that size or a larger one. It
+//! never falls as windows grow; where it leaves 0 is the longest pause.
 
 /// A run, and when the program stood still in it.
 #[derive(Clone, Debug)]
@@ -52,7 +53,8 @@ impl Utilization {
         part.clamp(0.0, 1.0)
     }
 
-    /// The smallest part in any window of exactly this size: one that begins or ends with a pause, or with the run.
+    /// The smallest part in any window of exactly this size: one that begins or ends with a pause,
+    /// or with the run.
     fn minimum(&self, window: f64) -> f64 {
         let last = self.whole - window;
         let begins = self.pauses.iter().map(|(begin, _)| *begin);
@@ -64,10 +66,12 @@ impl Utilization {
             .fold(1.0, f64::min)
     }
 
-    /// The bounded utilization of each window; windows are given from small to large, the last at most the whole run.
+    /// The bounded utilization of each window; windows are given from small to large, the last at
+    /// most the whole run.
     pub fn bounded(&self, windows: &[f64]) -> Vec<f64> {
         let mut least: Vec<f64> = windows.iter().map(|w| self.minimum(*w)).collect();
-        // A window that is larger than it has to be and cannot do worse spans from the beginning of a pause to the end of one.
+        // A window that is larger than it has to be and cannot do worse spans from the beginning of
+        // a pause to the end of one.
         for (first, (from, _)) in self.pauses.iter().enumerate() {
             for (_, to) in &self.pauses[first..] {
                 let fitting = windows.partition_point(|w| *w <= to - from);

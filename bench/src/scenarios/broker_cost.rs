@@ -1,4 +1,5 @@
-//! What the broker costs: memory, idle processor time, how soon a subscriber wakes, how dear a look at the page is.
+//! What the broker costs: memory, idle processor time, how soon a subscriber wakes, how dear a look
+//! at the page is.
 
 use super::Options;
 use crate::harness::broker::Broker;
@@ -50,8 +51,10 @@ fn report(figures: &[Vec<f64>; 5], repeat: usize) -> Results {
     let mut results = Results::new(
         "broker-cost",
         "What the broker costs with 100 principals.",
-        "Hundred sleeping processes are principals, hundred subscribers wait. Idle: processor time of all its threads in 20 s, 30 s after the last came. Wake-up: from \
-         the time that the broker wrote into the page to the return of the subscriber's poll, for 40 changes of a weight that each wake all.",
+        "Hundred sleeping processes are principals, hundred subscribers wait. Idle: processor time of \
+         all its threads in 20 s, 30 s after the last came. Wake-up: from \
+         the time that the broker wrote into the page to the return of the subscriber's poll, for 40 \
+         changes of a weight that each wake all.",
         repeat,
     )
     .columns(&[("figure", ""), ("min", ""), ("median", ""), ("max", ""), ("unit", "")]);
@@ -188,8 +191,8 @@ fn wake(
     Ok(latencies)
 }
 
-/// For each stream that gets something before a quiet time: how long after the publication its poll returned. What
-/// came is read only afterwards, so that reading it does not delay the others.
+/// For each stream that gets something before a quiet time: how long after the publication its poll
+/// returned. What came is read only afterwards, so that reading it does not delay the others.
 fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>, String> {
     const QUIET: Timespec = Timespec {
         tv_sec: 0,

@@ -1,4 +1,5 @@
-//! A limit without swap, where an excess ends the program: what lives alone lives under the broker, and does as much.
+//! A limit without swap, where an excess ends the program: what lives alone lives under the broker,
+//! and does as much.
 
 use super::Options;
 use super::hotspot::{COLLECTORS, jvms};
@@ -118,7 +119,8 @@ impl Case {
             Runtime::Java(jvm) => {
                 let mut command = vec![jvm.java()];
                 command.extend(jvm.choice());
-                // Java's own maximum of direct memory follows that of the heap: here the container is to be the limit.
+                // Java's own maximum of direct memory follows that of the heap: here the container
+                // is to be the limit.
                 command.push("-XX:MaxDirectMemorySize=200m".to_owned());
                 command.extend(["-cp".to_owned(), classes.display().to_string()]);
                 command.push("Container".to_owned());
@@ -132,7 +134,8 @@ impl Case {
         command
     }
 
-    /// Runs it in all places at once, each in a container of its own: what else the machine does meets all of them.
+    /// Runs it in all places at once, each in a container of its own: what else the machine does
+    /// meets all of them.
     fn run_everywhere(
         &self,
         grounds: &[Ground; 3],
@@ -187,7 +190,8 @@ impl Case {
     }
 }
 
-/// Ends a broker that `plimsoll run` started: it would stay for some seconds, and in the container of the next run.
+/// Ends a broker that `plimsoll run` started: it would stay for some seconds, and in the container
+/// of the next run.
 fn end_broker(socket: &Path) {
     let until = Instant::now() + Duration::from_secs(10);
     let told = || {
@@ -211,9 +215,15 @@ pub fn measure(options: &Options) -> Result<(), String> {
     read_ahead(jvms(&COLLECTORS))?;
     let mut results = Results::new(
         "container",
-        "Programs in a container without swap: alone, and under the broker in the container and outside of it.",
-        "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on the drop-in under the broker. The three run at once, each in a container of its own, and two programs at a time. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for a second, every three seconds. \
-         No heap size is given. Lived: runs that came to their end (what is killed does not, nor what has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
+        "Programs in a container without swap: alone, and under the broker in the container and outside \
+         of it.",
+        "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on \
+         the drop-in under the broker. The three run at once, each in a container of its own, and two \
+         programs at a time. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 \
+         s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for \
+         a second, every three seconds. \
+         No heap size is given. Lived: runs that came to their end (what is killed does not, nor what \
+         has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
         options.repeat,
     )
     .columns(&[

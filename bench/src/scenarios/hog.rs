@@ -1,6 +1,7 @@
 //! An unrelated program takes half of the memory at 100 MB/s. Who pays?
 //!
-//! Paper 5.1: a hog beside programs that adapt, beside programs of a fixed size, and the same with its memory simply absent.
+//! Paper 5.1: a hog beside programs that adapt, beside programs of a fixed size, and the same with
+//! its memory simply absent.
 
 use super::Options;
 use crate::harness::ground::Ground;
@@ -77,9 +78,14 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
     let mut results = Results::new(
         "hog",
         "An unrelated program takes half of 1500 MB at 100 MB/s and keeps it.",
-        "Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the hog begins at 15 s and locks what it takes. \
-         Work is what the programs did from then to 60 s, relative to the run in which the hog's memory is absent from the start: half of the budget, and the same hog, but outside of it. Fixed sizes: no broker, \
-         each program has the size of its share of all of the memory for good (-Xms and -Xmx; libgc told to collect at that size only). Yardstick: processor time of a fixed piece of work in the harness, ten times a second, \
+        "Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the hog \
+         begins at 15 s and locks what it takes. \
+         Work is what the programs did from then to 60 s, relative to the run in which the hog's memory \
+         is absent from the start: half of the budget, and the same hog, but outside of it. Fixed sizes: \
+         no broker, \
+         each program has the size of its share of all of the memory for good (-Xms and -Xmx; libgc told \
+         to collect at that size only). Yardstick: processor time of a fixed piece of work in the \
+         harness, ten times a second, \
          which tells when a run had a slower machine than another.",
         repeat,
     )

@@ -1,6 +1,8 @@
-//! How a Java virtual machine follows a limit that changes: by collector and version, steered without a broker.
+//! How a Java virtual machine follows a limit that changes: by collector and version, steered
+//! without a broker.
 //!
-//! The example `follow` of the room `runtimes` does the steering and tells what it sees; here it is run for each collector and summed up.
+//! The example `follow` of the room `runtimes` does the steering and tells what it sees; here it is
+//! run for each collector and summed up.
 
 use super::Options;
 use crate::harness::interrupt;
@@ -53,8 +55,10 @@ fn all(classes: &Path, options: &Options) -> Result<Results, String> {
     let mut results = Results::new(
         "hotspot",
         "A Java program steered to 300 MiB for 4 s, 800 MiB for 6 s and 300 MiB for 5 s, by collector.",
-        "100 MiB alive, 300 MB/s allocated by two threads, budget 1500 MiB. In: the time until its memory was within 3 % of the budget (45 MiB) of the limit for the first time, \
-         `not` where it never was in half of the runs; then the median of its memory from 2 s after the change on.",
+        "100 MiB alive, 300 MB/s allocated by two threads, budget 1500 MiB. In: the time until its \
+         memory was within 3 % of the budget (45 MiB) of the limit for the first time, \
+         `not` where it never was in half of the runs; then the median of its memory from 2 s after the \
+         change on.",
         options.repeat,
     )
     .columns(&[

@@ -1,4 +1,5 @@
-//! The paper's Table 2 for a program on libgc: the default schedule, a fixed one and the adaptive one, with and without a hog.
+//! The paper's Table 2 for a program on libgc: the default schedule, a fixed one and the adaptive
+//! one, with and without a hog.
 
 use super::Options;
 use crate::harness::ground::Ground;
@@ -82,9 +83,12 @@ fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
     let mut results = Results::new(
         "libgc-adaptive",
         "GCBench on Debian's libgc 8.2.2 in 1500 MB: collections, their time, the whole time.",
-        "600 iterations. The hog begins at 2 s, takes and locks half of the memory at 200 MB/s, holds it 5 s, gives it back at the same \
-         rate. Fixed: a heap of 1350 MB whatever happens. In Walfield's Table 2 the adaptive schedule had 134 collections and 3.6 % of the time \
-         (hog: 223, 4.4 %), the default 43,881 and 53.9 %; a fixed size took 1.70 times as long with the hog as without.",
+        "600 iterations. The hog begins at 2 s, takes and locks half of the memory at 200 MB/s, holds it \
+         5 s, gives it back at the same \
+         rate. Fixed: a heap of 1350 MB whatever happens. In Walfield's Table 2 the adaptive schedule \
+         had 134 collections and 3.6 % of the time \
+         (hog: 223, 4.4 %), the default 43,881 and 53.9 %; a fixed size took 1.70 times as long with the \
+         hog as without.",
         repeat,
     )
     .columns(&[

@@ -1,4 +1,5 @@
-//! The measurements, one file or folder each. Every one prints its table, says which targets it met, and saves results and plots.
+//! The measurements, one file or folder each. Every one prints its table, says which targets it
+//! met, and saves results and plots.
 
 pub mod broker_cost;
 pub mod container;

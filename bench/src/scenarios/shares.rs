@@ -1,7 +1,8 @@
 //! Do programs use their weighted shares, and how soon after a change?
 //!
-//! Three programs of one kind with weights 10, 40 and 20 come one after another; then one changes its weight, one leaves (paper
-//! 5.2, Figure 3). Thirty programs with three weights do the same at once.
+//! Three programs of one kind with weights 10, 40 and 20 come one after another; then one changes
+//! its weight, one leaves (paper 5.2, Figure 3). Thirty programs with three weights do the same at
+//! once.
 
 use super::{JVMS, Options};
 use crate::harness::ground::Ground;
@@ -28,8 +29,9 @@ const LIVE: Work = Work {
     buffer: 0,
     burst: None,
 };
-/// For collectors that run beside the program: buffers, at a pace at which a fixed heap of the smallest share, 200 MB, keeps up.
-/// Three programs that build all the trees they can leave two processors no time for collections.
+/// For collectors that run beside the program: buffers, at a pace at which a fixed heap of the
+/// smallest share, 200 MB, keeps up. Three programs that build all the trees they can leave two
+/// processors no time for collections.
 const LIVE_BESIDE: Work = Work {
     live: 6,
     pace: 400,
@@ -42,10 +44,11 @@ const PHASE: f64 = 10.0;
 /// Programs of one kind under the same changes.
 struct Variant {
     name: String,
-    /// Whether the target is for them: they can fill what they are given in time, and are steered well enough to be asked.
+    /// Whether the target is for them: they can fill what they are given in time, and are steered
+    /// well enough to be asked.
     asked: bool,
-    /// Its collector runs beside it: how far it fills its share is up to its own pace and its collector's, so what it gives
-    /// back is judged by itself too.
+    /// Its collector runs beside it: how far it fills its share is up to its own pace and its
+    /// collector's, so what it gives back is judged by itself too.
     beside: bool,
     /// Seconds that they are given after a change.
     soon: f64,
@@ -78,13 +81,23 @@ pub fn measure(options: &Options) -> Result<(), String> {
     let mut results = Results::new(
         "shares",
         "How far programs are from their weighted share of 1500 MB, and how soon they are there.",
-        "Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its weight to 40, then the second \
-         leaves. Distance: the largest |uses - ideal| of the programs, in percent of the budget that the broker shares out; resident \
-         memory read from outside ten times a second. Over: how much the one farthest above its ideal share uses too much, while another is below its own; under: how much \
-         the one farthest below lacks; both in time after a change: 2 s, for ZGC and Shenandoah 1 s more than \
-         they need to return memory (bench-hotspot). Settled: all samples from then to the next change. The programs are the paper's benchmark, GCBench in our writing, which fills what it is given at 1 to 3 GB/s: \
-         in C on libgc, in Java with 100 MB live; for ZGC and Shenandoah with 25 MB live and buffers of 4 KiB instead of trees, 400 MB/s at the most: three programs that build all the trees they can leave two processors no time for \
-         collectors that run beside them, and with a fixed heap of their share they stall at every cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which allocate more slowly than they would have to.",
+        "Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its \
+         weight to 40, then the second \
+         leaves. Distance: the largest |uses - ideal| of the programs, in percent of the budget that the \
+         broker shares out; resident \
+         memory read from outside ten times a second. Over: how much the one farthest above its ideal \
+         share uses too much, while another is below its own; under: how much \
+         the one farthest below lacks; both in time after a change: 2 s, for ZGC and Shenandoah 1 s more \
+         than \
+         they need to return memory (bench-hotspot). Settled: all samples from then to the next change. \
+         The programs are the paper's benchmark, GCBench in our writing, which fills what it is given at \
+         1 to 3 GB/s: \
+         in C on libgc, in Java with 100 MB live; for ZGC and Shenandoah with 25 MB live and buffers of \
+         4 KiB instead of trees, 400 MB/s at the most: three programs that build all the trees they can \
+         leave two processors no time for \
+         collectors that run beside them, and with a fixed heap of their share they stall at every \
+         cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which \
+         allocate more slowly than they would have to.",
         options.repeat,
     )
     .columns(&[
@@ -259,7 +272,8 @@ impl Distances {
     }
 }
 
-/// The paper's benchmark, which fills what it is given at 1 to 3 GB/s; and programs that need longer for that.
+/// The paper's benchmark, which fills what it is given at 1 to 3 GB/s; and programs that need
+/// longer for that.
 fn variants(classes: &Path, hotspot: &Results) -> Vec<Variant> {
     let plain = |name: String, scenario| Variant {
         name,
@@ -302,8 +316,8 @@ fn java(jvm: Jvm, classes: &Path) -> Vec<String> {
     gcbench_java(jvm, None, classes, work)
 }
 
-/// Seconds that programs on this JVM are given after a change: for collectors that return memory beside the program, 1 s more
-/// than they took for that in `bench-hotspot`, where they did.
+/// Seconds that programs on this JVM are given after a change: for collectors that return memory
+/// beside the program, 1 s more than they took for that in `bench-hotspot`, where they did.
 fn soon(jvm: Jvm, hotspot: &Results) -> f64 {
     if !runs_beside(jvm) {
         return SOON;

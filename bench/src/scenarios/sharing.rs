@@ -46,13 +46,17 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
     let mut results = Results::new(
         "sharing",
         "A block of 32 MiB that three principals map, charged by how often each touches it.",
-        "Poisson touches of random pages at the given rates per page and second; the part that each is charged is averaged over 100 looks after \
-         60 s. The rider touches in bursts, half a second in every two, as often as its neighbours on average. Cost: other programs, one for each processor, \
-         touch as fast as they can in windows of 1 s, with the broker going or stopped in balanced order; percent more time for a touch than in the window beside it, \
+        "Poisson touches of random pages at the given rates per page and second; the part that each is \
+         charged is averaged over 100 looks after \
+         60 s. The rider touches in bursts, half a second in every two, as often as its neighbours on \
+         average. Cost: other programs, one for each processor, \
+         touch as fast as they can in windows of 1 s, with the broker going or stopped in balanced \
+         order; percent more time for a touch than in the window beside it, \
          the median of all pairs and its 95 % interval (sign test).",
         options.repeat,
     )
-    .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged part", ""), ("distance", ""), ("cost", "%"), ("95 % interval", "%")]);
+    .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged \
+         part", ""), ("distance", ""), ("cost", "%"), ("95 % interval", "%")]);
     let mut worst: Option<f64> = None;
     for (name, rates) in MIXES.iter().filter(|(name, _)| options.wants(name)) {
         let total: f64 = rates.iter().sum();

@@ -1,6 +1,8 @@
-//! What measuring shared memory costs the programs: the same programs in alternating windows, the broker going or stopped.
+//! What measuring shared memory costs the programs: the same programs in alternating windows, the
+//! broker going or stopped.
 //!
-//! Separate runs differ by more than the cost (where memory lies, what else runs), so that windows are compared with their neighbours only.
+//! Separate runs differ by more than the cost (where memory lies, what else runs), so that windows
+//! are compared with their neighbours only.
 
 use super::Options;
 use super::sharing::{Sharers, register};
@@ -19,7 +21,8 @@ use std::time::Duration;
 
 /// Some epochs of the broker long (docs/src/sharing.md: half a second each under such load).
 const WINDOW: Duration = Duration::from_secs(1);
-/// Windows with the broker going (true) or stopped: in each block both come as early and as late as the other.
+/// Windows with the broker going (true) or stopped: in each block both come as early and as late as
+/// the other.
 const ORDER: [bool; 8] = [true, false, false, true, false, true, true, false];
 /// Of eight windows each, a repetition.
 const BLOCKS: usize = 16;
@@ -94,7 +97,8 @@ fn report(windows: &[Window], results: &mut Results) {
     let faults = [true, false].map(|with| mean(with, |w| w.minor_faults));
     let measured = match median_interval(&processor) {
         Some((low, high)) => format!(
-            "median {:.3} %, 95 %: {low:.3} to {high:.3} %; by the clock {:.2} % ({}); minor faults a second {:.1}, without {:.1}",
+            "median {:.3} %, 95 %: {low:.3} to {high:.3} %; by the clock {:.2} % ({}); minor faults a \
+             second {:.1}, without {:.1}",
             quantile(&processor, 0.5),
             quantile(&wall, 0.5),
             interval(&wall),

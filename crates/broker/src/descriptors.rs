@@ -1,16 +1,18 @@
-//! How many descriptors the broker may hold for its users: what the limit of open files leaves beside its own. They are
-//! counted as they are taken, because one that has none left can neither accept, nor act, nor save.
+//! How many descriptors the broker may hold for its users: what the limit of open files leaves
+//! beside its own. They are counted as they are taken, because one that has none left can neither
+//! accept, nor act, nor save.
 
 use crate::share::Division;
 use rustix::process::{Resource, getrlimit};
 
-/// For the broker itself: what it has open for long, and what it opens for a moment to accept, to look at a process, to
-/// page out, to save.
+/// For the broker itself: what it has open for long, and what it opens for a moment to accept, to
+/// look at a process, to page out, to save.
 const OWN: usize = 128;
 /// Besides, for each process whose pages are sampled: a pidfd, `stat`, `status`. So many are sampled at most.
 const PROBE: usize = 3;
 const MOST_PROBES: usize = 1024;
-/// A user's first: a principal with two connections, its process and a child, a listener, and one who looks on.
+/// A user's first: a principal with two connections, its process and a child, a listener, and one
+/// who looks on.
 const FIRST: usize = 20;
 /// No kernel gives more (`fs.nr_open` as it is when nobody raised it).
 const MOST: usize = 1 << 20;

@@ -27,7 +27,8 @@ pub enum Error {
     },
     /// Another broker answers on the socket.
     #[error(
-        "{}: another broker{} already serves this socket; stop it, or give this one a socket of its own (`--socket`)",
+        "{}: another broker{} already serves this socket; stop it, or give this one a socket of its own \
+         (`--socket`)",
         path.display(), pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
     )]
     Taken {

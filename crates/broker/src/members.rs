@@ -116,8 +116,9 @@ impl Member {
     }
 
     /// Bytes accounted to it (own, without child principals) and in swap. The cgroup counts pages
-    /// that its processes share by fork, or that one maps several times, once; the tree counts them in each, so the
-    /// lesser is true. Idle principals are read now and then only, unless `all` is asked for.
+    /// that its processes share by fork, or that one maps several times, once; the tree counts them
+    /// in each, so the lesser is true. Idle principals are read now and then only, unless `all` is
+    /// asked for.
     pub fn read(&mut self, now: u64, all: bool) -> (u64, u64) {
         let Some(tree) = &mut self.tree else {
             return (0, 0);

@@ -97,8 +97,9 @@ impl Options {
     }
 }
 
-/// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else `/run/user/UID/plimsoll` where that
-/// directory exists, else `/tmp/plimsoll-UID`. `PLIMSOLL_SOCKET` overrides it with its parent.
+/// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else
+/// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`.
+/// `PLIMSOLL_SOCKET` overrides it with its parent.
 #[must_use]
 pub fn user_directory() -> PathBuf {
     if let Some(socket) = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())

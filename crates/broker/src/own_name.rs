@@ -3,8 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that we made, by its name. Removed when dropped, unless the name is another file's by then: somebody removed our
-/// directory, and the broker that came after us has made its own.
+/// A file that we made, by its name. Removed when dropped, unless the name is another file's by
+/// then: somebody removed our directory, and the broker that came after us has made its own.
 #[derive(Debug)]
 pub(crate) struct OwnName {
     path: PathBuf,
@@ -12,7 +12,8 @@ pub(crate) struct OwnName {
 }
 
 impl OwnName {
-    /// The file that has this name now. It must stay open as long as this lives, so that no other file gets its number.
+    /// The file that has this name now. It must stay open as long as this lives, so that no other
+    /// file gets its number.
     #[must_use]
     pub(crate) fn new(path: &Path) -> OwnName {
         OwnName {

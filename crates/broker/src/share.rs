@@ -1,11 +1,12 @@
-//! How users share what the broker has little of: descriptors, and bytes that wait. Whoever takes more has to leave as
-//! much free as it holds, and a part is kept for the first that each user takes. So however many take all that they may,
-//! one who comes later finds something.
+//! How users share what the broker has little of: descriptors, and bytes that wait. Whoever takes
+//! more has to leave as much free as it holds, and a part is kept for the first that each user
+//! takes. So however many take all that they may, one who comes later finds something.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that a connection may always have waiting: a stopped program must not lose its word because of what others leave.
+/// Bytes that a connection may always have waiting: a stopped program must not lose its word
+/// because of what others leave.
 pub const A_WORD: usize = 4096;
 
 /// What there is of a resource, and how it is divided.
@@ -20,8 +21,8 @@ pub struct Division {
 }
 
 impl Division {
-    /// Whether a user that holds `own` may take `more` when all together hold `all`. Who is not `bounded` may take all
-    /// that there is.
+    /// Whether a user that holds `own` may take `more` when all together hold `all`. Who is not
+    /// `bounded` may take all that there is.
     fn allows(self, bounded: bool, own: usize, all: usize, more: usize) -> bool {
         let Some(left) = self.most.checked_sub(all.saturating_add(more)) else {
             return false;
@@ -110,8 +111,8 @@ impl Held {
         self.count
     }
 
-    /// Holds `count` from now on. `false`, and nothing changes, when it is more than before and that would leave too
-    /// little to others.
+    /// Holds `count` from now on. `false`, and nothing changes, when it is more than before and
+    /// that would leave too little to others.
     #[must_use]
     pub fn resize(&mut self, count: usize) -> bool {
         self.change(count, false)

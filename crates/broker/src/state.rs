@@ -22,7 +22,8 @@ const WAIT_NS: u64 = 600_000_000_000;
 /// Of those who have not rejoined, so many are looked at in one go.
 const LOOKED_AT: usize = 64;
 
-/// By what a principal is known again: the very process; for a group its name, and the very process that keeps it.
+/// By what a principal is known again: the very process; for a group its name, and the very process
+/// that keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// Owner.
@@ -132,7 +133,8 @@ impl State {
                 state.dirty = state.waiting.len() < all;
             }
             Err(message) => {
-                tracing::warn!(path = %path.display(), message, "the state of the last broker cannot be read; it is set aside as state.json.bad");
+                tracing::warn!(path = %path.display(), message, "the state of the last broker cannot be \
+                     read; it is set aside as state.json.bad");
                 let _ = std::fs::rename(path, path.with_extension("json.bad"));
             }
         }
@@ -251,7 +253,8 @@ impl State {
                     let errno =
                         rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
                     let message = advice(errno, "the state cannot be written");
-                    tracing::warn!(path = %self.path.display(), %error, "{message}; weights set at run time would be lost in a crash; tried again in 5 s");
+                    tracing::warn!(path = %self.path.display(), %error, "{message}; weights set at run \
+                         time would be lost in a crash; tried again in 5 s");
                 }
             }
         }

@@ -28,7 +28,8 @@ const LONGEST_LOG: u64 = 1 << 20;
 /// How the log of a broker that did not start ends ([`CliError::NotStarted`]).
 const LAST_WORDS: &str = "plimsoll: the broker could not be started:";
 
-/// How a service manager speaks with who starts the broker. The broker is another's child, and must not answer.
+/// How a service manager speaks with who starts the broker. The broker is another's child, and must
+/// not answer.
 const OF_A_SERVICE: [&str; 6] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",

@@ -19,7 +19,8 @@ pub const NOT_FOUND: u8 = 127;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CliError {
-    #[error("no broker answers at {}: start a program with `plimsoll run`, or start plimsolld; `plimsoll doctor` says more", socket.display())]
+    #[error("no broker answers at {}: start a program with `plimsoll run`, or start plimsolld; `plimsoll \
+             doctor` says more", socket.display())]
     NoBroker { socket: PathBuf },
     #[error("the broker could not be started: {0}")]
     NotStarted(String),

@@ -1,5 +1,6 @@
-//! JSON that is safe to look at. What JSON itself escapes ends at U+001F; the control characters beyond it and the marks
-//! that turn a line steer terminals as well, so they are escaped, too. Readers get the same text.
+//! JSON that is safe to look at. What JSON itself escapes ends at U+001F; the control characters
+//! beyond it and the marks that turn a line steer terminals as well, so they are escaped, too.
+//! Readers get the same text.
 
 use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
@@ -17,8 +18,8 @@ pub fn pretty<T: Serialize>(value: &T) -> String {
     text
 }
 
-/// Outside of strings JSON is plain ASCII, and inside a backslash never stands alone before another character: so what is
-/// no ASCII can be replaced wherever it is.
+/// Outside of strings JSON is plain ASCII, and inside a backslash never stands alone before another
+/// character: so what is no ASCII can be replaced wherever it is.
 fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

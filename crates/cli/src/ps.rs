@@ -2,11 +2,12 @@
 //!
 //! # The JSON contract
 //! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`,
-//! `budget`, `principals`, a list of trees, and `left_out`, how many principals are not in it. Each principal has `id`, `name`, `pid` (null for
-//! groups), `kind`, `adapter` (null for passive ones), `weight`, `priority`, `uses`, `limit`,
-//! `available`, `owed`, `share`, `max`, `working_set`, `swapped`, `major_faults`, `level`, `live`,
-//! `collections`, `collection_ms`, `collector` (null, or what a collector tells of itself) and `children`. All sizes are bytes. Fields may be added; none
-//! changes its meaning or goes.
+//! `budget`, `principals`, a list of trees, and `left_out`, how many principals are not in it. Each
+//! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones),
+//! `weight`, `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`,
+//! `swapped`, `major_faults`, `level`, `live`, `collections`, `collection_ms`, `collector` (null,
+//! or what a collector tells of itself) and `children`. All sizes are bytes. Fields may be added;
+//! none changes its meaning or goes.
 
 use crate::json;
 use crate::rows::{Faults, Order, Row, rows, shown, standing};

@@ -115,8 +115,8 @@ pub fn total(listing: &Listing, number: impl Fn(&Principal) -> u64) -> u64 {
     sum(&listing.principals, &number)
 }
 
-/// A name that is safe to print: control characters (which move cursors and colour screens), marks that turn a line, and
-/// what is wider than `width` characters are replaced.
+/// A name that is safe to print: control characters (which move cursors and colour screens), marks
+/// that turn a line, and what is wider than `width` characters are replaced.
 pub fn shown(name: &str, width: usize) -> String {
     let clean = |c: char| if is_printable(c) { c } else { '?' };
     let count = name.chars().count();

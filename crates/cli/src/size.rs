@@ -30,7 +30,8 @@ enum Written {
 pub enum SizeError {
     /// Not a number and a known unit.
     #[error(
-        "`{0}` is no size: write bytes (1572864000), a number with K, M, G or T (1500M, 1.5G), or a part of the memory (50%)"
+        "`{0}` is no size: write bytes (1572864000), a number with K, M, G or T (1500M, 1.5G), or a part \
+         of the memory (50%)"
     )]
     NotASize(String),
     /// Below zero.

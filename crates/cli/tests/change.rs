@@ -1,5 +1,6 @@
-//! Programs under `plimsoll run` whose surroundings change while they run: groups that become smaller and larger, are frozen or removed,
-//! brokers within brokers, newcomers where the others hold all. None of it ends a program that would live without us.
+//! Programs under `plimsoll run` whose surroundings change while they run: groups that become
+//! smaller and larger, are frozen or removed, brokers within brokers, newcomers where the others
+//! hold all. None of it ends a program that would live without us.
 
 mod common;
 
@@ -212,7 +213,8 @@ fn a_broker_within_the_group_of_another_has_its_part() {
         for name in ["c", "d"] {
             goes_on(&inside, name);
         }
-        // Which of the two groups has less room changes all the time; what the inner broker shares out does not.
+        // Which of the two groups has less room changes all the time; what the inner broker shares
+        // out does not.
         let listing = inside.listing().unwrap();
         assert_eq!(listing.capacity, 300 * MIB);
         assert!(listing.budget > 120 * MIB, "{listing:?}");

@@ -136,7 +136,8 @@ mod guest {
     }
 }
 
-/// A unit of a service manager, or a container: a group with a limit in which nobody is but what we start there.
+/// A unit of a service manager, or a container: a group with a limit in which nobody is but what we
+/// start there.
 fn start_in_unit(place: &Place, unit: &Cgroup, args: &[&str]) -> Started {
     let procs = unit.dir().join("cgroup.procs").display().to_string();
     let own = env!("CARGO_BIN_EXE_plimsoll");
@@ -430,8 +431,8 @@ fn program() {
     }
 }
 
-/// Where nothing can be paged out, a program that grows beyond its budget is slowed (version 2; the guest has no swap), not killed, and
-/// gets there without a broker, too.
+/// Where nothing can be paged out, a program that grows beyond its budget is slowed (version 2; the
+/// guest has no swap), not killed, and gets there without a broker, too.
 #[test]
 fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
     let place = Place::new();

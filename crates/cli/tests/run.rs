@@ -141,7 +141,8 @@ fn names_that_several_have_are_listed() {
 #[test]
 fn signals_reach_the_program_and_end_nothing_else() {
     let place = Place::new();
-    let script = "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let script = "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; echo ready; while :; do sleep \
+                  0.05; done";
     let mut command = place.command(&["run", "-n", "trapper", "sh", "-c", script]);
     let mut run = Started(command.stdout(Stdio::piped()).spawn().unwrap());
     place.attached("trapper");
@@ -399,7 +400,8 @@ fn the_broker_holds_no_file_of_who_started_it_and_answers_for_no_service() {
 #[test]
 fn as_the_first_process_of_a_container_it_takes_away_zombies() {
     let place = Place::new();
-    let script = "for n in 1 2 3; do (sh -c 'exit 0' & exit 0); done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status; echo done";
+    let script = "for n in 1 2 3; do (sh -c 'exit 0' & exit 0); done; sleep 0.5; grep -l '^State:.Z' \
+                  /proc/[0-9]*/status; echo done";
     place.write(
         "p.toml",
         &format!("[[program]]\nname='a'\ncommand=['sh', '-c', {script:?}]\nstdout='out'\n"),

@@ -1,5 +1,5 @@
-//! Java programs under `plimsoll run` where memory is really short: with swap, which they are to stay out of, and without, where an
-//! excess ends them.
+//! Java programs under `plimsoll run` where memory is really short: with swap, which they are to
+//! stay out of, and without, where an excess ends them.
 
 mod common;
 
@@ -23,9 +23,10 @@ fn said(place: &Place, log: &str, key: &str) -> u64 {
     digits.parse().unwrap_or(0)
 }
 
-/// Three services, each of which fills half of its share with live records and replaces some with each request: what dies has long been old,
-/// and only collections of the old generation free it. Before heaps were held where they should be, they had 60,000 to 300,000 major
-/// faults each in three quarters of a minute.
+/// Three services, each of which fills half of its share with live records and replaces some with
+/// each request: what dies has long been old, and only collections of the old generation free it.
+/// Before heaps were held where they should be, they had 60,000 to 300,000 major faults each in
+/// three quarters of a minute.
 #[test]
 fn services_that_fill_their_shares_stay_out_of_swap() {
     let _alone = alone();
@@ -92,8 +93,8 @@ fn services_that_fill_their_shares_stay_out_of_swap() {
     }
 }
 
-/// In a group without swap a program lives that fills 150 MB of direct buffers within a second, beside a heap whose maximum its user set
-/// to four fifths of the group.
+/// In a group without swap a program lives that fills 150 MB of direct buffers within a second,
+/// beside a heap whose maximum its user set to four fifths of the group.
 #[test]
 fn native_memory_that_grows_at_once_ends_no_program() {
     let _alone = alone();
@@ -139,8 +140,9 @@ fn native_memory_that_grows_at_once_ends_no_program() {
     }
 }
 
-/// In a group without swap three programs fill 110 MB of direct buffers each, within the same second: what they hold back for
-/// themselves and what the broker holds back for all of them is room enough.
+/// In a group without swap three programs fill 110 MB of direct buffers each, within the same
+/// second: what they hold back for themselves and what the broker holds back for all of them is
+/// room enough.
 #[test]
 fn programs_that_grow_at_the_same_time_end_nobody() {
     let _alone = alone();

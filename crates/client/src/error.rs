@@ -42,7 +42,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// The broker did not answer in time; the connection is of no use any more.
-    #[error("the broker at {path} did not answer within {} ms; look with `plimsoll doctor`", .after.as_millis())]
+    #[error("the broker at {path} did not answer within {} ms; look with `plimsoll \
+             doctor`", .after.as_millis())]
     Timeout {
         /// The socket.
         path: PathBuf,

@@ -1,6 +1,7 @@
-//! For adapters inside of a program: the numbers of the principal that the environment names, and somebody to report to.
-//! Under `plimsoll run` both are that principal; a page alone (a forked child, a test) is only read. Such a page is read, not
-//! mapped: ten reads a second cost nothing, and no handler is needed for a file that somebody truncates.
+//! For adapters inside of a program: the numbers of the principal that the environment names, and
+//! somebody to report to. Under `plimsoll run` both are that principal; a page alone (a forked
+//! child, a test) is only read. Such a page is read, not mapped: ten reads a second cost nothing,
+//! and no handler is needed for a file that somebody truncates.
 
 use crate::{Principal, Source};
 use plimsoll_kernel::clock;
@@ -40,9 +41,10 @@ pub enum Follower {
 }
 
 impl Follower {
-    /// As the environment says (`PLIMSOLL_PAGE`, `PLIMSOLL_ID`, `PLIMSOLL_SOCKET`); where it names no principal, this process
-    /// becomes one by the name of its program. `report` is false in a forked child, whose parent is the one who reports. May
-    /// take some seconds when a broker hangs.
+    /// As the environment says (`PLIMSOLL_PAGE`, `PLIMSOLL_ID`, `PLIMSOLL_SOCKET`); where it names
+    /// no principal, this process becomes one by the name of its program. `report` is false in a
+    /// forked child, whose parent is the one who reports. May take some seconds when a broker
+    /// hangs.
     pub fn of_environment(adapter: &str, report: bool) -> Option<Follower> {
         let page = variable("PLIMSOLL_PAGE").filter(|page| !page.is_empty());
         let page = page.map(|page| Follower::Page(page.into(), None));
@@ -60,8 +62,9 @@ impl Follower {
         }
     }
 
-    /// The numbers of now; nothing before a broker spoke. When it is lost (or its page is stale, broken or gone), the limit
-    /// that it gave last goes on to hold, and still bounds what is sensed locally.
+    /// The numbers of now; nothing before a broker spoke. When it is lost (or its page is stale,
+    /// broken or gone), the limit that it gave last goes on to hold, and still bounds what is
+    /// sensed locally.
     pub fn read(&mut self) -> Option<Granted> {
         match self {
             Follower::Page(path, last) => {
@@ -153,7 +156,8 @@ fn program_name() -> String {
     }
 }
 
-/// A consistent page: two copies with the same even sequence; what the first one holds was not written meanwhile.
+/// A consistent page: two copies with the same even sequence; what the first one holds was not
+/// written meanwhile.
 fn read_page(path: &Path) -> Option<page::Reading> {
     let first = copy_page(path)?;
     let second = copy_page(path)?;

@@ -91,8 +91,8 @@ impl Socket {
         directory.join("pages").join(id.to_string())
     }
 
-    /// A directory that everybody may write to lets anybody make ours first: it has to be ours, no link, and closed to others (but for
-    /// those that cannot get there).
+    /// A directory that everybody may write to lets anybody make ours first: it has to be ours, no
+    /// link, and closed to others (but for those that cannot get there).
     pub(crate) fn check_directory(&self) -> Result<()> {
         let (Some(owner), Some(directory)) = (self.owner, self.path.parent()) else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! A program that has more rights than whoever started it believes nothing of what that one put into its environment.
+//! A program that has more rights than whoever started it believes nothing of what that one put
+//! into its environment.
 
 use plimsoll_client::{Follower, Surroundings};
 use plimsoll_kernel::testing::skip;

@@ -1,5 +1,6 @@
-//! Small objects. A thread allocates from its own bins, one per kind and class, by moving a cursor through a hole; a
-//! hole is found in the mark bits of a superpage that is the bin's alone, so sweeping never touches an object.
+//! Small objects. A thread allocates from its own bins, one per kind and class, by moving a cursor
+//! through a hole; a hole is found in the mark bits of a superpage that is the bin's alone, so
+//! sweeping never touches an object.
 
 use crate::address::{Slot, Superpage};
 use crate::bits;
@@ -26,7 +27,8 @@ pub struct Bin {
 }
 
 impl Bin {
-    /// The place of the next object, if there is one in the hole at hand; `bytes` are those of the bin's class.
+    /// The place of the next object, if there is one in the hole at hand; `bytes` are those of the
+    /// bin's class.
     ///
     /// Whoever stops threads must not stop this one in between: see [`Bins`].
     #[inline(always)]
@@ -48,9 +50,10 @@ impl Bin {
 
 /// All bins of one thread. All zero are empty ones.
 ///
-/// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped while it uses one:
-/// the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and [`Heap::free`] first. [`Heap::refill`] and
-/// what else takes [`Central`] cannot be under way when the world is stopped, because who stops it has that.
+/// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped
+/// while it uses one: the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and
+/// [`Heap::free`] first. [`Heap::refill`] and what else takes [`Central`] cannot be under way when
+/// the world is stopped, because who stops it has that.
 #[repr(C)]
 pub struct Bins {
     rows: [[Bin; CLASSES]; KINDS],
@@ -65,7 +68,8 @@ impl Default for Bins {
 }
 
 impl Bins {
-    /// Empty ones in memory of their own. They do not come by way of the stack: the program's threads may have less.
+    /// Empty ones in memory of their own. They do not come by way of the stack: the program's
+    /// threads may have less.
     pub fn boxed() -> Box<Bins> {
         let layout = std::alloc::Layout::new::<Bins>();
         // SAFETY: memory of this size; all zero are empty ones, and the box frees what it was made of.
@@ -84,7 +88,8 @@ impl Bins {
         &mut self.rows[usize::from(kind.0) % KINDS][usize::from(class.0)]
     }
 
-    /// Empties all bins: what was not handed out is found again by the census of the collection that this begins.
+    /// Empties all bins: what was not handed out is found again by the census of the collection
+    /// that this begins.
     pub fn retire(&mut self, heap: &Heap) {
         for bin in self.rows.iter_mut().flatten() {
             // Most were never used, and take no memory as long as they are not written to.
@@ -130,7 +135,8 @@ impl Bins {
 }
 
 impl Heap {
-    /// Finds the next hole in the bin's own superpage, or a slot that was freed into it. False if there is none.
+    /// Finds the next hole in the bin's own superpage, or a slot that was freed into it. False if
+    /// there is none.
     pub fn next_hole(&self, bin: &mut Bin, kind: KindId, class: Class) -> bool {
         let bytes = class.bytes();
         let of = self.kind(kind);
@@ -195,15 +201,16 @@ impl Heap {
             self.side.descriptor(superpage).next.store(TAKEN, Relaxed);
             bin.superpage = superpage.0 + 1;
             bin.next = 0;
-            // All that is free in it, at once: a locked addition for each hole waits until what was cleared has left the processor.
+            // All that is free in it, at once: a locked addition for each hole waits until what was
+            // cleared has left the processor.
             let marked = bits::count(self.side.marks(superpage), class.slots());
             self.add_allocated((class.slots() - marked) * class.bytes());
         }
         Ok(())
     }
 
-    /// Frees a small object: its slot is the next that this bin, which is of its kind and class, hands out. False, and
-    /// nothing is done, where it is free already.
+    /// Frees a small object: its slot is the next that this bin, which is of its kind and class,
+    /// hands out. False, and nothing is done, where it is free already.
     ///
     /// # Safety
     /// `slot` is of the bin's kind and class, and its object, if there is one, is not used any more.
@@ -236,8 +243,8 @@ impl Heap {
         (seal == self.seal(start, next)).then_some(next)
     }
 
-    /// Takes the first slot out of a list of freed ones, and says which is behind it, or 0. Where the program wrote to
-    /// it since, the rest of the list is left to the next collection.
+    /// Takes the first slot out of a list of freed ones, and says which is behind it, or 0. Where
+    /// the program wrote to it since, the rest of the list is left to the next collection.
     fn unlink(&self, start: usize) -> usize {
         let next = self.freed(start).unwrap_or(0);
         // SAFETY: a slot that nobody has.
@@ -283,8 +290,8 @@ impl Heap {
         }
     }
 
-    /// Takes back a slot that a bin holds and did not hand out: it may still have the mark of the object that was freed, or
-    /// that of what lives until it is.
+    /// Takes back a slot that a bin holds and did not hand out: it may still have the mark of the
+    /// object that was freed, or that of what lives until it is.
     fn give_up(&self, address: usize) {
         if let Some((slot, _)) = self.side.resolve(address) {
             self.side.unmark(slot);
@@ -305,8 +312,9 @@ impl Heap {
         self.freed(self.side.start(slot)).is_some()
     }
 
-    /// Every slot of a collectable object that was handed out, freed ones and those that bins hold included; marks are as the last
-    /// collection left them. Where a bin left, only what was marked then: of the rest nobody knows which are objects.
+    /// Every slot of a collectable object that was handed out, freed ones and those that bins hold
+    /// included; marks are as the last collection left them. Where a bin left, only what was marked
+    /// then: of the rest nobody knows which are objects.
     pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);

@@ -1,5 +1,5 @@
-//! A stack of plain values in a range of its own: its room is reserved once, so it never moves and never calls
-//! `malloc`; pages that it does not reach take no memory.
+//! A stack of plain values in a range of its own: its room is reserved once, so it never moves and
+//! never calls `malloc`; pages that it does not reach take no memory.
 
 use crate::os::Os;
 use std::io;
@@ -84,7 +84,8 @@ impl<T: Copy> Area<T> {
     /// Moves up to `most` values from the bottom to `to`, as far as that has room.
     pub(crate) fn move_bottom(&mut self, most: usize, to: &mut Area<T>) {
         let count = most.min(self.length).min(to.capacity - to.length);
-        // SAFETY: `count` values are here, and there is room for as many behind the last of `to`; two areas do not overlap.
+        // SAFETY: `count` values are here, and there is room for as many behind the last of `to`;
+        // two areas do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.start.as_ptr(),

@@ -39,8 +39,8 @@ pub(crate) fn runs(
     })
 }
 
-/// The first bit in `start..end` that `count` set ones in a row begin with, all before `end`. Behind `end` no bit is set. A word at a
-/// time: it does not matter how many runs are too short.
+/// The first bit in `start..end` that `count` set ones in a row begin with, all before `end`.
+/// Behind `end` no bit is set. A word at a time: it does not matter how many runs are too short.
 pub(crate) fn first_run(
     bits: &[AtomicU64],
     start: usize,

@@ -26,7 +26,8 @@ pub struct Census {
 }
 
 impl Heap {
-    /// Forgets what is marked, but for what lives until it is freed. All threads are stopped, and their bins retired.
+    /// Forgets what is marked, but for what lives until it is freed. All threads are stopped, and
+    /// their bins retired.
     pub fn clear_marks(&self, central: &mut Central) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
@@ -39,7 +40,8 @@ impl Heap {
         }
     }
 
-    /// Counts what is marked, frees superpages where nothing is, and lists those with holes, lowest addresses first.
+    /// Counts what is marked, frees superpages where nothing is, and lists those with holes, lowest
+    /// addresses first.
     pub fn census(&self, central: &mut Central) -> Census {
         let mut census = Census::default();
         central.clear_partial();

@@ -25,8 +25,9 @@ const STEP: usize = (1 << 20) / SUPERPAGE;
 /// Tables are made longer for so many superpages at least, where that is possible: 64 MiB.
 const TOLD: usize = (64 << 20) / SUPERPAGE;
 
-/// The first superpage that is used. The heap's first byte is in no object, because the collector's own words and registers hold
-/// its address, and a conservative front end would take them for references.
+/// The first superpage that is used. The heap's first byte is in no object, because the collector's
+/// own words and registers hold its address, and a conservative front end would take them for
+/// references.
 const FIRST: usize = 1;
 
 /// First of a list of superpages, plus 1, by kind and class; linked by `Descriptor::next`.
@@ -49,7 +50,8 @@ pub struct Central {
     known: usize,
     used: usize,
     limit: usize,
-    /// Where a search for so many adjacent ones, and one more, ended; the last is of more, too. No run of so many lies before.
+    /// Where a search for so many adjacent ones, and one more, ended; the last is of more, too. No
+    /// run of so many lies before.
     searched: [usize; SIZES],
     /// The lowest superpage that was freed since the last search.
     freed: usize,
@@ -132,7 +134,8 @@ impl Central {
         self.absent = [[0; CLASSES]; KINDS];
     }
 
-    /// Takes `count` adjacent free superpages, the lowest that there are. They are as they were left: `CLEAN` or not.
+    /// Takes `count` adjacent free superpages, the lowest that there are. They are as they were
+    /// left: `CLEAN` or not.
     pub(crate) fn take(&mut self, heap: &Heap, count: usize) -> Result<Superpage, Exhausted> {
         if self.used.saturating_add(count) > self.limit {
             return Err(Exhausted::Limit);
@@ -219,7 +222,8 @@ impl Central {
         Ok(start)
     }
 
-    /// Has tables tell of so many superpages, and of more where that is cheap. False where the kernel does not let them.
+    /// Has tables tell of so many superpages, and of more where that is cheap. False where the
+    /// kernel does not let them.
     fn tell_of(&mut self, heap: &Heap, superpages: usize) -> bool {
         if superpages <= self.known {
             return true;
@@ -236,8 +240,8 @@ impl Central {
         told.is_some()
     }
 
-    /// Gives the memory of free superpages back to the kernel, but for the `keep` lowest, and drops what is in swap
-    /// unread. Says how many it gave, and how many it kept.
+    /// Gives the memory of free superpages back to the kernel, but for the `keep` lowest, and drops
+    /// what is in swap unread. Says how many it gave, and how many it kept.
     pub fn give_back(&mut self, heap: &Heap, keep: usize) -> (usize, usize) {
         let side = &heap.side;
         let (mut kept, mut given) = (0, 0);

@@ -1,9 +1,10 @@
-//! Size classes. A superpage holds slots of one class only, so a class is a count of granules that divides 1024 of
-//! them with little left over.
+//! Size classes. A superpage holds slots of one class only, so a class is a count of granules that
+//! divides 1024 of them with little left over.
 //!
-//! The paper bounds what a class wastes (3.1): inside of a slot at most 15 %, at most a third for the largest
-//! classes, and at a superpage's end at most a quarter. Here, beyond the rounding to a granule: 14 % inside, but for
-//! the largest four (16, 20, 25 and 33 %), and 1.6 % at the end. The tests below hold the table to it.
+//! The paper bounds what a class wastes (3.1): inside of a slot at most 15 %, at most a third for
+//! the largest classes, and at a superpage's end at most a quarter. Here, beyond the rounding to a
+//! granule: 14 % inside, but for the largest four (16, 20, 25 and 33 %), and 1.6 % at the end. The
+//! tests below hold the table to it.
 
 use crate::address::{GRANULE, GRANULES};
 
@@ -32,7 +33,8 @@ const BY_GRANULES: [u8; GRANULES / 2 + 1] = {
     table
 };
 
-/// Binary digits after the point of a reciprocal. Exact for all offsets and sizes: `GRANULES * GRANULES / 2 < 2^20`.
+/// Binary digits after the point of a reciprocal. Exact for all offsets and sizes: `GRANULES *
+/// GRANULES / 2 < 2^20`.
 const POINT: u32 = 20;
 
 /// A size class by its number, small to large.

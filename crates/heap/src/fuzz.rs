@@ -1,10 +1,11 @@
-//! Entry points for fuzzers: plain functions that take any bytes and must neither panic nor break the property that they
-//! state.
+//! Entry points for fuzzers: plain functions that take any bytes and must neither panic nor break
+//! the property that they state.
 
 use crate::summary::SUMMARY;
 use crate::summary::codec::{decode, plan, write};
 
-/// Any bytes are read as a summary, to an end; and numbers that are made of them are read as they were written.
+/// Any bytes are read as a summary, to an end; and numbers that are made of them are read as they
+/// were written.
 pub fn fuzz_summary(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(4096)];
     let groups = decode(&bytes[..bytes.len().min(SUMMARY)]);

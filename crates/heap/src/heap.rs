@@ -40,7 +40,8 @@ const SMALLEST: usize = 16 << 20;
 /// the smallest.
 const SPARE: usize = 4 << 20;
 
-/// A range of superpages and what is known of them. Lives as long as the process: its memory is never unmapped.
+/// A range of superpages and what is known of them. Lives as long as the process: its memory is
+/// never unmapped.
 pub struct Heap {
     pub(crate) side: Side,
     pub(crate) os: Box<dyn Os>,
@@ -68,9 +69,9 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// A heap that may grow to `most` bytes of addresses, or to as much as the kernel lets it reserve. It takes no memory yet.
-    /// With it comes what its threads share: whoever uses several threads keeps that behind a lock, and who stops the
-    /// world takes the lock before.
+    /// A heap that may grow to `most` bytes of addresses, or to as much as the kernel lets it
+    /// reserve. It takes no memory yet. With it comes what its threads share: whoever uses several
+    /// threads keeps that behind a lock, and who stops the world takes the lock before.
     ///
     /// # Errors
     /// Not even 16 MiB can be reserved.
@@ -109,8 +110,9 @@ impl Heap {
         }
     }
 
-    /// Metadata first, then the heap, in one range; and of how many superpages tables tell to begin with. A process that has no
-    /// mappings left can move where what is committed ends, but not begin a new table.
+    /// Metadata first, then the heap, in one range; and of how many superpages tables tell to begin
+    /// with. A process that has no mappings left can move where what is committed ends, but not
+    /// begin a new table.
     fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<(Side, usize)> {
         let superpages = heap / SUPERPAGE;
         let metadata = side::bytes(superpages);
@@ -118,7 +120,8 @@ impl Heap {
         // threads have as much.
         let spare = if heap > SMALLEST { SPARE } else { SPARE / 2 };
         let start = os.reserve(metadata + heap, spare)?;
-        // SAFETY: reserved just now, never unmapped; nobody else knows of it. Who has `Central` commits before superpages are used.
+        // SAFETY: reserved just now, never unmapped; nobody else knows of it. Who has `Central`
+        // commits before superpages are used.
         let side = unsafe { Side::new(start as *const u8, start + metadata, superpages) };
         let known = SMALLEST / SUPERPAGE;
         side.commit(os, 0, known)?;
@@ -182,8 +185,9 @@ impl Heap {
         self.reach.store(bytes, Relaxed);
     }
 
-    /// The slot that an address points into, at its start or elsewhere. None outside of the heap and where no object can be.
-    /// A slot may be one that nobody has yet, or that nobody has any more.
+    /// The slot that an address points into, at its start or elsewhere. None outside of the heap
+    /// and where no object can be. A slot may be one that nobody has yet, or that nobody has any
+    /// more.
     #[inline]
     pub fn slot(&self, address: usize) -> Option<Slot> {
         if !self.range().contains(&address) {
@@ -232,7 +236,8 @@ impl Heap {
         self.side.unmark(slot);
     }
 
-    /// Every marked slot, by address. What is listed is what the last collection found, and what lives until it is freed.
+    /// Every marked slot, by address. What is listed is what the last collection found, and what
+    /// lives until it is freed.
     pub fn each_marked(&self, central: &Central, mut each: impl FnMut(Slot)) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
@@ -251,7 +256,8 @@ impl Heap {
         }
     }
 
-    /// Every slot of a kind that is not marked, whether it holds a dead object or none; it is marked where `each` says so.
+    /// Every slot of a kind that is not marked, whether it holds a dead object or none; it is
+    /// marked where `each` says so.
     pub fn each_unmarked(
         &self,
         central: &Central,

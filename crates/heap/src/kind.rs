@@ -14,8 +14,8 @@ pub enum Layout {
     Opaque,
     /// Any aligned word may be one: if it resolves to a slot it is taken for one.
     Words,
-    /// The front end's [`Tracer`](crate::mark::Tracer) knows. It may read memory outside of the object, so pages with
-    /// such objects are never summarised.
+    /// The front end's [`Tracer`](crate::mark::Tracer) knows. It may read memory outside of the
+    /// object, so pages with such objects are never summarised.
     Traced,
 }
 

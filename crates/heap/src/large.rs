@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 const DISCARD: usize = 256 << 10;
 
 impl Heap {
-    /// Allocates an object of so many bytes, more than [`LARGEST_SMALL`](crate::LARGEST_SMALL). `first_only`: only
-    /// references to its first superpage keep it alive.
+    /// Allocates an object of so many bytes, more than [`LARGEST_SMALL`](crate::LARGEST_SMALL).
+    /// `first_only`: only references to its first superpage keep it alive.
     ///
     /// # Errors
     /// There is no room of that size.

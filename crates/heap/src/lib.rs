@@ -1,5 +1,5 @@
-//! A heap whose collections do not touch evicted pages: the bookmarking collector (Hertz, Feng and Berger, PLDI 2005)
-//! on a stock kernel, without the front end that a program sees.
+//! A heap whose collections do not touch evicted pages: the bookmarking collector (Hertz, Feng and
+//! Berger, PLDI 2005) on a stock kernel, without the front end that a program sees.
 //!
 //! | word | is |
 //! |---|---|
@@ -17,11 +17,13 @@
 //! | *young* | said of a superpage that may have been written to since the last collection |
 //! | *pending* | said of a superpage with marked objects that nobody looked into yet |
 //!
-//! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from superpages (`alloc`, over
-//! `central`), a collection marks (`mark`) and then counts (`census`), which gives superpages back to `central`.
+//! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from
+//! superpages (`alloc`, over `central`), a collection marks (`mark`) and then counts (`census`),
+//! which gives superpages back to `central`.
 //!
-//! Nothing here stops threads or finds roots: a front end does. While the world stands still nothing here allocates
-//! with `malloc`, whose locks a stopped thread may hold; who stops it has [`Central`] to itself before.
+//! Nothing here stops threads or finds roots: a front end does. While the world stands still
+//! nothing here allocates with `malloc`, whose locks a stopped thread may hold; who stops it has
+//! [`Central`] to itself before.
 
 mod address;
 mod alloc;

@@ -12,6 +12,7 @@ pub(crate) fn prefetch(address: usize) {
     #[cfg(target_arch = "aarch64")]
     // SAFETY: a prefetch has no effect but on the caches.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
+        std::arch::asm!("prfm pldl1keep, \
+                         [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
 }

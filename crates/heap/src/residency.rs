@@ -17,11 +17,12 @@ const HOLD: u8 = 8;
 /// What kind of collection it is that a look begins, or that the last step of does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Look {
-    /// Summaries are not to be trusted, all that is absent will be read. Where the last step of a collection begins, only if its
-    /// first did not trust any, either: of what is marked some may be for them to speak of.
+    /// Summaries are not to be trusted, all that is absent will be read. Where the last step of a
+    /// collection begins, only if its first did not trust any, either: of what is marked some may
+    /// be for them to speak of.
     pub complete: bool,
-    /// Of young objects. Nothing gets older for it: there may be several in the time of a whole one, and what lies still for that long
-    /// would be paged out, and read again.
+    /// Of young objects. Nothing gets older for it: there may be several in the time of a whole
+    /// one, and what lies still for that long would be paged out, and read again.
     pub young: bool,
 }
 
@@ -83,8 +84,9 @@ impl Heap {
         self.set_tracked(wanted && self.os.track(all).is_ok());
     }
 
-    /// Before the world is stopped for a collection, where memory is short: asks for the tables that it will read. The program
-    /// does not use them, so they are among the first that the kernel evicts.
+    /// Before the world is stopped for a collection, where memory is short: asks for the tables
+    /// that it will read. The program does not use them, so they are among the first that the
+    /// kernel evicts.
     pub fn ask_for_tables(&self, central: &Central) {
         let tables = self.side.read_by_collections(central.committed());
         let summaries = self.summaries.range(&self.side);
@@ -95,8 +97,9 @@ impl Heap {
         }
     }
 
-    /// When the world is stopped for a collection. Files are open from here to [`end_marking`](Heap::end_marking): others
-    /// may close what they do not know, and use its number for what we then would close.
+    /// When the world is stopped for a collection. Files are open from here to
+    /// [`end_marking`](Heap::end_marking): others may close what they do not know, and use its
+    /// number for what we then would close.
     pub fn begin_collection(&self) {
         self.os.open();
     }
@@ -113,8 +116,9 @@ impl Heap {
         }
     }
 
-    /// Has the kernel forget that the collector looked at what is here: of that it would conclude that the program
-    /// uses all of it, and find nothing to evict. What the program does use it soon shows again.
+    /// Has the kernel forget that the collector looked at what is here: of that it would conclude
+    /// that the program uses all of it, and find nothing to evict. What the program does use it
+    /// soon shows again.
     pub fn cool(&self, central: &Central) {
         let used = |at: &usize| {
             let it = self.side.descriptor(Superpage(*at as u32));
@@ -140,8 +144,8 @@ impl Heap {
         self.os.forked();
     }
 
-    /// Looks where the heap's pages are, and what of it was written to since it was armed. All threads are stopped, and their
-    /// bins retired; nothing is marked yet.
+    /// Looks where the heap's pages are, and what of it was written to since it was armed. All
+    /// threads are stopped, and their bins retired; nothing is marked yet.
     pub fn look(&self, central: &mut Central, what: Look) -> Residency {
         let mut found = Residency::default();
         let committed = central.committed();
@@ -183,7 +187,8 @@ impl Heap {
         found
     }
 
-    /// At the beginning of a step: finds what the kernel took since the look that the collection began with. All threads are stopped.
+    /// At the beginning of a step: finds what the kernel took since the look that the collection
+    /// began with. All threads are stopped.
     pub fn look_again(&self, central: &Central) {
         let side = &self.side;
         let all = side.heap()..side.heap() + central.committed() * SUPERPAGE;
@@ -199,8 +204,8 @@ impl Heap {
         }
     }
 
-    /// Notes what went to swap and what came back since the last collection, if this is the `first` look of one; and makes what is armed a
-    /// collection older, if it is to.
+    /// Notes what went to swap and what came back since the last collection, if this is the `first`
+    /// look of one; and makes what is armed a collection older, if it is to.
     fn note_ages(&self, committed: usize, first: bool, older: bool, found: &mut Residency) {
         for at in 0..committed as u32 {
             let it = self.side.descriptor(Superpage(at));

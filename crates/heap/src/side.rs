@@ -1,8 +1,9 @@
 //! Metadata beside the heap: tables with one entry per superpage, one after the other in one range.
 //!
-//! [`SPECS`] is all there is; sizes, offsets and the share of the heap that metadata takes follow from it. Tables have
-//! addresses for the whole reserved heap, but can be used only as far as they tell of what of it is committed, and a bit further:
-//! what may be written counts against limits, and is populated where a program locks its memory.
+//! [`SPECS`] is all there is; sizes, offsets and the share of the heap that metadata takes follow
+//! from it. Tables have addresses for the whole reserved heap, but can be used only as far as they
+//! tell of what of it is committed, and a bit further: what may be written counts against limits,
+//! and is populated where a program locks its memory.
 
 use crate::address::{GRANULE, GRANULES, SUPERPAGE, Slot, Superpage};
 use crate::class::{Class, slot_at};
@@ -144,9 +145,11 @@ pub(crate) mod age {
     pub(crate) const COLD: u8 = 2;
     /// It does not get older.
     pub(crate) const OLDEST: u8 = 252;
-    /// As `GONE`, but its summary was made by a step: it does not speak of what was marked there later in that collection.
+    /// As `GONE`, but its summary was made by a step: it does not speak of what was marked there
+    /// later in that collection.
     pub(crate) const GONE_PARTLY: u8 = 253;
-    /// A part of it was in swap at the last look, or should be since; and it was written to since it was armed, if it was.
+    /// A part of it was in swap at the last look, or should be since; and it was written to since
+    /// it was armed, if it was.
     pub(crate) const GONE_WRITTEN: u8 = 254;
     /// The same, and it was not written to.
     pub(crate) const GONE: u8 = 255;
@@ -159,7 +162,8 @@ pub(crate) const LEFT: u32 = u32::MAX - 1;
 
 /// What is known of one superpage. All zero is a free one.
 ///
-/// Only who has [`Central`](crate::Central) changes it, but for `PENDING`, which markers set; everybody reads.
+/// Only who has [`Central`](crate::Central) changes it, but for `PENDING`, which markers set;
+/// everybody reads.
 #[repr(C, align(32))]
 #[derive(Default)]
 pub(crate) struct Descriptor {
@@ -175,7 +179,8 @@ pub(crate) struct Descriptor {
     pub(crate) reciprocal: AtomicU32,
     /// Head: superpages of the object. Tail: how many superpages before it the head is.
     pub(crate) extent: AtomicU32,
-    /// The next one of the list that it is in, plus 1; 0 ends a list. [`TAKEN`] or [`LEFT`] of one that a bin took out.
+    /// The next one of the list that it is in, plus 1; 0 ends a list. [`TAKEN`] or [`LEFT`] of one
+    /// that a bin took out.
     pub(crate) next: AtomicU32,
     /// Where its summary is ([`summary`](crate::summary)); 0 for none.
     pub(crate) summary: AtomicU32,
@@ -267,8 +272,9 @@ impl Side {
     /// The tables at `start` for the heap of `superpages` at `heap`.
     ///
     /// # Safety
-    /// At `start` are `bytes(superpages)` bytes of addresses, aligned to `ALIGNMENT` and reserved as long as this value or a copy of it
-    /// is used; nobody else uses them. Nobody asks about superpages that were not [`commit`](Side::commit)ted.
+    /// At `start` are `bytes(superpages)` bytes of addresses, aligned to `ALIGNMENT` and reserved
+    /// as long as this value or a copy of it is used; nobody else uses them. Nobody asks about
+    /// superpages that were not [`commit`](Side::commit)ted.
     pub(crate) unsafe fn new(start: *const u8, heap: usize, superpages: usize) -> Side {
         // SAFETY: inside of what the caller vouches for.
         let table = |table| unsafe { start.add(offset(table, superpages)) };
@@ -285,8 +291,9 @@ impl Side {
         }
     }
 
-    /// Makes tables readable and writable as far as they tell of the first `superpages`, where they tell of the first `known`. The
-    /// table of summaries is the store's own, which knows how much of it is used.
+    /// Makes tables readable and writable as far as they tell of the first `superpages`, where they
+    /// tell of the first `known`. The table of summaries is the store's own, which knows how much
+    /// of it is used.
     ///
     /// # Errors
     /// The kernel promises no more memory. Some may be longer now: no harm.
@@ -316,7 +323,8 @@ impl Side {
     #[inline]
     pub(crate) fn descriptor(&self, superpage: Superpage) -> &Descriptor {
         debug_assert!(superpage.index() < self.superpages);
-        // SAFETY: superpages are numbered below `superpages`, the table is that long, and who names one knows that it is told of.
+        // SAFETY: superpages are numbered below `superpages`, the table is that long, and who names
+        // one knows that it is told of.
         unsafe { &*self.descriptors.add(superpage.index()) }
     }
 
@@ -345,7 +353,8 @@ impl Side {
         (self.summaries.cast_mut(), self.superpages * SUMMARY)
     }
 
-    /// One bit for each of so many superpages, that are told of: it is committed and free. Padded with zeros to a whole word.
+    /// One bit for each of so many superpages, that are told of: it is committed and free. Padded
+    /// with zeros to a whole word.
     pub(crate) fn free(&self, superpages: usize) -> &[AtomicU64] {
         // SAFETY: the table has a bit for each, rounded up to far more than a word.
         unsafe { std::slice::from_raw_parts(self.free, superpages.div_ceil(64)) }
@@ -385,8 +394,9 @@ impl Side {
         crate::prefetch::prefetch(self.marks.wrapping_add(at) as usize);
     }
 
-    /// The slot that an address of the reserved heap is in, and its superpage's flags. None where nothing is allocated
-    /// from: a free superpage, what is left over at the end of one, behind the end of a large object.
+    /// The slot that an address of the reserved heap is in, and its superpage's flags. None where
+    /// nothing is allocated from: a free superpage, what is left over at the end of one, behind the
+    /// end of a large object.
     #[inline]
     pub(crate) fn resolve(&self, address: usize) -> Option<(Slot, u8)> {
         let superpage = self.superpage(address);

@@ -1,4 +1,5 @@
-//! Bad luck on demand. Compiled always, used where a test or a user asks for it, and checked by [`verify`](crate::verify).
+//! Bad luck on demand. Compiled always, used where a test or a user asks for it, and checked by
+//! [`verify`](crate::verify).
 
 use crate::address::{SUPERPAGE, Superpage};
 use crate::heap::Heap;
@@ -38,7 +39,8 @@ impl Stress {
 }
 
 impl Heap {
-    /// From now on every collection takes about a third of the heap for absent, by this seed, and evicts some; 0 ends it.
+    /// From now on every collection takes about a third of the heap for absent, by this seed, and
+    /// evicts some; 0 ends it.
     pub fn stress(&self, seed: u64) {
         self.stress.seed.store(seed, Relaxed);
     }

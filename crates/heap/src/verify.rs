@@ -1,5 +1,5 @@
-//! Whether collections lost something: what was marked is marked again, from everything and no summary, and compared. Compiled always, used
-//! under [`stress`](crate::stress).
+//! Whether collections lost something: what was marked is marked again, from everything and no
+//! summary, and compared. Compiled always, used under [`stress`](crate::stress).
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
@@ -79,14 +79,17 @@ impl Bits {
 /// What is marked, kept aside.
 pub struct Marks {
     bits: Bits,
-    /// Of these, what the marking knows the references of: it read it, or trusted a summary that speaks of it. A word that
-    /// looks like a reference to what was dead when the summary was made may mark that again. Its contents are nobody's.
+    /// Of these, what the marking knows the references of: it read it, or trusted a summary that
+    /// speaks of it. A word that looks like a reference to what was dead when the summary was made
+    /// may mark that again. Its contents are nobody's.
     known: Bits,
-    /// Each superpage when the summary was made that stood for it, or when a step read it; the new marking makes others.
+    /// Each superpage when the summary was made that stood for it, or when a step read it; the new
+    /// marking makes others.
     trusted: Trusted,
 }
 
-/// What each superpage's summary speaks of: what was marked there when it was made. And sums over its blocks, and when that was.
+/// What each superpage's summary speaks of: what was marked there when it was made. And sums over
+/// its blocks, and when that was.
 struct Spoken {
     marks: Bits,
     sums: Area<u64>,
@@ -137,7 +140,8 @@ fn blocks(superpage: Superpage) -> Range<usize> {
 pub struct Difference {
     /// Slots that only the first has: what summaries kept too long.
     pub kept: u64,
-    /// The address of a slot that only the second has, and that an object of the first refers to: it was lost.
+    /// The address of a slot that only the second has, and that an object of the first refers to:
+    /// it was lost.
     pub lost: Option<usize>,
 }
 
@@ -190,7 +194,8 @@ impl Heap {
         }
     }
 
-    /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The world is stopped.
+    /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The
+    /// world is stopped.
     ///
     /// # Errors
     /// There is no memory for a copy.
@@ -270,12 +275,14 @@ impl Heap {
             })
     }
 
-    /// Whether the word at this address was there before the object that it seems to refer to. Then it is taken for a reference by
-    /// chance, or is what was left behind of one to an object that was there before, and is dead.
+    /// Whether the word at this address was there before the object that it seems to refer to. Then
+    /// it is taken for a reference by chance, or is what was left behind of one to an object that
+    /// was there before, and is dead.
     ///
-    /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody wrote there since the heap was
-    /// seen, and that slot's superpage was taken later: at the last verification; when the steps of this collection began, of which
-    /// one looked there; when the summary was made that stood for it; or when a step read it.
+    /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody
+    /// wrote there since the heap was seen, and that slot's superpage was taken later: at the last
+    /// verification; when the steps of this collection began, of which one looked there; when the
+    /// summary was made that stood for it; or when a step read it.
     fn is_stale(&self, at: usize, to: Slot, before: &Marks) -> bool {
         let block = (at - self.side.heap()) / BLOCK;
         let sum = Some(self.sum(block));
@@ -327,8 +334,8 @@ impl Heap {
         Ok(Seen { sums, at })
     }
 
-    /// A sum over all words of a block, if its superpage is in use. Of a part of it: threads that block write to what they wait for even
-    /// while the world is stopped.
+    /// A sum over all words of a block, if its superpage is in use. Of a part of it: threads that
+    /// block write to what they wait for even while the world is stopped.
     fn sum(&self, block: usize) -> u64 {
         let superpage = Superpage((block / BLOCKS) as u32);
         if self.side.descriptor(superpage).usage() == Use::Free {
@@ -338,8 +345,8 @@ impl Heap {
         (start..start + BLOCK)
             .step_by(size_of::<u64>())
             .fold(0, |sum: u64, at| {
-                // SAFETY: committed memory of the heap. Where the world does not stand still, it is of a summary that is not to be
-                // used if somebody writes.
+                // SAFETY: committed memory of the heap. Where the world does not stand still, it is
+                // of a summary that is not to be used if somebody writes.
                 sum.rotate_left(5) ^ unsafe { (at as *const u64).read_volatile() }
             })
     }

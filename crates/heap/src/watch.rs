@@ -1,5 +1,5 @@
-//! Who is written to: superpages are armed after marking, and the next look asks the kernel which of them were written
-//! to since.
+//! Who is written to: superpages are armed after marking, and the next look asks the kernel which
+//! of them were written to since.
 
 use crate::address::{Slot, Superpage};
 use crate::bits;
@@ -12,18 +12,19 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What is to be told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// All that holds something, to find out what lies still. Where memory is short many superpages with holes do: there is not so
-    /// much to allocate that all would be filled.
+    /// All that holds something, to find out what lies still. Where memory is short many superpages
+    /// with holes do: there is not so much to allocate that all would be filled.
     Still,
-    /// What holds references, to find out what may have come to refer to new objects. Full superpages and large objects only:
-    /// into holes threads allocate, and write there anyway.
+    /// What holds references, to find out what may have come to refer to new objects. Full
+    /// superpages and large objects only: into holes threads allocate, and write there anyway.
     Old,
     /// What holds references, and what may come to: all that is in use.
     All,
 }
 
-/// A call of the kernel is worth so many superpages. To disarm a run of fewer costs more than the faults of those who write there, and
-/// so many that are armed may be armed once more to save one: measured with 1 to 64, and with all and none.
+/// A call of the kernel is worth so many superpages. To disarm a run of fewer costs more than the
+/// faults of those who write there, and so many that are armed may be armed once more to save one:
+/// measured with 1 to 64, and with all and none.
 const WORTH: usize = 32;
 
 impl Heap {
@@ -35,8 +36,9 @@ impl Heap {
         self.is_tracked()
     }
 
-    /// Has writes show from now on, of which the next look is told. While the world stands still, as it did since the last look, and
-    /// callbacks stored no references: what is armed already may be armed once more with what lies around it.
+    /// Has writes show from now on, of which the next look is told. While the world stands still,
+    /// as it did since the last look, and callbacks stored no references: what is armed already may
+    /// be armed once more with what lies around it.
     pub fn watch(&self, central: &Central, what: Watch) {
         if self.can_watch() {
             let wanted = |superpage| self.is_to_be_watched(superpage, what);
@@ -47,8 +49,9 @@ impl Heap {
         }
     }
 
-    /// Has writes to these superpages show from now on, which were looked into just now. The world stands still, but ran since the last
-    /// look: what was armed before may have been written to, and what has a summary, which would be trusted again.
+    /// Has writes to these superpages show from now on, which were looked into just now. The world
+    /// stands still, but ran since the last look: what was armed before may have been written to,
+    /// and what has a summary, which would be trusted again.
     pub(crate) fn watch_written(&self, superpages: Range<usize>) {
         let wanted = |superpage| {
             let summary = self.side.descriptor(superpage).summary.load(Relaxed);
@@ -64,8 +67,8 @@ impl Heap {
         );
     }
 
-    /// Has writes show no more where threads will allocate, if that is worth it, but for what is to show after [`Watch::Still`]. After
-    /// marking.
+    /// Has writes show no more where threads will allocate, if that is worth it, but for what is to
+    /// show after [`Watch::Still`]. After marking.
     pub fn unwatch(&self, central: &Central) {
         let idle = |superpage: Superpage| {
             self.is_armed(superpage) && !(self.is_alive(superpage) && self.is_full(superpage))

@@ -1,6 +1,6 @@
-//! Advice on another process's memory: `process_madvise` with `MADV_COLD` and `MADV_PAGEOUT` (Linux 5.10, CAP_SYS_NICE).
-//! Paging out unmaps and writes, but the bytes stay charged to the group until [`crate::cgroup::Cgroup::reclaim`] takes them.
-//! Source: `process_madvise(2)`, `madvise(2)`.
+//! Advice on another process's memory: `process_madvise` with `MADV_COLD` and `MADV_PAGEOUT` (Linux
+//! 5.10, CAP_SYS_NICE). Paging out unmaps and writes, but the bytes stay charged to the group until
+//! [`crate::cgroup::Cgroup::reclaim`] takes them. Source: `process_madvise(2)`, `madvise(2)`.
 
 use crate::pages::PageMap;
 use crate::process::Process;
@@ -17,7 +17,8 @@ const MAX_AREAS: usize = 65_536;
 const MAX_RUNS: usize = 1 << 18;
 /// Shorter runs are passed over at first: one page at a time costs four times as much (12 us against 3 us).
 const LONG_RUN: u64 = 64 << 10;
-/// Bytes of one call: it stops there to see whether that is enough, and does not hold the process's lock for long.
+/// Bytes of one call: it stops there to see whether that is enough, and does not hold the process's
+/// lock for long.
 const BYTES_PER_CALL: u64 = 64 << 20;
 
 /// What to advise.
@@ -25,7 +26,8 @@ const BYTES_PER_CALL: u64 = 64 << 20;
 pub enum Advice {
     /// Next to be reclaimed, when it comes to that (0.1 us a page).
     Cold,
-    /// Written out and unmapped now (3 us a page; the bytes are freed by a later reclaim, first and without I/O).
+    /// Written out and unmapped now (3 us a page; the bytes are freed by a later reclaim, first and
+    /// without I/O).
     PageOut,
 }
 
@@ -49,13 +51,14 @@ pub struct Advised {
     pub calls: usize,
 }
 
-/// Advises about `bytes` of a process's private anonymous memory that is present: areas with the smallest part referenced first (meaningful
-/// some seconds after [`crate::referenced::clear`]), long runs before short ones. Locked and special areas, and areas shared with a
-/// forked child, are passed over. Reads the process's areas (20-40 ms/GiB): call it from a worker thread.
+/// Advises about `bytes` of a process's private anonymous memory that is present: areas with the
+/// smallest part referenced first (meaningful some seconds after [`crate::referenced::clear`]),
+/// long runs before short ones. Locked and special areas, and areas shared with a forked child, are
+/// passed over. Reads the process's areas (20-40 ms/GiB): call it from a worker thread.
 ///
 /// # Errors
-/// [`Error::NotPermitted`] without CAP_SYS_NICE; [`Error::Unsupported`] before Linux 5.10; [`Error::Busy`] when
-/// there is no free swap to page out to; [`Error::Gone`].
+/// [`Error::NotPermitted`] without CAP_SYS_NICE; [`Error::Unsupported`] before Linux 5.10;
+/// [`Error::Busy`] when there is no free swap to page out to; [`Error::Gone`].
 pub fn advise(process: &Process, advice: Advice, bytes: u64) -> Result<Advised> {
     let candidates = coldest_first(&areas(process, MAX_AREAS)?);
     let bytes = match advice {
@@ -144,7 +147,8 @@ fn push_cut(chosen: &mut Vec<Addresses>, run: &Addresses, most: u64) -> u64 {
     length
 }
 
-/// Advises on given ranges of a process, whose pages should be present. A range that the kernel refuses (unmapped or locked meanwhile) is passed over.
+/// Advises on given ranges of a process, whose pages should be present. A range that the kernel
+/// refuses (unmapped or locked meanwhile) is passed over.
 ///
 /// # Errors
 /// As [`advise`].
@@ -233,8 +237,9 @@ fn call(process: &Process, advice: Advice, batch: &[libc::iovec]) -> Result<u64>
             since: "5.3",
         });
     };
-    // SAFETY: `batch` is an array of `batch.len()` iovecs that outlives the call. The addresses are the other process's: the kernel checks
-    // them, and neither advice changes what that process reads.
+    // SAFETY: `batch` is an array of `batch.len()` iovecs that outlives the call. The addresses are
+    // the other process's: the kernel checks them, and neither advice changes what that process
+    // reads.
     let got = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,

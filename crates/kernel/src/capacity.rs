@@ -13,8 +13,8 @@ const READS_PER_SCAN: u32 = 256;
 pub struct Reading {
     /// What it may hold at most: the limit of the group that binds, or the machine's memory.
     pub capacity: u64,
-    /// The lowest limit of the groups above, or the machine's memory where that is less. Which group binds changes with what others use;
-    /// this does not.
+    /// The lowest limit of the groups above, or the machine's memory where that is less. Which
+    /// group binds changes with what others use; this does not.
     pub lowest: u64,
     /// In use there and not to be dropped for free.
     pub used: u64,
@@ -34,8 +34,8 @@ impl Reading {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// What is in use below the lowest limit, if it left the same room: what others take elsewhere counts as used here. Whoever follows it
-    /// sees no leap when another group begins to bind.
+    /// What is in use below the lowest limit, if it left the same room: what others take elsewhere
+    /// counts as used here. Whoever follows it sees no leap when another group begins to bind.
     pub fn used_of_lowest(&self) -> u64 {
         self.lowest
             .saturating_add(self.used)
@@ -51,8 +51,9 @@ enum Whose {
     Group(std::path::PathBuf),
 }
 
-/// The machine, or the nested groups above a process, of which the one with the least room binds. Limits are read anew each time;
-/// the list of groups is made anew every [`READS_PER_SCAN`] reads, and at once when one of them disappeared.
+/// The machine, or the nested groups above a process, of which the one with the least room binds.
+/// Limits are read anew each time; the list of groups is made anew every [`READS_PER_SCAN`] reads,
+/// and at once when one of them disappeared.
 #[derive(Debug)]
 pub struct Domain {
     whose: Whose,
@@ -113,7 +114,8 @@ impl Domain {
         Some(self.groups[self.binding?].dir())
     }
 
-    /// The directory of the group that had the lowest limit at the last read; `None` when the machine has less memory.
+    /// The directory of the group that had the lowest limit at the last read; `None` when the
+    /// machine has less memory.
     pub fn lowest(&self) -> Option<&Path> {
         Some(self.groups[self.lowest?].dir())
     }
@@ -162,8 +164,8 @@ impl Domain {
         Ok(least)
     }
 
-    /// Whether so little of the domain can still go to swap, less than a sixteenth of what it may hold, that an excess ends a program
-    /// where it would elsewhere slow it.
+    /// Whether so little of the domain can still go to swap, less than a sixteenth of what it may
+    /// hold, that an excess ends a program where it would elsewhere slow it.
     ///
     /// # Errors
     /// As [`Domain::pageable`].

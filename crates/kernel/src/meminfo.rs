@@ -63,8 +63,9 @@ impl Meminfo {
         m
     }
 
-    /// Bytes in use that cannot be dropped for free: total - free - clean inactive file pages - swap cache - half of the reclaimable
-    /// slabs (the kernel holds the other half dear), and never less than total - available: not more hopeful than the kernel itself.
+    /// Bytes in use that cannot be dropped for free: total - free - clean inactive file pages -
+    /// swap cache - half of the reclaimable slabs (the kernel holds the other half dear), and never
+    /// less than total - available: not more hopeful than the kernel itself.
     pub fn used(&self) -> u64 {
         let files = self.inactive_file.saturating_sub(self.dirty);
         let droppable = files

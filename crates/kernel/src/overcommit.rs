@@ -34,8 +34,9 @@ impl Overcommit {
     }
 }
 
-/// Bytes of the largest private mapping that may be written to, as far as that does not depend on what others are promised: with the
-/// heuristic it is all memory and all swap of the machine. The kernel does not ask where a mapping is made writable later.
+/// Bytes of the largest private mapping that may be written to, as far as that does not depend on
+/// what others are promised: with the heuristic it is all memory and all swap of the machine. The
+/// kernel does not ask where a mapping is made writable later.
 pub fn largest_mapping() -> u64 {
     if Overcommit::read() != Overcommit::Heuristic {
         return u64::MAX;

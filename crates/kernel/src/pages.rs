@@ -1,5 +1,6 @@
-//! Which pages of a range are present and which are swapped: `PAGEMAP_SCAN` (Linux 6.7), else the words of `/proc/PID/pagemap`.
-//! Source: kernel document `admin-guide/mm/pagemap.rst`. No privilege is needed for processes of the same user.
+//! Which pages of a range are present and which are swapped: `PAGEMAP_SCAN` (Linux 6.7), else the
+//! words of `/proc/PID/pagemap`. Source: kernel document `admin-guide/mm/pagemap.rst`. No privilege
+//! is needed for processes of the same user.
 
 use crate::process::{Process, page_size, proc_path};
 use crate::scan::{self, PRESENT, Query, SWAPPED};
@@ -102,7 +103,8 @@ impl PageMap {
         Ok(counts)
     }
 
-    /// Appends the runs of present pages in a range, at most `max` of them; returns false when there were more.
+    /// Appends the runs of present pages in a range, at most `max` of them; returns false when
+    /// there were more.
     ///
     /// # Errors
     /// As [`PageMap::counts`].

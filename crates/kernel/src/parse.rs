@@ -40,8 +40,8 @@ pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// `name value` (memory.stat, vmstat) and `name: value kB` (meminfo, status, smaps): the name without its colon, and the value
-/// in bytes where a unit stands, else as it is.
+/// `name value` (memory.stat, vmstat) and `name: value kB` (meminfo, status, smaps): the name
+/// without its colon, and the value in bytes where a unit stands, else as it is.
 pub fn pair(line: &[u8]) -> Option<(&[u8], u64)> {
     let mut words = words(line);
     let name = words.next()?;

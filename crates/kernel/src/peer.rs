@@ -1,4 +1,5 @@
-//! Whom to believe: who is at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)), and to whom a directory belongs.
+//! Whom to believe: who is at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)), and to whom
+//! a directory belongs.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
@@ -45,8 +46,8 @@ pub fn peer_of(socket: impl AsFd) -> Result<Peer, Errno> {
     })
 }
 
-/// Whether a runtime directory is this user's: `su` and `sudo -E` leave the one of the user before in the environment. Its broker is not to be
-/// believed, and it is not the place for ours.
+/// Whether a runtime directory is this user's: `su` and `sudo -E` leave the one of the user before
+/// in the environment. Its broker is not to be believed, and it is not the place for ours.
 pub fn is_own_directory(directory: &Path, uid: u32) -> bool {
     let status = || rustix::fs::stat(directory).ok();
     directory.is_absolute() && status().is_some_and(|status| status.st_uid == uid)

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Largest text that [`read_text`] accepts, bytes.
 pub const MAX_TEXT: usize = 64 << 20;
 
-/// An open kernel file. Under `/proc/PID` it stays bound to that very process: when the process is gone, reading says so,
-/// even if the number was given to another.
+/// An open kernel file. Under `/proc/PID` it stays bound to that very process: when the process is
+/// gone, reading says so, even if the number was given to another.
 #[derive(Debug)]
 pub struct Reader {
     fd: OwnedFd,
@@ -44,7 +44,8 @@ impl Reader {
         self.read_until(buffer, |_| false)
     }
 
-    /// The same for a file of one line: its end is the text's, which saves the second call that finds nothing more.
+    /// The same for a file of one line: its end is the text's, which saves the second call that
+    /// finds nothing more.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -104,7 +105,8 @@ impl AsFd for Reader {
     }
 }
 
-/// Appends the whole text of a file to `out`, at most `max` bytes of it (and [`MAX_TEXT`]). For the paths that do not run every tick.
+/// Appends the whole text of a file to `out`, at most `max` bytes of it (and [`MAX_TEXT`]). For the
+/// paths that do not run every tick.
 ///
 /// # Errors
 /// As [`Reader::open`]; `ENOMEM` where there is no memory for the text.

@@ -1,5 +1,6 @@
-//! Working sets by reference bits: clear them (`clear_refs`), wait, and see which were set again (`smaps_rollup`, `smaps`).
-//! Source: kernel document `proc.rst` ("clear_refs"); exact to 0.1 % with 4 KiB pages, 2 MiB granular with huge pages.
+//! Working sets by reference bits: clear them (`clear_refs`), wait, and see which were set again
+//! (`smaps_rollup`, `smaps`). Source: kernel document `proc.rst` ("clear_refs"); exact to 0.1 %
+//! with 4 KiB pages, 2 MiB granular with huge pages.
 
 use crate::process::{Process, proc_path};
 use crate::reader::write_text;
@@ -106,8 +107,9 @@ impl Schedule {
         self.phase = Phase::Read(now_ns, cost_ns);
     }
 
-    /// The bits were read, which took so much processor time. Backs off: twice the interval when the process was idle or did as before
-    /// (within 1/16), back to the shortest when it changed; never so often that the cost exceeds its share.
+    /// The bits were read, which took so much processor time. Backs off: twice the interval when
+    /// the process was idle or did as before (within 1/16), back to the shortest when it changed;
+    /// never so often that the cost exceeds its share.
     pub fn read(&mut self, now_ns: u64, cost_ns: u64, mut found: Estimate) -> Estimate {
         let (started, spent) = match self.phase {
             Phase::Read(at, cost) => (at, cost.saturating_add(cost_ns)),
@@ -174,8 +176,8 @@ impl Sampler {
         &self.schedule
     }
 
-    /// Does what is due; a new estimate, if there is one. Clearing and reading take 36-80 ms/GiB with 4 KiB pages: call it from a worker
-    /// thread when processes are big.
+    /// Does what is due; a new estimate, if there is one. Clearing and reading take 36-80 ms/GiB
+    /// with 4 KiB pages: call it from a worker thread when processes are big.
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
@@ -212,7 +214,8 @@ impl Sampler {
     }
 }
 
-/// Clears the reference bits of a process. 36 ms/GiB with 4 KiB pages, 0.14 ms/GiB with huge ones; the process sets them again at a small cost.
+/// Clears the reference bits of a process. 36 ms/GiB with 4 KiB pages, 0.14 ms/GiB with huge ones;
+/// the process sets them again at a small cost.
 ///
 /// # Errors
 /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
@@ -223,8 +226,9 @@ pub fn clear(process: &Process) -> Result<()> {
     write_text(&proc_path(process.pid(), "clear_refs"), b"1")
 }
 
-/// A shared segment as one process maps it, bytes. While a process maps pages of it for the first time, a fault maps 16 pages around
-/// it and marks them referenced too: wait until `rss` stands still before the share that is referenced means a rate.
+/// A shared segment as one process maps it, bytes. While a process maps pages of it for the first
+/// time, a fault maps 16 pages around it and marks them referenced too: wait until `rss` stands
+/// still before the share that is referenced means a rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The same in every process that maps it.
@@ -235,14 +239,15 @@ pub struct Segment {
     pub size: u64,
     /// Resident through this process's page tables.
     pub rss: u64,
-    /// Proportional part of what is resident: a page that is mapped n times, here or elsewhere, counts an nth each time.
+    /// Proportional part of what is resident: a page that is mapped n times, here or elsewhere,
+    /// counts an nth each time.
     pub pss: u64,
     /// With this process's reference bit set.
     pub referenced: u64,
 }
 
-/// The shared segments (shared mappings of files, tmpfs, shared anonymous memory) of a process, several areas of one segment summed, at most
-/// `max` of them, largest resident first.
+/// The shared segments (shared mappings of files, tmpfs, shared anonymous memory) of a process,
+/// several areas of one segment summed, at most `max` of them, largest resident first.
 ///
 /// # Errors
 /// As [`smaps::areas`].

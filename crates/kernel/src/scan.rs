@@ -7,8 +7,8 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Runs that are asked for in one call. They are on the stack of who allocates, which may be small; and with more than 512 the same
-/// were told twice (Linux 6.18).
+/// Runs that are asked for in one call. They are on the stack of who allocates, which may be small;
+/// and with more than 512 the same were told twice (Linux 6.18).
 const REGIONS: usize = 128;
 /// Most calls for one range.
 const MAX_CALLS: usize = 1 << 20;
@@ -50,8 +50,8 @@ impl Query {
         any_of: 0,
     };
 
-    /// Arms the pages of a tracked range that are in memory or in swap. Others must be left alone: they would get markers
-    /// that look like swap, and page tables.
+    /// Arms the pages of a tracked range that are in memory or in swap. Others must be left alone:
+    /// they would get markers that look like swap, and page tables.
     pub const ARM: Query = Query {
         flags: WP_MATCHING | CHECK_WPASYNC,
         all_of: WRITTEN,
@@ -88,7 +88,8 @@ struct Region {
 
 struct Scan<'a>(&'a mut Arguments);
 
-// SAFETY: the request takes a pointer to this structure, reads and writes it and the regions that it points to.
+// SAFETY: the request takes a pointer to this structure, reads and writes it and the regions that
+// it points to.
 unsafe impl Ioctl for Scan<'_> {
     type Output = usize;
     const IS_MUTATING: bool = true;
@@ -106,11 +107,12 @@ unsafe impl Ioctl for Scan<'_> {
     }
 }
 
-/// Tells each run of pages that a query asks for and the categories that they are of, by address, until `tell` says stop.
+/// Tells each run of pages that a query asks for and the categories that they are of, by address,
+/// until `tell` says stop.
 ///
 /// # Errors
-/// `ENOTTY` or `EINVAL` before Linux 6.7, `EPERM` where the range is not tracked and the query needs it, `ESRCH` when the
-/// process is gone.
+/// `ENOTTY` or `EINVAL` before Linux 6.7, `EPERM` where the range is not tracked and the query
+/// needs it, `ESRCH` when the process is gone.
 pub fn walk(
     pagemap: BorrowedFd<'_>,
     range: Addresses,

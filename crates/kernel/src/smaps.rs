@@ -76,7 +76,8 @@ pub struct Rollup {
     pub huge: u64,
 }
 
-/// Reads the areas of a process, at most `max` of them (and those in the first 48 MiB of text). Walks all of its pages: 20-40 ms/GiB.
+/// Reads the areas of a process, at most `max` of them (and those in the first 48 MiB of text).
+/// Walks all of its pages: 20-40 ms/GiB.
 ///
 /// # Errors
 /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
@@ -89,7 +90,8 @@ pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
     Ok(parse_areas(&text, max))
 }
 
-/// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB with huge ones.
+/// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB
+/// with huge ones.
 ///
 /// # Errors
 /// As [`areas`]; [`Error::Absent`] before Linux 4.14.

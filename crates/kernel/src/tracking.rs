@@ -1,5 +1,6 @@
-//! Tracking writes: userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel document
-//! `admin-guide/mm/userfaultfd.rst`. Nothing here allocates; [`crate::scan`] arms pages and tells which were written to.
+//! Tracking writes: userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel
+//! document `admin-guide/mm/userfaultfd.rst`. Nothing here allocates; [`crate::scan`] arms pages
+//! and tells which were written to.
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
@@ -45,8 +46,8 @@ const REGISTER: Opcode = opcode::read_write::<Register>(0xaa, 0x00);
 /// A tracker; closing it ends the tracking.
 ///
 /// # Errors
-/// `ENOSYS` or `EPERM` where a container's profile refuses the call (or the kernel was built without it), `EINVAL` before
-/// Linux 6.7.
+/// `ENOSYS` or `EPERM` where a container's profile refuses the call (or the kernel was built
+/// without it), `EINVAL` before Linux 6.7.
 pub fn new() -> io::Result<OwnedFd> {
     let flags = UserfaultfdFlags::CLOEXEC
         | UserfaultfdFlags::NONBLOCK
@@ -83,7 +84,8 @@ pub fn register(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes back that pages of a tracked range were armed: the next write to each is no fault, and they count as written to.
+/// Takes back that pages of a tracked range were armed: the next write to each is no fault, and
+/// they count as written to.
 ///
 /// # Errors
 /// The range is not tracked.

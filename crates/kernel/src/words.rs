@@ -1,6 +1,7 @@
-//! The words of `/proc/PID/pagemap`, one a page: which pages are in memory and which in swap, on every kernel. Ten times as slow as
-//! [`crate::scan`]. Source: kernel document `admin-guide/mm/pagemap.rst`. Nothing here allocates: collectors call it while the
-//! world stands still.
+//! The words of `/proc/PID/pagemap`, one a page: which pages are in memory and which in swap, on
+//! every kernel. Ten times as slow as [`crate::scan`]. Source: kernel document
+//! `admin-guide/mm/pagemap.rst`. Nothing here allocates: collectors call it while the world stands
+//! still.
 
 use crate::process::page_size;
 use crate::scan::{PRESENT, SWAPPED};
@@ -21,8 +22,8 @@ struct Run {
     category: u64,
 }
 
-/// Tells each run of pages that are of one of `categories` ([`PRESENT`], [`SWAPPED`]) and which, by address, until `tell` says stop. What lies
-/// behind the last address of the process is of none.
+/// Tells each run of pages that are of one of `categories` ([`PRESENT`], [`SWAPPED`]) and which, by
+/// address, until `tell` says stop. What lies behind the last address of the process is of none.
 ///
 /// # Errors
 /// `ESRCH` when the process is gone, `EIO` and the like where the file cannot be read.

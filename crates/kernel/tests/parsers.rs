@@ -13,20 +13,33 @@ use plimsoll_kernel::swap::parse_swaps;
 use proptest::prelude::*;
 use std::path::Path;
 
-const STATUS: &str = "Name:\tja va\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t42\nPid:\t42\nPPid:\t7\nUid:\t1000\t1001\t1000\t1000\n\
-Gid:\t100\t101\t100\t100\nNSpid:\t42\t3\t1\nVmLck:\t      4 kB\nRssAnon:\t    1000 kB\nRssFile:\t     200 kB\nRssShmem:\t      30 kB\nVmSwap:\t       8 kB\n";
-const STAT: &str = "42 (ja) va\n() S 7 42 42 0 -1 4194304 1500 0 12 0 30 40 0 0 20 -5 17 0 98765 1000000 333 18446744073709551615";
+const STATUS: &str = "Name:\tja va\nUmask:\t0022\nState:\tS \
+                      (sleeping)\nTgid:\t42\nPid:\t42\nPPid:\t7\nUid:\t1000\t1001\t1000\t1000\n\
+Gid:\t100\t101\t100\t100\nNSpid:\t42\t3\t1\nVmLck:\t      4 kB\nRssAnon:\t    1000 \
+kB\nRssFile:\t     200 kB\nRssShmem:\t      30 kB\nVmSwap:\t       8 kB\n";
+const STAT: &str = "42 (ja) va\n() S 7 42 42 0 -1 4194304 1500 0 12 0 30 40 0 0 20 -5 17 0 98765 1000000 \
+                    333 18446744073709551615";
 const SMAPS: &str = "7f00-8f00 rw-s 00000000 00:1b 99                       /dev/shm/a b (deleted)\n\
-Size:                 64 kB\nRss:                  32 kB\nPss:                  16 kB\nPrivate_Dirty:         8 kB\nReferenced:           24 kB\nAnonymous:             0 kB\nVmFlags: rd wr sh mr mw me ms sd\n\
-a000-b000 rw-p 00000000 00:00 0\nRss:                   4 kB\nAnonymous:             4 kB\nPrivate_Dirty:         4 kB\nSwap:                 12 kB\nLocked:                4 kB\nVmFlags: rd wr mr mw me lo ac\n\
-b000-c000 rw-s 00000000 00:1b 99                       /dev/shm/a b (deleted)\nRss:                   4 kB\nReferenced:            4 kB\n";
-const MEMINFO: &str = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    300 kB\nSwapCached:       10 kB\nActive(file):    200 kB\nInactive(file):  250 kB\nDirty:            50 kB\nSReclaimable:     40 kB\nSwapTotal:       500 kB\nSwapFree:        400 kB\n";
+Size:                 64 kB\nRss:                  32 kB\nPss:                  16 \
+kB\nPrivate_Dirty:         8 kB\nReferenced:           24 kB\nAnonymous:             0 kB\nVmFlags: rd \
+wr sh mr mw me ms sd\n\
+a000-b000 rw-p 00000000 00:00 0\nRss:                   4 kB\nAnonymous:             4 \
+kB\nPrivate_Dirty:         4 kB\nSwap:                 12 kB\nLocked:                4 kB\nVmFlags: rd \
+wr mr mw me lo ac\n\
+b000-c000 rw-s 00000000 00:1b 99                       /dev/shm/a b (deleted)\nRss:                   4 \
+kB\nReferenced:            4 kB\n";
+const MEMINFO: &str = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    300 \
+                       kB\nSwapCached:       10 kB\nActive(file):    200 kB\nInactive(file):  250 \
+                       kB\nDirty:            50 kB\nSReclaimable:     40 kB\nSwapTotal:       500 \
+                       kB\nSwapFree:        400 kB\n";
 const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 master:2 - cgroup cgroup rw,memory\n\
 36 31 0:33 / /sys/fs/cgroup/devices rw,relatime - cgroup cgroup rw,devices\n\
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
 const MEMBERSHIP: &str = "9:name=systemd:/\n4:memory,hugetlb:/a/b:c\n0::/user.slice/x.scope\n";
-const CGROUP_STAT: &str = "cache 1\nrss 2\ninactive_file 3\ntotal_cache 100\ntotal_rss 200\ntotal_inactive_file 50\ntotal_dirty 10\ntotal_swapcached 5\ntotal_swap 7\ntotal_pgmajfault 9\n";
+const CGROUP_STAT: &str = "cache 1\nrss 2\ninactive_file 3\ntotal_cache 100\ntotal_rss \
+                           200\ntotal_inactive_file 50\ntotal_dirty 10\ntotal_swapcached 5\ntotal_swap \
+                           7\ntotal_pgmajfault 9\n";
 const SWAPS: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/a\\040b                                 file\t\t1024\t\t12\t\t-2\n/dev/zram0                              partition\t2048\t0\t100\n";
 
 #[test]
@@ -62,9 +75,15 @@ fn good_text_gives_the_numbers_in_it() {
         (events.high, events.max, events.oom, events.oom_kill),
         (3, 2, 1, 1)
     );
-    let psi = parse_psi(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n");
+    let psi = parse_psi(
+        b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 \
+                          avg300=0.00 total=7\n",
+    );
     assert_eq!((psi.some_us, psi.full_us), (12, 7));
-    let vmstat = Vmstat::parse(b"allocstall_dma 1\nallocstall_normal 2\npswpout 5\nworkingset_refault_anon 3\nworkingset_refault_file 4\n");
+    let vmstat = Vmstat::parse(
+        b"allocstall_dma 1\nallocstall_normal 2\npswpout \
+                                 5\nworkingset_refault_anon 3\nworkingset_refault_file 4\n",
+    );
     assert_eq!(
         (vmstat.allocation_stalls, vmstat.swap_out, vmstat.refaults),
         (3, 5, 7)

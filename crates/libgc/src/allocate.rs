@@ -51,8 +51,8 @@ fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
     collector::heap().next_hole(bin, kind, class)
 }
 
-/// The same, with the lock; the object may be large. Nothing of this but the program's registers is above what a collection
-/// sees of the stack: words of frames that were left may lie in ours.
+/// The same, with the lock; the object may be large. Nothing of this but the program's registers is
+/// above what a collection sees of the stack: words of frames that were left may lie in ours.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *mut c_void {
@@ -145,8 +145,8 @@ fn make_executable(gc: &mut Locked) {
     }
 }
 
-/// Overwrites what lies below this thread's frames: references in frames that were left may otherwise come to lie in
-/// new ones that do not write to all of their words.
+/// Overwrites what lies below this thread's frames: references in frames that were left may
+/// otherwise come to lie in new ones that do not write to all of their words.
 #[inline(never)]
 fn clear_stack() {
     let mut words = [0usize; 256];
@@ -156,8 +156,9 @@ fn clear_stack() {
 /// A smaller object is not worth asking how much memory there is.
 const HUGE: usize = 1 << 30;
 
-/// Whether the kernel would not map so much at once, as libgc asks it to. It does not see that here, where the heap has the addresses
-/// already; and what is known of all of it takes memory, whether any of it is used or not.
+/// Whether the kernel would not map so much at once, as libgc asks it to. It does not see that
+/// here, where the heap has the addresses already; and what is known of all of it takes memory,
+/// whether any of it is used or not.
 fn is_hopeless(bytes: usize) -> bool {
     bytes >= HUGE && bytes as u64 > largest_mapping()
 }
@@ -237,7 +238,8 @@ fn make_room(
     if raise && grow(gc, superpages) {
         return true;
     }
-    // All is tried, but what died while a collection was made in steps; what finalizers hold may be free after another.
+    // All is tried, but what died while a collection was made in steps; what finalizers hold may be
+    // free after another.
     let in_steps = gc.steps.are_under_way() || gc.stats.was_in_steps();
     let least = usize::from(in_steps);
     may_collect && *tried <= 1 + GC_max_retries.get().max(least) && {
@@ -263,7 +265,8 @@ fn grow(gc: &mut Locked, superpages: usize) -> bool {
     raised
 }
 
-/// Collects, or does a step of that, which leaves room for so many superpages at least; or the last one, where there is not.
+/// Collects, or does a step of that, which leaves room for so many superpages at least; or the last
+/// one, where there is not.
 fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
     collect::collect(gc, why, here);
     let heap = gc.heap;
@@ -371,8 +374,8 @@ extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) 
     }
 }
 
-/// Several cleared objects, linked through their first words; null where there is no memory. They are as large as is
-/// asked for, without the byte more.
+/// Several cleared objects, linked through their first words; null where there is no memory. They
+/// are as large as is asked for, without the byte more.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_generic_malloc_many(
     bytes: usize,

@@ -77,8 +77,9 @@ enum Extent {
     More(Instant),
 }
 
-/// Collects, or does a step of that. The caller holds the lock, and calls [`finalize::notify_or_invoke`] when it does no
-/// more. This thread's registers are on its stack at `here`, and above that what the program has there.
+/// Collects, or does a step of that. The caller holds the lock, and calls
+/// [`finalize::notify_or_invoke`] when it does no more. This thread's registers are on its stack at
+/// `here`, and above that what the program has there.
 pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     unknown::check_collector();
     let whole = Whole::begin();
@@ -207,8 +208,8 @@ fn collect_all(
     if let Some(bins) = &mut state.spare {
         bins.retire(heap);
     }
-    // Others were given up before; and a callback may have forked just now: then what is left of the steps is not known, nor what the
-    // marks are worth.
+    // Others were given up before; and a callback may have forked just now: then what is left of
+    // the steps is not known, nor what the marks are worth.
     let given_up = steps::give_up(heap, state);
     let earlier = earlier.filter(|_| !given_up);
     let complete = state.pace.wants_complete();

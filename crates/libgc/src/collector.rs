@@ -132,8 +132,8 @@ pub(crate) fn either() -> Locked {
     if is_mine() { held() } else { lock() }
 }
 
-/// The lock alone, where this thread does not hold it already. Nothing is made: much may be asked and said before there is
-/// a collector, and must not be its beginning.
+/// The lock alone, where this thread does not hold it already. Nothing is made: much may be asked
+/// and said before there is a collector, and must not be its beginning.
 pub(crate) struct Guard {
     owned: bool,
 }
@@ -193,7 +193,8 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     kinds::add_first(&heap);
     let heap = HEAP.get_or_init(|| heap);
     let range = heap.reserved();
-    // A word less, as in libgc: a program that names the variable has it among its own data, and the first object would live on.
+    // A word less, as in libgc: a program that names the variable has it among its own data, and
+    // the first object would live on.
     GC_least_plausible_heap_addr.set(range.start - size_of::<usize>());
     GC_greatest_plausible_heap_addr.set(range.end);
     let Ok(marker) = Marker::new(heap, &Descriptors) else {

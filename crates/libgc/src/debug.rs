@@ -1,5 +1,5 @@
-//! Debugging variants: objects with a header that says who allocated them, and a word behind them that tells when
-//! somebody wrote too far.
+//! Debugging variants: objects with a header that says who allocated them, and a word behind them
+//! that tells when somebody wrote too far.
 
 use crate::allocate::{GC_base, allocate, allocate_held};
 use crate::collector;
@@ -104,8 +104,8 @@ pub(crate) fn has_header(base: usize) -> bool {
     header(base + HEADER).is_some_and(|header| header.seal == LIVE ^ (base + HEADER))
 }
 
-/// Which word of an object with a header was written over, if one was: that before it, or that behind it. What has
-/// neither of them is an object without a header.
+/// Which word of an object with a header was written over, if one was: that before it, or that
+/// behind it. What has neither of them is an object without a header.
 pub(crate) fn damage(base: usize, size: usize) -> Option<usize> {
     if size < HEADER + 2 * WORD {
         return None;
@@ -127,7 +127,8 @@ pub(crate) fn damage(base: usize, size: usize) -> Option<usize> {
     }
 }
 
-/// What there is to say of the object with a header at `base`: where it was allocated, how large it is, what kind.
+/// What there is to say of the object with a header at `base`: where it was allocated, how large it
+/// is, what kind.
 pub(crate) fn describe(base: usize) -> String {
     // SAFETY: the caller found a header there.
     let header = unsafe { &*(base as *const Header) };
@@ -153,7 +154,8 @@ fn kind_name(base: usize) -> String {
     let kind = heap.kind_of(slot);
     if let Some(describe) = kinds::describer(kind) {
         let mut text = [0u8; DESCRIPTION + 1];
-        // SAFETY: the program's function, for an object of the kind that it is for, and as much room as it expects.
+        // SAFETY: the program's function, for an object of the kind that it is for, and as much
+        // room as it expects.
         unsafe { describe((base + HEADER) as *mut c_void, text.as_mut_ptr().cast()) };
         let length = text
             .iter()
@@ -204,7 +206,8 @@ extern "C-unwind" fn GC_debug_generic_or_special_malloc(
     debug_allocate(bytes, KindId(kind as u8), file, line)
 }
 
-/// A collectable object is filled and left to the collector, so that nobody gets its place while somebody may still use it.
+/// A collectable object is filled and left to the collector, so that nobody gets its place while
+/// somebody may still use it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     if object.is_null() {
@@ -392,7 +395,8 @@ unsafe fn register(
     let wrapped = closure.map(|_| invoke as Procedure);
     let data = closure.map_or(null_mut(), <*mut Closure>::cast);
     finalize::register(base, wrapped, data, (&mut old, &mut old_data), order);
-    // SAFETY: a closure of ours where the former finalizer was; the places are the caller's, where they are not null.
+    // SAFETY: a closure of ours where the former finalizer was; the places are the caller's, where
+    // they are not null.
     unsafe {
         let before: Option<&Closure> = old.and_then(|_| old_data.cast::<Closure>().as_ref());
         if let Some(place) = former.0.as_mut() {

@@ -1,9 +1,9 @@
-//! Disclaim procedures: what a program wants to see of its dead before their places are used again, and the cheap
-//! finalizers that are made of that.
+//! Disclaim procedures: what a program wants to see of its dead before their places are used again,
+//! and the cheap finalizers that are made of that.
 //!
-//! A procedure is called for every place of its kind that holds nothing that lives, also for places that nobody ever
-//! had: those are zero, and the procedure tells by the first word, as with libgc. A place is zeroed when its
-//! procedure has let it go, so that it is asked once.
+//! A procedure is called for every place of its kind that holds nothing that lives, also for places
+//! that nobody ever had: those are zero, and the procedure tells by the first word, as with libgc.
+//! A place is zeroed when its procedure has let it go, so that it is asked once.
 
 use crate::allocate::allocate;
 use crate::collector::{self, State};

@@ -1,5 +1,6 @@
-//! Environment variables, named as libgc's. A program with more rights than who starts it (set-user-ID, file capabilities) is told
-//! nothing by them: a log would be written with its rights, and a broker of somebody else's be followed.
+//! Environment variables, named as libgc's. A program with more rights than who starts it
+//! (set-user-ID, file capabilities) is told nothing by them: a log would be written with its
+//! rights, and a broker of somebody else's be followed.
 
 use crate::pace::Pace;
 use crate::report;
@@ -35,7 +36,8 @@ pub(crate) fn number(name: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_mul(1 << unit)
 }
 
-/// A number as C's `atoi` reads one, which libgc uses where there are no units: what is behind its digits does not count.
+/// A number as C's `atoi` reads one, which libgc uses where there are no units: what is behind its
+/// digits does not count.
 fn integer(name: &str) -> Option<usize> {
     let text = variable(name)?;
     let text = text.to_str()?.trim_start();

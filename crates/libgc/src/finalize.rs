@@ -60,8 +60,8 @@ impl Finalization {
         self.told = false;
     }
 
-    /// Tells the program of what the last collection found to be due, and warns of what it could not finalize; the
-    /// world runs, and so may the program's own allocator.
+    /// Tells the program of what the last collection found to be due, and warns of what it could
+    /// not finalize; the world runs, and so may the program's own allocator.
     pub(crate) fn announce(&mut self) {
         if let Some(callback) = await_finalize.get() {
             for (object, _) in &self.due[self.former..] {
@@ -93,8 +93,8 @@ impl Finalization {
     }
 }
 
-/// What happens to the dead: links are cleared, finalizers become due, and what they need is marked. The order is
-/// libgc's (finalize.c): short links, finalizers, long links.
+/// What happens to the dead: links are cleared, finalizers become due, and what they need is
+/// marked. The order is libgc's (finalize.c): short links, finalizers, long links.
 pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     let State {
         central,
@@ -161,11 +161,13 @@ fn mark_objects(
 
 /// Marks what dead objects refer to whose finalizers have an order: what is marked by that is not due.
 ///
-/// It makes no difference in which order they are looked into, nor when what is in swap is. An object that was reached from another
-/// before its turn is looked into all the same, as marked: so in the end there is marked what can be reached from the contents of all of
-/// them, and of none is decided before. What depends on it is only of which one a warning speaks where there is a cycle: of the first
-/// that was not marked before its contents were looked into, and was then. A cycle through swap is seen at the end, where that cannot be
-/// told from what others reach, and nothing is said; its objects are kept as well.
+/// It makes no difference in which order they are looked into, nor when what is in swap is. An
+/// object that was reached from another before its turn is looked into all the same, as marked: so
+/// in the end there is marked what can be reached from the contents of all of them, and of none is
+/// decided before. What depends on it is only of which one a warning speaks where there is a cycle:
+/// of the first that was not marked before its contents were looked into, and was then. A cycle
+/// through swap is seen at the end, where that cannot be told from what others reach, and nothing
+/// is said; its objects are kept as well.
 fn mark_contents(
     heap: &Heap,
     central: &Central,
@@ -276,13 +278,15 @@ extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
 }
 
 thread_local! {
-    /// How many finalizers this thread is in that were called from [`notify_or_invoke`], as far as is known: one may have been
-    /// left by a jump or an exception. And how often nothing was called since for that reason.
+    /// How many finalizers this thread is in that were called from [`notify_or_invoke`], as far as
+    /// is known: one may have been left by a jump or an exception. And how often nothing was called
+    /// since for that reason.
     static INSIDE: Cell<(u8, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Whether finalizers are to be called now. Inside of n others that is every 2^n-th time, as with libgc: so they do not nest
-/// without end, and if one never returns there will be others all the same.
+/// Whether finalizers are to be called now. Inside of n others that is every 2^n-th time, as with
+/// libgc: so they do not nest without end, and if one never returns there will be others all the
+/// same.
 fn goes_inside() -> bool {
     let (level, skipped) = INSIDE.get();
     let skipped = skipped.saturating_add(1);
@@ -299,7 +303,8 @@ pub(crate) fn notify_or_invoke() {
     if GC_finalize_on_demand.get() == 0 {
         if goes_inside() {
             GC_invoke_finalizers();
-            // As libgc: none is due any more, on whatever level. One that does not return here leaves its level behind.
+            // As libgc: none is due any more, on whatever level. One that does not return here
+            // leaves its level behind.
             INSIDE.set((0, 0));
         }
         return;

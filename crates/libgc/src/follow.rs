@@ -1,7 +1,8 @@
-//! Follows a broker: a thread that turns the program's limit into the heap's, gives memory back when that falls, and reports.
+//! Follows a broker: a thread that turns the program's limit into the heap's, gives memory back
+//! when that falls, and reports.
 //!
-//! It is there from the first collection on where the environment names a broker. The collector does not stop it: it
-//! touches no object.
+//! It is there from the first collection on where the environment names a broker. The collector
+//! does not stop it: it touches no object.
 
 use crate::collect::{self, Why, collect};
 use crate::collector;
@@ -159,7 +160,8 @@ impl Governor {
         last.at == 0 || rested || limit < last.limit - last.limit / 32
     }
 
-    /// Gives memory back down to the low water: what is free first, then what a collection finds and pages out.
+    /// Gives memory back down to the low water: what is free first, then what a collection finds
+    /// and pages out.
     fn release(&mut self, granted: Granted, other: u64, before: Uses) {
         let began = clock::now_ns();
         let goal = low_water(granted.limit);

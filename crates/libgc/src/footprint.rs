@@ -1,4 +1,5 @@
-//! How much memory the heap takes: what bounds it is looked up after collections, and `plimsoll_policy` decides.
+//! How much memory the heap takes: what bounds it is looked up after collections, and
+//! `plimsoll_policy` decides.
 
 use crate::collector::State;
 use crate::pace::{Found, Growth, Pace};
@@ -18,7 +19,8 @@ pub(crate) const NOT_GRANTED: u64 = u64::MAX;
 
 /// A smaller heap's memory is nobody's concern.
 const WORTH: u64 = 4 << 20;
-/// As long as the heap takes no more than this part of the room that there was, nobody looks again for a while.
+/// As long as the heap takes no more than this part of the room that there was, nobody looks again
+/// for a while.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
 /// Where nothing can be paged out nobody looks again within this: a look takes 0.2 ms, and in so little
@@ -69,8 +71,8 @@ pub(crate) struct Settled {
     pub(crate) shed: usize,
 }
 
-/// Gives back what is not needed, pages out what there is no room for, and sets how far the heap may grow. At the end of a
-/// collection, after the census.
+/// Gives back what is not needed, pages out what there is no room for, and sets how far the heap
+/// may grow. At the end of a collection, after the census.
 pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settled {
     let reserve = steps::reserve(heap, state);
     let State {
@@ -123,8 +125,8 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     Settled { given, shed }
 }
 
-/// What a decision comes to, with so many superpages paged out, for a heap that wants to grow by so much while so much is
-/// allocated. Bytes.
+/// What a decision comes to, with so many superpages paged out, for a heap that wants to grow by so
+/// much while so much is allocated. Bytes.
 fn growth(
     decision: &Decision,
     shed: usize,
@@ -134,7 +136,8 @@ fn growth(
 ) -> Growth {
     // Some of what was paged out is still being written when the program goes on.
     let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
-    // What a broker grants is more than is wanted; after a collection of young objects the next whole one is due before.
+    // What a broker grants is more than is wanted; after a collection of young objects the next
+    // whole one is due before.
     let bytes = if ended.young { room.min(wanted) } else { room };
     let allowance = match room < wanted {
         // Holes are filled besides.
@@ -212,7 +215,8 @@ impl Surroundings {
         let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
         let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
         let decision = self.sizing.after(&Seen {
-            // Large objects may be untouched: what nobody wrote to is no measure of what may be allocated in any case.
+            // Large objects may be untouched: what nobody wrote to is no measure of what may be
+            // allocated in any case.
             resident: resident.min(there),
             growth,
             holes: ended.found.holes as u64,
@@ -244,8 +248,8 @@ impl Surroundings {
         Some((bytes(bound.room(resident)), bytes(bound.last()?)))
     }
 
-    /// What bounds a heap that has so much in memory, and more that is free, and that would grow by so much; and what of it is in memory
-    /// at the most, as far as that was looked up. Bytes.
+    /// What bounds a heap that has so much in memory, and more that is free, and that would grow by
+    /// so much; and what of it is in memory at the most, as far as that was looked up. Bytes.
     fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
         let granted = GRANTED.load(Relaxed);
         let small = resident + growth < WORTH;
@@ -300,8 +304,8 @@ impl Surroundings {
         footprint::square_root(cost, rate.min(u64::MAX as f64) as u64)
     }
 
-    /// Looks at the tightest of the machine and the groups that this process is in. What is looked at is not kept open: programs
-    /// close what they do not know.
+    /// Looks at the tightest of the machine and the groups that this process is in. What is looked
+    /// at is not kept open: programs close what they do not know.
     fn look(&mut self, resident: u64, idle: u64, granted: u64) -> (Bound, u64) {
         if let Some((then, before, bound, uses)) = self.lately
             && then.elapsed() < LATELY
@@ -312,8 +316,8 @@ impl Surroundings {
             return (Bound::None, u64::MAX);
         };
         self.plenty = Some((Instant::now(), reading.room() / PLENTY));
-        // Pages that were read from swap count as droppable there, and are mapped here. And of a large object some may
-        // not have been touched yet, and will be.
+        // Pages that were read from swap count as droppable there, and are mapped here. And of a
+        // large object some may not have been touched yet, and will be.
         let used = reading.used.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
         let capacity = reading.capacity;
@@ -362,7 +366,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// What may be allocated is what there is room for, and the holes beside: a heap fills them without growing.
+    /// What may be allocated is what there is room for, and the holes beside: a heap fills them
+    /// without growing.
     #[test]
     fn holes_are_filled_where_memory_is_short_too() {
         let seen = Seen {

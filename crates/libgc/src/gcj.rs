@@ -21,7 +21,8 @@ static GC_gcj_kind: Variable<c_int> = Variable::new(0);
 #[unsafe(no_mangle)]
 static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
 
-/// The procedure is one that the program's descriptors name by its number; it is added by `GC_new_proc`'s table.
+/// The procedure is one that the program's descriptors name by its number; it is added by
+/// `GC_new_proc`'s table.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
     let gc = collector::lock();

@@ -1,4 +1,5 @@
-//! Threads that help to mark: as many as there are processors besides this one, from when the heap is worth it.
+//! Threads that help to mark: as many as there are processors besides this one, from when the heap
+//! is worth it.
 
 use crate::collector::State;
 use crate::kinds::Descriptors;

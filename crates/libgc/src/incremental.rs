@@ -1,6 +1,6 @@
-//! Collections of young objects, by mark bits that stay and the kernel's tracking of writes: where they are worth it, by
-//! themselves ([`plimsoll_policy::generations`]); most of them, where the program asks for incremental mode, which also says how
-//! long [steps](crate::steps) may be.
+//! Collections of young objects, by mark bits that stay and the kernel's tracking of writes: where
+//! they are worth it, by themselves ([`plimsoll_policy::generations`]); most of them, where the
+//! program asks for incremental mode, which also says how long [steps](crate::steps) may be.
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
@@ -16,7 +16,8 @@ const GROWTH: u64 = 2;
 /// A smaller heap is collected whole.
 const WORTH: usize = 4 << 20;
 
-/// What the first write to an armed superpage costs the program: a fault for each of its pages, of two to three microseconds on a virtual machine.
+/// What the first write to an armed superpage costs the program: a fault for each of its pages, of
+/// two to three microseconds on a virtual machine.
 const WRITE: Duration = Duration::from_micros(10);
 
 /// Whether collections may be of young objects, and what the last were like.
@@ -51,7 +52,8 @@ pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
     }
 }
 
-/// Has writes show until the next collection, where somebody wants to know. The world is stopped, and all is marked.
+/// Has writes show until the next collection, where somebody wants to know. The world is stopped,
+/// and all is marked.
 pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Residency) {
     let still = is_for_eviction(state, residency);
     let survival = survival(heap, state, young);
@@ -73,15 +75,16 @@ fn is_for_eviction(state: &State, residency: &Residency) -> bool {
     residency.absent > 0 || state.surroundings.is_short()
 }
 
-/// Has no more writes show than are worth it, where a collection in steps had all show, or what was watched died. The world
-/// runs; who is marked is known.
+/// Has no more writes show than are worth it, where a collection in steps had all show, or what was
+/// watched died. The world runs; who is marked is known.
 pub(crate) fn unwatch(heap: &Heap, state: &State, residency: &Residency) {
     if !is_for_eviction(state, residency) {
         heap.unwatch(&state.central);
     }
 }
 
-/// What part lives of what was allocated since the last collection, about: before the census objects are counted, bytes are not.
+/// What part lives of what was allocated since the last collection, about: before the census
+/// objects are counted, bytes are not.
 fn survival(heap: &Heap, state: &State, young: bool) -> f64 {
     let (objects, live) = state.stats.last();
     let gone = if young { 0 } else { objects };
@@ -123,7 +126,8 @@ impl Incremental {
         self.generations.mean_cost(young, ended.cost)
     }
 
-    /// A collection of young objects ended: bytes to allocate at most until the next, if that is for this to say.
+    /// A collection of young objects ended: bytes to allocate at most until the next, if that is
+    /// for this to say.
     pub(crate) fn after_young(&mut self, ended: &Ended) -> Option<usize> {
         let left = self.generations.after_young(ended);
         (!self.on).then(|| usize::try_from(left).unwrap_or(usize::MAX))
@@ -163,7 +167,8 @@ extern "C-unwind" fn GC_is_incremental_mode() -> c_int {
     c_int::from(collector::is_ready() && collector::either().incremental.on)
 }
 
-/// `GC_PROTECTS_NONE`: the kernel notes writes by itself, and no system call meets a page that it may not write to.
+/// `GC_PROTECTS_NONE`: the kernel notes writes by itself, and no system call meets a page that it
+/// may not write to.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_incremental_protection_needs() -> c_int {
     0

@@ -34,8 +34,8 @@ unsafe extern "C-unwind" fn not_visible(p: *mut c_void) {
     report::abort(c"GC_is_visible test failed");
 }
 
-/// The object that an address is in, if it is in one: also where markers would not take it for a reference, behind the
-/// first superpage of an object that was allocated so.
+/// The object that an address is in, if it is in one: also where markers would not take it for a
+/// reference, behind the first superpage of an object that was allocated so.
 pub(crate) fn slot(address: *const c_void) -> Option<Slot> {
     let (heap, address) = (collector::made_heap()?, address as usize);
     heap.slot(address).or_else(|| behind_first(heap, address))
@@ -89,7 +89,8 @@ unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, d
     });
 }
 
-/// Says so where two pointers are not into the same object; where the first is into none, both must be into none.
+/// Says so where two pointers are not into the same object; where the first is into none, both must
+/// be into none.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
     collector::heap();
@@ -129,8 +130,9 @@ pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut
     p
 }
 
-/// Whether collections see what is at `p`, which is what libgc says of any place outside of the heap, where it may be
-/// on some thread's stack: only a place in the heap and in no object is not seen.
+/// Whether collections see what is at `p`, which is what libgc says of any place outside of the
+/// heap, where it may be on some thread's stack: only a place in the heap and in no object is not
+/// seen.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
     let heap = collector::heap();

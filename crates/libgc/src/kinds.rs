@@ -1,4 +1,5 @@
-//! Kinds of objects: the four that libgc has, and those that a program adds, with descriptors and mark procedures.
+//! Kinds of objects: the four that libgc has, and those that a program adds, with descriptors and
+//! mark procedures.
 
 use crate::collector::{self, Locked};
 use crate::settings::Variable;
@@ -76,7 +77,8 @@ pub(crate) fn add_first(heap: &Heap) {
 pub(crate) struct Descriptors;
 
 thread_local! {
-    /// The marker that this thread runs while it is in a mark procedure or in the program's callback for roots.
+    /// The marker that this thread runs while it is in a mark procedure or in the program's
+    /// callback for roots.
     static MARKER: Cell<*mut c_void> = const { Cell::new(null_mut()) };
 }
 

@@ -1,9 +1,11 @@
-//! Finding mistakes of the program: objects that it lost without freeing them (`GC_find_leak`), and objects of the
-//! debugging functions that it wrote beside of. What a collection finds is reported when the lock is free again.
+//! Finding mistakes of the program: objects that it lost without freeing them (`GC_find_leak`), and
+//! objects of the debugging functions that it wrote beside of. What a collection finds is reported
+//! when the lock is free again.
 //!
-//! Whoever looks for leaks takes every object through the lock, where it is written down; so threads that are
-//! registered in this mode have no quick way to their bins ([`current`](crate::thread::current)). Where the program begins to look
-//! later, the next collection finds what it has: that empties the bins, and so ends the quick way of all threads.
+//! Whoever looks for leaks takes every object through the lock, where it is written down; so
+//! threads that are registered in this mode have no quick way to their bins
+//! ([`current`](crate::thread::current)). Where the program begins to look later, the next
+//! collection finds what it has: that empties the bins, and so ends the quick way of all threads.
 
 use crate::collector::{self, Locked};
 use crate::release::GC_free;
@@ -55,8 +57,9 @@ impl Leaks {
         }
     }
 
-    /// Has all objects in `live`, if the program looks for leaks since a short time only. The world is stopped, the bins are
-    /// those that it allocated from, and marks are as the last collection left them.
+    /// Has all objects in `live`, if the program looks for leaks since a short time only. The world
+    /// is stopped, the bins are those that it allocated from, and marks are as the last collection
+    /// left them.
     pub(crate) fn begin(
         &mut self,
         heap: &Heap,
@@ -83,7 +86,8 @@ impl Leaks {
         spare.into_iter().for_each(take_out);
     }
 
-    /// Looks at what is not marked, and at what is written behind objects; all is marked, the world is stopped.
+    /// Looks at what is not marked, and at what is written behind objects; all is marked, the world
+    /// is stopped.
     pub(crate) fn look(&mut self, heap: &Heap, central: &Central) {
         let Leaks {
             live,

@@ -1,7 +1,7 @@
 //! `libgc.so.1`: the interface of the Boehm-Demers-Weiser collector over [`plimsoll_heap`].
 //!
-//! Programs that were linked with libgc 8 run with this in its place, unchanged. What its public headers declare means here
-//! what they say; each function is named as there, and documented there.
+//! Programs that were linked with libgc 8 run with this in its place, unchanged. What its public
+//! headers declare means here what they say; each function is named as there, and documented there.
 //!
 //! | room | is |
 //! |---|---|
@@ -17,8 +17,9 @@
 //! | `unwind` | exceptions |
 //! | `collector`, `lock` | all of the above together, behind one lock |
 //!
-//! While the world stands still no thread may be waited for and nothing may be allocated or freed with `malloc`: a
-//! stopped thread may have its lock. What tables need for a collection they have before.
+//! While the world stands still no thread may be waited for and nothing may be allocated or freed
+//! with `malloc`: a stopped thread may have its lock. What tables need for a collection they have
+//! before.
 
 #![allow(
     non_upper_case_globals,

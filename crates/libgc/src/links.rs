@@ -1,5 +1,5 @@
-//! Disappearing links: words that are cleared when the object that they speak of dies. Short ones are cleared before
-//! finalizers are called, long ones when an object is not kept for one either.
+//! Disappearing links: words that are cleared when the object that they speak of dies. Short ones
+//! are cleared before finalizers are called, long ones when an object is not kept for one either.
 
 use crate::{collector, leaks, report};
 use libc::{c_int, c_void};

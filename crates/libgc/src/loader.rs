@@ -1,13 +1,16 @@
-//! What the loader has loaded: the writable segments of the program and of its libraries, and the lock that guards their list.
+//! What the loader has loaded: the writable segments of the program and of its libraries, and the
+//! lock that guards their list.
 //!
-//! The C library unmaps a library, and lists a new one, with that lock held. Only [`dl_iterate_phdr`](libc::dl_iterate_phdr)
-//! takes it, for as long as it lists; so whoever wants nothing to change meanwhile works inside of that.
+//! The C library unmaps a library, and lists a new one, with that lock held. Only
+//! [`dl_iterate_phdr`](libc::dl_iterate_phdr) takes it, for as long as it lists; so whoever wants
+//! nothing to change meanwhile works inside of that.
 
 use libc::{c_char, c_int, c_void, dl_phdr_info};
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 
-/// Calls `then` while no thread can load or unload anything. It may list what is loaded: the lock is recursive.
+/// Calls `then` while no thread can load or unload anything. It may list what is loaded: the lock
+/// is recursive.
 pub(crate) fn while_held<F: FnOnce()>(then: F) {
     unsafe extern "C" fn first<F: FnOnce()>(
         _: *mut dl_phdr_info,
@@ -31,7 +34,8 @@ pub(crate) fn while_held<F: FnOnce()>(then: F) {
     }
 }
 
-/// Tells the name of its object and the addresses of each writable segment but our own. The lock is held meanwhile.
+/// Tells the name of its object and the addresses of each writable segment but our own. The lock is
+/// held meanwhile.
 pub(crate) fn each_segment<F: FnMut(*const c_char, Range<usize>)>(mut tell: F) {
     unsafe extern "C" fn each_object<F: FnMut(*const c_char, Range<usize>)>(
         info: *mut dl_phdr_info,

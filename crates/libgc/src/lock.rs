@@ -12,15 +12,15 @@ const HELD: u32 = 1;
 /// Held, and somebody waits.
 const CONTENDED: u32 = 2;
 
-/// How often a thread looks whether the lock is free before it sleeps: about as long as it takes to be woken, and most who have the
-/// lock free it in much less.
+/// How often a thread looks whether the lock is free before it sleeps: about as long as it takes to
+/// be woken, and most who have the lock free it in much less.
 const SPINS: u32 = 400;
 
 /// How long [`Lock::give_way`] waits at the most.
 const WAY: Duration = Duration::from_micros(200);
 
-/// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any other: a handler of the program's may
-/// interrupt it there, and run.
+/// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any
+/// other: a handler of the program's may interrupt it there, and run.
 pub(crate) struct Lock {
     state: AtomicU32,
     /// Who holds it ([`current::id`]), or 0.
@@ -70,8 +70,8 @@ impl Lock {
         })
     }
 
-    /// For a thread that had the lock for long, and may want it again at once: lets those have it who wait. A thread that has to be
-    /// woken first would always come too late.
+    /// For a thread that had the lock for long, and may want it again at once: lets those have it
+    /// who wait. A thread that has to be woken first would always come too late.
     pub(crate) fn give_way(&self) {
         let began = Instant::now();
         while self.waiting.load(Relaxed) > 0 && began.elapsed() < WAY {

@@ -26,8 +26,8 @@ pub(crate) struct Pace {
     /// Superpages that the heap may have in any case until the next collection, and that there is room for.
     floor: usize,
     ceiling: usize,
-    /// Superpages that the heap comes to have until the next collection ends, and how many of these are left for its steps: by so
-    /// many its limit is lower.
+    /// Superpages that the heap comes to have until the next collection ends, and how many of these
+    /// are left for its steps: by so many its limit is lower.
     goal: usize,
     reserve: usize,
     /// Where nothing can be paged out: superpages that were decided on, beyond which a broker's grant does
@@ -80,7 +80,8 @@ const LEFT: usize = 4;
 /// Where nothing can be paged out, it is looked again after one in so many parts of what there is room for.
 const SLICES: usize = 64;
 
-/// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's does not shrink.)
+/// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's
+/// does not shrink.)
 const DECAY: usize = 1024;
 /// By this part where nothing can be paged out: what is free may be wanted by others, but is not to come
 /// and go with each collection.
@@ -100,8 +101,8 @@ impl Pace {
         central.set_limit(self.goal);
     }
 
-    /// Bytes to allocate until the next collection, by libgc's rule: what a collection reads, divided. What is atomic is
-    /// not read, what is composite is read and looked up.
+    /// Bytes to allocate until the next collection, by libgc's rule: what a collection reads,
+    /// divided. What is atomic is not read, what is composite is read and looked up.
     pub(crate) fn allowance(found: &Found) -> usize {
         let read = 2 * found.composite + found.atomic / 4 + found.roots;
         (read / GC_free_space_divisor.get().max(1))
@@ -109,7 +110,8 @@ impl Pace {
             .max(LEAST)
     }
 
-    /// Whether the next collection is to trust no summaries: what they keep may have grown to a fifth of the heap.
+    /// Whether the next collection is to trust no summaries: what they keep may have grown to a
+    /// fifth of the heap.
     pub(crate) fn wants_complete(&self) -> bool {
         self.complete
     }
@@ -123,9 +125,10 @@ impl Pace {
         self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
     }
 
-    /// By how much the heap grows until the next collection, where memory is not short: holes are filled first, so only the
-    /// rest is new. Where they are of sizes that nobody wants the heap asks for more ([`defer`](Pace::defer)): a heap of which no
-    /// superpage is ever free again would grow each time otherwise.
+    /// By how much the heap grows until the next collection, where memory is not short: holes are
+    /// filled first, so only the rest is new. Where they are of sizes that nobody wants the heap
+    /// asks for more ([`defer`](Pace::defer)): a heap of which no superpage is ever free again
+    /// would grow each time otherwise.
     pub(crate) fn growth(found: &Found, allowance: usize) -> usize {
         allowance.saturating_sub(found.holes)
     }
@@ -135,13 +138,14 @@ impl Pace {
         self.is_ragged = found.holes >= allowance && found.freed < allowance / 8;
     }
 
-    /// Whether the last collection found holes enough for what may be allocated until the next, and freed hardly any superpage.
+    /// Whether the last collection found holes enough for what may be allocated until the next, and
+    /// freed hardly any superpage.
     pub(crate) fn is_ragged(&self) -> bool {
         self.is_ragged
     }
 
-    /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it grows by, `reserve` bytes are wanted
-    /// for the next collection's steps.
+    /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it
+    /// grows by, `reserve` bytes are wanted for the next collection's steps.
     pub(crate) fn grow(
         &mut self,
         central: &mut Central,
@@ -182,8 +186,9 @@ impl Pace {
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
     }
 
-    /// More room, for `bytes` at least, where less was allocated since the last collection than it left to allocate:
-    /// the holes that were there are of classes that nobody wants. False where it is time to collect.
+    /// More room, for `bytes` at least, where less was allocated since the last collection than it
+    /// left to allocate: the holes that were there are of classes that nobody wants. False where it
+    /// is time to collect.
     ///
     /// On a cliff a little at a time: now there is room for `room` bytes.
     pub(crate) fn defer(
@@ -225,8 +230,9 @@ impl Pace {
         self.goal.saturating_sub(central.used())
     }
 
-    /// A broker says how many superpages the heap may have, or says no more: a collection is due where it has more, but not
-    /// before the program has made some progress. On a `cliff` it does not grow for that.
+    /// A broker says how many superpages the heap may have, or says no more: a collection is due
+    /// where it has more, but not before the program has made some progress. On a `cliff` it does
+    /// not grow for that.
     pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>, cliff: bool) {
         self.granted = superpages;
         if cliff && self.decided.is_none() {
@@ -261,7 +267,8 @@ impl Pace {
         central.set_limit(central.limit().min(cap));
     }
 
-    /// Bytes of the heap: what it may use before the next collection ends, whether it has objects there or not.
+    /// Bytes of the heap: what it may use before the next collection ends, whether it has objects
+    /// there or not.
     pub(crate) fn size(&self, central: &Central) -> usize {
         self.goal.max(central.used()) * SUPERPAGE
     }
@@ -276,7 +283,8 @@ impl Pace {
         }
     }
 
-    /// So much more, from now on, as soon as there is room: now there is for `most` bytes. False where the maximum is reached.
+    /// So much more, from now on, as soon as there is room: now there is for `most` bytes. False
+    /// where the maximum is reached.
     pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize, most: usize) -> bool {
         let before = self.goal.max(central.used());
         let wanted = before.saturating_add(superpages);

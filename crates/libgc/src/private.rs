@@ -1,5 +1,5 @@
-//! Names that libgc exports and only its private headers declare, for programs that were compiled with those: libgc's own tests, and
-//! allocators that take objects from free lists in line.
+//! Names that libgc exports and only its private headers declare, for programs that were compiled
+//! with those: libgc's own tests, and allocators that take objects from free lists in line.
 
 use crate::collector;
 use crate::settings::Variable;
@@ -8,8 +8,8 @@ use crate::settings::Variable;
 const LISTS: usize = 129;
 type Lists = [Variable<usize>; LISTS];
 
-/// Free lists are in bins here, and these are empty: who finds nothing asks for an object. What a program puts there by itself is
-/// free for the next collection.
+/// Free lists are in bins here, and these are empty: who finds nothing asks for an object. What a
+/// program puts there by itself is free for the next collection.
 static OBJECTS: [Lists; 4] = [const { [const { Variable::new(0) }; LISTS] }; 4];
 
 #[unsafe(no_mangle)]

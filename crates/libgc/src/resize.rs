@@ -1,4 +1,5 @@
-//! Objects that are made of others: larger or smaller ones, copies of texts; and objects at multiples of something.
+//! Objects that are made of others: larger or smaller ones, copies of texts; and objects at
+//! multiples of something.
 
 use crate::allocate::{allocate, allocate_held, extra};
 use crate::collector;
@@ -79,7 +80,8 @@ unsafe extern "C-unwind" fn GC_strndup(text: *const c_char, most: usize) -> *mut
     copy
 }
 
-/// From this alignment or size on what is aligned is an object, and can be made larger or freed; as in libgc, half a page.
+/// From this alignment or size on what is aligned is an object, and can be made larger or freed; as
+/// in libgc, half a page.
 const WHOLE: usize = 2048;
 
 #[unsafe(no_mangle)]

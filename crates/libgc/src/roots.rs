@@ -1,10 +1,11 @@
 //! Roots that are not stacks: static data of all loaded objects, and what the program adds.
 //!
-//! What is loaded is listed, and its data read, when the world stands, with the [loader's](crate::loader) lock held: nobody can
-//! unload what is read, also no thread that is not stopped. A stopped thread never has the lock, since it is held, too, when
-//! threads are told to stop. No other way is as good: files of `/proc` may be closed, and a fault that is caught would be
-//! caught in the program's place. The lock is not held for the whole pause, because a callback may fork in it: the child would
-//! never get it again.
+//! What is loaded is listed, and its data read, when the world stands, with the
+//! [loader's](crate::loader) lock held: nobody can unload what is read, also no thread that is not
+//! stopped. A stopped thread never has the lock, since it is held, too, when threads are told to
+//! stop. No other way is as good: files of `/proc` may be closed, and a fault that is caught would
+//! be caught in the program's place. The lock is not held for the whole pause, because a callback
+//! may fork in it: the child would never get it again.
 
 use crate::collect::{GC_disable, GC_enable};
 use crate::settings::{GC_no_dls, Variable};
@@ -24,8 +25,8 @@ pub(crate) struct Roots {
     added: Vec<Range<usize>>,
     /// What it took out, of whatever else is here.
     excluded: Vec<Range<usize>>,
-    /// Static data of the objects that were loaded before the world was stopped last, and what of that the program said has
-    /// no references.
+    /// Static data of the objects that were loaded before the world was stopped last, and what of
+    /// that the program said has no references.
     loaded: Vec<Range<usize>>,
     refused: Vec<Range<usize>>,
     /// Static data counts.
@@ -49,8 +50,8 @@ impl Roots {
         roots
     }
 
-    /// Looks at what is loaded, and calls `stop` with the loader's lock held, which has the world stop. Before that: this
-    /// allocates, and asks the program.
+    /// Looks at what is loaded, and calls `stop` with the loader's lock held, which has the world
+    /// stop. Before that: this allocates, and asks the program.
     pub(crate) fn look_and(&mut self, stop: &mut dyn FnMut()) {
         self.loaded.clear();
         self.refused.clear();
@@ -83,8 +84,8 @@ impl Roots {
         of(&self.loaded) + of(&self.added)
     }
 
-    /// Every stretch of memory that holds references, of what is there. The world is stopped, and `root` is no more than a look: the
-    /// loader's lock is held meanwhile.
+    /// Every stretch of memory that holds references, of what is there. The world is stopped, and
+    /// `root` is no more than a look: the loader's lock is held meanwhile.
     pub(crate) fn each(&self, mut root: impl FnMut(usize, usize)) {
         for range in &self.added {
             self.each_part(range, &mut root);
@@ -188,7 +189,8 @@ extern "C-unwind" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
     c_int::from(collector::is_ready() && collector::either().roots.loaded.iter().any(holds))
 }
 
-/// As `dlopen`, without a collection meanwhile: who collects asks the loader, which may wait for what is loaded.
+/// As `dlopen`, without a collection meanwhile: who collects asks the loader, which may wait for
+/// what is loaded.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
     unsafe extern "C-unwind" {

@@ -10,7 +10,8 @@ use std::time::Duration;
 #[repr(transparent)]
 pub(crate) struct Variable<T>(UnsafeCell<T>);
 
-// SAFETY: a word at most, read and written whole; what it means to race is the program's concern, as in libgc.
+// SAFETY: a word at most, read and written whole; what it means to race is the program's concern,
+// as in libgc.
 unsafe impl<T> Sync for Variable<T> {}
 
 impl<T: Copy> Variable<T> {

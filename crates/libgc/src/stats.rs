@@ -127,7 +127,8 @@ pub(crate) struct Stats {
     /// Time in collections, and in the last one.
     total: Duration,
     last_whole: Duration,
-    /// Bytes of live objects that the last whole collection went through, and how long the world stood still for that.
+    /// Bytes of live objects that the last whole collection went through, and how long the world
+    /// stood still for that.
     went_through: (u64, Duration),
     /// The same, for what the last collection of young objects was of: what was allocated before.
     went_through_young: (u64, Duration),
@@ -210,8 +211,10 @@ impl Stats {
                 steps => format!("in {steps} steps, "),
             };
             report::say(&format!(
-                "gc {}: {}{}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
-                 ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} made in {} KiB; \
+                "gc {}: {}{}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} \
+                 objects \
+                 ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} \
+                 dropped, {} made in {} KiB; \
                  freed {} superpages, gave back {}, paged out {}\n",
                 GC_gc_no.get(),
                 if *young { "young, " } else { "" },
@@ -537,7 +540,8 @@ unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
     };
     let usage = usage(&gc);
     report::print(&format!(
-        "{name}***Heap: {} KiB used, {} KiB free in it, {} KiB unmapped; {} collections, {} ms in all, longest pause {} us, \
+        "{name}***Heap: {} KiB used, {} KiB free in it, {} KiB unmapped; {} collections, {} ms in all, \
+         longest pause {} us, \
          {} major faults; {} finalizers, {:?} links\n",
         usage.heap >> 10,
         usage.free >> 10,

@@ -1,5 +1,5 @@
-//! Collections in steps ([`Heap::begin_steps`]): where the program would stand still for long, it does so a little at a
-//! time, and allocates a little in between.
+//! Collections in steps ([`Heap::begin_steps`]): where the program would stand still for long, it
+//! does so a little at a time, and allocates a little in between.
 
 use crate::collect::{self, Why};
 use crate::collector::{self, State};
@@ -23,8 +23,9 @@ const WORTH: u32 = 2;
 /// of these may ever become free again.
 const WORTH_IF_RAGGED: u32 = 10;
 
-/// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by more than one in so many,
-/// since they take longer than expected or large objects were allocated, the last step is next.
+/// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by
+/// more than one in so many, since they take longer than expected or large objects were allocated,
+/// the last step is next.
 const GROWTH: usize = 16;
 const MOST: usize = 8;
 
@@ -124,7 +125,8 @@ pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
     }
 }
 
-/// Begins one, if there is room for that, and not too much to look into twice. After the look; the world is stopped.
+/// Begins one, if there is room for that, and not too much to look into twice. After the look; the
+/// world is stopped.
 pub(crate) fn begin(heap: &Heap, state: &mut State, young: bool) -> bool {
     leave(heap, state, young, 1) && heap.begin_steps(&mut state.central, young)
 }
@@ -140,9 +142,11 @@ impl Begun {
     }
 }
 
-/// Leaves room for what is allocated until the next step, so many superpages at least. False where there is none.
+/// Leaves room for what is allocated until the next step, so many superpages at least. False where
+/// there is none.
 pub(crate) fn leave(heap: &Heap, state: &mut State, young: bool, superpages: usize) -> bool {
-    // With the last step, which looks into what is new and what was written to, it is about twice as much work.
+    // With the last step, which looks into what is new and what was written to, it is about twice
+    // as much work.
     let usual = state.central.used() / GROWTH / 2;
     let room = usual.min(state.pace.fills(&state.central));
     let expected = state.stats.expected(heap, young).max(STEP).as_nanos();
@@ -172,8 +176,8 @@ pub(crate) fn after(state: &State, begun: Begun, done: bool) -> Steps {
     }
 }
 
-/// If one is under way it has no last step: what was marked for that is forgotten, and the collection that begins is made at
-/// once. The world is stopped. Whether one was.
+/// If one is under way it has no last step: what was marked for that is forgotten, and the
+/// collection that begins is made at once. The world is stopped. Whether one was.
 pub(crate) fn give_up(heap: &Heap, state: &mut State) -> bool {
     if !std::mem::take(&mut state.steps).are_under_way() {
         return false;
@@ -196,7 +200,8 @@ pub(crate) fn forked(heap: &Heap, state: &mut State) {
     }
 }
 
-/// Begins a collection, or does the next step of one, if the collector may collect. Whether there is more to do.
+/// Begins a collection, or does the next step of one, if the collector may collect. Whether there
+/// is more to do.
 fn do_some(begin: bool) -> bool {
     let mut gc = collector::lock();
     let due = gc.steps.are_under_way() != begin && gc.incremental.is_on();
@@ -220,7 +225,8 @@ extern "C-unwind" fn GC_collect_a_little() -> c_int {
     c_int::from(do_some(false))
 }
 
-/// In incremental mode: one that is worth it is made in steps, by allocating threads and [`GC_collect_a_little`].
+/// In incremental mode: one that is worth it is made in steps, by allocating threads and
+/// [`GC_collect_a_little`].
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_start_incremental_collection() {
     do_some(true);

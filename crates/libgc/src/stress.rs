@@ -1,6 +1,7 @@
-//! Stress: collections often, with a third of the heap taken for absent each time and some of it evicted, and each marking
-//! checked against one that trusts no summaries. `PLIMSOLL_GC_STRESS=n` has a collection at every n-th allocation that takes
-//! the lock, `PLIMSOLL_GC_SEED` says what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be refused.
+//! Stress: collections often, with a third of the heap taken for absent each time and some of it
+//! evicted, and each marking checked against one that trusts no summaries. `PLIMSOLL_GC_STRESS=n`
+//! has a collection at every n-th allocation that takes the lock, `PLIMSOLL_GC_SEED` says what is
+//! absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be refused.
 
 use crate::collector::{self, State};
 use crate::settings::GC_gc_no;
@@ -13,8 +14,9 @@ use std::time::Duration;
 static EVERY: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The kernel, or one that refuses every n-th call from when there is a collector. Of those that the heap grows by it refuses
-/// fewer: six in a row have to succeed, and a program that never has more memory ends.
+/// The kernel, or one that refuses every n-th call from when there is a collector. Of those that
+/// the heap grows by it refuses fewer: six in a row have to succeed, and a program that never has
+/// more memory ends.
 pub(crate) fn os() -> Box<dyn Os> {
     const RARELY: usize = 16;
     static CALLS: AtomicUsize = AtomicUsize::new(0);

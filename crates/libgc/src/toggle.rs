@@ -1,5 +1,5 @@
-//! Toggle references: objects that the program keeps or lets go as it decides before each collection, for runtimes
-//! whose objects have a native half.
+//! Toggle references: objects that the program keeps or lets go as it decides before each
+//! collection, for runtimes whose objects have a native half.
 
 use crate::collector;
 use crate::settings::toggleref_func;

@@ -1,5 +1,6 @@
-//! Exceptions of the program's: its callbacks may throw, and what is ours on the stack is put in order then. Exported
-//! functions and callbacks are `C-unwind` for that; a panic of our own is not to get out by that way.
+//! Exceptions of the program's: its callbacks may throw, and what is ours on the stack is put in
+//! order then. Exported functions and callbacks are `C-unwind` for that; a panic of our own is not
+//! to get out by that way.
 
 use crate::report;
 use std::cell::Cell;

@@ -224,7 +224,8 @@ fn a_large_object_is_not_touched() {
     }
 }
 
-/// Somebody has all of the program's pages evicted, again and again: those of summaries, mark bits and stacks, too.
+/// Somebody has all of the program's pages evicted, again and again: those of summaries, mark bits
+/// and stacks, too.
 #[test]
 fn everything_is_evicted_from_outside() {
     let Some(mut confined) = in_group(256 * MIB, None, "lives", &["17", "60"]) else {

@@ -1,6 +1,8 @@
-//! The same C programs over the system's libgc and over ours: what they print, and how they end, must be equal.
+//! The same C programs over the system's libgc and over ours: what they print, and how they end,
+//! must be equal.
 //!
-//! The programs are in `tests/c`, one a topic. Each is compiled against the public headers in /usr/include/gc.
+//! The programs are in `tests/c`, one a topic. Each is compiled against the public headers in
+//! /usr/include/gc.
 
 #[path = "support/library.rs"]
 mod library;
@@ -197,7 +199,8 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Runs a program over the library in a directory, or over the system's. Says what it printed, and how it ended.
+/// Runs a program over the library in a directory, or over the system's. Says what it printed, and
+/// how it ended.
 fn outcome(program: &Path, which: &str, library: Option<&Path>) -> (String, String) {
     let place = |stream: &str| program.with_extension(format!("{which}.{stream}"));
     let file = |stream: &str| {

@@ -1,5 +1,5 @@
-//! What dies in swap and is wanted once more, for finalizers or disclaim procedures, is read in the order of addresses: once for all
-//! of a superpage, however many of its objects there are.
+//! What dies in swap and is wanted once more, for finalizers or disclaim procedures, is read in the
+//! order of addresses: once for all of a superpage, however many of its objects there are.
 //!
 //! The program is `tests/c-alone/dying.c`.
 
@@ -24,8 +24,8 @@ const PAGES: u64 = 4;
 /// One at a time: swap files of tests that run at once would be used in turns.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs the program this way; each collection reads a superpage that is absent so many times at most. With summaries, and without, where
-/// what is due is exact in all rounds.
+/// Runs the program this way; each collection reads a superpage that is absent so many times at
+/// most. With summaries, and without, where what is due is exact in all rounds.
 fn is_read_at_most(times: u64, how: &str) {
     is_read_by(times, &[how], "bookmarks");
     is_read_by(times, &[how, "exact"], "order");

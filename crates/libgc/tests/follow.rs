@@ -1,4 +1,5 @@
-//! Programs with a page: their heap follows the limit that it says. Bytes and counts are asserted, never times.
+//! Programs with a page: their heap follows the limit that it says. Bytes and counts are asserted,
+//! never times.
 
 #[path = "support/library.rs"]
 mod library;

@@ -1,5 +1,5 @@
-//! Under memory pressure: a cgroup with a limit below what the program takes, and swap behind it. Programs finish, with
-//! the right result, and collections do not fault.
+//! Under memory pressure: a cgroup with a limit below what the program takes, and swap behind it.
+//! Programs finish, with the right result, and collections do not fault.
 
 #[path = "support/heapload.rs"]
 mod heapload;
@@ -79,8 +79,8 @@ fn run(
     command.output().expect("a shell runs")
 }
 
-/// Runs it over our library in so many bytes, to its end, with these variables. None where there is no cgroup or no swap to
-/// be had.
+/// Runs it over our library in so many bytes, to its end, with these variables. None where there is
+/// no cgroup or no swap to be had.
 fn pressed(limit: u64, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
     pressed_and_refused(limit, arguments, variables, None)
 }
@@ -123,8 +123,8 @@ fn pressed_and_refused(
     })
 }
 
-/// Most of it lies still and does not fit: whole collections read it once, and not again, and those of young objects do not at
-/// all. Gives the last third of the collections.
+/// Most of it lies still and does not fit: whole collections read it once, and not again, and those
+/// of young objects do not at all. Gives the last third of the collections.
 fn what_lies_still_is_read_once(
     limit: u64,
     live_mb: &str,
@@ -176,7 +176,8 @@ fn what_lies_still_in_swap_is_not_read_by_collections() {
     }
 }
 
-/// Small enough for the guest, whose kernel takes pages of a collection's own while it runs: few beside what lies in swap.
+/// Small enough for the guest, whose kernel takes pages of a collection's own while it runs: few
+/// beside what lies in swap.
 fn a_little_is_not_read(young: bool) {
     let sum = 12_507_725_166;
     if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, young) {
@@ -195,7 +196,8 @@ fn a_little_in_swap_is_not_read_by_collections_of_young_objects() {
     a_little_is_not_read(true);
 }
 
-/// Where writes cannot be tracked, each collection reads what is in swap: once, in page order, and asked for ahead.
+/// Where writes cannot be tracked, each collection reads what is in swap: once, in page order, and
+/// asked for ahead.
 fn a_little_is_read_in_page_order(refused: Refused) {
     let limit = 60 * MIB;
     let arguments = ["largelive", "--live-mb", "40", "--churn", "6000000"];
@@ -224,7 +226,8 @@ fn by_an_older_kernel_it_is_read_in_page_order() {
     a_little_is_read_in_page_order(Refused::TrackingAndScan);
 }
 
-/// A tree that does not fit and is walked at the end, and others that live a while: the kernel always finds what to evict.
+/// A tree that does not fit and is walked at the end, and others that live a while: the kernel
+/// always finds what to evict.
 #[test]
 fn a_program_that_touches_all_it_has_is_not_killed() {
     let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"], &[]) else {
@@ -259,9 +262,10 @@ fn a_heap_that_grows_fast_leaves_the_kernel_a_reserve() {
     let Some(run) = pressed(106 * MIB, &arguments, &[]) else {
         return;
     };
-    // A reserve stays free, so the kernel has to take nothing but what the heap has given up: that stays charged in the swap
-    // cache, and the first time that the kernel clears it, it takes about a hundred pages beside it along. Without the reserve
-    // it takes 770 to 1,500, and the process comes to the limit.
+    // A reserve stays free, so the kernel has to take nothing but what the heap has given up: that
+    // stays charged in the swap cache, and the first time that the kernel clears it, it takes about
+    // a hundred pages beside it along. Without the reserve it takes 770 to 1,500, and the process
+    // comes to the limit.
     let number = |name: &str| run.result[name].as_u64().expect("a number");
     assert!(number("rss_peak") <= 103 * MIB, "{}", run.result);
     assert!(number("major_faults") <= 256, "{}", run.result);

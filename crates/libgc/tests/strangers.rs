@@ -1,5 +1,5 @@
-//! What nobody told the collector of: libraries that come and go, threads that are not registered, stacks of handlers and coroutines,
-//! a program's other rights.
+//! What nobody told the collector of: libraries that come and go, threads that are not registered,
+//! stacks of handlers and coroutines, a program's other rights.
 //!
 //! The programs are in `tests/c-alone`: over libgc some of them crash.
 
@@ -39,7 +39,8 @@ fn stacks_that_nobody_told_of() {
     sound("elsewhere", &["blind"], &[]);
 }
 
-/// So many copies of a library, which are loaded one by one, in a directory of that name. None where there is no compiler.
+/// So many copies of a library, which are loaded one by one, in a directory of that name. None
+/// where there is no compiler.
 fn plugins(name: &str, count: usize) -> Option<String> {
     let directory = temporary().join(name);
     let _ = fs::create_dir(&directory);

@@ -1,8 +1,9 @@
-//! Programs under stress modes at random: collections often, much of the heap absent, some of it in a swap file of our own, calls of
-//! the kernel refused.
+//! Programs under stress modes at random: collections often, much of the heap absent, some of it in
+//! a swap file of our own, calls of the kernel refused.
 //!
-//! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--program PART] [--seed N]`: as many rounds as there is time
-//! for, of all programs or of those in whose name that occurs; or the one of a seed, which a failure tells.
+//! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--program PART] [--seed
+//! N]`: as many rounds as there is time for, of all programs or of those in whose name that occurs;
+//! or the one of a seed, which a failure tells.
 
 #[path = "support/library.rs"]
 mod library;
@@ -39,7 +40,8 @@ const fn program(
 }
 
 const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
-/// Guile's, with weak tables, guardians, threads (where it has no bug that stress would find), continuations and forks.
+/// Guile's, with weak tables, guardians, threads (where it has no bug that stress would find),
+/// continuations and forks.
 const GUILE: &str = "tests/programs/guile/main.scm";
 const PROGRAMS: [Program; 13] = [
     program(
@@ -126,7 +128,8 @@ impl Random {
     }
 }
 
-/// One program, in a setting that the seed says. What it was; and what went wrong. None where it is not wanted, or not installed.
+/// One program, in a setting that the seed says. What it was; and what went wrong. None where it is
+/// not wanted, or not installed.
 fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, String>)> {
     let mut random = Random(seed);
     let which = random.below(PROGRAMS.len() as u64) as usize;

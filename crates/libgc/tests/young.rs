@@ -1,5 +1,5 @@
-//! Collections of young objects, and whole ones in steps: nobody asks for them, the former are much less work, the latter let the
-//! program run in between, and the heap is hardly larger for either.
+//! Collections of young objects, and whole ones in steps: nobody asks for them, the former are much
+//! less work, the latter let the program run in between, and the heap is hardly larger for either.
 
 #[path = "support/heapload.rs"]
 mod heapload;
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What a program printed; how many of its collections were of young objects, and whole, and of how many steps these were.
+/// What a program printed; how many of its collections were of young objects, and whole, and of how
+/// many steps these were.
 struct Run {
     result: serde_json::Value,
     young: usize,

@@ -1,10 +1,11 @@
-//! How much memory a collected heap may take: from one collection to the next, under the tightest of what a broker grants,
-//! what the machine or a group still has, and what the kernel had to take away by itself.
+//! How much memory a collected heap may take: from one collection to the next, under the tightest
+//! of what a broker grants, what the machine or a group still has, and what the kernel had to take
+//! away by itself.
 
 use crate::isla_vista::{IslaVista, Ratios};
 
-/// What stays unused below a broker's limit, at the most: what a process holds besides its heap moves by so much, however
-/// large the heap is.
+/// What stays unused below a broker's limit, at the most: what a process holds besides its heap
+/// moves by so much, however large the heap is.
 const MOST_UNUSED: u64 = 24 << 20;
 
 /// How far a release goes below the threshold, at the most: what lies deeper is filled again at once.
@@ -20,7 +21,8 @@ const LAST_PART: u64 = 4;
 /// For its own growth a heap pages out no more than this part of itself at a time.
 const SHED_PART: u64 = 4;
 
-/// The heap may grow until the process uses this much: 15/16 of the limit (Walfield, section 5.1), nearer to a large one.
+/// The heap may grow until the process uses this much: 15/16 of the limit (Walfield, section 5.1),
+/// nearer to a large one.
 pub fn threshold(limit: u64) -> u64 {
     limit - (limit / 16).min(MOST_UNUSED)
 }
@@ -31,20 +33,22 @@ pub fn low_water(limit: u64) -> u64 {
     threshold - (threshold / 8).min(MOST_RELEASED)
 }
 
-/// What is left free in a domain of that capacity, for what a collection itself needs: a 16th, within 1 and 32 MiB.
+/// What is left free in a domain of that capacity, for what a collection itself needs: a 16th,
+/// within 1 and 32 MiB.
 pub fn reserve(capacity: u64) -> u64 {
     (capacity / 16).clamp(1 << 20, 32 << 20)
 }
 
-/// How much the native memory of a program may grow by before collections can give way: direct buffers that are filled at once, say.
-/// Of little memory it is a quarter. Bytes.
+/// How much the native memory of a program may grow by before collections can give way: direct
+/// buffers that are filled at once, say. Of little memory it is a quarter. Bytes.
 pub fn surprise(capacity: u64) -> u64 {
     (capacity / 4).min(160 << 20)
 }
 
-/// What to allocate until the next collection where memory is not short: the square root of what a collection costs (ns) and of
-/// how fast that is due again, `rate` in bytes allocated in a second (Kirisame, Shenoy and Panchekha, OOPSLA 2022). The
-/// constant makes a heap take a MiB more for each thousandth of its time that it would collect.
+/// What to allocate until the next collection where memory is not short: the square root of what a
+/// collection costs (ns) and of how fast that is due again, `rate` in bytes allocated in a second
+/// (Kirisame, Shenoy and Panchekha, OOPSLA 2022). The constant makes a heap take a MiB more for
+/// each thousandth of its time that it would collect.
 pub fn square_root(cost: u64, rate: u64) -> u64 {
     const WORTH: f64 = (1u64 << 30) as f64;
     (cost as f64 / 1e9 * WORTH * rate as f64).sqrt() as u64

@@ -1,9 +1,10 @@
-//! Which collections look at young objects only: where they are worth it, within the memory that whole ones would take, and for
-//! no longer than they cost what a whole one costs.
+//! Which collections look at young objects only: where they are worth it, within the memory that
+//! whole ones would take, and for no longer than they cost what a whole one costs.
 //!
-//! A collection of young objects leaves what died among the old. So after a whole one it is settled how much may live and be
-//! allocated until the next whole one, and no more. Whether to rent or to buy is decided as
-//! ever: when the rent paid comes to the price, at most twice the least is spent (Karlin and others, 1988).
+//! A collection of young objects leaves what died among the old. So after a whole one it is settled
+//! how much may live and be allocated until the next whole one, and no more. Whether to rent or to
+//! buy is decided as ever: when the rent paid comes to the price, at most twice the least is spent
+//! (Karlin and others, 1988).
 
 /// What a collection left. Bytes, and a cost in ns.
 #[derive(Clone, Copy, Debug)]
@@ -42,25 +43,26 @@ pub struct Generations {
     failed: f64,
 }
 
-/// The room that a collection of young objects has to be expected to leave, as a part of what a whole one left.
+/// The room that a collection of young objects has to be expected to leave, as a part of what a
+/// whole one left.
 const LEAST_ROOM: f64 = 1.0 / 3.0;
 
-/// Where more than this lives of what is new, writes are not tracked. A little more than leaves that room: it is known
-/// about only, and to track what is not written to costs little.
+/// Where more than this lives of what is new, writes are not tracked. A little more than leaves
+/// that room: it is known about only, and to track what is not written to costs little.
 const MOST_SURVIVAL: f64 = 0.8;
 
 /// The longest rest, in collections.
 const LONGEST: u32 = 16;
 
 impl Generations {
-    /// Whether the next collection may be one of young objects, so that writes are worth to be tracked, when about this part of
-    /// what was allocated before this one lives.
+    /// Whether the next collection may be one of young objects, so that writes are worth to be
+    /// tracked, when about this part of what was allocated before this one lives.
     pub fn may_be_young(&self, survival: f64) -> bool {
         self.rest == 0 && survival <= MOST_SURVIVAL
     }
 
-    /// Whether the collection that begins is to be of young objects, when so much was allocated since the last: it will
-    /// leave room that is worth it.
+    /// Whether the collection that begins is to be of young objects, when so much was allocated
+    /// since the last: it will leave room that is worth it.
     pub fn is_young(&self, allocated: u64) -> bool {
         let survivors = (self.survival * allocated as f64) as u64;
         let live = self.live.saturating_add(survivors);
@@ -76,8 +78,8 @@ impl Generations {
         self.count
     }
 
-    /// What collections cost lately, each: one that ended just now, which is not noted yet, those of young objects since the
-    /// last whole one, and that, if the new one is not whole itself.
+    /// What collections cost lately, each: one that ended just now, which is not noted yet, those
+    /// of young objects since the last whole one, and that, if the new one is not whole itself.
     pub fn mean_cost(&self, young: bool, cost: u64) -> u64 {
         let whole = self.whole.filter(|_| young);
         let before = whole.map_or(0, |whole| whole.cost);
@@ -228,8 +230,8 @@ mod tests {
     }
 
     proptest! {
-        /// Between two whole collections less is allocated and lives than the first left room for, and what is spent is less
-        /// than the price and one rent.
+        /// Between two whole collections less is allocated and lives than the first left room for,
+        /// and what is spent is less than the price and one rent.
         #[test]
         fn memory_and_cost_are_bounded(
             steps in proptest::collection::vec((0u64..1 << 40, 0u64..1 << 30, 0u64..1 << 40, any::<bool>()), 1..100),

@@ -1,14 +1,18 @@
-//! Isla Vista heap sizing (Grzegorczyk, Soman, Krintz and Wolski, section 3.3): a heap's limit from whether the kernel had
-//! to stall the collector's allocations of pages, as TCP Reno has its window from lost packets.
+//! Isla Vista heap sizing (Grzegorczyk, Soman, Krintz and Wolski, section 3.3): a heap's limit from
+//! whether the kernel had to stall the collector's allocations of pages, as TCP Reno has its window
+//! from lost packets.
 //!
-//! After a collection without stalls the limit grows by a step. After one with stalls it shrinks to what the last
-//! collection without them walked through, and later steps are smaller. Two things are mended:
+//! After a collection without stalls the limit grows by a step. After one with stalls it shrinks to
+//! what the last collection without them walked through, and later steps are smaller. Two things
+//! are mended:
 //!
-//! - In the paper steps only ever shrink, so a heap that met one spike hardly grows again. Here what steps are taken
-//!   from recovers by a fraction of what it lost at each collection without stalls.
-//! - The paper's limit after a stall is the size of the last nursery, or the live data where those are more: hardly less
-//!   than before where little lives, and no nursery at all where much does, however few pages the kernel waited for. Here
-//!   [`Ratios::cut`] of what may be allocated goes, and at least [`Ratios::least`] of the live data may be.
+//! - In the paper steps only ever shrink, so a heap that met one spike hardly grows again. Here
+//!   what steps are taken from recovers by a fraction of what it lost at each collection without
+//!   stalls.
+//! - The paper's limit after a stall is the size of the last nursery, or the live data where those
+//!   are more: hardly less than before where little lives, and no nursery at all where much does,
+//!   however few pages the kernel waited for. Here [`Ratios::cut`] of what may be allocated goes,
+//!   and at least [`Ratios::least`] of the live data may be.
 
 /// How fast a heap grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,8 +80,9 @@ impl IslaVista {
         self.limit
     }
 
-    /// A collection ended, during which the process was stalled so often, and which found so many live bytes. Gives the
-    /// new limit: at least the live bytes, even above the most, because no policy makes them fewer.
+    /// A collection ended, during which the process was stalled so often, and which found so many
+    /// live bytes. Gives the new limit: at least the live bytes, even above the most, because no
+    /// policy makes them fewer.
     pub fn after(&mut self, stalls: u64, live: u64) -> u64 {
         let least = live.saturating_add((live as f64 * self.ratios.least) as u64);
         if stalls == 0 {

@@ -1,10 +1,12 @@
 //! Steers a Java virtual machine by a script of limits, without a broker, and prints what happens:
-//! `follow [--bare] [--budget MIB] LIMIT@SECONDS... -- java ARGUMENT...` or `follow LIMIT@SECONDS... --pid PID`.
+//! `follow [--bare] [--budget MIB] LIMIT@SECONDS... -- java ARGUMENT...` or `follow
+//! LIMIT@SECONDS... --pid PID`.
 //!
-//! Each step holds its limit (MiB) for that long. Ten times per second a line of comma-separated values: seconds,
-//! limit, uses, committed heap (MiB), young and full and concurrent collections, milliseconds in collections,
-//! milliseconds of processor time of the adapter; at the end of each step a summary on standard error. `--bare` adds no start flags. The program's standard input stays
-//! open until the end.
+//! Each step holds its limit (MiB) for that long. Ten times per second a line of comma-separated
+//! values: seconds, limit, uses, committed heap (MiB), young and full and concurrent collections,
+//! milliseconds in collections, milliseconds of processor time of the adapter; at the end of each
+//! step a summary on standard error. `--bare` adds no start flags. The program's standard input
+//! stays open until the end.
 
 use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;

@@ -1,5 +1,5 @@
-//! Sends one attach command to a Java virtual machine: `jattach PID COMMAND [ARGUMENT...]`; `jattach PID counters`
-//! prints what it publishes.
+//! Sends one attach command to a Java virtual machine: `jattach PID COMMAND [ARGUMENT...]`;
+//! `jattach PID counters` prints what it publishes.
 
 use plimsoll_runtimes::hotspot::{attach::Attach, hsperfdata::PerfFile};
 use plimsoll_runtimes::process::Process;

@@ -81,8 +81,9 @@ pub trait Adapter {
     fn steer(&mut self, link: &mut dyn Link) -> Ended;
 }
 
-/// Steers the program that was started as `pid`, or whatever among its descendants can be steered, and follows
-/// when it is replaced. Blocks until the program is gone or the link is stopped: give it a thread of its own.
+/// Steers the program that was started as `pid`, or whatever among its descendants can be steered,
+/// and follows when it is replaced. Blocks until the program is gone or the link is stopped: give
+/// it a thread of its own.
 pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
     let Ok(root) = Process::new(pid) else {
         return Ended::ProgramGone;
@@ -121,8 +122,8 @@ pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
     }
 }
 
-/// The link of one machine, which stops when another one of the same program has become the larger one: a build
-/// tool's launcher starts a machine that does the work.
+/// The link of one machine, which stops when another one of the same program has become the larger
+/// one: a build tool's launcher starts a machine that does the work.
 struct Watched<'a> {
     link: &'a mut dyn Link,
     root: u32,

@@ -19,7 +19,8 @@ pub struct ClientLink {
 }
 
 impl ClientLink {
-    /// The adapter ends when `stop` is set. `registered` is the adapter that the principal was registered with.
+    /// The adapter ends when `stop` is set. `registered` is the adapter that the principal was
+    /// registered with.
     pub fn new(
         principal: Arc<Principal>,
         stop: Arc<AtomicBool>,

@@ -43,11 +43,13 @@ impl Runtime {
     pub fn left_alone(self) -> Option<&'static str> {
         match self {
             Runtime::OpenJ9 => Some(
-                "it is an OpenJ9 virtual machine, which has no lever that is known: it is passive, and nothing \
+                "it is an OpenJ9 virtual machine, which has no lever that is known: it is passive, and \
+                 nothing \
                  is added, sent or signalled to it",
             ),
             Runtime::NativeImage => Some(
-                "it is a native image of GraalVM, which has no lever that is known: it is passive, and nothing \
+                "it is a native image of GraalVM, which has no lever that is known: it is passive, and \
+                 nothing \
                  is added, sent or signalled to it",
             ),
             Runtime::HotSpot | Runtime::LibGc | Runtime::Other => None,

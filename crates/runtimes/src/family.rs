@@ -8,8 +8,8 @@ const MAX: usize = 4096;
 /// In the environment of whatever `plimsoll run` starts: the number of its principal.
 const PRINCIPAL: &[u8] = b"PLIMSOLL_ID=";
 
-/// This process and its descendants, nearest first. What descends from another principal's process (a `plimsoll run`
-/// inside of this program) is that principal's.
+/// This process and its descendants, nearest first. What descends from another principal's process
+/// (a `plimsoll run` inside of this program) is that principal's.
 pub fn of(root: u32) -> Vec<u32> {
     let ours = principal_of(root);
     let mut found = vec![root];

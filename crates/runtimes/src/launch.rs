@@ -9,7 +9,8 @@ use std::ffi::OsString;
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Bytes that the broker has to share out, when it is known: a program alone should be able to use all of it.
+    /// Bytes that the broker has to share out, when it is known: a program alone should be able to
+    /// use all of it.
     pub budget: Option<u64>,
     /// Bytes of memory of the machine, or of the lowest limit above: what a virtual machine takes for its
     /// memory.
@@ -18,7 +19,8 @@ pub struct Plan {
     pub group: Option<u64>,
     /// Nothing can be paged out where the program will be: who is over the limit there is killed.
     pub cliff: bool,
-    /// What the user says that it is, whatever it looks like: a script, a build tool, a program with libraries of its own.
+    /// What the user says that it is, whatever it looks like: a script, a build tool, a program
+    /// with libraries of its own.
     pub said: Option<Runtime>,
     /// What there is for programs that use libgc.
     pub libraries: Libraries,
@@ -64,8 +66,10 @@ pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prep
         _ if plan.said == Some(Runtime::LibGc) => libgc(&mut prepared, plan, setting),
         Runtime::LibGc => libgc(&mut prepared, plan, setting),
         Runtime::Other => prepared.notes.push(
-            "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine that it \
-             starts is found and steered as far as it goes without start flags (`--adapter hotspot` passes them on \
+            "nothing is added to a program that is neither Java nor uses libgc; a Java virtual machine \
+             that it \
+             starts is found and steered as far as it goes without start flags (`--adapter hotspot` \
+             passes them on \
              in JDK_JAVA_OPTIONS)"
                 .to_owned(),
         ),
@@ -105,8 +109,9 @@ fn surroundings(plan: &Plan) -> Surroundings {
     }
 }
 
-/// For a virtual machine that something else starts. Its launcher puts the variable's words before those of its own
-/// command line, and says so on standard error: that is why it is only done when asked for.
+/// For a virtual machine that something else starts. Its launcher puts the variable's words before
+/// those of its own command line, and says so on standard error: that is why it is only done when
+/// asked for.
 fn java_inside(prepared: &mut Prepared, plan: &Plan, setting: &Setting<'_>) {
     // What its command line will say is not known, but its environment is.
     let given = Given::collect([], setting);

@@ -11,9 +11,10 @@
 //!
 //! [`launch::prepare`] is asked before a program starts, [`run`] steers it while it runs.
 //!
-//! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start, in which [`setting`]), [`process`] (what
-//! `/proc` tells), [`running`] (which runtime it has while it runs), [`hotspot`] (Java), [`libgc`] (which
-//! collector a program on libgc gets), [`passive`] (anything else).
+//! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start, in which
+//! [`setting`]), [`process`] (what `/proc` tells), [`running`] (which runtime it has while it
+//! runs), [`hotspot`] (Java), [`libgc`] (which collector a program on libgc gets), [`passive`]
+//! (anything else).
 
 pub mod adapter;
 pub mod client;

@@ -1,13 +1,16 @@
 //! Programs on the Boehm collector: what is put in the place of their libgc, or loaded beside it.
 //!
-//! The *drop-in* is our own `libgc.so.1`; the *adapter* steers the system's from inside. Both go through the loader's
-//! variables, because a program that is to stay as it is can be reached in no other way.
+//! The *drop-in* is our own `libgc.so.1`; the *adapter* steers the system's from inside. Both go
+//! through the loader's variables, because a program that is to stay as it is can be reached in no
+//! other way.
 //!
-//! The drop-in is found by `LD_LIBRARY_PATH`, in a directory that holds nothing else: whoever needs `libgc.so.1` gets it,
-//! the program's children too, and nobody else ever sees it. Preloaded it would be in every child, and its names would
-//! come before those of a collector that a library carries itself. Two things make the loader pass over that
-//! variable: an executable with a `DT_RPATH` (not `DT_RUNPATH`) is searched for there first, and in a build tree the file has
-//! another name. There it is preloaded: its soname is `libgc.so.1`, so for the loader the need is met already.
+//! The drop-in is found by `LD_LIBRARY_PATH`, in a directory that holds nothing else: whoever needs
+//! `libgc.so.1` gets it, the program's children too, and nobody else ever sees it. Preloaded it
+//! would be in every child, and its names would come before those of a collector that a library
+//! carries itself. Two things make the loader pass over that variable: an executable with a
+//! `DT_RPATH` (not `DT_RUNPATH`) is searched for there first, and in a build tree the file has
+//! another name. There it is preloaded: its soname is `libgc.so.1`, so for the loader the need is
+//! met already.
 
 use crate::elf;
 use crate::setting::Setting;

@@ -202,8 +202,8 @@ pub fn maps(pid: u32) -> io::Result<impl BufRead> {
     Ok(BufReader::with_capacity(64 << 10, file.take(MAX_MAPS)))
 }
 
-/// Start time out of `/proc/PID/stat`; `None` for a zombie or a malformed line. The name may hold anything, so
-/// the fields are counted from the last parenthesis.
+/// Start time out of `/proc/PID/stat`; `None` for a zombie or a malformed line. The name may hold
+/// anything, so the fields are counted from the last parenthesis.
 fn parse_stat(stat: &[u8]) -> Option<u64> {
     match stat_fields(stat)?.next()? {
         "Z" | "X" | "x" => None,

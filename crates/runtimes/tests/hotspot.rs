@@ -368,7 +368,8 @@ fn a_machine_in_other_namespaces_is_reached() {
         // This tree stays where it is, also below /tmp.
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let shell = format!(
-            "mount --bind {tree} /mnt && mount -t tmpfs tmp /tmp && mkdir -p {tree} && mount --move /mnt {tree} && exec \"$0\" \"$@\""
+            "mount --bind {tree} /mnt && mount -t tmpfs tmp /tmp && mkdir -p {tree} && mount --move /mnt \
+             {tree} && exec \"$0\" \"$@\""
         );
         let before = [
             "unshare",

@@ -1,5 +1,5 @@
-//! What is checked when it is read. A message that holds a bad one is refused as it arrives, so no handler can forget to
-//! look. The rules are those of [`crate::checks`].
+//! What is checked when it is read. A message that holds a bad one is refused as it arrives, so no
+//! handler can forget to look. The rules are those of [`crate::checks`].
 
 use crate::checks;
 use crate::varlink::{WireError, marked};

@@ -163,8 +163,8 @@ pub fn cgroup(path: &str) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Whether a character only shows itself: no control character (C0, DEL, C1), and no mark that turns or breaks the line
-/// on a terminal or in a page.
+/// Whether a character only shows itself: no control character (C0, DEL, C1), and no mark that
+/// turns or breaks the line on a terminal or in a page.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     let breaks_or_turns_the_line = matches!(

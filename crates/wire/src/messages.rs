@@ -111,8 +111,9 @@ pub struct Report {
     pub collector: Option<Statistics>,
 }
 
-/// What a collector knows of itself: the collector's page of `top`. Numbers that it does not know are absent. Part of a
-/// parameter and of replies, so fields that are not known here are passed over.
+/// What a collector knows of itself: the collector's page of `top`. Numbers that it does not know
+/// are absent. Part of a parameter and of replies, so fields that are not known here are passed
+/// over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Statistics {

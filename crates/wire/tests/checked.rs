@@ -1,5 +1,5 @@
-//! What is read is checked: drawn texts and numbers in every field of every message are taken exactly when the checks take
-//! them, and refused by the error of their field.
+//! What is read is checked: drawn texts and numbers in every field of every message are taken
+//! exactly when the checks take them, and refused by the error of their field.
 
 use plimsoll_wire::messages::{Adapt, Attach, Register, Released, Report, Set, Watch, Which};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};

@@ -7,7 +7,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles one of `tests/programs` with more arguments; nothing, with the reason printed, where there is no compiler.
+/// Compiles one of `tests/programs` with more arguments; nothing, with the reason printed, where
+/// there is no compiler.
 fn compile(into: &Path, name: &str, more: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")

@@ -127,6 +127,10 @@ fn ended(scenario: &Scenario, trace: &Trace) -> usize {
 }
 
 const TITLE: &str = "Side by side with the same programs without a broker.";
-const METHOD: &str = "Fixed: no broker, each program has the size of its share of the 1500 MB for good; libgc collects when its heap reaches it. Runs in the order broker, fixed, fixed, broker; \
-     ratios are of their means. Work: documents indexed (Lucene), replacements (Guile, with the broker on the drop-in). Beside the hog: from 50 s to 81 s. Collections: as the \
-     runtime counts them, with concurrent cycles; their time: pauses (Java), all of it (libgc). Stalls: allocations that waited for the kernel to reclaim. Yardstick: processor time of a fixed piece of work.";
+const METHOD: &str = "Fixed: no broker, each program has the size of its share of the 1500 MB for good; \
+                      libgc collects when its heap reaches it. Runs in the order broker, fixed, fixed, \
+                      broker; \
+     ratios are of their means. Work: documents indexed (Lucene), replacements (Guile, with the broker \
+     on the drop-in). Beside the hog: from 50 s to 81 s. Collections: as the \
+     runtime counts them, with concurrent cycles; their time: pauses (Java), all of it (libgc). Stalls: \
+     allocations that waited for the kernel to reclaim. Yardstick: processor time of a fixed piece of work.";

@@ -1,5 +1,6 @@
-//! The main job, to be looked at: three real programs share 1500 MB by weight, a hog comes and goes. Then the same without a broker,
-//! in turn with it and twice, because a machine can be twice as fast from one minute to the next.
+//! The main job, to be looked at: three real programs share 1500 MB by weight, a hog comes and
+//! goes. Then the same without a broker, in turn with it and twice, because a machine can be twice
+//! as fast from one minute to the next.
 
 mod compare;
 
@@ -28,7 +29,8 @@ const HOG_START: f64 = 50.0;
 const HOLD: f64 = 15.0;
 const SECONDS: f64 = 90.0;
 
-/// Runs the demo and writes the report; when it is to be recorded, the table and the plot into `bench/results` too.
+/// Runs the demo and writes the report; when it is to be recorded, the table and the plot into
+/// `bench/results` too.
 ///
 /// # Errors
 /// A sentence on what could not be set up or started.
@@ -37,7 +39,8 @@ pub fn run_demo(record: bool) -> Result<(), String> {
     let _ = std::fs::remove_dir_all(&folder);
     let (shared, fixed) = (scenario(false), scenario(true));
     println!(
-        "Three programs with weights 10, 40 and 20 share 1500 MB; they start {APART} s apart. At {HOG_START} s a hog takes half of it."
+        "Three programs with weights 10, 40 and 20 share 1500 MB; they start {APART} s apart. At \
+         {HOG_START} s a hog takes half of it."
     );
     println!(
         "The same as: plimsoll run -f {}\n",
@@ -53,8 +56,10 @@ pub fn run_demo(record: bool) -> Result<(), String> {
     save(&path, &report(&shared, &fixed, &runs)?.html())?;
     if let Some(ground) = &ground {
         println!(
-            "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap has a fixed size, its share of \
-             the 1500 MB; and once more with one: {} min. Ctrl-C ends it; the report of the first run is there.\n",
+            "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap has a \
+             fixed size, its share of \
+             the 1500 MB; and once more with one: {} min. Ctrl-C ends it; the report of the first run is \
+             there.\n",
             path.display(),
             (SECONDS * 3.0 / 60.0).ceil()
         );
@@ -97,7 +102,8 @@ fn file_of(folder: &Path) -> std::path::PathBuf {
     folder.join("programs.toml")
 }
 
-/// One run with a broker, its files in `folder`. The first is `shown` on a live screen where there is a terminal.
+/// One run with a broker, its files in `folder`. The first is `shown` on a live screen where there
+/// is a terminal.
 fn with_broker(folder: &Path, scenario: &Scenario, shown: bool) -> Result<Trace, String> {
     std::fs::create_dir_all(folder)
         .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
@@ -203,8 +209,10 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Result<String, String> {
 fn report(shared: &Scenario, fixed: &Scenario, runs: &Runs) -> Result<Page, String> {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
-        "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's benchmark on JDK 17 with G1, and the same on \
-         JDK 25 with the Serial collector. They start {APART} s apart. At {HOG_START} s an unrelated program takes half of the memory at 100 MB/s, \
+        "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
+         benchmark on JDK 17 with G1, and the same on \
+         JDK 25 with the Serial collector. They start {APART} s apart. At {HOG_START} s an unrelated \
+         program takes half of the memory at 100 MB/s, \
          locks it, keeps it for {HOLD} s and gives it back at the same rate.",
     ));
     for trace in &runs.shared {

@@ -57,8 +57,10 @@ fn relative(level: &Level, which: usize, base: usize, pauses: bool) -> Option<f6
 fn report(series: &Series, repeat: usize) -> Results {
     let mut results = series.table(
         "Our collector with parts of it turned off, in too little memory.",
-        "As `libgc-pressure`. Resizing: when memory is short what is free is given back, but collections read what is in swap as if it were present. Order: they read it in page order, \
-         each time. Bookmarks: they read it once, and rely on summaries from then on; this is what programs get. (`PLIMSOLL_GC_MEANS`; collections of young objects, which need the \
+        "As `libgc-pressure`. Resizing: when memory is short what is free is given back, but collections \
+         read what is in swap as if it were present. Order: they read it in page order, \
+         each time. Bookmarks: they read it once, and rely on summaries from then on; this is what \
+         programs get. (`PLIMSOLL_GC_MEANS`; collections of young objects, which need the \
          tracking of writes, are off throughout.)",
         repeat,
     );

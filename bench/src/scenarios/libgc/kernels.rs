@@ -1,5 +1,5 @@
-//! Too little memory by other kernels: one that does not track writes, one of before Linux 6.7, and one with cgroup version 2 and the
-//! multi-generational LRU, in an emulated guest.
+//! Too little memory by other kernels: one that does not track writes, one of before Linux 6.7, and
+//! one with cgroup version 2 and the multi-generational LRU, in an emulated guest.
 //!
 //! The guest runs this very program, which measures there and tells what came of it.
 
@@ -140,8 +140,12 @@ fn ask(options: &Options) -> Result<Answer, String> {
 
 fn report(series: &Series, repeat: usize, guest: &Machine, generations: &str) -> Results {
     let method = format!(
-        "As `libgc-pressure`, with a limit of 60 %. No tracking: `userfaultfd` is refused, as the profiles of containers do; as before 6.7: `PAGEMAP_SCAN`, too (both by seccomp). v2: Linux {} with cgroup {} and \
-         the multi-generational LRU (`lru_gen/enabled` {generations}), emulated by QEMU with one processor and {:.1} GiB; largelive with 0.7 million objects and 6 million cells, bintree of depth 17.",
+        "As `libgc-pressure`, with a limit of 60 %. No tracking: `userfaultfd` is refused, as the \
+         profiles of containers do; as before 6.7: `PAGEMAP_SCAN`, too (both by seccomp). v2: Linux {} \
+         with cgroup {} and \
+         the multi-generational LRU (`lru_gen/enabled` {generations}), emulated by QEMU with one \
+         processor and {:.1} GiB; largelive with 0.7 million objects and 6 million cells, bintree of \
+         depth 17.",
         guest.kernel,
         guest.cgroup,
         guest.memory as f64 / (1u64 << 30) as f64,

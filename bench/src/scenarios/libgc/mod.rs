@@ -1,4 +1,5 @@
-//! Our collector in the place of libgc: without pressure, under pressure, with parts of it turned off, and by other kernels.
+//! Our collector in the place of libgc: without pressure, under pressure, with parts of it turned
+//! off, and by other kernels.
 
 pub mod ablation;
 pub mod kernels;

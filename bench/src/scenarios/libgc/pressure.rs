@@ -1,7 +1,7 @@
 //! Too little memory: who finishes, how soon, and what collections cost by then.
 //!
-//! After section 5.3 of the bookmarking collector's paper: steady pressure, pressure that grows (its Figures 4 to 6), and two programs at once
-//! (Figure 7).
+//! After section 5.3 of the bookmarking collector's paper: steady pressure, pressure that grows
+//! (its Figures 4 to 6), and two programs at once (Figure 7).
 
 use super::pressed::{Experiment, Pressure, Series, steady_faults, steady_pause};
 use super::stage::{ratio, target};
@@ -50,9 +50,15 @@ pub fn measure(options: &Options) -> Result<(), String> {
 fn report(series: &Series, repeat: usize) -> Results {
     let mut results = series.table(
         "Our collector in the place of Debian's libgc 8.2.2, in too little memory, with swap behind it.",
-        "The programs of `libgc`, smaller: largelive with 3.3 million objects that live and 20 million cells, bintree of depth 19, Guile with 40,000 rounds, Nix with half of the garbage. Limits are of the most that was \
-         resident with libgc and no limit, in a run at the start. Two at once: two largelive with 1.6 million objects and 20 million cells in one limit; their times, to the end of both. Growing pressure: largelive with 0.8 million objects and 70 million \
-         cells, and a process in the same cgroup that takes 1 MiB every 100 ms up to half of the memory, and locks it. A run that takes more than 8 times as long as the first with libgc and no limit is ended (took too long). \
+        "The programs of `libgc`, smaller: largelive with 3.3 million objects that live and 20 million \
+         cells, bintree of depth 19, Guile with 40,000 rounds, Nix with half of the garbage. Limits are \
+         of the most that was \
+         resident with libgc and no limit, in a run at the start. Two at once: two largelive with 1.6 \
+         million objects and 20 million cells in one limit; their times, to the end of both. Growing \
+         pressure: largelive with 0.8 million objects and 70 million \
+         cells, and a process in the same cgroup that takes 1 MiB every 100 ms up to half of the memory, \
+         and locks it. A run that takes more than 8 times as long as the first with libgc and no limit \
+         is ended (took too long). \
          Figures are of runs that finished. Steady: the last third of the collections; their median pause.",
         repeat,
     );

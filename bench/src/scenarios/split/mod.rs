@@ -1,8 +1,9 @@
 //! Against the best static split: two programs share a budget, either both busy or in turn.
 //!
-//! The rival is found by search, with fixed heaps and no broker: coarse steps in short runs, then finer ones around the best. The
-//! best and the even split (or the second best) are run again beside the broker, so that the comparison is neither with the luckiest run of
-//! the search nor with what only its noise chose. [`want`] is a family of programs drawn at random.
+//! The rival is found by search, with fixed heaps and no broker: coarse steps in short runs, then
+//! finer ones around the best. The best and the even split (or the second best) are run again
+//! beside the broker, so that the comparison is neither with the luckiest run of the search nor
+//! with what only its noise chose. [`want`] is a family of programs drawn at random.
 
 pub mod want;
 
@@ -38,7 +39,8 @@ const JVM: Jvm = Jvm {
 struct Demand {
     name: &'static str,
     claim: &'static str,
-    /// Bursts of each program in a run of the search and of the comparison; without any, they work all the time.
+    /// Bursts of each program in a run of the search and of the comparison; without any, they work
+    /// all the time.
     bursts: Option<[u32; 2]>,
     /// Seconds of such runs; at the most, with bursts.
     seconds: [f64; 2],
@@ -76,10 +78,15 @@ pub fn measure(options: &Options) -> Result<(), String> {
     let mut results = Results::new(
         "split",
         "Throughput of two programs together: the broker against the best static split.",
-        "Two programs on JDK 17 with the Serial collector in 560 MB. Steady: Lucene's benchmark, both work all the time, for 45 s; work is documents. In turn: the trees of GcBench, \
-         600 iterations with 126 MB alive, which are dropped for a rest of 10 s, three times; the second begins with its rest; work is iterations. Throughput: work a second, \
-         rests left out, of each program relative to the same program under the even split, summed: 2 is as good as an even split. Static: -Xms and -Xmx for both, no broker; \
-         30, 50 and 70 % and then 10 % to both sides of the best are tried in runs of 25 s (in turn: two bursts), and the best and the even split (or the second best) are run again beside the broker, interleaved. The \
+        "Two programs on JDK 17 with the Serial collector in 560 MB. Steady: Lucene's benchmark, both \
+         work all the time, for 45 s; work is documents. In turn: the trees of GcBench, \
+         600 iterations with 126 MB alive, which are dropped for a rest of 10 s, three times; the second \
+         begins with its rest; work is iterations. Throughput: work a second, \
+         rests left out, of each program relative to the same program under the even split, summed: 2 is \
+         as good as an even split. Static: -Xms and -Xmx for both, no broker; \
+         30, 50 and 70 % and then 10 % to both sides of the best are tried in runs of 25 s (in turn: two \
+         bursts), and the best and the even split (or the second best) are run again beside the broker, \
+         interleaved. The \
          rows of the search are single runs.",
         options.repeat,
     )

@@ -1,5 +1,6 @@
-//! Real want: services whose live data fill a third to two thirds of their shares, drawn at random, so that nothing can be tuned to
-//! one of them. Held against the best of three static sizes, and against what the machines do by themselves.
+//! Real want: services whose live data fill a third to two thirds of their shares, drawn at random,
+//! so that nothing can be tuned to one of them. Held against the best of three static sizes, and
+//! against what the machines do by themselves.
 
 use super::super::Options;
 use crate::harness::ground::Ground;
@@ -23,8 +24,8 @@ const WARM: f64 = 4.0;
 const BESIDE: u64 = 40 << 20;
 /// Static heaps that are tried, in percent of what an even split leaves for one.
 const SIZES: [u64; 3] = [85, 95, 105];
-/// With this the machine does not size itself by the limit of its group, which is how it finds itself on a machine of that size that
-/// runs others, too.
+/// With this the machine does not size itself by the limit of its group, which is how it finds
+/// itself on a machine of that size that runs others, too.
 const BLIND: &str = "-XX:-UseContainerSupport";
 
 const JVMS: [Jvm; 6] = [
@@ -241,11 +242,18 @@ pub fn measure(options: &Options) -> Result<(), String> {
     let draws = options.repeat * DRAWS_EACH;
     let mut results = Results::new(
         "split-want",
-        "Real want: services that fill their memory, under the broker and with the best of three static sizes.",
-        "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live data take a third to two thirds of their shares, and each request replaces some of them. \
-         Number, sizes, replacement and activity are drawn from a seed, virtual machine and collector in turn. A draw is run under the broker without sizes, with -Xmx of 85, 95 and 105 % of what an \
-         even split leaves for a heap, and by itself (without sizes, and without the machine's look at its container); once each, 36 s. The files of the virtual machines are in memory before, and not charged to the limit. Work is requests after the first 4 s; that of the broker and that by itself are relative to the best static size. Hits: how \
-         often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll run`, in percent of one processor.",
+        "Real want: services that fill their memory, under the broker and with the best of three static \
+         sizes.",
+        "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live \
+         data take a third to two thirds of their shares, and each request replaces some of them. \
+         Number, sizes, replacement and activity are drawn from a seed, virtual machine and collector in \
+         turn. A draw is run under the broker without sizes, with -Xmx of 85, 95 and 105 % of what an \
+         even split leaves for a heap, and by itself (without sizes, and without the machine's look at \
+         its container); once each, 36 s. The files of the virtual machines are in memory before, and \
+         not charged to the limit. Work is requests after the first 4 s; that of the broker and that by \
+         itself are relative to the best static size. Hits: how \
+         often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll \
+         run`, in percent of one processor.",
         1,
     )
     .columns(&[

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The directory under the broker's own cgroup that holds the principals' cgroups.
 pub const PARENT: &str = "plimsoll";
-/// In the cgroup of a group: what has none of its own there. Under version 2 the group itself holds no process.
+/// In the cgroup of a group: what has none of its own there. Under version 2 the group itself holds
+/// no process.
 pub const LEAF: &str = "others";
 /// Leftovers looked at when the broker starts.
 const MAX_LEFTOVERS: usize = 4096;
@@ -57,7 +58,8 @@ impl Home {
         Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?))
     }
 
-    /// Lifts the limit and leaves whatever lives in it alone: the broker goes, and the next one takes it over.
+    /// Lifts the limit and leaves whatever lives in it alone: the broker goes, and the next one
+    /// takes it over.
     pub fn leave(mut self) {
         if let Some(cgroup) = self.cgroup.take() {
             lift(&cgroup);
@@ -91,8 +93,8 @@ pub struct Cgroups {
 
 impl Cgroups {
     /// Finds the broker's own cgroup and cleans up what a broker with the same directory (`tag`)
-    /// left behind, below its own cgroup or where it `kept` a note of it: limits are lifted, empty cgroups removed. One whose
-    /// processes still run stays; they go on in it when they join again.
+    /// left behind, below its own cgroup or where it `kept` a note of it: limits are lifted, empty
+    /// cgroups removed. One whose processes still run stays; they go on in it when they join again.
     #[must_use]
     pub fn new<'a>(tag: u32, kept: impl Iterator<Item = &'a Path>) -> Cgroups {
         let mut cgroups = Cgroups {
@@ -139,8 +141,9 @@ impl Cgroups {
         paths.filter(|path| self.is_ours(path)).take(MAX_LEFTOVERS)
     }
 
-    /// Makes a cgroup in that of its group for a principal whose process is still to start. It starts in there: so all of its memory is charged
-    /// to it, and under version 2, where a cgroup has either processes or children with limits, it is where it can stay.
+    /// Makes a cgroup in that of its group for a principal whose process is still to start. It
+    /// starts in there: so all of its memory is charged to it, and under version 2, where a cgroup
+    /// has either processes or children with limits, it is where it can stay.
     pub fn prepare(&mut self, id: Id, name: &str, group: &Path) -> Option<Home> {
         if self.refused {
             return None;
@@ -162,9 +165,9 @@ impl Cgroups {
     }
 
     /// Makes a cgroup for a principal and moves its process there; its children follow when they
-    /// are born. `group` is the cgroup of the group that it is in. `awaited` says whether a cgroup that a broker before us
-    /// made is that of a principal which has not come back yet. `None` when the process sits
-    /// elsewhere (its cgroup is somebody else's to divide), or rights are missing.
+    /// are born. `group` is the cgroup of the group that it is in. `awaited` says whether a cgroup
+    /// that a broker before us made is that of a principal which has not come back yet. `None` when
+    /// the process sits elsewhere (its cgroup is somebody else's to divide), or rights are missing.
     pub fn make(
         &mut self,
         id: Id,

@@ -210,9 +210,10 @@ fn take(cgroup: &Path, bytes: u64) -> Result<u64> {
     Cgroup::at(cgroup)?.reclaim(bytes)
 }
 
-/// A limit that cannot kill: version 2's `memory.high` slows down and reclaims. Version 1's limit kills, with swap free, who
-/// uses all that it has at once (reclaim finds nothing that is not in use), so what is above the bound is taken, and
-/// taken again as long as the ladder says so, and no limit stays.
+/// A limit that cannot kill: version 2's `memory.high` slows down and reclaims. Version 1's limit
+/// kills, with swap free, who uses all that it has at once (reclaim finds nothing that is not in
+/// use), so what is above the bound is taken, and taken again as long as the ladder says so, and no
+/// limit stays.
 fn bound(cgroup: &Path, bytes: u64) -> Result<()> {
     let cgroup = Cgroup::at(cgroup)?;
     let limit = Some(bytes).filter(|&bytes| bytes != u64::MAX);
@@ -225,7 +226,8 @@ fn bound(cgroup: &Path, bytes: u64) -> Result<()> {
     if MeminfoReader::open()?.read()?.swap_free < SWAP_NEEDED {
         return Err(Error::Busy {
             path: cgroup.dir().into(),
-            why: "without free swap nothing can be taken of a program; add swap to let the broker bound programs",
+            why: "without free swap nothing can be taken of a program; add swap to let the broker bound \
+                  programs",
         });
     }
     let excess = cgroup.usage()?.saturating_sub(bytes);

@@ -92,8 +92,8 @@ impl Worker {
         given_up.map(|running| running.job)
     }
 
-    /// Looks through what waits to be taken: from each no more than it owes by now. `over` is told of whom nothing is taken
-    /// any more.
+    /// Looks through what waits to be taken: from each no more than it owes by now. `over` is told
+    /// of whom nothing is taken any more.
     pub fn revise(&self, owed: impl Fn(Id) -> u64, mut over: impl FnMut(Id)) {
         self.place.lock().queue.retain_mut(|running| {
             let id = running.job.id;

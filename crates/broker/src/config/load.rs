@@ -13,7 +13,8 @@ const MAX_DROP_INS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
-    #[error("{}: the configuration cannot be read ({source}); check the path and its permissions", path.display())]
+    #[error("{}: the configuration cannot be read ({source}); check the path and its \
+             permissions", path.display())]
     Unreadable {
         /// Which.
         path: PathBuf,
@@ -32,8 +33,10 @@ pub enum ConfigError {
     },
 }
 
-const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, sharing, revoke \
-                     and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, user_weight, \
+const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, \
+                     sharing, revoke \
+                     and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, \
+                     user_weight, \
                      user_priority";
 
 /// Reads `path` and the drop-ins in `path` + `.d`. Without `required`, a file that is absent, or in a
@@ -310,7 +313,8 @@ mod tests {
 
         #[test]
         fn no_value_breaks_the_checks(weight: i64, priority: i64, budget in "[ -~]{0,12}") {
-            let text = format!("budget = {budget:?}\n[[rule]]\nunit = \"*\"\nweight = {weight}\npriority = {priority}\n");
+            let text = format!("budget = {budget:?}\n[[rule]]\nunit = \"*\"\nweight = {weight}\npriority \
+                                = {priority}\n");
             let good = parse(&text, Path::new("p")).is_ok();
             prop_assert!(!good || ((1..=10_000).contains(&weight) && (-100..=100).contains(&priority)));
         }

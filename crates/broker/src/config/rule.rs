@@ -132,7 +132,8 @@ impl Rule {
         if self.is_for_users() && (self.cgroup.is_some() || self.executable.is_some()) {
             return Err(
                 "user_weight and user_priority go with `user` and `unit` only: what a program is \
-                        called, and the cgroups below its unit, are its user's to choose; make a rule of its own"
+                        called, and the cgroups below its unit, are its user's to choose; make a rule of \
+                        its own"
                     .into(),
             );
         }

@@ -161,9 +161,9 @@ impl Core {
         Ok(())
     }
 
-    /// The daemon finished a `PageOut`, `Take` or `Bound` of this principal, or gave it up. Until it
-    /// says so, at most two seconds, the core starts no further one. `bound` says that the kernel has the last bound.
-    /// Unknown numbers are passed over.
+    /// The daemon finished a `PageOut`, `Take` or `Bound` of this principal, or gave it up. Until
+    /// it says so, at most two seconds, the core starts no further one. `bound` says that the
+    /// kernel has the last bound. Unknown numbers are passed over.
     pub fn acted(&mut self, id: Id, bound: bool) {
         if let Some(slot) = self.tree.slot(id) {
             self.tree.at_mut(slot).ladder.acted(bound);

@@ -3,8 +3,9 @@
 //! - Without a living process: nothing.
 //! - Passive: what it uses, some headroom, and what it is about to grow by.
 //! - Adaptive: what its adapter says at the most; where its collector is known, no more than what
-//!   keeps collecting below a thousandth of its time. An idle program therefore wants little. One that grows fast wants what it
-//!   is about to have: it has woken, and its adapter has not told yet.
+//!   keeps collecting below a thousandth of its time. An idle program therefore wants little. One
+//!   that grows fast wants what it is about to have: it has woken, and its adapter has not told
+//!   yet.
 //!
 //! While everybody's wish fits, nobody is asked to give up what it has.
 
@@ -17,7 +18,8 @@ const MIB: u64 = 1 << 20;
 const HEADROOM_LEAST: u64 = 16 * MIB;
 /// Thousandths of its time in collections below which more memory is of no use.
 const COLLECTING: u32 = 1;
-/// The same with which a program lends what it is guaranteed: a twentieth of its time bounds what others can cost it.
+/// The same with which a program lends what it is guaranteed: a twentieth of its time bounds what
+/// others can cost it.
 const LENDING: u32 = 50;
 /// Growth within [`HORIZON`] by less than this part is no waking: a quarter.
 const WAKING: u64 = 4;
@@ -72,8 +74,8 @@ pub(super) fn modest(node: &Node) -> u64 {
     })
 }
 
-/// The room for garbage with which it spends `permille` thousandths of its time in collections. `None` while the collector is not
-/// known.
+/// The room for garbage with which it spends `permille` thousandths of its time in collections.
+/// `None` while the collector is not known.
 fn room(permille: u32, collector: &Collector) -> Option<u64> {
     let room = useful_demand(collector, permille).checked_sub(collector.live);
     room.filter(|_| collector.is_known())
@@ -106,9 +108,10 @@ pub(super) fn calmed(held: u64, new: u64) -> u64 {
     }
 }
 
-/// The collector's figures, taken over only when one of them moved much: the square-root rule should not move memory for noise. With
-/// a rate that is wrong by half, rooms differ by a quarter from the best ones, and that costs a thirtieth of the time in collections:
-/// less than those with which a heap follows a new limit.
+/// The collector's figures, taken over only when one of them moved much: the square-root rule
+/// should not move memory for noise. With a rate that is wrong by half, rooms differ by a quarter
+/// from the best ones, and that costs a thirtieth of the time in collections: less than those with
+/// which a heap follows a new limit.
 pub(super) fn steadied_collector(held: Collector, reported: &Reported) -> Collector {
     let new = Collector {
         live: reported.live.unwrap_or(0),

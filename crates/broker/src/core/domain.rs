@@ -105,8 +105,9 @@ impl Domain {
             .min(bounds.max_budget);
     }
 
-    /// The outsiders' bytes as far as their growth is concerned. The kernel takes up to 10,000 pages off a process before it gives
-    /// them back (`include/asm-generic/tlb.h`), and in between they look like somebody else's that came with a leap.
+    /// The outsiders' bytes as far as their growth is concerned. The kernel takes up to 10,000
+    /// pages off a process before it gives them back (`include/asm-generic/tlb.h`), and in between
+    /// they look like somebody else's that came with a leap.
     fn judge(&mut self, freeing: bool) -> u64 {
         let leaps = self.outsiders > self.judged;
         if freeing && leaps && self.unjudged < UNJUDGED {
@@ -121,8 +122,9 @@ impl Domain {
     /// Growth x reaction time, at least the floor, at most a tenth of the capacity
     /// (the research's section 3: a watermark from the measured growth rate).
     ///
-    /// Where an excess is death, the floor of `several` programs is one surprise: each keeps room for its own, but when they grow at
-    /// the same time their collections wait for each other. Who is alone in a domain loses nothing by that.
+    /// Where an excess is death, the floor of `several` programs is one surprise: each keeps room
+    /// for its own, but when they grow at the same time their collections wait for each other. Who
+    /// is alone in a domain loses nothing by that.
     fn watermark_for(&self, reaction: Nanos, several: bool) -> u64 {
         let capacity = self.sensed.capacity;
         let usual = RESERVE_FLOOR.min(capacity / 25);

@@ -1,12 +1,13 @@
 //! The ladder: ask, page out, take, bound. One rung at a time, only against who owes, only for bytes
 //! that are overdue and needed, never to death.
 //!
-//! Whoever adapts and says so is collected first, whatever that costs its program: what is paged out of a live heap comes back with
-//! the next collection. So the lower rungs come later for it.
+//! Whoever adapts and says so is collected first, whatever that costs its program: what is paged
+//! out of a live heap comes back with the next collection. So the lower rungs come later for it.
 //!
-//! A rung is repeated while it works, a few times. Where a principal has no cgroup there is one rung, paging out, which is repeated for as long
-//! as it owes, less often while it does not help. A bound follows the limit and is lifted when the debt has been
-//! paid for a while: longer each time for who overruns again and again.
+//! A rung is repeated while it works, a few times. Where a principal has no cgroup there is one
+//! rung, paging out, which is repeated for as long as it owes, less often while it does not help. A
+//! bound follows the limit and is lifted when the debt has been paid for a while: longer each time
+//! for who overruns again and again.
 
 use super::debt::{Debt, slop, tolerance};
 use super::{Nanos, Rung};
@@ -21,8 +22,8 @@ const HOLD: Nanos = 1_000 * MILLISECOND;
 /// Who let a deadline pass more often than this is bound at once.
 const LENIENCE: u8 = 3;
 const MOST_STRIKES: u8 = 6;
-/// A bound that nobody had any good of for so long is lifted, whatever its owner did before: who cannot become smaller
-/// pages under it.
+/// A bound that nobody had any good of for so long is lifted, whatever its owner did before: who
+/// cannot become smaller pages under it.
 const USELESS: Nanos = 2_000 * MILLISECOND;
 /// After so long without a debt, earlier overruns are forgotten.
 const FORGIVEN: Nanos = 60_000 * MILLISECOND;

@@ -16,8 +16,8 @@ pub(super) const REACTION: Nanos = 500 * MILLISECOND;
 const PASSIVE_REACTION: Nanos = 100 * MILLISECOND;
 const REACTION_LEAST: Nanos = 50 * MILLISECOND;
 const REACTION_MOST: Nanos = 5_000 * MILLISECOND;
-/// How long an adapter collects before something is taken by force; and where the reserve is nearly gone, so that the kernel would
-/// take from its neighbours next.
+/// How long an adapter collects before something is taken by force; and where the reserve is nearly
+/// gone, so that the kernel would take from its neighbours next.
 const GRACE: Nanos = 3_000 * MILLISECOND;
 const URGENT_GRACE: Nanos = 1_000 * MILLISECOND;
 /// An adapter that reported nothing for so long is not collecting.
@@ -182,8 +182,8 @@ impl Node {
         }
     }
 
-    /// How long after its deadline it may go on collecting before anything is taken by force: nothing for who does not adapt, or
-    /// whose adapter is silent.
+    /// How long after its deadline it may go on collecting before anything is taken by force:
+    /// nothing for who does not adapt, or whose adapter is silent.
     pub(super) fn grace(&self, urgent: bool, now: Nanos) -> Nanos {
         let heard = self
             .reported_at

@@ -11,15 +11,16 @@ use plimsoll_wire::messages::Kind;
 /// How long somebody waits for what it is entitled to before it is taken for it; the debtors'
 /// deadlines come on top.
 const PATIENCE: Nanos = 500_000_000;
-/// The same for a small part of it: that is worth less to who waits than paging costs who owes, and often comes by itself.
+/// The same for a small part of it: that is worth less to who waits than paging costs who owes, and
+/// often comes by itself.
 const LONG_PATIENCE: Nanos = 10_000_000_000;
 
 /// Victims that Algorithm 1 names in one tick; the next tick is not far while somebody owes.
 const VICTIMS: usize = 4;
 
 impl Core {
-    /// The ladder, for who owes what is needed: those first whom Algorithm 1 names, because what is taken from
-    /// them lessens what the others are pressed for.
+    /// The ladder, for who owes what is needed: those first whom Algorithm 1 names, because what is
+    /// taken from them lessens what the others are pressed for.
     pub(super) fn revoke(&mut self, moment: &Moment) {
         self.add_up_needs(moment);
         self.revoke_from_victims(moment);
@@ -28,8 +29,8 @@ impl Core {
         }
     }
 
-    /// Algorithm 1 among those who are overdue. Whoever is pressed here is passed over in the round of all: its
-    /// ladder waits for the action's end.
+    /// Algorithm 1 among those who are overdue. Whoever is pressed here is passed over in the round
+    /// of all: its ladder waits for the action's end.
     fn revoke_from_victims(&mut self, moment: &Moment) {
         let mut overdue = 0;
         for place in 0..self.tree.len() {

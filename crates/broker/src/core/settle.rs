@@ -42,8 +42,8 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
 }
 
 impl Node {
-    /// Bytes that it lacks of what it is entitled to, wants and does not lend. Who is not near its limit yet lacks
-    /// nothing.
+    /// Bytes that it lacks of what it is entitled to, wants and does not lend. Who is not near its
+    /// limit yet lacks nothing.
     pub(super) fn gap(&self) -> u64 {
         if self.uses.saturating_add(self.limit / 8) < self.limit {
             return 0;

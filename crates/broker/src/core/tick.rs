@@ -124,8 +124,9 @@ impl Core {
         }
     }
 
-    /// The slowest reaction that counts: of adapted programs that hold a worthwhile part. Where there are several
-    /// users, none of them can have more held back than usual by what is told of its programs.
+    /// The slowest reaction that counts: of adapted programs that hold a worthwhile part. Where
+    /// there are several users, none of them can have more held back than usual by what is told of
+    /// its programs.
     fn slowest(&self) -> Nanos {
         if self.tree.nodes().filter(|node| node.tenant).count() > 1 {
             return super::node::REACTION;

@@ -234,8 +234,8 @@ pub struct SensedPrincipal {
     pub swapped: u64,
     /// Bytes touched recently, where it was sampled.
     pub working_set: Option<u64>,
-    /// It has no cgroup of its own, or not all of its memory is charged there: it can be paged out, but nothing can be taken from its cgroup,
-    /// and it cannot be bound.
+    /// It has no cgroup of its own, or not all of its memory is charged there: it can be paged out,
+    /// but nothing can be taken from its cgroup, and it cannot be bound.
     pub bare: bool,
     /// No living process is behind it: whatever is told of it, it demands nothing and is guaranteed nothing.
     pub absent: bool,

@@ -1,12 +1,12 @@
-//! Which principals a listing shows when there are more than fit into a reply: of each user as many as of any other, as far
-//! as it has them. Nobody's many principals push another's out.
+//! Which principals a listing shows when there are more than fit into a reply: of each user as many
+//! as of any other, as far as it has them. Nobody's many principals push another's out.
 
 use crate::core::Figures;
 use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap};
 
-/// Those of `all` (parents before their children) that are shown, at most `most`, each under the nearest above it that is
-/// shown. `owner` tells whose one is.
+/// Those of `all` (parents before their children) that are shown, at most `most`, each under the
+/// nearest above it that is shown. `owner` tells whose one is.
 pub(super) fn choose(
     all: Vec<Figures>,
     most: usize,

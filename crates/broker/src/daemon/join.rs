@@ -194,7 +194,8 @@ impl Daemon {
                 let own = owner == caller.peer.uid && self.is_told_apart(owner);
                 if !own && !self.is_ruler(caller.peer.uid) {
                     let message = format!(
-                        "principal {old} belongs to user {owner}; only that user, the broker's user or root may put another under it"
+                        "principal {old} belongs to user {owner}; only that user, the broker's user or \
+                         root may put another under it"
                     );
                     return Err(WireError::new(ErrorName::NotPermitted, message));
                 }
@@ -338,14 +339,19 @@ impl Daemon {
         }
     }
 
-    /// Opens the cgroup of a group, which has to be the caller's to divide: the broker makes cgroups in it, and moves processes there.
+    /// Opens the cgroup of a group, which has to be the caller's to divide: the broker makes
+    /// cgroups in it, and moves processes there.
     fn open_cgroup(&self, caller: &Caller, path: &str) -> Result<RootDomain, WireError> {
         let refuse = |why: String| {
             let message = format!("cgroup {}: {why}", path.escape_debug());
             WireError::new(ErrorName::BadCgroup, message)
         };
         let cgroup = Cgroup::named(Path::new(path)).map_err(|error| match error.is_absent() {
-            true => refuse("there is no such memory cgroup; give a path below the memory controller's mount, or register the group without".into()),
+            true => refuse(
+                "there is no such memory cgroup; give a path below the memory controller's \
+                            mount, or register the group without"
+                    .into(),
+            ),
             false => refuse(error.to_string()),
         })?;
         let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;

@@ -1,8 +1,9 @@
-//! What brokers of other directories left behind when they were killed and none came in their place: page
-//! directories on `/dev/shm`, cgroups without a process. The broker's own directory is cleaned where it is used.
+//! What brokers of other directories left behind when they were killed and none came in their
+//! place: page directories on `/dev/shm`, cgroups without a process. The broker's own directory is
+//! cleaned where it is used.
 //!
-//! A living broker holds a lock on its pages. A cgroup carries the tag of its broker, and a living broker holds the lock in
-//! its own directory: whose tag no lock holder has is dead.
+//! A living broker holds a lock on its pages. A cgroup carries the tag of its broker, and a living
+//! broker holds the lock in its own directory: whose tag no lock holder has is dead.
 
 use crate::act::PARENT;
 use crate::publish::remove_unused;
@@ -20,7 +21,8 @@ const LONGEST: u64 = 64;
 /// Names looked at in one directory.
 const MOST: usize = 4096;
 
-/// Removes what is provably a dead broker's of this user: pages that nobody holds, and cgroups under `own` that are empty.
+/// Removes what is provably a dead broker's of this user: pages that nobody holds, and cgroups
+/// under `own` that are empty.
 pub(super) fn sweep(own: Option<&Path>) {
     for path in pages().filter(|path| remove_unused(path)) {
         told(&path);
@@ -96,7 +98,8 @@ fn living() -> Option<HashSet<u32>> {
     (!tags.is_empty()).then_some(tags)
 }
 
-/// What stands in a lock. Whoever holds any lock may call a file of his so: a pipe is not waited for, nor an endless file read.
+/// What stands in a lock. Whoever holds any lock may call a file of his so: a pipe is not waited
+/// for, nor an endless file read.
 fn words(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file: std::fs::File = rustix::fs::open(path, flags, Mode::empty()).ok()?.into();

@@ -17,7 +17,8 @@ use std::collections::HashMap;
 const GOOD_NS: u64 = 100_000_000;
 /// What a reply has around a listing, and a listing around its principals, at most, bytes.
 const AROUND: usize = 64 << 10;
-/// What one principal takes in it, at most, where the path of its page is no longer than a socket's may be, bytes.
+/// What one principal takes in it, at most, where the path of its page is no longer than a socket's
+/// may be, bytes.
 const LARGEST: usize = 1536;
 /// So many principals are shown at most: all that the broker takes by default, and as many groups again.
 const MOST: usize = (MAX_REPLY - AROUND) / LARGEST;

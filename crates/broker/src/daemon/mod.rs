@@ -36,11 +36,12 @@ use std::time::Duration;
 
 /// Connections are looked over (half messages, unread replies) this often, ns.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// However often the state changes, it is written once in so long (ns); after a quiet time a few times at once, so that
-/// a crash right after a handful of changes loses none.
+/// However often the state changes, it is written once in so long (ns); after a quiet time a few
+/// times at once, so that a crash right after a handful of changes loses none.
 const STATE_NS: u64 = 1_000_000_000;
 const STATES_AT_ONCE: u64 = 8;
-/// A newcomer gets its numbers by a tick of its own once in so long, ns; others wait for the next, which comes soon.
+/// A newcomer gets its numbers by a tick of its own once in so long, ns; others wait for the next,
+/// which comes soon.
 const NEWCOMER_NS: u64 = 10_000_000;
 /// The work for one user (its calls, reading what its processes hold, ticks that it asks for) takes one in
 /// so many nanoseconds of this thread, and so much (ns) at once.
@@ -254,8 +255,8 @@ impl Daemon {
     /// Does what time asks for.
     ///
     /// # Errors
-    /// [`Error::Unsafe`] when the directory is not ours any more: our programs must not stay with a broker that nobody else
-    /// finds, while another gives the same memory away.
+    /// [`Error::Unsafe`] when the directory is not ours any more: our programs must not stay with a
+    /// broker that nobody else finds, while another gives the same memory away.
     fn due(&mut self, now: u64) -> Result<(), Error> {
         if now >= self.glance_at && now < self.tick_at {
             self.glance(now);
@@ -290,7 +291,8 @@ impl Daemon {
         };
         Err(Error::Unsafe {
             path: lost.into(),
-            what: "was removed or replaced while the broker served it; it leaves, its programs join the next one".into(),
+            what: "was removed or replaced while the broker served it; it leaves, its programs join the \
+                   next one".into(),
         })
     }
 
@@ -300,8 +302,8 @@ impl Daemon {
             .saturating_sub((STATES_AT_ONCE - 1) * STATE_NS)
     }
 
-    /// A tick for a principal that was registered just now, unless another one had its own a moment ago: then the next
-    /// one is soon enough, and its reply is held until then.
+    /// A tick for a principal that was registered just now, unless another one had its own a moment
+    /// ago: then the next one is soon enough, and its reply is held until then.
     fn tick_for_newcomer(&mut self, uid: u32, now: u64) {
         if now >= self.newcomer_at && self.may_spend(uid, now) {
             self.newcomer_at = now.saturating_add(NEWCOMER_NS);
@@ -382,8 +384,8 @@ impl Daemon {
         )
     }
 
-    /// Leaves cleanly: pages and sockets go with their owners. Programs that run stay in their cgroups, where the next
-    /// broker finds them.
+    /// Leaves cleanly: pages and sockets go with their owners. Programs that run stay in their
+    /// cgroups, where the next broker finds them.
     fn stop(mut self) {
         self.manager.stopping();
         if self.listener.is_ours() {

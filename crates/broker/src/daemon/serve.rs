@@ -14,11 +14,11 @@ use rustix::io::Errno;
 /// turn.
 const ACCEPT_AT_ONCE: usize = 64;
 const CALLS_AT_ONCE: usize = 32;
-/// So long (ns) connections have their turns, one after the other, before it is looked whether a tick is due. One call
-/// may take longer.
+/// So long (ns) connections have their turns, one after the other, before it is looked whether a
+/// tick is due. One call may take longer.
 const ROUND_NS: u64 = 5_000_000;
-/// A user may listen at pressure sockets as often as it has principals (each needs one), and so often more: for
-/// children that speak the protocol too. A quarter of its connections.
+/// A user may listen at pressure sockets as often as it has principals (each needs one), and so
+/// often more: for children that speak the protocol too. A quarter of its connections.
 const LISTENERS_BEYOND: usize = 256;
 
 impl Daemon {
@@ -44,7 +44,8 @@ impl Daemon {
     /// A listener cannot accept: whoever waits there would only wake us again and again.
     fn rest_from(&mut self, listener: Token, error: Errno, now: u64) {
         if self.rest.begin(listener, now) {
-            tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files; it is tried again each second");
+            tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files; \
+                                    it is tried again each second");
         }
         self.arm(listener, Interest::Nothing);
     }
@@ -82,8 +83,8 @@ impl Daemon {
         }
     }
 
-    /// Gives turns to those that have something to do, one each at most, for a bounded time. Who is left comes first in
-    /// the next round.
+    /// Gives turns to those that have something to do, one each at most, for a bounded time. Who is
+    /// left comes first in the next round.
     pub(super) fn take_turns(&mut self, now: u64) {
         self.clients.resume(now);
         let ends = now_ns().saturating_add(ROUND_NS);
@@ -183,8 +184,8 @@ impl Daemon {
         }
     }
 
-    /// Sends encoded messages; closes the connection when that fails. What a new principal is told is held until its
-    /// numbers are on its page.
+    /// Sends encoded messages; closes the connection when that fails. What a new principal is told
+    /// is held until its numbers are on its page.
     pub(super) fn send(&mut self, slot: Slot, encoded: &[u8], now: u64) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
@@ -334,7 +335,8 @@ impl Daemon {
 
 fn unfinished(uid: u32) -> WireError {
     let message = format!(
-        "user {uid} leaves more bytes of unfinished messages here than it may; end each message with a NUL byte, and \
+        "user {uid} leaves more bytes of unfinished messages here than it may; end each message with a \
+         NUL byte, and \
          read replies before the next calls"
     );
     WireError::about("message", message)

@@ -1,6 +1,7 @@
-//! Where page files are. Whoever uses a directory on `/dev/shm` holds a lock on it, and so does whoever removes one that a
-//! killed broker left: a broker that comes back is never robbed of the directory that it takes over. One beside the socket
-//! needs none: nobody sweeps it, and others, who may open it, must not be able to keep it.
+//! Where page files are. Whoever uses a directory on `/dev/shm` holds a lock on it, and so does
+//! whoever removes one that a killed broker left: a broker that comes back is never robbed of the
+//! directory that it takes over. One beside the socket needs none: nobody sweeps it, and others,
+//! who may open it, must not be able to keep it.
 
 use crate::error::Error;
 use crate::own_name::OwnName;
@@ -118,8 +119,8 @@ fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
     }
 }
 
-/// Locks the directory that has this name, until the descriptor is closed. `AGAIN` when somebody else holds it, `NOENT`
-/// when it is gone, or was removed before we had the lock.
+/// Locks the directory that has this name, until the descriptor is closed. `AGAIN` when somebody
+/// else holds it, `NOENT` when it is gone, or was removed before we had the lock.
 fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
     let fd = open(path)?;
     rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
@@ -140,7 +141,8 @@ fn is_tmpfs(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Removes the files whose names are numbers and that are no longer than a page, as pages are (and half-made ones).
+/// Removes the files whose names are numbers and that are no longer than a page, as pages are (and
+/// half-made ones).
 fn clear(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -91,7 +91,8 @@ impl PageFile {
             return Ok(());
         }
         let path = self.name.path().to_path_buf();
-        tracing::warn!(path = %path.display(), "the page was truncated, removed or replaced by somebody; it is made again");
+        tracing::warn!(path = %path.display(), "the page was truncated, removed or replaced by somebody; \
+                                                it is made again");
         self.fd = make_file(&path, &self.image)?;
         self.name = OwnName::new(&path);
         let last = self.last;

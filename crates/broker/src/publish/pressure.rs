@@ -65,8 +65,8 @@ impl PressureSocket {
         })
     }
 
-    /// Takes in whoever connects, when `admit` counts it; closes it at once otherwise. The new one's descriptor, to
-    /// watch for its leaving.
+    /// Takes in whoever connects, when `admit` counts it; closes it at once otherwise. The new
+    /// one's descriptor, to watch for its leaving.
     ///
     /// # Errors
     /// The kernel's: out of descriptors, most likely; the caller looks again later.

@@ -19,7 +19,8 @@ pub struct RootDomain {
     until_look: u32,
 }
 
-/// Between two looks at what can be paged out, reads: files are opened for it, and swap comes and goes by hand.
+/// Between two looks at what can be paged out, reads: files are opened for it, and swap comes and
+/// goes by hand.
 const READS_PER_LOOK: u32 = 32;
 
 impl RootDomain {
@@ -62,7 +63,8 @@ impl RootDomain {
                 self.failing = false;
             }
             Err(error) if !self.failing => {
-                tracing::warn!(domain = %self.name(), %error, "the domain cannot be read; its last figures stand until it can");
+                tracing::warn!(domain = %self.name(), %error, "the domain cannot be read; its last \
+                     figures stand until it can");
                 self.failing = true;
             }
             Err(_) => {}
@@ -102,8 +104,9 @@ impl RootDomain {
     }
 }
 
-/// Below the lowest limit, whichever group binds: where brokers are nested, that changes with what the programs of the other one use, and
-/// a domain that is now this large and then that would look like outsiders that come with a leap.
+/// Below the lowest limit, whichever group binds: where brokers are nested, that changes with what
+/// the programs of the other one use, and a domain that is now this large and then that would look
+/// like outsiders that come with a leap.
 fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
     SensedDomain {
         capacity: reading.lowest,

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 /// The daemon and the thread exchange what they know at this interval, ns.
 const EXCHANGE_NS: u64 = 2_000_000_000;
-/// While shared memory grows or shrinks, and at once when something new was found out of it: this interval, ns.
+/// While shared memory grows or shrinks, and at once when something new was found out of it: this
+/// interval, ns.
 const HURRIED_NS: u64 = 500_000_000;
 /// The thread looks what is due at this interval, or when it is woken.
 const ROUND: Duration = Duration::from_secs(2);
@@ -48,8 +49,8 @@ pub struct Sampled {
     pub shared: Option<Portion>,
 }
 
-/// What a principal pays of the shared memory that its processes map, bytes. It stays true for a while when that
-/// grows or shrinks.
+/// What a principal pays of the shared memory that its processes map, bytes. It stays true for a
+/// while when that grows or shrinks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Portion {
     /// It pays so much,

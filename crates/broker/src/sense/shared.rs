@@ -5,7 +5,8 @@
 //! portions of it. A principal is charged its portion of each segment at all times: the time average
 //! of a charge that rotates, without the jumps.
 //!
-//! A segment that one principal maps it pays alone, each page once: ZGC without generations maps its heap three times.
+//! A segment that one principal maps it pays alone, each page once: ZGC without generations maps
+//! its heap three times.
 
 use super::sampler::{Place, Portion, Probe, Probes, Subject, changed};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
@@ -23,7 +24,8 @@ const WORTHWHILE: u64 = 1 << 20;
 /// What a principal maps is found out at this interval (ns), and twice as late each time nothing changed.
 const SHORTEST_SCAN_NS: u64 = 10_000_000_000;
 const LONGEST_SCAN_NS: u64 = 640_000_000_000;
-/// When it grew or shrank much, at once; but scanning one principal takes no more than a 25th of one processor.
+/// When it grew or shrank much, at once; but scanning one principal takes no more than a 25th of
+/// one processor.
 const SCAN_REST: u64 = 25;
 /// An epoch is followed by a pause of at least this many times its processor time.
 const REST: u64 = 500;

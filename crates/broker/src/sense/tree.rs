@@ -108,8 +108,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Starts with the process of the principal, whose descriptors are counted already; those of its descendants are
-    /// taken from `account`.
+    /// Starts with the process of the principal, whose descriptors are counted already; those of
+    /// its descendants are taken from `account`.
     #[must_use]
     pub fn new(root: Process, account: Account) -> Tree {
         let faults_before = root.faults().unwrap_or_default().major;

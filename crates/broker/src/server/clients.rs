@@ -39,7 +39,8 @@ impl Clients {
         }
     }
 
-    /// Takes a connection in; gives it back when its user has `max_per_user` already, or no descriptor is left for it.
+    /// Takes a connection in; gives it back when its user has `max_per_user` already, or no
+    /// descriptor is left for it.
     ///
     /// # Errors
     /// The connection, to be told why and closed.
@@ -223,7 +224,8 @@ fn too_many(uid: u32, limit: usize) -> WireError {
 pub fn no_descriptor(uid: u32, user: &User) -> WireError {
     let held = user.descriptors().held();
     let message = format!(
-        "user {uid} holds {held} of the broker's descriptors, and the rest is for others; end some programs or \
+        "user {uid} holds {held} of the broker's descriptors, and the rest is for others; end some \
+         programs or \
          connections, or raise the broker's limit of open files (`LimitNOFILE=` in its unit)"
     );
     WireError::new(ErrorName::TooMany, message)

@@ -21,8 +21,9 @@ const READ_AT_ONCE: usize = 16 * 1024;
 pub const PARTIAL_TIMEOUT_NS: u64 = 10_000_000_000;
 /// A reply that nobody reads is kept so long, ns.
 pub const UNREAD_TIMEOUT_NS: u64 = 30_000_000_000;
-/// No more than so many bytes may stay unread for longer, by a principal or a subscriber: a program that was stopped
-/// for a while must not lose its registration for a word or two. Only listings are longer.
+/// No more than so many bytes may stay unread for longer, by a principal or a subscriber: a program
+/// that was stopped for a while must not lose its registration for a word or two. Only listings are
+/// longer.
 const MAX_KEPT: usize = 64 * 1024;
 /// Calls per second of one connection; beyond them it waits.
 const CALLS_PER_SECOND: u32 = 2_000;
@@ -93,8 +94,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes over an accepted, non-blocking socket of that user's. One that is only told why it cannot stay has no
-    /// `descriptor` of the user's.
+    /// Takes over an accepted, non-blocking socket of that user's. One that is only told why it
+    /// cannot stay has no `descriptor` of the user's.
     #[must_use]
     pub fn new(
         fd: OwnedFd,
@@ -192,8 +193,9 @@ impl Connection {
         self.held
     }
 
-    /// Sends encoded messages, and queues what the peer does not take at once. `false` when the connection is to be
-    /// closed: the peer is gone, or more bytes would wait than [`MAX_QUEUED`], or than its user may leave unread.
+    /// Sends encoded messages, and queues what the peer does not take at once. `false` when the
+    /// connection is to be closed: the peer is gone, or more bytes would wait than [`MAX_QUEUED`],
+    /// or than its user may leave unread.
     #[must_use]
     pub fn send(&mut self, encoded: &[u8], now: u64) -> bool {
         let mut rest = encoded;
@@ -244,8 +246,8 @@ impl Connection {
         }
     }
 
-    /// Whether it waited for too long: with half a message, or with a reply that it does not read. Of a principal or a
-    /// subscriber that is a long reply only.
+    /// Whether it waited for too long: with half a message, or with a reply that it does not read.
+    /// Of a principal or a subscriber that is a long reply only.
     #[must_use]
     pub fn overdue(&self, now: u64) -> Option<&'static str> {
         let late = |since: u64, timeout: u64| since != 0 && now.saturating_sub(since) > timeout;
@@ -255,7 +257,8 @@ impl Connection {
             && self.queued() == 0
         {
             return Some(
-                "a message was begun and not ended within 10 seconds; send whole messages, each ended by a NUL byte",
+                "a message was begun and not ended within 10 seconds; send whole messages, each ended by \
+                 a NUL byte",
             );
         }
         let subscribed = matches!(self.occupation, Occupation::Subscribed { .. });

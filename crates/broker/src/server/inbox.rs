@@ -1,5 +1,5 @@
-//! Bytes of calls that were not answered yet, counted as their user's: a message that is begun and not ended must not
-//! cost others their memory.
+//! Bytes of calls that were not answered yet, counted as their user's: a message that is begun and
+//! not ended must not cost others their memory.
 
 use super::users::User;
 use crate::share::Held;
@@ -22,8 +22,8 @@ impl Inbox {
         }
     }
 
-    /// Takes bytes in. `false` when its user holds more than it may now: the connection is to be cut off. A word is
-    /// always taken.
+    /// Takes bytes in. `false` when its user holds more than it may now: the connection is to be
+    /// cut off. A word is always taken.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.decoder.push(bytes);

@@ -14,8 +14,9 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::path::Path;
 
 const BACKLOG: i32 = 128;
-/// What the kernel keeps of one connection for a peer that does not read, bytes; it doubles this. Its own choice would be
-/// six times as much of the broker's memory, for each connection of each user.
+/// What the kernel keeps of one connection for a peer that does not read, bytes; it doubles this.
+/// Its own choice would be six times as much of the broker's memory, for each connection of each
+/// user.
 const SEND_BUFFER: usize = 16 << 10;
 /// The lock in a broker's directory: the broker's process, and its tag.
 pub const LOCK: &str = "broker.lock";
@@ -29,7 +30,8 @@ pub struct Listener {
     lock: Lock,
 }
 
-/// What says that a directory is ours. Held as long as the broker lives; the kernel lets go of it however we end.
+/// What says that a directory is ours. Held as long as the broker lives; the kernel lets go of it
+/// however we end.
 #[derive(Debug)]
 struct Lock {
     /// Stays when we leave: another broker may wait for this very file.
@@ -85,7 +87,8 @@ impl Listener {
     }
 }
 
-/// FNV-1a over the directory and the number of the lock in it: the same after a crash, another when the directory was made anew.
+/// FNV-1a over the directory and the number of the lock in it: the same after a crash, another when
+/// the directory was made anew.
 #[must_use]
 pub fn tag_of(directory: &Path, lock: u64) -> u32 {
     let path = directory.as_os_str().as_encoded_bytes();
@@ -269,7 +272,8 @@ fn inherited() -> Result<Option<OwnedFd>, Error> {
     // SAFETY: the service manager passed this descriptor to us, it is open, and nobody else in this
     // process takes it: `run` is called once per process.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-    let what = "the socket of the service manager is no listening stream socket; see ListenStream= in plimsolld.socket";
+    let what = "the socket of the service manager is no listening stream socket; see ListenStream= in \
+                plimsolld.socket";
     let listens = rustix::net::sockopt::socket_acceptconn(&fd).map_err(Error::system(what))?;
     if !listens {
         return Err(Error::System {

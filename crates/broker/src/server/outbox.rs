@@ -38,8 +38,8 @@ impl Outbox {
         self.waiting().is_empty()
     }
 
-    /// Appends bytes. `false`, and none are taken, when more than `most` would wait here, or more than the user or all
-    /// users together may leave unread.
+    /// Appends bytes. `false`, and none are taken, when more than `most` would wait here, or more
+    /// than the user or all users together may leave unread.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8], most: usize) -> bool {
         let all = self.bytes.len().saturating_add(bytes.len());
@@ -51,8 +51,8 @@ impl Outbox {
         true
     }
 
-    /// So many more were sent. At most as many as wait are kept beside them: whoever leaves the last byte of a long
-    /// reply unread holds a byte, not the reply.
+    /// So many more were sent. At most as many as wait are kept beside them: whoever leaves the
+    /// last byte of a long reply unread holds a byte, not the reply.
     pub fn advance(&mut self, count: usize) {
         self.sent = self.sent.saturating_add(count).min(self.bytes.len());
         if self.sent < self.waiting().len() {

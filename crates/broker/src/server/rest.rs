@@ -1,5 +1,5 @@
-//! Listeners that cannot accept, because descriptors or memory ran out, rest: whoever waits there would wake us at
-//! once, again and again.
+//! Listeners that cannot accept, because descriptors or memory ran out, rest: whoever waits there
+//! would wake us at once, again and again.
 
 use super::poll::Token;
 

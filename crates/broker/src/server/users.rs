@@ -1,5 +1,6 @@
-//! What each user takes of the broker: connections, listeners, calls, descriptors, bytes that it does not read and bytes
-//! that it does not finish. A user may have a thousand connections, so bounds of each are no bound of the user.
+//! What each user takes of the broker: connections, listeners, calls, descriptors, bytes that it
+//! does not read and bytes that it does not finish. A user may have a thousand connections, so
+//! bounds of each are no bound of the user.
 
 use crate::descriptors;
 use crate::share::{Account, Division, Held, Pool};
@@ -8,15 +9,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes that wait to be read; they may be locked in memory. The largest listing fits into what one user may have, a
-/// usual one into the first of it.
+/// Bytes that wait to be read; they may be locked in memory. The largest listing fits into what one
+/// user may have, a usual one into the first of it.
 pub const UNREAD: Division = Division {
     most: 64 << 20,
     kept: 16 << 20,
     first: 4 << 20,
 };
-/// Bytes of calls that were read and not answered, most of them of messages that have no end yet. The longest message
-/// fits into the first of a user, in a buffer that has doubled.
+/// Bytes of calls that were read and not answered, most of them of messages that have no end yet.
+/// The longest message fits into the first of a user, in a buffer that has doubled.
 pub const UNANSWERED: Division = Division {
     most: 16 << 20,
     kept: 2 << 20,
@@ -210,8 +211,8 @@ impl Users {
         Rc::clone(user)
     }
 
-    /// Forgets those who have nothing here any more; to be called once a second. Who comes back has a whole allowance,
-    /// which a second earns anyway.
+    /// Forgets those who have nothing here any more; to be called once a second. Who comes back has
+    /// a whole allowance, which a second earns anyway.
     pub fn sweep(&mut self) {
         self.by_uid
             .retain(|_, user| Rc::strong_count(user) > 1 || user.owes());

@@ -41,7 +41,8 @@ impl Broker {
         Broker::start_by(directory, vec!["--system".into()], by.into())
     }
 
-    /// Starts one by a command that becomes it, given after the command's own arguments, and waits until it serves.
+    /// Starts one by a command that becomes it, given after the command's own arguments, and waits
+    /// until it serves.
     pub(crate) fn start_by(directory: &Path, arguments: Vec<String>, by: Vec<String>) -> Broker {
         let broker = Broker::spawned(directory, arguments, by);
         broker.wait_until_it_serves();
@@ -199,8 +200,8 @@ pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
             let uid = libc::c_long::from(uid);
-            // SAFETY: setresuid takes three numbers and touches no memory of ours; the raw call changes the calling
-            // thread alone, which ends with `work`.
+            // SAFETY: setresuid takes three numbers and touches no memory of ours; the raw call
+            // changes the calling thread alone, which ends with `work`.
             let code = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
             assert_eq!(code, 0);
             work()
@@ -263,7 +264,8 @@ impl Client {
                 Ok(0) => return None,
                 Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                // A signal, of a child that ended, say: a read with a time limit is not begun again by itself.
+                // A signal, of a child that ended, say: a read with a time limit is not begun again
+                // by itself.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("no reply: {error}"),
             }

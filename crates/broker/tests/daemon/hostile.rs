@@ -1,5 +1,5 @@
-//! Two hostile users and an honest one, at the system's broker: whatever the two take of it, each call of the third is
-//! answered, and its listing shows its principal.
+//! Two hostile users and an honest one, at the system's broker: whatever the two take of it, each
+//! call of the third is answered, and its listing shows its principal.
 
 use crate::common::{Broker, Client, Program, Sleeper, as_user};
 use plimsoll_kernel::process::Process;

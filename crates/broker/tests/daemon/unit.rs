@@ -1,5 +1,6 @@
-//! The rights that the unit gives, tried on real programs: a broker that is a user of its own, with the unit's capabilities
-//! and its filter of system calls, sees another user's program and pages out what that owes.
+//! The rights that the unit gives, tried on real programs: a broker that is a user of its own, with
+//! the unit's capabilities and its filter of system calls, sees another user's program and pages
+//! out what that owes.
 
 use crate::common::{Broker, Client, PATIENCE, as_user, until};
 use crate::ladder::{MIB, begin};
@@ -94,7 +95,8 @@ fn allowed() -> Option<String> {
     (!numbers.is_empty()).then(|| known.join(","))
 }
 
-/// Not a test of its own: with [`ALLOWED`] set this binary confines itself, and becomes what stands after `--`.
+/// Not a test of its own: with [`ALLOWED`] set this binary confines itself, and becomes what stands
+/// after `--`.
 #[test]
 fn filtered() {
     let Ok(allowed) = std::env::var(ALLOWED) else {

@@ -151,7 +151,8 @@ fn options() -> Result<Options, String> {
             "--nocapture" | "--show-output" | "--quiet" | "-q" => {}
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --seconds N, --seed N, --from N, --programs N, --long, --watch-all"
+                    "unknown option {other}; there are --seconds N, --seed N, --from N, --programs N, \
+                     --long, --watch-all"
                 ));
             }
         }

@@ -24,8 +24,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Makes a cgroup of `bytes` below (or, where version 2 wants it so, beside) our own. Beside, it gets our own limit where
-    /// that is tighter.
+    /// Makes a cgroup of `bytes` below (or, where version 2 wants it so, beside) our own. Beside,
+    /// it gets our own limit where that is tighter.
     ///
     /// # Errors
     /// Why there is none: no memory controller, or no rights.
@@ -63,7 +63,8 @@ impl Budget {
         &self.dir
     }
 
-    /// Where what has no cgroup of its own starts: under version 2 a group with limited children holds no processes itself.
+    /// Where what has no cgroup of its own starts: under version 2 a group with limited children
+    /// holds no processes itself.
     pub fn leaf(&self) -> PathBuf {
         let v2 = |cgroup: &&Cgroup| cgroup.version() == Version::V2;
         let leaf = self.cgroup.as_ref().filter(v2);
@@ -75,15 +76,16 @@ impl Budget {
 impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(cgroup) = self.cgroup.take() {
-            // What the programs left running goes on where we are. What cannot be moved stays, and is swept by the next run.
+            // What the programs left running goes on where we are. What cannot be moved stays, and
+            // is swept by the next run.
             let ours = Cgroup::of_self().ok().flatten();
             let _ = cgroup.remove(ours.as_ref().map(Cgroup::dir));
         }
     }
 }
 
-/// What the kernel holds the group to. Without swap it could only kill, and not who is at fault but who is largest: then
-/// what outruns the broker for a moment has a quarter to do so.
+/// What the kernel holds the group to. Without swap it could only kill, and not who is at fault but
+/// who is largest: then what outruns the broker for a moment has a quarter to do so.
 fn bound(budget: u64, swap_free: u64) -> u64 {
     match swap_free < budget / 4 {
         true => budget.saturating_add(budget / 4),
@@ -91,16 +93,17 @@ fn bound(budget: u64, swap_free: u64) -> u64 {
     }
 }
 
-/// Where the kernel begins to slow what it cannot page out: between the budget, to which programs are steered, and the limit, at
-/// which it kills. It gives collections time, and needs nobody who watches it. `None` where the limit leaves no room above the budget:
-/// what keeps to its budget is never slowed.
+/// Where the kernel begins to slow what it cannot page out: between the budget, to which programs
+/// are steered, and the limit, at which it kills. It gives collections time, and needs nobody who
+/// watches it. `None` where the limit leaves no room above the budget: what keeps to its budget is
+/// never slowed.
 fn wall(budget: u64, limit: u64) -> Option<u64> {
     let above = limit.checked_sub(budget).filter(|&above| above > 0)?;
     Some(budget + above / 2)
 }
 
-/// In version 2 a group with processes has no limited children: then, where it was made for us (a unit, a container), below
-/// it after stepping aside, else beside it.
+/// In version 2 a group with processes has no limited children: then, where it was made for us (a
+/// unit, a container), below it after stepping aside, else beside it.
 fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
     let refused = match own.create_child(name) {
         Ok(cgroup) => return Ok(cgroup),
@@ -136,7 +139,8 @@ fn sweep(dir: &Path) {
         let left = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let pid = left.and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // The kernel refuses where processes are in it. Below it are those of its programs, which a killed broker left.
+            // The kernel refuses where processes are in it. Below it are those of its programs,
+            // which a killed broker left.
             let below = std::fs::read_dir(entry.path()).into_iter().flatten();
             for program in below.take(MOST_SWEPT).flatten() {
                 let _ = std::fs::remove_dir(program.path());

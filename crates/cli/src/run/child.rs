@@ -21,8 +21,9 @@ use tracing::warn;
 /// Whether who started us has SIGCHLD ignored.
 static IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Makes the kernel keep how our children end for us. It does not where SIGCHLD is ignored, and a program that ignores it
-/// (`trap '' CHLD`) hands that on to what it starts. Call it first; programs get SIGCHLD as we found it.
+/// Makes the kernel keep how our children end for us. It does not where SIGCHLD is ignored, and a
+/// program that ignores it (`trap '' CHLD`) hands that on to what it starts. Call it first;
+/// programs get SIGCHLD as we found it.
 pub fn hear_of_ends() {
     // SAFETY: no handler is set, so nothing of ours runs when the signal comes.
     let found = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -210,8 +211,9 @@ impl Running {
         }
     }
 
-    /// Whether it has ended and others of its process group run on. Its zombie stays, and with it its number: as long as
-    /// [`Running::ended`] was not asked, no other group can have that, and it is safe to send signals there.
+    /// Whether it has ended and others of its process group run on. Its zombie stays, and with it
+    /// its number: as long as [`Running::ended`] was not asked, no other group can have that, and
+    /// it is safe to send signals there.
     pub fn left_others(&self) -> bool {
         self.is_over() && self.number().is_some_and(others_run)
     }
@@ -230,7 +232,8 @@ impl Running {
     }
 }
 
-/// Whether anything but its first process runs in a process group. `kill` of the group cannot tell: it counts zombies.
+/// Whether anything but its first process runs in a process group. `kill` of the group cannot tell:
+/// it counts zombies.
 fn others_run(group: Pid) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return false;
@@ -249,7 +252,8 @@ fn others_run(group: Pid) -> bool {
         .any(|pid| test_kill_process(pid).is_ok() && runs(pid))
 }
 
-/// The process group of a process, 0 for the kernel's threads (which `rustix`'s type cannot hold), -1 when it is gone.
+/// The process group of a process, 0 for the kernel's threads (which `rustix`'s type cannot hold),
+/// -1 when it is gone.
 fn group_of(pid: Pid) -> i32 {
     // SAFETY: only asks.
     unsafe { libc::getpgid(pid.as_raw_nonzero().get()) }

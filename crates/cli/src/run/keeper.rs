@@ -10,8 +10,8 @@ use tracing::{info, warn};
 
 /// First and longest pause between two tries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// Inside of another run the keeper lets that one's go first: a broker lives in the cgroup of who starts it, and what bounds the
-/// inner one alone should not bound all.
+/// Inside of another run the keeper lets that one's go first: a broker lives in the cgroup of who
+/// starts it, and what bounds the inner one alone should not bound all.
 const COURTESY: Duration = Duration::from_secs(2);
 
 /// Starts the keeper; it ends with us. Does nothing where a broker is not ours to start.

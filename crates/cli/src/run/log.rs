@@ -1,4 +1,5 @@
-//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked (`-v`, `PLIMSOLL_LOG=debug`).
+//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked
+//! (`-v`, `PLIMSOLL_LOG=debug`).
 
 use crate::error::CliError;
 use plimsoll_kernel::environment::variable;

@@ -7,15 +7,15 @@ pub fn heard() -> Option<i32> {
     (std::process::id() == 1).then_some(libc::SIGCHLD)
 }
 
-/// Takes away the zombies that nobody else will, where we are such a first process. One of `own` is left to who waits for
-/// it, and so are those behind it until then: the kernel shows one at a time.
+/// Takes away the zombies that nobody else will, where we are such a first process. One of `own` is
+/// left to who waits for it, and so are those behind it until then: the kernel shows one at a time.
 pub fn reap(own: &[u32]) {
     if heard().is_none() {
         return;
     }
     while let Some(pid) = ended().filter(|&pid| !own.iter().any(|&one| one as i32 == pid)) {
-        // SAFETY: nothing is written where there is no pointer. One that a thread of ours has waited for meanwhile is no
-        // child any more, and then this says so.
+        // SAFETY: nothing is written where there is no pointer. One that a thread of ours has
+        // waited for meanwhile is no child any more, and then this says so.
         let reaped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
         if reaped != pid {
             return;
@@ -27,8 +27,8 @@ pub fn reap(own: &[u32]) {
 fn ended() -> Option<i32> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: the kernel fills `info` for a child that has ended, and else leaves it zeroed, which is a valid value whose
-    // number is 0.
+    // SAFETY: the kernel fills `info` for a child that has ended, and else leaves it zeroed, which
+    // is a valid value whose number is 0.
     let pid = unsafe {
         if libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) != 0 {
             return None;

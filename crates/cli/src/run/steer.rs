@@ -89,8 +89,9 @@ pub(crate) fn prepare(
     }
 }
 
-/// What a program alone could use of the broker's memory, also when those who hold much of it now are gone: a maximum heap stays for the
-/// program's life, and one that is less than it takes without us may end it.
+/// What a program alone could use of the broker's memory, also when those who hold much of it now
+/// are gone: a maximum heap stays for the program's life, and one that is less than it takes
+/// without us may end it.
 fn lasting(listing: &Listing) -> u64 {
     let some_day = listing.budget.saturating_add(listing.outsiders);
     let alone = flags::heap_alone(listing.capacity);
@@ -110,7 +111,8 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    /// Lets the program go: its runtime gets back what was changed. Waits for that a moment only, the program may not answer.
+    /// Lets the program go: its runtime gets back what was changed. Waits for that a moment only,
+    /// the program may not answer.
     pub(crate) fn let_go(self) {
         self.stop.store(true, Ordering::Release);
         let _ = self.ended.recv_timeout(LET_GO);

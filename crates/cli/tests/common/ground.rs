@@ -96,7 +96,8 @@ pub fn java() -> String {
 /// Makes what the command starts begin in that group.
 pub fn enter(command: &mut Command, group: &TestCgroup) {
     let procs = group.cgroup().dir().join("cgroup.procs");
-    // SAFETY: the child has one thread; what is called between fork and exec allocates a little, which glibc allows there.
+    // SAFETY: the child has one thread; what is called between fork and exec allocates a little,
+    // which glibc allows there.
     unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
 }
 

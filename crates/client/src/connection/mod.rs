@@ -47,8 +47,8 @@ impl Connection {
         Connection::first(&Socket::candidates(&Surroundings::of_self()), TIMEOUT)
     }
 
-    /// Connects to the first of these that answers and can be trusted: somebody who sits in one place keeps nobody from the
-    /// next.
+    /// Connects to the first of these that answers and can be trusted: somebody who sits in one
+    /// place keeps nobody from the next.
     ///
     /// # Errors
     /// As [`Connection::find`].

@@ -148,10 +148,11 @@ impl Builder {
         self
     }
 
-    /// For what runs in a process of a program that `plimsoll run` started, but is not the program itself (a preloaded adapter): uses
-    /// the principal that the environment names (`PLIMSOLL_ID`, `PLIMSOLL_PAGE`), whoever's process that is. Without such an
-    /// environment, or in a process that has more rights than whoever started it, nothing changes. A program
-    /// needs this not: [`Builder::open`] finds the principal that its process is.
+    /// For what runs in a process of a program that `plimsoll run` started, but is not the program
+    /// itself (a preloaded adapter): uses the principal that the environment names (`PLIMSOLL_ID`,
+    /// `PLIMSOLL_PAGE`), whoever's process that is. Without such an environment, or in a process
+    /// that has more rights than whoever started it, nothing changes. A program needs this not:
+    /// [`Builder::open`] finds the principal that its process is.
     pub fn from_environment(mut self) -> Builder {
         let page = variable(ENV_PAGE).map(PathBuf::from);
         if let (Some(id), Some(page)) = (self.wish.named, page) {
@@ -172,9 +173,10 @@ impl Builder {
         self
     }
 
-    /// Registers. A process that is a principal already, because `plimsoll run` started it, say, becomes no second one: that one is
-    /// used, with the name, weight, priority and maximum that it has. Where no broker runs this succeeds too: the principal is alone until one does.
-    /// Takes at most a few timeouts when a broker hangs.
+    /// Registers. A process that is a principal already, because `plimsoll run` started it, say,
+    /// becomes no second one: that one is used, with the name, weight, priority and maximum that it
+    /// has. Where no broker runs this succeeds too: the principal is alone until one does. Takes at
+    /// most a few timeouts when a broker hangs.
     ///
     /// # Errors
     /// A parameter that cannot be, the broker's refusal, a socket that is not to be trusted, or a

@@ -134,7 +134,8 @@ pub(super) fn join(wish: &Wish, before: Before) -> Result<Joined> {
 /// A principal, its page, and what the broker granted when it is registered by us.
 type Found = (Id, PathBuf, Option<Registered>);
 
-/// Registers, or uses what the process is already: `plimsoll run`, `plimsoll adopt` or another part of the program came first.
+/// Registers, or uses what the process is already: `plimsoll run`, `plimsoll adopt` or another part
+/// of the program came first.
 fn register_or_find(control: &mut Connection, wish: &Wish) -> Result<Found> {
     if let Some(named) = wish.named.filter(|_| wish.is_own()) {
         await_process(control, named)?;
@@ -153,8 +154,8 @@ fn register_or_find(control: &mut Connection, wish: &Wish) -> Result<Found> {
     }
 }
 
-/// `plimsoll run` names a program's process to the broker once it has started it. A program that registered before that would be
-/// another principal.
+/// `plimsoll run` names a program's process to the broker once it has started it. A program that
+/// registered before that would be another principal.
 fn await_process(control: &mut Connection, id: Id) -> Result<()> {
     for _ in 0..LOOKS {
         let listing = control.list()?;
@@ -167,8 +168,8 @@ fn await_process(control: &mut Connection, id: Id) -> Result<()> {
     Ok(())
 }
 
-/// Says who steers a principal that somebody else registered, where its process is this one: a child that inherited the environment
-/// has no say in it.
+/// Says who steers a principal that somebody else registered, where its process is this one: a
+/// child that inherited the environment has no say in it.
 fn steer(control: &mut Connection, wish: &Wish, id: Id) -> Result<()> {
     let Some(adapter) = wish.register.adapter.as_ref().filter(|_| wish.is_own()) else {
         return Ok(());
@@ -207,8 +208,8 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     Ok(registered)
 }
 
-/// The principal whose process is ours or above ours, of so many generations: after a broker came back, the one that the environment
-/// named has another number.
+/// The principal whose process is ours or above ours, of so many generations: after a broker came
+/// back, the one that the environment named has another number.
 fn find(control: &mut Connection, wish: &Wish, generations: usize) -> Result<Found> {
     let listing = control.list()?;
     let mut pid = wish.register.pid.unwrap_or_else(std::process::id);

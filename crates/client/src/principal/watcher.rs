@@ -23,8 +23,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Pauses between tries to join.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
-/// Tries to find the principal that somebody else registered, after its broker is gone, before the program registers by itself. With
-/// the pauses: some seconds, in which `plimsoll run` comes back to the new broker, and with it weight and name.
+/// Tries to find the principal that somebody else registered, after its broker is gone, before the
+/// program registers by itself. With the pauses: some seconds, in which `plimsoll run` comes back
+/// to the new broker, and with it weight and name.
 const FINDS: u32 = 6;
 /// Changes that are taken from the stream at a time; only the last counts.
 const BURST: usize = 256;

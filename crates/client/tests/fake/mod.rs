@@ -155,7 +155,8 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Names the folder of the test that started this process, which removes what a process that is killed leaves behind.
+/// Names the folder of the test that started this process, which removes what a process that is
+/// killed leaves behind.
 pub const WITHIN: &str = "PLIMSOLL_TEST_WITHIN";
 
 pub fn directory() -> tempfile::TempDir {

@@ -1,4 +1,5 @@
-//! Several markers at once. One leads: it knows the roots. The others help from when it begins until nobody has work.
+//! Several markers at once. One leads: it knows the roots. The others help from when it begins
+//! until nobody has work.
 
 use super::marker::{Marker, Marking, Span};
 use crate::area::Area;
@@ -34,7 +35,8 @@ struct State {
     turn: u64,
     /// When markers stop.
     until: Option<Instant>,
-    /// Helpers that stopped with work left. They are waited for the next time, unless that is of another round.
+    /// Helpers that stopped with work left. They are waited for the next time, unless that is of
+    /// another round.
     left: usize,
     round: u32,
     ended: bool,
@@ -77,7 +79,8 @@ impl Crew {
         marker.shrink();
     }
 
-    /// Marks from `roots`, and from what an earlier step left, until then. False where there is work left for another.
+    /// Marks from `roots`, and from what an earlier step left, until then. False where there is
+    /// work left for another.
     pub fn step(
         &self,
         marker: &mut Marker<'_>,

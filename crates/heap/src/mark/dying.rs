@@ -1,5 +1,6 @@
-//! What a front end wants of objects that nothing reaches: that they live after all, or that what they refer to does. There may be
-//! many, and in swap, where each by itself would have its superpage read: so it is done for all of them together.
+//! What a front end wants of objects that nothing reaches: that they live after all, or that what
+//! they refer to does. There may be many, and in swap, where each by itself would have its
+//! superpage read: so it is done for all of them together.
 
 use super::marker::{Marker, WORD};
 use super::pending::{WINDOW, Window};
@@ -34,12 +35,14 @@ impl Marker<'_> {
         });
     }
 
-    /// Marks what objects refer to, and not the objects, unless one is reached from another, or from itself: then it is marked as any
-    /// other, and not looked into by itself when its turn comes. They come in the order of their addresses. Nobody else marks meanwhile.
+    /// Marks what objects refer to, and not the objects, unless one is reached from another, or
+    /// from itself: then it is marked as any other, and not looked into by itself when its turn
+    /// comes. They come in the order of their addresses. Nobody else marks meanwhile.
     ///
-    /// What they reach in swap is read when all of them were looked into: what is marked in the end is what they reach together, in
-    /// whichever order it was found. But nobody can tell then from which of them: `found` is told of those that were reached from
-    /// themselves as far as that can be seen without.
+    /// What they reach in swap is read when all of them were looked into: what is marked in the end
+    /// is what they reach together, in whichever order it was found. But nobody can tell then from
+    /// which of them: `found` is told of those that were reached from themselves as far as that can
+    /// be seen without.
     pub fn contents(
         &mut self,
         central: &Central,
@@ -51,8 +54,9 @@ impl Marker<'_> {
         });
     }
 
-    /// Objects in swap are read even if their superpages have summaries, which do not tell them from their neighbours: a window at a
-    /// time, and while one is looked into the kernel reads the next.
+    /// Objects in swap are read even if their superpages have summaries, which do not tell them
+    /// from their neighbours: a window at a time, and while one is looked into the kernel reads the
+    /// next.
     fn look_into_all(
         &mut self,
         central: &Central,
@@ -129,7 +133,8 @@ impl Marker<'_> {
         }
         self.drain(None);
         if nothing_pending && self.marking.overflows != overflows {
-            // All of it is this object's, and may lead back here. Whoever fills a stack marks so much that this is rare.
+            // All of it is this object's, and may lead back here. Whoever fills a stack marks so
+            // much that this is rare.
             self.drain_pending(central, None);
         }
     }

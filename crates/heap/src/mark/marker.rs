@@ -19,7 +19,8 @@ use std::time::Instant;
 const CANDIDATES: usize = 64;
 /// Objects that wait while their contents are loaded.
 const OBJECTS: usize = 32;
-/// Room of a stack, in objects: 16 MiB of addresses, or less where the heap has few: so many a superpage, 1 KiB.
+/// Room of a stack, in objects: 16 MiB of addresses, or less where the heap has few: so many a
+/// superpage, 1 KiB.
 const STACK: usize = 1 << 20;
 const PER_SUPERPAGE: usize = 64;
 /// Bytes that one step looks at: what is longer is cut, so that others can take a part.
@@ -92,7 +93,8 @@ pub struct Marker<'a> {
     pub(super) shared: bool,
     /// Marking stops then, and goes on another time.
     pub(super) until: Option<Instant>,
-    /// Where it goes on with what was written to before a collection in steps, if it does; and with what is pending.
+    /// Where it goes on with what was written to before a collection in steps, if it does; and with
+    /// what is pending.
     pub(super) written_from: Option<usize>,
     pub(super) pending_from: u32,
     /// Spans that it looked into: the clock is not looked at for each.
@@ -160,8 +162,8 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Marks from `roots`, and from what an earlier step left, until then. False where there is work left for another.
-    /// Nobody else marks meanwhile.
+    /// Marks from `roots`, and from what an earlier step left, until then. False where there is
+    /// work left for another. Nobody else marks meanwhile.
     pub fn step(
         &mut self,
         central: &Central,
@@ -221,7 +223,8 @@ impl<'a> Marker<'a> {
     /// Reports memory, any aligned word of which may be a reference: a stack, static data, part of an object.
     ///
     /// # Safety
-    /// From `start`, rounded up to a word, to `end`, rounded down, memory can be read and nobody writes to it.
+    /// From `start`, rounded up to a word, to `end`, rounded down, memory can be read and nobody
+    /// writes to it.
     pub unsafe fn span(&mut self, start: usize, end: usize) {
         let span = Span {
             start: start.next_multiple_of(WORD),
@@ -336,7 +339,8 @@ impl<'a> Marker<'a> {
         self.absent(slot.superpage, flags);
     }
 
-    /// Puts an absent superpage off until its turn comes in the order of addresses, or takes its summary for it.
+    /// Puts an absent superpage off until its turn comes in the order of addresses, or takes its
+    /// summary for it.
     pub(super) fn absent(&mut self, superpage: Superpage, flags: u8) {
         let it = self.heap.side.descriptor(superpage);
         if it.has(flag::PENDING) || !it.raise(flag::PENDING) {

@@ -1,13 +1,15 @@
 //! Marking what can be reached.
 //!
-//! A word that points into the heap is a *candidate*. Candidates and objects wait in a short queue each before they
-//! are looked at, while the processor loads what looking at them will read: mark bits for the one, contents for the
-//! other. That is most of marking's speed (Cher, Hosking and Vitek 2004, for one queue).
+//! A word that points into the heap is a *candidate*. Candidates and objects wait in a short queue
+//! each before they are looked at, while the processor loads what looking at them will read: mark
+//! bits for the one, contents for the other. That is most of marking's speed (Cher, Hosking and
+//! Vitek 2004, for one queue).
 //!
-//! Marked objects that nobody looked into yet are on a stack of fixed size. Where it is full, the object's superpage
-//! is *pending* instead, and all of its marked objects are looked into later. So is a superpage that is absent, unless
-//! it has a summary that holds; pending superpages are read in the order of their addresses, and summarised while they
-//! are there. What is likely to be evicted next is summarised and paged out before that (`shed`).
+//! Marked objects that nobody looked into yet are on a stack of fixed size. Where it is full, the
+//! object's superpage is *pending* instead, and all of its marked objects are looked into later. So
+//! is a superpage that is absent, unless it has a summary that holds; pending superpages are read
+//! in the order of their addresses, and summarised while they are there. What is likely to be
+//! evicted next is summarised and paged out before that (`shed`).
 
 mod crew;
 mod dying;
@@ -26,9 +28,11 @@ use crate::kind::KindId;
 /// A front end that knows where references are in objects of [`Layout::Traced`](crate::Layout::Traced) kinds.
 ///
 /// # Safety
-/// `trace` reports every reference that is to keep its target alive, and does not allocate in this heap or with `malloc`.
+/// `trace` reports every reference that is to keep its target alive, and does not allocate in this
+/// heap or with `malloc`.
 pub unsafe trait Tracer: Sync {
-    /// Reports the references in the object at `start`, which has `bytes` bytes, by [`Marker::word`] and [`Marker::span`].
+    /// Reports the references in the object at `start`, which has `bytes` bytes, by
+    /// [`Marker::word`] and [`Marker::span`].
     ///
     /// # Safety
     /// There is such an object of this kind, and nobody writes to it.

@@ -1,6 +1,7 @@
-//! Pending superpages, in the order of their addresses: those for which a stack had no room, and those in swap. Of the
-//! latter a window at a time is asked for, read, looked into until nothing more comes of it, summarised, and given back.
-//! So each is read once per round, ahead of its use, and memory holds one window of them.
+//! Pending superpages, in the order of their addresses: those for which a stack had no room, and
+//! those in swap. Of the latter a window at a time is asked for, read, looked into until nothing
+//! more comes of it, summarised, and given back. So each is read once per round, ahead of its use,
+//! and memory holds one window of them.
 
 use super::marker::{Marker, Span, WORD};
 use crate::address::{GRANULE, SUPERPAGE, Superpage};
@@ -50,7 +51,8 @@ impl Window {
 }
 
 impl Marker<'_> {
-    /// Looks into pending superpages until there are none. No other marker runs. False where the time is over before.
+    /// Looks into pending superpages until there are none. No other marker runs. False where the
+    /// time is over before.
     pub(super) fn drain_pending(&mut self, central: &Central, until: Option<Instant>) -> bool {
         while self.heap.pending.swap(false, Relaxed) {
             // The kernel reads one while the other is looked into.
@@ -229,7 +231,8 @@ impl Marker<'_> {
         let range = self.heap.range();
         let mut at = span.start;
         while at < span.end {
-            // SAFETY: a marked object's words. The program may write to them: then that shows, and the summary is dropped.
+            // SAFETY: a marked object's words. The program may write to them: then that shows, and
+            // the summary is dropped.
             let word = unsafe { (at as *const usize).read_volatile() };
             if range.contains(&word) && count < self.targets.len() {
                 self.heap.side.prefetch(word);

@@ -26,8 +26,8 @@ impl Marker<'_> {
         }
     }
 
-    /// Reaches the slots in a range of addresses that have bookmarks. Whole superpages are done once, whoever names them:
-    /// bookmarks do not tell whose they are.
+    /// Reaches the slots in a range of addresses that have bookmarks. Whole superpages are done
+    /// once, whoever names them: bookmarks do not tell whose they are.
     fn bookmarked(&mut self, range: Range<usize>) {
         let side = self.heap.side;
         let end = range.end.min(self.heap.range().end);

@@ -1,8 +1,10 @@
-//! Paging out before the kernel has to: what nobody wrote to between two collections goes first, and what holds no
-//! references before what has to be summarised. What comes back soon was read, and is held for a while.
+//! Paging out before the kernel has to: what nobody wrote to between two collections goes first,
+//! and what holds no references before what has to be summarised. What comes back soon was read,
+//! and is held for a while.
 //!
-//! One marker does all of it. For each page that was written to the kernel has all processors that run the program forget it; with
-//! a second marker that is the other, and interrupting it takes several times as long as the rest.
+//! One marker does all of it. For each page that was written to the kernel has all processors that
+//! run the program forget it; with a second marker that is the other, and interrupting it takes
+//! several times as long as the rest.
 
 use super::marker::Marker;
 use super::pending::{WINDOW, Window};
@@ -12,8 +14,8 @@ use crate::side::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
-    /// Pages out so many superpages at most, and says how many. After the census, with the marks that it counted; the
-    /// program may run, since what it writes to shows.
+    /// Pages out so many superpages at most, and says how many. After the census, with the marks
+    /// that it counted; the program may run, since what it writes to shows.
     pub fn shed(&mut self, central: &Central, superpages: usize) -> usize {
         let mut shed = 0;
         for opaque in [true, false] {

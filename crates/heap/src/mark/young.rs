@@ -1,5 +1,6 @@
-//! Collections of young objects by sticky mark bits (Demers, Weiser, Hayes, Boehm, Bobrow and Shenker, POPL 1990): what the
-//! last collection marked stays marked, and is looked into again only where it was written to since.
+//! Collections of young objects by sticky mark bits (Demers, Weiser, Hayes, Boehm, Bobrow and
+//! Shenker, POPL 1990): what the last collection marked stays marked, and is looked into again only
+//! where it was written to since.
 
 use super::crew::Crew;
 use super::marker::Marker;
@@ -15,21 +16,22 @@ use std::time::Instant;
 const PLENTY: usize = 1024;
 
 impl Marker<'_> {
-    /// Has what was marked before and may have been written to since looked into, with who helps. With the roots of a
-    /// collection before which marks were not cleared. What the front end traces is looked into in any case: what it reads
-    /// for that may lie elsewhere.
+    /// Has what was marked before and may have been written to since looked into, with who helps.
+    /// With the roots of a collection before which marks were not cleared. What the front end
+    /// traces is looked into in any case: what it reads for that may lie elsewhere.
     pub fn written(&mut self, central: &Central, crew: Option<&Crew>) {
         self.written_from = None;
         self.look_at_written(0..central.committed(), crew);
     }
 
-    /// The same for a collection in steps: each step goes on with it until its time is over. With the roots of the first.
+    /// The same for a collection in steps: each step goes on with it until its time is over. With
+    /// the roots of the first.
     pub fn written_in_steps(&mut self) {
         self.written_from = Some(0);
     }
 
-    /// Goes on, with one window at least. Each is armed when it was looked into: what is written to since is for the last step, as is what
-    /// no other comes to.
+    /// Goes on, with one window at least. Each is armed when it was looked into: what is written to
+    /// since is for the last step, as is what no other comes to.
     pub(super) fn go_on_with_written(&mut self, central: &Central, crew: Option<&Crew>) {
         while let Some(start) = self.written_from {
             let end = (start + WINDOW).min(central.committed());

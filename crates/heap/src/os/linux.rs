@@ -45,7 +45,8 @@ impl Linux {
     }
 
     fn advise(range: Range<usize>, advice: Advice) {
-        // SAFETY: none of the advices that are passed here changes contents. What the kernel does not follow costs time only.
+        // SAFETY: none of the advices that are passed here changes contents. What the kernel does
+        // not follow costs time only.
         let _ = unsafe { madvise(range.start as *mut _, range.len(), advice) };
     }
 }

@@ -9,14 +9,17 @@ pub use unlucky::{Call, Unlucky};
 use std::io;
 use std::ops::Range;
 
-/// What the heap asks of the kernel. Ranges are addresses; they start and end at superpages or at the ends of what
-/// was reserved. None of the calls allocates with `malloc`: most are made while the world stands still.
+/// What the heap asks of the kernel. Ranges are addresses; they start and end at superpages or at
+/// the ends of what was reserved. None of the calls allocates with `malloc`: most are made while
+/// the world stands still.
 ///
 /// # Safety
-/// `reserve` gives memory that nobody else has; after `commit` it may be read and written; `discard` leaves zeros;
-/// no other call changes what is in it. `written` leaves out no page that was written to since it was armed.
+/// `reserve` gives memory that nobody else has; after `commit` it may be read and written;
+/// `discard` leaves zeros; no other call changes what is in it. `written` leaves out no page that
+/// was written to since it was armed.
 pub unsafe trait Os: Send + Sync {
-    /// Addresses that hold nothing yet and may not be touched: so many bytes, aligned to `alignment` (a power of two).
+    /// Addresses that hold nothing yet and may not be touched: so many bytes, aligned to
+    /// `alignment` (a power of two).
     ///
     /// # Errors
     /// There is no such room: a limit on addresses, or the machine has no more.
@@ -67,7 +70,8 @@ pub unsafe trait Os: Send + Sync {
     /// The range is not tracked (any more): a forked child, a closed descriptor.
     fn arm(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Takes back that pages were armed: writes to them are no faults any more. What cannot be taken back stays.
+    /// Takes back that pages were armed: writes to them are no faults any more. What cannot be
+    /// taken back stays.
     fn disarm(&self, range: Range<usize>);
 
     /// Tells each run of pages that were written to since they were armed, or never were armed.

@@ -51,7 +51,8 @@ impl Call {
     ];
 }
 
-/// Passes calls on, but for those of which `refuses` says so. `refuses` may be asked while the world stands still.
+/// Passes calls on, but for those of which `refuses` says so. `refuses` may be asked while the
+/// world stands still.
 pub struct Unlucky<O, F> {
     os: O,
     refuses: F,

@@ -1,9 +1,9 @@
 //! How a summary is written: a sorted list of numbers as gaps between them, in a Rice code.
 //!
-//! Byte 0: size of the block, see `store`. Byte 1: the groups' size as a power of two of granules. Byte 2: bits of a
-//! gap that are written as they are. Bytes 3 and 4: how many numbers. Then bits, lowest first: the first number in
-//! 40 bits, then gaps minus 1: their upper part in unary (at most `LONG` ones, then the whole gap in 40 bits), a zero,
-//! their lower part.
+//! Byte 0: size of the block, see `store`. Byte 1: the groups' size as a power of two of granules.
+//! Byte 2: bits of a gap that are written as they are. Bytes 3 and 4: how many numbers. Then bits,
+//! lowest first: the first number in 40 bits, then gaps minus 1: their upper part in unary (at most
+//! `LONG` ones, then the whole gap in 40 bits), a zero, their lower part.
 
 use super::SUMMARY;
 

@@ -1,12 +1,14 @@
-//! Summaries: what the objects of a superpage refer to, kept at the side while it is in swap, so that a collection
-//! need not read it. They are what bookmarks and incoming counters are in the paper (3.2 to 3.4).
+//! Summaries: what the objects of a superpage refer to, kept at the side while it is in swap, so
+//! that a collection need not read it. They are what bookmarks and incoming counters are in the
+//! paper (3.2 to 3.4).
 //!
-//! A summary lists the slots that the superpage's marked objects refer to. Where that takes more than [`SUMMARY`]
-//! bytes it lists groups of neighbouring granules instead, as large as they must be, and the slots that are meant
-//! are *bookmarked*: of a group, those slots are taken that have a bookmark from any summary.
+//! A summary lists the slots that the superpage's marked objects refer to. Where that takes more
+//! than [`SUMMARY`] bytes it lists groups of neighbouring granules instead, as large as they must
+//! be, and the slots that are meant are *bookmarked*: of a group, those slots are taken that have a
+//! bookmark from any summary.
 //!
-//! It holds as long as the superpage is not written to. An object that was not marked when it was made cannot be referred
-//! to since: nobody had its address, or somebody wrote to it first.
+//! It holds as long as the superpage is not written to. An object that was not marked when it was
+//! made cannot be referred to since: nobody had its address, or somebody wrote to it first.
 
 pub(crate) mod codec;
 mod store;
@@ -26,8 +28,8 @@ pub(crate) const SUMMARY: usize = 256;
 const SHIFTS: [u8; 13] = [0, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20];
 
 impl Heap {
-    /// Keeps what a superpage's objects refer to: granules that slots begin with, in any order. False if there is no
-    /// room.
+    /// Keeps what a superpage's objects refer to: granules that slots begin with, in any order.
+    /// False if there is no room.
     pub(crate) fn summarise(&self, superpage: Superpage, targets: &mut [u64]) -> bool {
         self.drop_summary(superpage);
         targets.sort_unstable();

@@ -1,7 +1,7 @@
 //! Where summaries are: blocks of one table of `side`, in sizes of 16 bytes.
 //!
-//! Blocks are taken and freed where nobody reads summaries, by several at once. A freed block's first word names the next
-//! of its size.
+//! Blocks are taken and freed where nobody reads summaries, by several at once. A freed block's
+//! first word names the next of its size.
 
 use super::SUMMARY;
 use crate::os::Os;
@@ -38,7 +38,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Makes the first so many bytes of the table usable, and more where that is cheap. False where there is no room.
+    /// Makes the first so many bytes of the table usable, and more where that is cheap. False where
+    /// there is no room.
     fn reach(&mut self, os: &dyn Os, side: &Side, bytes: usize) -> bool {
         let (start, all) = side.summaries();
         if bytes <= self.committed || bytes > all {

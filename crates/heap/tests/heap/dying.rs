@@ -1,5 +1,5 @@
-//! What nothing reaches, and lives on for a while: what it refers to is marked, then it. The same as a slow walk finds, wherever it is, and
-//! what is in swap is read once for all of a superpage.
+//! What nothing reaches, and lives on for a while: what it refers to is marked, then it. The same
+//! as a slow walk finds, wherever it is, and what is in swap is read once for all of a superpage.
 
 use crate::kernel::Pages;
 use crate::swap::{Ends, full, world};

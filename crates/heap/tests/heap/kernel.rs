@@ -1,6 +1,6 @@
-//! A kernel that evicts what a test says, by superpages, and notes who brings it back. What is evicted cannot be
-//! touched without a fault, what is armed cannot be written to without one; the handler of the fault plays the
-//! kernel's part.
+//! A kernel that evicts what a test says, by superpages, and notes who brings it back. What is
+//! evicted cannot be touched without a fault, what is armed cannot be written to without one; the
+//! handler of the fault plays the kernel's part.
 
 use plimsoll_heap::SUPERPAGE;
 use plimsoll_heap::os::{Linux, Os};
@@ -248,7 +248,8 @@ unsafe impl Os for Fake {
 
 /// Has faults handled as the kernel would.
 fn install() {
-    // SAFETY: a handler that only uses atomics and mprotect, but for a lock that no thread holds while it touches a heap.
+    // SAFETY: a handler that only uses atomics and mprotect, but for a lock that no thread holds
+    // while it touches a heap.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;

@@ -52,8 +52,8 @@ fn allocate(world: &mut World, marker: &mut Marker<'_>, bytes: usize) -> Option<
     None
 }
 
-/// Lists grow, are cut and let go, large objects come and go, and the kernel evicts before every collection; what
-/// died is given back. Says how many objects there was no room for.
+/// Lists grow, are cut and let go, large objects come and go, and the kernel evicts before every
+/// collection; what died is given back. Says how many objects there was no room for.
 fn scenario(luck: &Arc<Luck>) -> usize {
     let (fake, pages) = Fake::new(MOST);
     let ours = luck.clone();

@@ -37,7 +37,8 @@ fn what_is_moved_behind_the_marker_is_found_by_the_last_step() {
     assert!(world.heap.is_stepping());
     let found = marker.marked();
     assert!((1..9_000).contains(&found), "a part: {found}");
-    // The first object is marked and looked into. The rest of the list is hung to it, and cut off where it is not.
+    // The first object is marked and looked into. The rest of the list is hung to it, and cut off
+    // where it is not.
     let first = world.roots[0];
     let mut at = first;
     for _ in 0..9_500 {
@@ -82,7 +83,8 @@ fn what_is_new_is_found_and_no_holes_are_filled_before_the_last_step() {
     assert_eq!(world.central.used(), before, "in a hole");
 }
 
-/// One of young objects: each step looks into a window of what was written to before, and what is armed is not armed once more.
+/// One of young objects: each step looks into a window of what was written to before, and what is
+/// armed is not armed once more.
 #[test]
 fn what_was_written_to_is_looked_into_a_window_at_a_time() {
     let Some(mut world) = tracked(lists(0, 0)) else {

@@ -451,8 +451,8 @@ fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     assert_eq!(world.collect_unchecked(&mut marker).0.objects, 0);
 }
 
-/// What a step reads it summarises. What is marked there later it does not speak of: neither in that collection, nor in the next where it
-/// came back in between.
+/// What a step reads it summarises. What is marked there later it does not speak of: neither in
+/// that collection, nor in the next where it came back in between.
 #[test]
 fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
     for comes_back in [false, true] {
@@ -464,7 +464,8 @@ fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
             pairs.entry(start / SUPERPAGE).or_default().push(start);
         }
         let pairs: Vec<Vec<usize>> = pairs.into_values().filter(|pair| pair.len() == 2).collect();
-        // Who is looked into late refers to the second object of one that was read early, and that to one of a third superpage.
+        // Who is looked into late refers to the second object of one that was read early, and that
+        // to one of a third superpage.
         for (early, late) in pairs[..40].iter().zip(&pairs[200..]) {
             let end = world.allocate(world.words, 48).unwrap();
             world.write(early[1], 0, end);
@@ -490,8 +491,8 @@ fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
     }
 }
 
-/// What came back from swap keeps its summary until it is written to. That may be between two steps of a collection of young objects, of
-/// which a later one arms what it looked into.
+/// What came back from swap keeps its summary until it is written to. That may be between two steps
+/// of a collection of young objects, of which a later one arms what it looked into.
 #[test]
 fn a_write_between_two_steps_ends_a_summary() {
     let (mut world, pages) = world();

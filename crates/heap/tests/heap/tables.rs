@@ -49,7 +49,8 @@ fn tables_may_be_refused() {
         let counted = asked.clone();
         let (fake, pages) = Fake::new(512 * MIB);
         let os = Unlucky::new(fake, move |call| {
-            // After the heap's beginning, which takes six of tables and a marker's one; two in a row, so that less is refused, too.
+            // After the heap's beginning, which takes six of tables and a marker's one; two in a
+            // row, so that less is refused, too.
             call == Call::Commit && (8 + which..10 + which).contains(&counted.fetch_add(1, SeqCst))
         });
         let mut world = World::over(Box::new(os), 512 * MIB);

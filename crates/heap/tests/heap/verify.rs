@@ -36,9 +36,10 @@ fn verify(world: &mut World, marker: &mut Marker<'_>, roots: &[usize]) -> Differ
     world.heap.end_verification(&world.central, before)
 }
 
-/// A summary stays as long as nobody writes to its superpage, and that may come back for a while. What was dead when it
-/// was made and is then referred to by chance is looked into while it is here, and not when it is gone again: no loss,
-/// since nobody has it. A reference that a summary ought to have, and has not, is one.
+/// A summary stays as long as nobody writes to its superpage, and that may come back for a while.
+/// What was dead when it was made and is then referred to by chance is looked into while it is
+/// here, and not when it is gone again: no loss, since nobody has it. A reference that a summary
+/// ought to have, and has not, is one.
 #[test]
 fn the_verifier_knows_what_a_summary_speaks_of() {
     let (mut world, pages) = world();

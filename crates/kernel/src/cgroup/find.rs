@@ -1,5 +1,6 @@
-//! Where a process's memory cgroup is: `/proc/PID/cgroup` gives its name, `/proc/self/mountinfo` where the names are mounted.
-//! Source: kernel documents `cgroup-v1/cgroups.rst`, `cgroup-v2.rst` ("Namespace"), `proc.rst` 3.5.
+//! Where a process's memory cgroup is: `/proc/PID/cgroup` gives its name, `/proc/self/mountinfo`
+//! where the names are mounted. Source: kernel documents `cgroup-v1/cgroups.rst`, `cgroup-v2.rst`
+//! ("Namespace"), `proc.rst` 3.5.
 
 use crate::parse::{lines, unescape, words};
 use crate::reader::read_text;
@@ -37,7 +38,8 @@ pub struct Location {
     pub dir: PathBuf,
     /// The top directory that is visible to us.
     pub mount: PathBuf,
-    /// False when the group itself is outside of what is mounted here, and `dir` is the nearest thing: the top.
+    /// False when the group itself is outside of what is mounted here, and `dir` is the nearest
+    /// thing: the top.
     pub exact: bool,
 }
 
@@ -45,7 +47,8 @@ pub struct Location {
 const MAX_MOUNTINFO: usize = 4 << 20;
 const MAX_MEMBERSHIP: usize = 64 << 10;
 
-/// The memory cgroup of a process, or `None` where there is no memory controller (no cgroups, or switched off).
+/// The memory cgroup of a process, or `None` where there is no memory controller (no cgroups, or
+/// switched off).
 ///
 /// # Errors
 /// [`Error::Gone`] when the process is no more; [`Error::Denied`], [`Error::Io`] when `/proc` cannot be read.
@@ -168,8 +171,8 @@ fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Picks the hierarchy that has the memory controller (it can be in one only) and finds the group's directory in it.
-/// `has_memory` tells whether a v2 mount has the controller.
+/// Picks the hierarchy that has the memory controller (it can be in one only) and finds the group's
+/// directory in it. `has_memory` tells whether a v2 mount has the controller.
 pub fn choose(
     membership: &Membership,
     mounts: &[Mount],

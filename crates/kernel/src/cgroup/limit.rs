@@ -6,13 +6,14 @@ use crate::{Error, Result};
 use std::path::PathBuf;
 
 impl Cgroup {
-    /// Sets the limit (bytes), `None` lifts it; returns what is in force now, as the kernel reads it back.
-    /// Blocks while the kernel reclaims (361 ms for 128 MiB measured): call it from a worker thread.
-    /// Never kills: version 2 would kill when it cannot get below the new limit, so what can be reclaimed is reclaimed first and the limit
-    /// stops at what is left.
+    /// Sets the limit (bytes), `None` lifts it; returns what is in force now, as the kernel reads
+    /// it back. Blocks while the kernel reclaims (361 ms for 128 MiB measured): call it from a
+    /// worker thread. Never kills: version 2 would kill when it cannot get below the new limit, so
+    /// what can be reclaimed is reclaimed first and the limit stops at what is left.
     ///
     /// # Errors
-    /// [`Error::Busy`] (v1) when locked memory is in the way: the limit is unchanged then. [`Error::Denied`] without rights.
+    /// [`Error::Busy`] (v1) when locked memory is in the way: the limit is unchanged then.
+    /// [`Error::Denied`] without rights.
     pub fn set_limit(&self, bytes: Option<u64>) -> Result<Option<u64>> {
         match (self.version, bytes) {
             (Version::V1, None) => self.write("memory.limit_in_bytes", b"-1")?,
@@ -121,7 +122,8 @@ impl Cgroup {
         match write_text(&self.dir.join(file), text) {
             Err(Error::Busy { path, .. }) => Err(Error::Busy {
                 path,
-                why: "memory that cannot be reclaimed (locked, or without swap to go to) is above the new limit, which is unchanged",
+                why: "memory that cannot be reclaimed (locked, or without swap to go to) is above the \
+                      new limit, which is unchanged",
             }),
             other => other,
         }

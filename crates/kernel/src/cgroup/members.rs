@@ -22,8 +22,9 @@ impl Cgroup {
     /// Makes a group below this one, or opens it when it is already there.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a name with `/`, control characters or the kernel's own prefixes; [`Error::Denied`] without rights;
-    /// [`Error::Busy`] in v2 when this group holds processes itself (see [`Cgroup::move_members_to_leaf`]).
+    /// [`Error::Argument`] for a name with `/`, control characters or the kernel's own prefixes;
+    /// [`Error::Denied`] without rights; [`Error::Busy`] in v2 when this group holds processes
+    /// itself (see [`Cgroup::move_members_to_leaf`]).
     pub fn create_child(&self, name: &str) -> Result<Cgroup> {
         check_name(name)?;
         if self.version == Version::V2 {
@@ -42,8 +43,9 @@ impl Cgroup {
         })
     }
 
-    /// Whether groups with limits can be made below this one as it is now. In v2 a group other than the top one has either processes or
-    /// such children (cgroup-v2.rst, "No Internal Process Constraint").
+    /// Whether groups with limits can be made below this one as it is now. In v2 a group other than
+    /// the top one has either processes or such children (cgroup-v2.rst, "No Internal Process
+    /// Constraint").
     ///
     /// # Errors
     /// [`Error::Denied`], [`Error::Io`] when that cannot be read.
@@ -63,7 +65,8 @@ impl Cgroup {
         Ok(crate::parse::words(text.trim_ascii()).any(|c| c == b"memory"))
     }
 
-    /// v2: lets children have the memory controller. A group other than the top one may do that only while it holds no processes.
+    /// v2: lets children have the memory controller. A group other than the top one may do that
+    /// only while it holds no processes.
     fn hand_controller_down(&self) -> Result<()> {
         if self.hands_down()? {
             return Ok(());
@@ -72,13 +75,15 @@ impl Cgroup {
         match write_text(&file, b"+memory") {
             Err(Error::Busy { path, .. }) => Err(Error::Busy {
                 path,
-                why: "a group holds either processes or children with limits; move its processes to a child first",
+                why: "a group holds either processes or children with limits; move its processes to a \
+                      child first",
             }),
             other => other,
         }
     }
 
-    /// v2: moves this group's own processes into a child of that name, so that the group may have limited children.
+    /// v2: moves this group's own processes into a child of that name, so that the group may have
+    /// limited children.
     ///
     /// # Errors
     /// As [`Cgroup::create_child`] and [`Cgroup::add`].
@@ -101,10 +106,12 @@ impl Cgroup {
         })
     }
 
-    /// Moves a process here; its later children follow. Memory that it already has stays charged where it was.
+    /// Moves a process here; its later children follow. Memory that it already has stays charged
+    /// where it was.
     ///
     /// # Errors
-    /// [`Error::Gone`] when there is no such process; [`Error::Denied`] without rights; [`Error::Busy`] for a v2 group with limited children.
+    /// [`Error::Gone`] when there is no such process; [`Error::Denied`] without rights;
+    /// [`Error::Busy`] for a v2 group with limited children.
     pub fn add(&self, pid: i32) -> Result<()> {
         add(&self.dir, pid)
     }
@@ -119,7 +126,8 @@ impl Cgroup {
         add_process(&self.dir, process)
     }
 
-    /// Appends the processes in this group and below it, at most `max` of them; returns false when there were more.
+    /// Appends the processes in this group and below it, at most `max` of them; returns false when
+    /// there were more.
     ///
     /// # Errors
     /// [`Error::Absent`] when the group was removed; [`Error::Denied`], [`Error::Io`].
@@ -142,13 +150,14 @@ impl Cgroup {
         Ok(true)
     }
 
-    /// Removes the group and those below it; processes that are left move to `refuge`, or where none is given to the group
-    /// above (in version 2 that one takes none, once it had children with limits). Never farther up, out of a limit that
-    /// bound them. Gives up after half a second, and at once where they cannot be moved.
+    /// Removes the group and those below it; processes that are left move to `refuge`, or where
+    /// none is given to the group above (in version 2 that one takes none, once it had children
+    /// with limits). Never farther up, out of a limit that bound them. Gives up after half a
+    /// second, and at once where they cannot be moved.
     ///
     /// # Errors
-    /// [`Error::Busy`] when processes keep entering, or the refuge takes none; [`Error::Denied`] without rights. A group that is
-    /// gone already is no error.
+    /// [`Error::Busy`] when processes keep entering, or the refuge takes none; [`Error::Denied`]
+    /// without rights. A group that is gone already is no error.
     pub fn remove(self, refuge: Option<&Path>) -> Result<()> {
         let Some(refuge) = refuge.or(self.dir.parent()).filter(|_| !self.is_top()) else {
             return Err(Error::Argument {
@@ -300,7 +309,8 @@ fn check_name(name: &str) -> Result<()> {
         || name.bytes().any(|b| b == b'/' || b < 0x20 || b == 0x7f)
         || kernels.iter().any(|prefix| name.starts_with(prefix));
     if bad {
-        let why = "give 1 to 255 characters without `/`, control characters or the kernel's own prefixes (`memory.`, ...)";
+        let why = "give 1 to 255 characters without `/`, control characters or the kernel's own prefixes \
+                   (`memory.`, ...)";
         return Err(Error::Argument {
             what: "name of a cgroup",
             why,

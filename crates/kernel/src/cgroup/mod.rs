@@ -1,4 +1,5 @@
-//! A memory cgroup, version 1 or 2 behind one face: limit, usage, make-up, members, and taking memory from it.
+//! A memory cgroup, version 1 or 2 behind one face: limit, usage, make-up, members, and taking
+//! memory from it.
 
 mod find;
 mod frozen;

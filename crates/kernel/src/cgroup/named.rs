@@ -1,5 +1,6 @@
-//! A group that somebody names who is not trusted: it has to lie below the memory controller's mount, and no link leads to it. So what is opened
-//! there are the kernel's files, and never a pipe or a device that a user put in their place.
+//! A group that somebody names who is not trusted: it has to lie below the memory controller's
+//! mount, and no link leads to it. So what is opened there are the kernel's files, and never a pipe
+//! or a device that a user put in their place.
 
 use super::{Cgroup, locate};
 use crate::{Error, Result};
@@ -7,11 +8,12 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use std::path::{Path, PathBuf};
 
 impl Cgroup {
-    /// The group of that name: a path from the memory controller's mount on, with or without the mount's own before it.
+    /// The group of that name: a path from the memory controller's mount on, with or without the
+    /// mount's own before it.
     ///
     /// # Errors
-    /// [`Error::Absent`] when there is no such group, or no memory controller; [`Error::Denied`] when the path leads elsewhere;
-    /// as [`Cgroup::at`].
+    /// [`Error::Absent`] when there is no such group, or no memory controller; [`Error::Denied`]
+    /// when the path leads elsewhere; as [`Cgroup::at`].
     pub fn named(name: &Path) -> Result<Cgroup> {
         let own = locate(rustix::process::getpid().as_raw_nonzero().get())?;
         let absent = || Error::Absent { path: name.into() };

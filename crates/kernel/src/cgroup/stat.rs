@@ -42,7 +42,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Parses the text; names that are missing stay 0. With `hierarchical`, v1's `total_` lines count, else the plain ones.
+    /// Parses the text; names that are missing stay 0. With `hierarchical`, v1's `total_` lines
+    /// count, else the plain ones.
     pub fn parse(text: &[u8], version: Version, hierarchical: bool) -> Stat {
         let mut stat = Stat::default();
         for line in lines(text) {
@@ -97,7 +98,8 @@ impl Stat {
         }
     }
 
-    /// Bytes that the kernel can free without writing anything: clean inactive file pages, and the swap cache.
+    /// Bytes that the kernel can free without writing anything: clean inactive file pages, and the
+    /// swap cache.
     pub fn droppable(&self) -> u64 {
         self.inactive_file
             .saturating_sub(self.dirty)

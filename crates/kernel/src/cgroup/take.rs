@@ -11,13 +11,16 @@ const TRIES: u32 = 5;
 const MAX_STEPS: u32 = 4096;
 
 impl Cgroup {
-    /// Makes the kernel reclaim about `bytes` from this group; returns by how much its usage fell (a program that allocates meanwhile makes
-    /// it less). Clean and paged-out pages go first. Blocks (0.24 ms/MiB from the swap cache, 2-4 ms/MiB when pages must be written): call
-    /// it from a worker thread. In version 1 the limit is lowered by steps of 16 MiB and put back after each, on every way out; a caller
-    /// that may be killed in between keeps the limit in its own state and sets it again when it starts.
+    /// Makes the kernel reclaim about `bytes` from this group; returns by how much its usage fell
+    /// (a program that allocates meanwhile makes it less). Clean and paged-out pages go first.
+    /// Blocks (0.24 ms/MiB from the swap cache, 2-4 ms/MiB when pages must be written): call it
+    /// from a worker thread. In version 1 the limit is lowered by steps of 16 MiB and put back
+    /// after each, on every way out; a caller that may be killed in between keeps the limit in its
+    /// own state and sets it again when it starts.
     ///
     /// # Errors
-    /// [`Error::Denied`] without rights, [`Error::Absent`] where neither way exists. Getting less than asked is no error.
+    /// [`Error::Denied`] without rights, [`Error::Absent`] where neither way exists. Getting less
+    /// than asked is no error.
     pub fn reclaim(&self, bytes: u64) -> Result<u64> {
         let before = self.usage()?;
         let goal = before.saturating_sub(bytes);

@@ -1,4 +1,5 @@
-//! Pressure stall information. Source: kernel document `accounting/psi.rst`. Late by 0.1 to 2 s without CAP_SYS_RESOURCE: never the first alarm.
+//! Pressure stall information. Source: kernel document `accounting/psi.rst`. Late by 0.1 to 2 s
+//! without CAP_SYS_RESOURCE: never the first alarm.
 
 use crate::parse::{lines, number, words};
 use crate::reader::Reader;
@@ -67,16 +68,18 @@ impl Psi {
     }
 }
 
-/// A trigger: its descriptor polls `POLLPRI` when tasks stood still for longer than asked within a window, and `POLLERR` when the group was
-/// removed (stop polling it then).
+/// A trigger: its descriptor polls `POLLPRI` when tasks stood still for longer than asked within a
+/// window, and `POLLERR` when the group was removed (stop polling it then).
 #[derive(Debug)]
 pub struct Trigger(OwnedFd);
 
 impl Trigger {
-    /// Sets a trigger on `some` stalls of `stall_us` within `window_us`. Without CAP_SYS_RESOURCE windows must be multiples of 2 s.
+    /// Sets a trigger on `some` stalls of `stall_us` within `window_us`. Without CAP_SYS_RESOURCE
+    /// windows must be multiples of 2 s.
     ///
     /// # Errors
-    /// [`Error::Denied`] without rights on the file; [`Error::Io`] with `EINVAL` for a window that the kernel does not allow us.
+    /// [`Error::Denied`] without rights on the file; [`Error::Io`] with `EINVAL` for a window that
+    /// the kernel does not allow us.
     pub fn some(path: &Path, stall_us: u32, window_us: u32) -> Result<Trigger> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())

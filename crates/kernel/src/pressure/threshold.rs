@@ -1,5 +1,5 @@
-//! Usage thresholds of v1 groups: an eventfd that fires when usage crosses a value. Source: kernel document `cgroup-v1/memory.rst` 9.
-//! Version 2 has none: poll its usage.
+//! Usage thresholds of v1 groups: an eventfd that fires when usage crosses a value. Source: kernel
+//! document `cgroup-v1/memory.rst` 9. Version 2 has none: poll its usage.
 
 use crate::cgroup::{Cgroup, Version};
 use crate::reader::{Reader, write_text};
@@ -7,7 +7,8 @@ use crate::{Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Fires (becomes readable) when the usage of a v1 group crosses a number of bytes, in either direction, and when the group is removed.
+/// Fires (becomes readable) when the usage of a v1 group crosses a number of bytes, in either
+/// direction, and when the group is removed.
 #[derive(Debug)]
 pub struct Threshold {
     event: OwnedFd,
@@ -18,7 +19,8 @@ impl Threshold {
     /// Sets a threshold.
     ///
     /// # Errors
-    /// [`Error::Absent`] in version 2 and in v1 kernels without it; [`Error::Denied`] without rights on `cgroup.event_control`.
+    /// [`Error::Absent`] in version 2 and in v1 kernels without it; [`Error::Denied`] without
+    /// rights on `cgroup.event_control`.
     pub fn set(cgroup: &Cgroup, bytes: u64) -> Result<Threshold> {
         let control = cgroup.dir().join("cgroup.event_control");
         if cgroup.version() != Version::V1 {

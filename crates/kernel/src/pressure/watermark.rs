@@ -1,4 +1,5 @@
-//! How much must stay free so that there is time to react, from how fast usage was seen to grow; and how often to look. Pure.
+//! How much must stay free so that there is time to react, from how fast usage was seen to grow;
+//! and how often to look. Pure.
 
 const MIB: f64 = (1 << 20) as f64;
 const SECOND: f64 = 1e9;
@@ -8,7 +9,8 @@ const SECOND: f64 = 1e9;
 pub struct Reaction {
     /// Time from the alarm until memory is freed, seconds: wake-up, asking, a collection, the first pages.
     pub time_s: f64,
-    /// Time constant over which the growth rate is averaged, seconds. A faster rate counts at once, a slower one fades in.
+    /// Time constant over which the growth rate is averaged, seconds. A faster rate counts at once,
+    /// a slower one fades in.
     pub smoothing_s: f64,
     /// Smallest watermark, bytes, in a domain large enough for it.
     pub floor: u64,
@@ -55,7 +57,8 @@ impl Watermark {
         }
     }
 
-    /// Takes in the usage (bytes) at a time (ns, monotonic). Calls within a millisecond of the last are passed over.
+    /// Takes in the usage (bytes) at a time (ns, monotonic). Calls within a millisecond of the last
+    /// are passed over.
     pub fn observe(&mut self, now_ns: u64, used: u64) {
         let Some((then_ns, before)) = self.last else {
             self.last = Some((now_ns, used));
@@ -66,8 +69,8 @@ impl Watermark {
             return;
         }
         let growth = used.saturating_sub(before) as f64 / elapsed;
-        // Exponential average whose weight depends on the time that passed. Bursts count at once when they last: a rise is taken in
-        // within a tenth of the constant, a fall over all of it.
+        // Exponential average whose weight depends on the time that passed. Bursts count at once
+        // when they last: a rise is taken in within a tenth of the constant, a fall over all of it.
         let constant = if growth > self.rate {
             self.reaction.smoothing_s / 10.0
         } else {
@@ -98,8 +101,9 @@ impl Watermark {
         capacity.saturating_sub(used) < self.bytes(capacity)
     }
 
-    /// How long to wait until the next look, ns: a quarter of the time in which the room above the watermark could be gone, at the measured
-    /// rate or at 4 MiB/s, whichever is faster; between the slowest and the fastest pace.
+    /// How long to wait until the next look, ns: a quarter of the time in which the room above the
+    /// watermark could be gone, at the measured rate or at 4 MiB/s, whichever is faster; between
+    /// the slowest and the fastest pace.
     pub fn next_look_ns(&self, capacity: u64, used: u64) -> u64 {
         let room = capacity
             .saturating_sub(used)

@@ -63,7 +63,8 @@ pub(super) fn cgroup_write() -> Capability {
         return found("read only").lesser(Grade::Missing, needs, costs);
     }
     if !group.may_have_limited_children().unwrap_or(false) {
-        let needs = "a group that holds no processes itself: `systemd-run --user --scope -p Delegate=yes plimsoll run -f ...` makes one for a file's programs";
+        let needs = "a group that holds no processes itself: `systemd-run --user --scope -p Delegate=yes \
+                     plimsoll run -f ...` makes one for a file's programs";
         return found("processes in our group").lesser(Grade::Missing, needs, costs);
     }
     found("groups may be made below ours")

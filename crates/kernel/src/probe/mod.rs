@@ -1,4 +1,5 @@
-//! What this kernel and these rights allow, found out by calling each thing once (`plimsoll doctor` shows it).
+//! What this kernel and these rights allow, found out by calling each thing once (`plimsoll doctor`
+//! shows it).
 
 mod checks;
 mod own;

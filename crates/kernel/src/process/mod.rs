@@ -20,7 +20,8 @@ const MAX_STATUS: usize = 8 << 10;
 /// Longest command line that is read, bytes.
 const MAX_CMDLINE: usize = 128 << 10;
 
-/// A process. When it exits and its number is given to another, every method says [`Error::Gone`] instead of telling about the other.
+/// A process. When it exits and its number is given to another, every method says [`Error::Gone`]
+/// instead of telling about the other.
 #[derive(Debug)]
 pub struct Process {
     pid: i32,
@@ -35,7 +36,8 @@ impl Process {
     /// Takes hold of the process that has this number now.
     ///
     /// # Errors
-    /// [`Error::Gone`] when there is none (or it exited meanwhile); [`Error::Denied`] where `/proc` hides it (`hidepid`).
+    /// [`Error::Gone`] when there is none (or it exited meanwhile); [`Error::Denied`] where `/proc`
+    /// hides it (`hidepid`).
     pub fn open(pid: i32) -> Result<Process> {
         if pid <= 0 {
             return Err(Error::Argument {
@@ -47,7 +49,8 @@ impl Process {
         let start_time = read_stat(&stat)?.start_time;
         let pidfd = open_pidfd(pid)?;
         let status = Reader::open(proc_path(pid, "status"))?;
-        // Still the same one: `stat` is bound to it, so the pidfd and `status` that were opened in between are its own.
+        // Still the same one: `stat` is bound to it, so the pidfd and `status` that were opened in
+        // between are its own.
         if read_stat(&stat)?.start_time != start_time {
             return Err(Error::Gone { pid });
         }
@@ -87,7 +90,8 @@ impl Process {
         self.pid
     }
 
-    /// When it started: clock ticks after boot. With the number it names a process for as long as the machine runs.
+    /// When it started: clock ticks after boot. With the number it names a process for as long as
+    /// the machine runs.
     pub fn start_time(&self) -> u64 {
         self.start_time
     }
@@ -97,7 +101,8 @@ impl Process {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it still runs (an exited process that nobody waited for does not). 0.3 us with a pidfd, else 3 us.
+    /// Whether it still runs (an exited process that nobody waited for does not). 0.3 us with a
+    /// pidfd, else 3 us.
     pub fn alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         if let Some(pidfd) = &self.pidfd {

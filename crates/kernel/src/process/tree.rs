@@ -54,8 +54,8 @@ impl Walk {
         self.truncated
     }
 
-    /// Looks for new descendants and lets go of those that exited; children of a descendant that exited stay members. Call it every
-    /// second or so.
+    /// Looks for new descendants and lets go of those that exited; children of a descendant that
+    /// exited stay members. Call it every second or so.
     ///
     /// # Errors
     /// [`Error::Gone`] when the root exited and no descendant is left.
@@ -124,8 +124,9 @@ impl Walk {
     }
 }
 
-/// Appends the numbers of all descendants of a process, at most `max`; returns false when there were more. Uses
-/// `/proc/PID/task/*/children` where the kernel has it, else the parents of all processes.
+/// Appends the numbers of all descendants of a process, at most `max`; returns false when there
+/// were more. Uses `/proc/PID/task/*/children` where the kernel has it, else the parents of all
+/// processes.
 ///
 /// # Errors
 /// [`Error::Denied`], [`Error::Io`]; a root that exited has no descendants, which is no error.

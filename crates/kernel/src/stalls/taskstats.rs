@@ -1,5 +1,6 @@
-//! Delay accounting per process and thread over netlink. Source: kernel documents `accounting/taskstats.rst`, `delay-accounting.rst`;
-//! `linux/taskstats.h`. Needs CAP_NET_ADMIN, and `kernel.task_delayacct=1` before the process was made.
+//! Delay accounting per process and thread over netlink. Source: kernel documents
+//! `accounting/taskstats.rst`, `delay-accounting.rst`; `linux/taskstats.h`. Needs CAP_NET_ADMIN,
+//! and `kernel.task_delayacct=1` before the process was made.
 
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -53,7 +54,8 @@ const USUAL: Layout = Layout {
     swapin: 48,
     reclaim: 312,
 };
-/// Version 15 (Linux 6.14 and 6.15) had two more fields after each of the first totals; version 16 moved them to the end.
+/// Version 15 (Linux 6.14 and 6.15) had two more fields after each of the first totals; version 16
+/// moved them to the end.
 const VERSION_15: Layout = Layout {
     block: 48,
     swapin: 80,
@@ -90,7 +92,8 @@ impl Taskstats {
     /// Connects.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] without CAP_NET_ADMIN (some containers); [`Error::Unsupported`] where the kernel was built without.
+    /// [`Error::NotPermitted`] without CAP_NET_ADMIN (some containers); [`Error::Unsupported`]
+    /// where the kernel was built without.
     pub fn open() -> Result<Taskstats> {
         // SAFETY: a plain system call; the descriptor that it returns is ours alone.
         let raw = unsafe {
@@ -109,7 +112,8 @@ impl Taskstats {
             tv_sec: 1,
             tv_usec: 0,
         };
-        // SAFETY: `timeout` is a timeval of the stated size that outlives the call. Should it fail, reads just wait longer.
+        // SAFETY: `timeout` is a timeval of the stated size that outlives the call. Should it fail,
+        // reads just wait longer.
         unsafe {
             let size = size_of::<libc::timeval>() as libc::socklen_t;
             libc::setsockopt(

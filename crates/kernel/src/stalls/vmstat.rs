@@ -1,4 +1,5 @@
-//! `/proc/vmstat`: counters of the whole machine. Reclaim at a cgroup's limit does not count in `allocstall`: only global reclaim does.
+//! `/proc/vmstat`: counters of the whole machine. Reclaim at a cgroup's limit does not count in
+//! `allocstall`: only global reclaim does.
 
 use crate::Result;
 use crate::parse::{lines, pair};

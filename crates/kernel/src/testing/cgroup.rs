@@ -9,18 +9,20 @@ use std::path::Path;
 /// Every test group's name begins so.
 const PREFIX: &str = "plimsoll-test-";
 
-/// A cgroup below our own (v2: below the top when our own may have no children with limits). When the guard is dropped, all processes in it
-/// are ended and it is removed.
+/// A cgroup below our own (v2: below the top when our own may have no children with limits). When
+/// the guard is dropped, all processes in it are ended and it is removed.
 #[derive(Debug)]
 pub struct TestCgroup {
     cgroup: Cgroup,
 }
 
 impl TestCgroup {
-    /// Makes `plimsoll-test-<name>-<pid>-<n>` with that limit (bytes). Removes groups that a killed predecessor left.
+    /// Makes `plimsoll-test-<name>-<pid>-<n>` with that limit (bytes). Removes groups that a killed
+    /// predecessor left.
     ///
     /// # Errors
-    /// As [`Cgroup::create_child`] and [`Cgroup::set_limit`]; [`Error::Absent`] where there is no memory controller.
+    /// As [`Cgroup::create_child`] and [`Cgroup::set_limit`]; [`Error::Absent`] where there is no
+    /// memory controller.
     pub fn new(name: &str, limit: Option<u64>) -> Result<TestCgroup> {
         let own = Cgroup::of_self()?.ok_or_else(|| Error::Absent {
             path: "/sys/fs/cgroup/memory.max".into(),

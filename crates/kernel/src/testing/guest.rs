@@ -1,4 +1,5 @@
-//! A machine with cgroup version 2: QEMU with a Debian kernel, booted into a program of ours. Needs no rights.
+//! A machine with cgroup version 2: QEMU with a Debian kernel, booted into a program of ours. Needs
+//! no rights.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -37,7 +38,8 @@ pub enum NoAnswer {
 }
 
 impl Guest<'_> {
-    /// Boots it, and gives what the program said, when that has ended well. Tells what it said last from time to time.
+    /// Boots it, and gives what the program said, when that has ended well. Tells what it said last
+    /// from time to time.
     ///
     /// # Errors
     /// Where there is no guest, or the program does not end well.
@@ -84,8 +86,9 @@ impl Guest<'_> {
     }
 }
 
-/// Runs this test binary there, with `programs` beside it: the tests that `filter` names (none: all), but those of a module `guest`. `scratch` keeps
-/// what is fetched, below `name`, and is on a real file system in the guest. Where QEMU is missing it says so.
+/// Runs this test binary there, with `programs` beside it: the tests that `filter` names (none:
+/// all), but those of a module `guest`. `scratch` keeps what is fetched, below `name`, and is on a
+/// real file system in the guest. Where QEMU is missing it says so.
 ///
 /// # Panics
 /// When a test fails there, or the guest.

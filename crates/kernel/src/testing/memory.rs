@@ -32,7 +32,8 @@ impl Memory {
         } else {
             Advice::LinuxNoHugepage
         };
-        // SAFETY: the range is the mapping just made; the advice changes no contents. Kernels without huge pages refuse it, which is fine.
+        // SAFETY: the range is the mapping just made; the advice changes no contents. Kernels
+        // without huge pages refuse it, which is fine.
         let _ = unsafe { madvise(start, bytes as usize, advice) };
         Ok(Memory {
             start: start.cast(),
@@ -53,8 +54,9 @@ impl Memory {
             file.set_len(bytes)?;
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping of a file that is long enough, placed by the kernel. Others write to it at will, so it is only ever
-        // accessed with volatile reads and writes of single words.
+        // SAFETY: a fresh mapping of a file that is long enough, placed by the kernel. Others write
+        // to it at will, so it is only ever accessed with volatile reads and writes of single
+        // words.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -121,8 +123,8 @@ impl Memory {
 
     /// Drops pages; they read as zeros afterwards.
     pub(super) fn give_back(&self, from: u64, to: u64) -> io::Result<()> {
-        // SAFETY: the range lies inside of the mapping, and nobody holds a reference into it. The pages are unlocked and dropped, and
-        // read as zeros afterwards.
+        // SAFETY: the range lies inside of the mapping, and nobody holds a reference into it. The
+        // pages are unlocked and dropped, and read as zeros afterwards.
         unsafe {
             let start = self.page(from).cast::<c_void>();
             let _ = rustix::mm::munlock(start, (to - from) as usize);

@@ -1,5 +1,5 @@
-//! For tests and measurements: guards that clean up even on panic (and sweep up after a predecessor that was killed), and programs that
-//! misbehave on purpose.
+//! For tests and measurements: guards that clean up even on panic (and sweep up after a predecessor
+//! that was killed), and programs that misbehave on purpose.
 
 mod cgroup;
 mod child;

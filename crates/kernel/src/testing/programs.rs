@@ -1,4 +1,5 @@
-//! The programs of `plimsoll-misbehave`. Each prints a line of JSON now and then (see [`super::Progress`]), and ends on SIGTERM with a last line.
+//! The programs of `plimsoll-misbehave`. Each prints a line of JSON now and then (see
+//! [`super::Progress`]), and ends on SIGTERM with a last line.
 //!
 //! ```text
 //! hog   --bytes N [--rate R] [--hold SECONDS] [--release-rate R] [--delay SECONDS] [--lock] [--huge] [--repeat N]
@@ -32,7 +33,8 @@ const TICK: Duration = Duration::from_millis(2);
 /// A hog without a rate takes this much between two looks at the clock.
 const CHUNK: u64 = 8 << 20;
 
-/// Runs the program that the arguments (without the binary's own name) name. A binary that wants to be its own hog calls this.
+/// Runs the program that the arguments (without the binary's own name) name. A binary that wants to
+/// be its own hog calls this.
 pub fn run(arguments: &[String]) -> ExitCode {
     let result = Options::parse(arguments).and_then(|options| match options.program.as_str() {
         "hog" => hog(&options),

@@ -1,4 +1,5 @@
-//! A program that the kernel refuses what newer kernels, or no container's profile in the way, would do for it.
+//! A program that the kernel refuses what newer kernels, or no container's profile in the way,
+//! would do for it.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -70,7 +71,8 @@ pub fn refuse(command: &mut Command, refused: Refused) {
     install(command, filter(refused));
 }
 
-/// Has `command`, when it is started, and what descends from it, be refused (`EPERM`) all but these system calls.
+/// Has `command`, when it is started, and what descends from it, be refused (`EPERM`) all but these
+/// system calls.
 pub fn allow_only(command: &mut Command, calls: &[u32]) {
     let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     let mut steps = vec![step(LOAD, number)];
@@ -82,7 +84,8 @@ pub fn allow_only(command: &mut Command, calls: &[u32]) {
 }
 
 fn install(command: &mut Command, filter: Vec<libc::sock_filter>) {
-    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe; the filter was made before, and lives in the closure.
+    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe; the filter
+    // was made before, and lives in the closure.
     unsafe {
         command.pre_exec(move || {
             let program = libc::sock_fprog {

@@ -17,11 +17,13 @@ pub struct SwapFile {
 }
 
 impl SwapFile {
-    /// Makes a file of that size (bytes) in a directory on a real file system (ext4, XFS; not tmpfs, not overlayfs) and swaps to it.
-    /// Switches off and removes files that a killed predecessor left there.
+    /// Makes a file of that size (bytes) in a directory on a real file system (ext4, XFS; not
+    /// tmpfs, not overlayfs) and swaps to it. Switches off and removes files that a killed
+    /// predecessor left there.
     ///
     /// # Errors
-    /// [`Error::Denied`] without CAP_SYS_ADMIN; [`Error::Io`] when the disk is full or the file system cannot hold swap files.
+    /// [`Error::Denied`] without CAP_SYS_ADMIN; [`Error::Io`] when the disk is full or the file
+    /// system cannot hold swap files.
     pub fn new(dir: &Path, bytes: u64) -> Result<SwapFile> {
         sweep(dir);
         let file = SwapFile {
@@ -41,7 +43,8 @@ impl SwapFile {
         &self.path
     }
 
-    /// Reserves the space and writes the header: version 1, number of the last page, signature at the end of the first page.
+    /// Reserves the space and writes the header: version 1, number of the last page, signature at
+    /// the end of the first page.
     fn fill(&self, bytes: u64) -> Result<()> {
         let page = page_size();
         let pages = bytes / page;

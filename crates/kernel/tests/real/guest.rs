@@ -1,5 +1,6 @@
-//! All the other tests of this binary once more, on a machine with cgroup version 2. Takes about a minute; needs no rights.
-//! `PLIMSOLL_GUEST_KERNEL` names a kernel image instead of the one that is downloaded.
+//! All the other tests of this binary once more, on a machine with cgroup version 2. Takes about a
+//! minute; needs no rights. `PLIMSOLL_GUEST_KERNEL` names a kernel image instead of the one that is
+//! downloaded.
 
 use crate::common::alone;
 use plimsoll_kernel::testing::guest::run_under_version_2;

@@ -126,7 +126,8 @@ fn used_counts_programs_but_not_what_can_be_dropped() {
     std::fs::write(&path, vec![7u8; 32 << 20]).unwrap();
     let file = std::fs::File::open(&path).unwrap();
     file.sync_all().unwrap();
-    // SAFETY: advice on an open descriptor; drops the cached pages so that the reader below is charged for them.
+    // SAFETY: advice on an open descriptor; drops the cached pages so that the reader below is
+    // charged for them.
     unsafe {
         libc::posix_fadvise(
             std::os::fd::AsRawFd::as_raw_fd(&file),

@@ -24,8 +24,8 @@ fn child_with_number(pid: i32) -> Option<i32> {
         set_tid_size: u64::from(pid > 0),
         cgroup: 0,
     };
-    // SAFETY: the arguments are a valid structure of the stated size that outlives the call; without CLONE_VM the child is a copy of this
-    // process, and it calls nothing but `pause`.
+    // SAFETY: the arguments are a valid structure of the stated size that outlives the call;
+    // without CLONE_VM the child is a copy of this process, and it calls nothing but `pause`.
     let made = unsafe {
         libc::syscall(
             libc::SYS_clone3,

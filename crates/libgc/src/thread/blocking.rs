@@ -1,5 +1,5 @@
-//! Regions where a thread does not touch objects, so that nobody waits for it: what is on its stack at the beginning
-//! stays there to the end.
+//! Regions where a thread does not touch objects, so that nobody waits for it: what is on its stack
+//! at the beginning stays there to the end.
 
 use super::{Section, current};
 use crate::collector;
@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// Registers that a function leaves as they are: what else the program had in registers it has put on its stack.
+/// Registers that a function leaves as they are: what else the program had in registers it has put
+/// on its stack.
 #[cfg(target_arch = "x86_64")]
 type Registers = [usize; 6];
 #[cfg(target_arch = "aarch64")]
 type Registers = [usize; 12];
 
-/// Calls `then` with the registers of this thread on its stack, at and above the address that it gets. Frames below
-/// that address are ours: what they happen to hold keeps nothing alive.
+/// Calls `then` with the registers of this thread on its stack, at and above the address that it
+/// gets. Frames below that address are ours: what they happen to hold keeps nothing alive.
 #[inline(never)]
 pub(crate) fn with_registers<R>(then: impl FnOnce(usize) -> R) -> R {
     let mut registers: Registers = Default::default();

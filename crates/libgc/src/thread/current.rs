@@ -1,8 +1,9 @@
-//! Which thread this is: a word of thread-local storage at a fixed distance from the thread pointer. A second word is
-//! the same where the thread may allocate without the lock.
+//! Which thread this is: a word of thread-local storage at a fixed distance from the thread
+//! pointer. A second word is the same where the thread may allocate without the lock.
 //!
-//! Rust's own thread locals in a shared library cost a call of the loader's; allocation is faster than that. So these
-//! are declared for the initial-exec model, which libraries that are loaded with a program, or later and small, may use.
+//! Rust's own thread locals in a shared library cost a call of the loader's; allocation is faster
+//! than that. So these are declared for the initial-exec model, which libraries that are loaded
+//! with a program, or later and small, may use.
 
 use super::Thread;
 use crate::leaks;
@@ -24,7 +25,8 @@ global_asm!(
 fn place() -> *mut *mut Thread {
     let place: *mut *mut Thread;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the address of this thread's word: its distance from the thread pointer, which is stored at fs:0.
+    // SAFETY: the address of this thread's word: its distance from the thread pointer, which is
+    // stored at fs:0.
     unsafe {
         asm!(
             "mov {place}, qword ptr [rip + plimsoll_gc_thread@GOTTPOFF]",

@@ -36,11 +36,12 @@ pub(crate) struct Thread {
     base: AtomicUsize,
     /// It used the collector first: the variable `GC_stackbottom` says where its stack ends.
     first: bool,
-    /// Where its stack ended when it was stopped last, and when it began to block; the latter is 0 while it does not.
+    /// Where its stack ended when it was stopped last, and when it began to block; the latter is 0
+    /// while it does not.
     stopped_at: AtomicUsize,
     blocked_at: AtomicUsize,
-    /// The addresses that its own stack may have, as the C library or the program said, and those of a stack for handlers that the
-    /// program told of. None where nobody did.
+    /// The addresses that its own stack may have, as the C library or the program said, and those
+    /// of a stack for handlers that the program told of. None where nobody did.
     own: [AtomicUsize; 2],
     alternative: [AtomicUsize; 2],
     /// Parts of the stack below which it blocks, when it is active again inside.
@@ -61,8 +62,8 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// The end of its stack. Programs with several stacks per thread set it as they switch, the first thread's by a
-    /// variable.
+    /// The end of its stack. Programs with several stacks per thread set it as they switch, the
+    /// first thread's by a variable.
     fn base(&self) -> usize {
         if self.first {
             GC_stackbottom.get()
@@ -107,7 +108,8 @@ impl Threads {
         let mut at = self.first;
         std::iter::from_fn(move || {
             let this = at;
-            // SAFETY: the list holds mapped threads; it changes under the lock only, which who has `self` holds.
+            // SAFETY: the list holds mapped threads; it changes under the lock only, which who has
+            // `self` holds.
             unsafe { at = this.as_ref()?.next };
             Some(this)
         })

@@ -1,4 +1,5 @@
-//! Threads that are created through the collector: registered before they run, gone from the books when they end.
+//! Threads that are created through the collector: registered before they run, gone from the books
+//! when they end.
 
 use super::cancel::Uncancelled;
 use super::{Thread, current, leave, stack};
@@ -15,8 +16,8 @@ use std::sync::atomic::{
 
 type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// What a new thread is told. It lies on its creator's stack, which waits until it was read: so the argument is
-/// seen by collections all the time.
+/// What a new thread is told. It lies on its creator's stack, which waits until it was read: so the
+/// argument is seen by collections all the time.
 struct Order {
     start: Start,
     argument: *mut c_void,
@@ -24,7 +25,8 @@ struct Order {
     taken: AtomicU32,
 }
 
-/// What becomes of an order: the thread is on its way; or there was no memory to register it, and it has ended.
+/// What becomes of an order: the thread is on its way; or there was no memory to register it, and
+/// it has ended.
 const TAKEN: u32 = 1;
 const REFUSED: u32 = 2;
 
@@ -58,7 +60,8 @@ pub(super) fn watch_end() {
 
 /// The destructor runs in that round for the next time.
 fn watch_end_from(round: usize) {
-    // SAFETY: any value that is not null has the destructor run; it is a number, and nothing is read through it.
+    // SAFETY: any value that is not null has the destructor run; it is a number, and nothing is
+    // read through it.
     unsafe { libc::pthread_setspecific(key(), std::ptr::without_provenance(round)) };
 }
 
@@ -207,8 +210,9 @@ unsafe extern "C-unwind" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
     unsafe { pthread_cancel(thread) }
 }
 
-/// Keeps what this thread will have returned, until it leaves: what the program has for its end may still collect. In a frame of its own:
-/// the one that the thread ends in has nothing to clean up, or unwinding would end the program there.
+/// Keeps what this thread will have returned, until it leaves: what the program has for its end may
+/// still collect. In a frame of its own: the one that the thread ends in has nothing to clean up,
+/// or unwinding would end the program there.
 #[inline(never)]
 fn keep(result: *mut c_void) {
     let _gc = collector::lock();

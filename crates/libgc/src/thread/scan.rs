@@ -1,8 +1,9 @@
 //! What of its stacks a thread refers to the heap from, while the world stands still.
 //!
-//! That is the stack that it was registered with, from where its stack pointer is. But it may be on another one, of which nobody
-//! told: a handler's, or a coroutine's. Then what is in use of that counts, up to its end as far as that can be known;
-//! and all of its own, since how far down that is in use cannot be told.
+//! That is the stack that it was registered with, from where its stack pointer is. But it may be on
+//! another one, of which nobody told: a handler's, or a coroutine's. Then what is in use of that
+//! counts, up to its end as far as that can be known; and all of its own, since how far down that
+//! is in use cannot be told.
 
 use super::{Section, Thread, Threads, current, stack, stop};
 use crate::collector;
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Bytes below its stack pointer that belong to a function that calls no other.
 const RED_ZONE: usize = 128;
 
-/// A stack of which nobody told has no more bytes than this: what is mapped beside it is not looked into without end.
+/// A stack of which nobody told has no more bytes than this: what is mapped beside it is not looked
+/// into without end.
 const MOST: usize = 256 << 20;
 
 fn load(place: &[AtomicUsize; 2]) -> Range<usize> {
@@ -42,7 +44,8 @@ impl Thread {
         load(&self.own)
     }
 
-    /// Where its stack ends, or did when it began to block. None of a thread that has ended, whether it said so or not.
+    /// Where its stack ends, or did when it began to block. None of a thread that has ended,
+    /// whether it said so or not.
     fn stands_at(&self, here: usize, root: &mut impl FnMut(usize, usize)) -> Option<usize> {
         let blocked_at = self.blocked_at.load(Relaxed);
         if self.finished {
@@ -57,7 +60,8 @@ impl Thread {
         }
     }
 
-    /// The same of one that was stopped: where its registers are; or they are on the stack of its handlers, and it is elsewhere.
+    /// The same of one that was stopped: where its registers are; or they are on the stack of its
+    /// handlers, and it is elsewhere.
     fn interrupted_at(&self, root: &mut impl FnMut(usize, usize)) -> usize {
         let at = self.stopped_at.load(Relaxed);
         let (handlers, pointer) = interrupted(at);
@@ -89,8 +93,8 @@ impl Thread {
         }
     }
 
-    /// Whether all from `low` to `top` is one stack: its own, or one that the program switched to and said the end of. A stack for
-    /// handlers may be a part of its own.
+    /// Whether all from `low` to `top` is one stack: its own, or one that the program switched to
+    /// and said the end of. A stack for handlers may be a part of its own.
     fn is_one_stack(&self, low: usize, top: usize) -> bool {
         if let Some(handlers) = self.handlers(low) {
             return low <= top && top <= handlers.end;
@@ -134,8 +138,8 @@ impl Thread {
     }
 }
 
-/// The stack of the handlers of a thread that waits in ours, and where its stack ended when it was interrupted; the kernel has put its
-/// registers there.
+/// The stack of the handlers of a thread that waits in ours, and where its stack ended when it was
+/// interrupted; the kernel has put its registers there.
 fn interrupted(context: usize) -> (Range<usize>, usize) {
     // SAFETY: what the kernel gave the handler; the thread waits in it.
     let context = unsafe { &*(context as *const libc::ucontext_t) };

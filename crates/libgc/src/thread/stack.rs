@@ -25,7 +25,8 @@ pub(crate) fn base() -> Option<usize> {
     told().map(|stack| stack.end).or_else(initial)
 }
 
-/// Of the first thread: for that one the C library reads a file of `/proc`, which may be none, or not to be opened.
+/// Of the first thread: for that one the C library reads a file of `/proc`, which may be none, or
+/// not to be opened.
 fn initial() -> Option<usize> {
     // SAFETY: only ask for numbers.
     let first = unsafe { libc::getpid() == libc::gettid() };
@@ -86,7 +87,8 @@ fn next_page(address: usize) -> usize {
     (address / page).saturating_add(1).saturating_mul(page)
 }
 
-/// From where on memory can be read up to `end`, which can be: `start` at the lowest. The world may be stopped.
+/// From where on memory can be read up to `end`, which can be: `start` at the lowest. The world may
+/// be stopped.
 pub(super) fn readable_from(start: usize, end: usize) -> usize {
     let page = page();
     let mut low = end / page * page;
@@ -179,7 +181,8 @@ mod tests {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
         let page = page();
         let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping of this test's, of which the second page becomes inaccessible and the last one goes.
+        // SAFETY: a mapping of this test's, of which the second page becomes inaccessible and the
+        // last one goes.
         let start = unsafe {
             let start = mmap_anonymous(null_mut(), 6 * page, both, MapFlags::PRIVATE).unwrap();
             mprotect(start.byte_add(page), page, MprotectFlags::empty()).unwrap();

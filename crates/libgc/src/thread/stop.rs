@@ -1,8 +1,8 @@
 //! Stopping the world: each thread is sent a signal, and waits in its handler until the world starts again.
 //!
-//! A stop has a number; while the world runs the number is even. A thread answers a stop by leaving where the kernel has put its
-//! registers and counting itself. A thread that is between the lines of
-//! its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
+//! A stop has a number; while the world runs the number is even. A thread answers a stop by leaving
+//! where the kernel has put its registers and counting itself. A thread that is between the lines
+//! of its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
 
 use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
 use crate::settings::on_thread_event;
@@ -69,7 +69,8 @@ pub(crate) mod signals {
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_stop as *const () as usize;
-            // A stack that the program switched to may have no room for handlers (Go's): one that it has for them is taken.
+            // A stack that the program switched to may have no room for handlers (Go's): one that
+            // it has for them is taken.
             action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigfillset(&mut action.sa_mask);
             for kept in [
@@ -82,8 +83,9 @@ pub(crate) mod signals {
             ] {
                 libc::sigdelset(&mut action.sa_mask, kept);
             }
-            // A thread that is cancelled where it waits is so once it goes on: the C library unwinds from its own handler, and ours is
-            // not to be left so. It has a set never hold that signal, but takes one that does.
+            // A thread that is cancelled where it waits is so once it goes on: the C library
+            // unwinds from its own handler, and ours is not to be left so. It has a set never hold
+            // that signal, but takes one that does.
             let mask = (&raw mut action.sa_mask).cast::<c_ulong>();
             *mask |= 1 << (CANCEL - 1);
             libc::sigaction(suspend(), &action, std::ptr::null_mut());
@@ -126,8 +128,8 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Answers the stop that is under way, if it was not answered, and waits until it ends. The thread's registers are at
-/// `context`: on its stack, or on that of its handlers.
+/// Answers the stop that is under way, if it was not answered, and waits until it ends. The
+/// thread's registers are at `context`: on its stack, or on that of its handlers.
 fn wait(this: &Thread, context: usize) {
     let stop = STOP.load(Acquire);
     // Nobody waits for one that blocks; and it may have a lock that the collector will want, as the loader's.
@@ -279,7 +281,8 @@ impl Threads {
         }
     }
 
-    /// Sends a signal (0 is none) to every thread that runs and has not answered, and says how many are still there.
+    /// Sends a signal (0 is none) to every thread that runs and has not answered, and says how many
+    /// are still there.
     fn ask(&self, stop: u32, signal: c_int) -> u32 {
         let mut missing = 0;
         for thread in self.running() {

@@ -9,7 +9,8 @@ use rustix::thread::futex;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 impl Thread {
-    /// In the handler of the signal: waits as long as the program wants it to. Its registers are at `context`.
+    /// In the handler of the signal: waits as long as the program wants it to. Its registers are at
+    /// `context`.
     pub(super) fn park(&self, context: usize) {
         if self.suspended.load(Acquire) == 0 {
             return;

@@ -1,8 +1,9 @@
 //! Threads that are not registered. Nobody stops them, and what they have on their stacks is not seen.
 //!
-//! One that collects ends the program, and says why, as with libgc: what it has would be lost. One that only allocates
-//! libgc lets do so, and takes its objects when another thread collects. Here they live as long as the thread that got them: some
-//! programs allocate a little where a thread ends, and stay as they are.
+//! One that collects ends the program, and says why, as with libgc: what it has would be lost. One
+//! that only allocates libgc lets do so, and takes its objects when another thread collects. Here
+//! they live as long as the thread that got them: some programs allocate a little where a thread
+//! ends, and stay as they are.
 
 use super::current;
 use crate::{report, unwind};

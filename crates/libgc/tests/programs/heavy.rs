@@ -105,13 +105,15 @@ fn inkscape() {
 fn picture() -> String {
     let mut text = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"400\" height=\"400\" viewBox=\"0 0 400 400\">\n\
-         <defs><linearGradient id=\"blend\"><stop offset=\"0\" stop-color=\"#c00\"/><stop offset=\"1\" stop-color=\"#00c\"/>\
+         <defs><linearGradient id=\"blend\"><stop offset=\"0\" stop-color=\"#c00\"/><stop offset=\"1\" \
+         stop-color=\"#00c\"/>\
          </linearGradient><filter id=\"blur\"><feGaussianBlur stdDeviation=\"2\"/></filter></defs>\n",
     );
     for n in 0..3000 {
         let _ = writeln!(
             text,
-            "<g transform=\"translate({} {}) rotate({})\"><path d=\"M0 0 C 5 5 10 -5 {} 0 Z\" fill=\"url(#blend)\" stroke=\"#0{}0\" \
+            "<g transform=\"translate({} {}) rotate({})\"><path d=\"M0 0 C 5 5 10 -5 {} 0 Z\" \
+             fill=\"url(#blend)\" stroke=\"#0{}0\" \
              stroke-width=\"0.3\"/><text font-size=\"3\">{n}</text></g>",
             n * 37 % 400,
             n * 53 % 400,
@@ -120,5 +122,6 @@ fn picture() -> String {
             n % 10,
         );
     }
-    text + "<circle cx=\"200\" cy=\"200\" r=\"50\" fill=\"#0c0\" filter=\"url(#blur)\" opacity=\"0.5\"/></svg>\n"
+    text + "<circle cx=\"200\" cy=\"200\" r=\"50\" fill=\"#0c0\" filter=\"url(#blur)\" \
+            opacity=\"0.5\"/></svg>\n"
 }

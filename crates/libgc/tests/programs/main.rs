@@ -1,9 +1,10 @@
-//! Programs of Debian 12 that are linked with libgc, as they come: what they print and write with our library in its
-//! place is what they print and write with the system's.
+//! Programs of Debian 12 that are linked with libgc, as they come: what they print and write with
+//! our library in its place is what they print and write with the system's.
 //!
-//! Each has its input in `programs/NAME`. It runs once with the system's library, and with ours as it is by default
-//! and with collections as often as libgc's settings allow. `PROGRAMS_ROUNDS=5` runs the latter two five times each,
-//! `PROGRAMS_SHOW=1` says how long each took and how much memory (`-- --nocapture`).
+//! Each has its input in `programs/NAME`. It runs once with the system's library, and with ours as
+//! it is by default and with collections as often as libgc's settings allow. `PROGRAMS_ROUNDS=5`
+//! runs the latter two five times each, `PROGRAMS_SHOW=1` says how long each took and how much
+//! memory (`-- --nocapture`).
 
 #[path = "../support/library.rs"]
 mod library;
@@ -169,7 +170,8 @@ fn table() -> String {
     for n in 0..3000 {
         let _ = writeln!(
             text,
-            "<tr><td>{n}</td><td><a href=\"#{n}\">row {}</a></td><td><ul><li>{}<li>some <b>bold</b> text &amp; &eacute;</ul></td>\
+            "<tr><td>{n}</td><td><a href=\"#{n}\">row {}</a></td><td><ul><li>{}<li>some <b>bold</b> text \
+             &amp; &eacute;</ul></td>\
              <td align=right>{}</td></tr>",
             n * n,
             n % 7,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program of the measurements, beside this test and compiled; none where it is not there, and there is no compiler or no
-/// libgc to link with.
+/// The program of the measurements, beside this test and compiled; none where it is not there, and
+/// there is no compiler or no libgc to link with.
 pub(crate) fn heapload() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     PROGRAM.get_or_init(compile).as_deref()

@@ -17,7 +17,8 @@ pub(crate) fn library(of: &str) -> PathBuf {
     directory
 }
 
-/// Compiles a source, by its path below the crate. None, and it says so, where there is no compiler or no libgc-dev.
+/// Compiles a source, by its path below the crate. None, and it says so, where there is no compiler
+/// or no libgc-dev.
 pub(crate) fn compile(source: &str, program: &str) -> Option<PathBuf> {
     compile_with(source, program, &[])
 }

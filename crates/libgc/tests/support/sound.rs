@@ -7,8 +7,8 @@ use std::time::Duration;
 /// No program takes more than a few seconds where it has the processors to itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs a program over our library in a directory of that name, with variables, and arguments for it; its last words are that all is
-/// sound.
+/// Runs a program over our library in a directory of that name, with variables, and arguments for
+/// it; its last words are that all is sound.
 pub(crate) fn sound(library: &str, name: &str, arguments: &[&str], variables: &[(&str, &str)]) {
     let words: Vec<&str> = arguments
         .iter()

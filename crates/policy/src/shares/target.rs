@@ -110,9 +110,10 @@ fn store(nodes: &mut [Node], class: &[u32], goal: Goal, filler: &Filler) {
     }
 }
 
-/// Among those whose collectors are known, what weighted max-min gives them in sum goes where it saves most collection time: the
-/// room for garbage, target - live, in proportion to sqrt(weight x live x allocation rate / collection speed). But nobody gets less
-/// than it is guaranteed (or wants), except what it would hardly miss (beyond `modest`), and nobody more than it wants.
+/// Among those whose collectors are known, what weighted max-min gives them in sum goes where it
+/// saves most collection time: the room for garbage, target - live, in proportion to sqrt(weight x
+/// live x allocation rate / collection speed). But nobody gets less than it is guaranteed (or
+/// wants), except what it would hardly miss (beyond `modest`), and nobody more than it wants.
 fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     filler.clear();
     let mut amount: u64 = 0;

@@ -215,7 +215,8 @@ impl Tree {
         node.expects = sum.expects.min(node.max.max(sum.uses));
         node.demand = sum.demand.min(node.max);
         node.live = sum.live;
-        // With so much each of its members has what it needs, and lower classes are not served last from less.
+        // With so much each of its members has what it needs, and lower classes are not served last
+        // from less.
         node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
         node.known = sum.known && sum.demand > 0 && !node.apart;

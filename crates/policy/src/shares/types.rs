@@ -38,8 +38,9 @@ pub struct Principal {
     pub trend: i64,
     /// Bytes of its own that it can make use of; `u64::MAX` when boundless.
     pub demand: u64,
-    /// Bytes of its own with which its collections still cost it little. What its entitlement is beyond, it lends to those whose
-    /// collectors are known and who save more with it. `u64::MAX` where it lends nothing.
+    /// Bytes of its own with which its collections still cost it little. What its entitlement is
+    /// beyond, it lends to those whose collectors are known and who save more with it. `u64::MAX`
+    /// where it lends nothing.
     pub modest: u64,
     /// Bytes for it and its children together, never more; `u64::MAX` when unbounded.
     pub max: u64,

@@ -1,10 +1,11 @@
 //! The attach protocol of `HotSpot`: one command and one reply per connection to the socket of the virtual
 //! machine, in its own mount namespace.
 //!
-//! A machine that has no socket yet is asked to open one: an empty file `.attach_pid<pid>` beside the place of
-//! the socket, then `SIGQUIT`. The signal is sent once, and only to a machine that is known (`quit`) to take
-//! it so. Without the file the signal prints all threads, and it cannot be recalled. So the file stays until
-//! the socket is there, or the machine has had all the time for it. No call lasts longer than its timeout.
+//! A machine that has no socket yet is asked to open one: an empty file `.attach_pid<pid>` beside
+//! the place of the socket, then `SIGQUIT`. The signal is sent once, and only to a machine that is
+//! known (`quit`) to take it so. Without the file the signal prints all threads, and it cannot be
+//! recalled. So the file stays until the socket is there, or the machine has had all the time for
+//! it. No call lasts longer than its timeout.
 //!
 //! A machine answers its own user and group, and root as long as that is root to it too: in a user namespace
 //! it is not. So we connect, and leave the file, as its user.
@@ -71,7 +72,8 @@ impl Attach {
     /// Prepares to speak with this process; sends nothing yet.
     ///
     /// # Errors
-    /// [`AttachError::Gone`] or [`AttachError::System`] where its `/proc` entry or its `/tmp` cannot be reached.
+    /// [`AttachError::Gone`] or [`AttachError::System`] where its `/proc` entry or its `/tmp`
+    /// cannot be reached.
     pub fn new(process: Process) -> Result<Attach, AttachError> {
         let pid = process.pid;
         let status = process.status().map_err(|_| AttachError::Gone { pid })?;

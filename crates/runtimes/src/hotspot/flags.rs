@@ -140,7 +140,8 @@ pub struct Added {
 pub fn start(given: &Given, around: &Surroundings) -> Added {
     if let Some(version) = around.version.filter(|&version| version < OLDEST) {
         let note = format!(
-            "nothing is added for Java {version}: flags are known from {OLDEST} on; it is steered as far as it goes without"
+            "nothing is added for Java {version}: flags are known from {OLDEST} on; it is steered as far \
+             as it goes without"
         );
         return Added {
             flags: Vec::new(),
@@ -242,8 +243,8 @@ fn unlocked(flags: Vec<String>, given: &Given) -> Vec<String> {
     flags
 }
 
-/// Whether the smallest heap may be started with. One that begins larger than it may become does not start, and a
-/// generation that does not fit into it is made smaller.
+/// Whether the smallest heap may be started with. One that begins larger than it may become does
+/// not start, and a generation that does not fit into it is made smaller.
 fn may_start_least(given: &Given, around: &Surroundings) -> bool {
     let fits = |size: &Option<u64>| size.is_some_and(|size| size <= LEAST_HEAP / 2);
     let holds = |size: &Option<u64>| size.is_some_and(|size| size >= LEAST_HEAP);
@@ -279,12 +280,14 @@ fn by_collector(
 ) -> Vec<&'static str> {
     let young_given = given.has(&YOUNG);
     match collector {
-        // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out as computed.
+        // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out
+        // as computed.
         Collector::Serial if given.has(&MAX_HEAP) || young_given => {
             vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
         }
-        // The young generation follows the old one, which must hold what lives: with NewRatio=3 both can become as small as four
-        // thirds of that, with the usual 2 three halves. A heap that is too small for what lives collects all of it every time.
+        // The young generation follows the old one, which must hold what lives: with NewRatio=3
+        // both can become as small as four thirds of that, with the usual 2 three halves. A heap
+        // that is too small for what lives collects all of it every time.
         Collector::Serial => vec![
             "-XX:-ShrinkHeapInSteps",
             "-XX:MarkSweepDeadRatio=0",
@@ -302,13 +305,15 @@ fn by_collector(
     }
 }
 
-/// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the time; a heap
-/// below half of its maximum does so sooner, so its steps are as small as they can be, one region: a percent of what is left of a
-/// large maximum would be 200 MiB (with 1, 250 MiB were 400 for a second). `G1ReservePercent=20`: with the
-/// usual 10 it evacuates more than it has regions for, and takes new ones where it could collect garbage (213
-/// MiB became 516 in 5 s, with 20: 224). Before 12 (JEP 346) a concurrent cycle resized nothing, so what is
-/// asked for stays a full collection. So it does where the heap is small (`stops`): it is exact, and takes half
-/// as long as the other way to ask for one, which counts the objects as well (43 and 85 ms with 115 MiB alive).
+/// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the
+/// time; a heap below half of its maximum does so sooner, so its steps are as small as they can be,
+/// one region: a percent of what is left of a large maximum would be 200 MiB (with 1, 250 MiB were
+/// 400 for a second). `G1ReservePercent=20`: with the usual 10 it evacuates more than it has
+/// regions for, and takes new ones where it could collect garbage (213 MiB became 516 in 5 s, with
+/// 20: 224). Before 12 (JEP 346) a concurrent cycle resized nothing, so what is asked for stays a
+/// full collection. So it does where the heap is small (`stops`): it is exact, and takes half as
+/// long as the other way to ask for one, which counts the objects as well (43 and 85 ms with 115
+/// MiB alive).
 fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str> {
     let cycles = around.since(CYCLES_RESIZE) && !stops;
     let mut flags = vec!["-XX:GCTimeRatio=1", "-XX:G1ReservePercent=20"];
@@ -321,7 +326,8 @@ fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str
 /// A heap that never becomes larger is collected within half a second, bytes.
 const SHORT: u64 = 1 << 30;
 
-/// Whether the heap, of which `max` is added as its maximum, is small enough to be resized while the program is stopped.
+/// Whether the heap, of which `max` is added as its maximum, is small enough to be resized while
+/// the program is stopped.
 fn stops(max: Option<u64>, given: &Given, around: &Surroundings) -> bool {
     let sizes = given.sizes(&MAX_SIZES);
     let most = max.or_else(|| sizes.iter().copied().flatten().max());
@@ -354,8 +360,9 @@ pub fn heap_alone(memory: u64) -> u64 {
     }
 }
 
-/// What it has room for where nothing can be paged out: what grows beside the heap faster than a collection can give way must fit as well. At
-/// least what a machine without flags takes, which half of a small group is.
+/// What it has room for where nothing can be paged out: what grows beside the heap faster than a
+/// collection can give way must fit as well. At least what a machine without flags takes, which
+/// half of a small group is.
 fn heap_on_a_cliff(group: u64) -> u64 {
     let least = heap_alone(group);
     let native = NATIVE + group / 16 + surprise(group);

@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The most that is read of `smaps`, bytes (a process with 65,530 areas, the kernel's default bound, has 50 MiB).
+/// The most that is read of `smaps`, bytes (a process with 65,530 areas, the kernel's default
+/// bound, has 50 MiB).
 const MAX_SMAPS: u64 = 64 << 20;
 
 /// Resident memory of one machine, bytes.
@@ -23,8 +24,9 @@ pub struct Footprint {
     pub native_swapped: u64,
 }
 
-/// What a machine uses and has in swap, cheaply: 20 microseconds. ZGC maps its heap three times in versions without generations,
-/// so that its resident pages count thrice there; what its memory file takes is asked instead.
+/// What a machine uses and has in swap, cheaply: 20 microseconds. ZGC maps its heap three times in
+/// versions without generations, so that its resident pages count thrice there; what its memory
+/// file takes is asked instead.
 #[derive(Debug)]
 pub struct Gauge {
     process: Process,
@@ -159,8 +161,10 @@ mod tests {
     #[test]
     fn heap_and_native_part_are_told_apart() {
         let smaps = "da800000-e0000000 rw-p 00000000 00:00 0 \nRss: 900 kB\nAnonymous:      800 kB\n\
-                     7f0000000000-7f0000001000 r--p 0 08:01 7 /lib/libjvm.so\nRss: 50 kB\nAnonymous: 4 kB\nSwap: 3 kB\n\
-                     4000000000-4000200000 rw-s 0 00:01 9 /memfd:java_heap (deleted)\nPss: 30 kB\nAnonymous: 0 kB\n";
+                     7f0000000000-7f0000001000 r--p 0 08:01 7 /lib/libjvm.so\nRss: 50 kB\nAnonymous: 4 \
+                     kB\nSwap: 3 kB\n\
+                     4000000000-4000200000 rw-s 0 00:01 9 /memfd:java_heap (deleted)\nPss: 30 \
+                     kB\nAnonymous: 0 kB\n";
         let heap = 0xda80_0000..0x1_0000_0000;
         let footprint = parse(smaps.as_bytes(), Some(&heap)).unwrap();
         assert_eq!(

@@ -1,11 +1,12 @@
 //! The file in which a Java virtual machine publishes its counters: `hsperfdata_<user>/<pid>` in its `/tmp`.
 //!
-//! Read with `pread` into a buffer, never mapped, so that a truncated file is a short read and not a signal.
-//! Nothing in it is trusted: every offset and length is checked, and a file that says nonsense yields fewer
-//! counters, never a panic. Layout (version 2, written by `HotSpot` in the byte order of the machine): magic
-//! `ca fe c0 c0`, byte order, major, minor, accessible; then used bytes, overflow, time stamp, offset of the
-//! first entry, number of entries; each entry has its length, the offset of its name, the length of its vector
-//! (0 for a single value), its type, and the offset of its value.
+//! Read with `pread` into a buffer, never mapped, so that a truncated file is a short read and not
+//! a signal. Nothing in it is trusted: every offset and length is checked, and a file that says
+//! nonsense yields fewer counters, never a panic. Layout (version 2, written by `HotSpot` in the
+//! byte order of the machine): magic `ca fe c0 c0`, byte order, major, minor, accessible; then used
+//! bytes, overflow, time stamp, offset of the first entry, number of entries; each entry has its
+//! length, the offset of its name, the length of its vector (0 for a single value), its type, and
+//! the offset of its value.
 
 use crate::process::{self, Process};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -36,7 +37,8 @@ const UNFINISHED: &str = "not complete yet";
 pub enum PerfError {
     /// No file for this process.
     #[error(
-        "process {pid} publishes no counters in its /tmp (started with -XX:-UsePerfData, or its /tmp is hidden): \
+        "process {pid} publishes no counters in its /tmp (started with -XX:-UsePerfData, or its /tmp is \
+         hidden): \
          its heap keeps its size, unless its collector is ZGC or Shenandoah"
     )]
     Absent {

@@ -82,8 +82,8 @@ pub struct Levers {
     pub delay: Duration,
     /// Whatever the delay, a change of the size returns what is free at that moment.
     pub returns_on_change: bool,
-    /// What the collector sets apart of the maximum heap to evacuate to, bytes: not resident, but it counts as used where the
-    /// soft maximum is compared.
+    /// What the collector sets apart of the maximum heap to evacuate to, bytes: not resident, but
+    /// it counts as used where the soft maximum is compared.
     pub set_apart: u64,
     /// What a person may want to know, each one sentence.
     pub remarks: Vec<&'static str>,
@@ -142,7 +142,8 @@ impl Levers {
         if by_ratios && fixed {
             self.sizing = Sizing::Fixed;
             self.remarks.push(
-                "-Xms as large as -Xmx: the heap keeps that size, and is not steered; leave -Xms out to have it follow a limit",
+                "-Xms as large as -Xmx: the heap keeps that size, and is not steered; leave -Xms out to \
+                 have it follow a limit",
             );
         } else if by_ratios && least > OUR_LEAST {
             self.least_size = least;
@@ -152,7 +153,8 @@ impl Levers {
         // Transparent ones are given back as small pages are.
         if flags.on("UseLargePages") && !flags.on("UseTransparentHugePages") {
             self.remarks.push(
-                "-XX:+UseLargePages: what the heap takes of them is not counted, never returned and never paged out",
+                "-XX:+UseLargePages: what the heap takes of them is not counted, never returned and \
+                 never paged out",
             );
         }
     }

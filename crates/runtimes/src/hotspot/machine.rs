@@ -245,10 +245,12 @@ mod tests {
 
     #[test]
     fn the_range_of_the_heap_is_read() {
-        let g1 = " garbage-first heap   total 533504K, used 277329K [0x00000000da800000, 0x0000000100000000)\n \
+        let g1 = " garbage-first heap   total 533504K, used 277329K [0x00000000da800000, \
+                  0x0000000100000000)\n \
                    Metaspace [0x1, 0x2)";
         assert_eq!(parse_heap(g1), Some(0xda80_0000..0x1_0000_0000));
-        let serial = "new [0x10, 0x20, 0x30)\n eden 73% used [0x10, 0x14, 0x18)\ntenured [0x30, 0x50, 0x60)\n";
+        let serial = "new [0x10, 0x20, 0x30)\n eden 73% used [0x10, 0x14, 0x18)\ntenured [0x30, 0x50, \
+                      0x60)\n";
         assert_eq!(parse_heap(serial), Some(0x10..0x60));
         assert_eq!(parse_heap("ZHeap used 480M"), None);
         assert_eq!(parse_heap("[0x5, 0x5)"), None);

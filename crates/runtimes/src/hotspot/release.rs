@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 const MIN: &str = "MinHeapFreeRatio";
 const MAX: &str = "MaxHeapFreeRatio";
 
-/// What to set, of the flags that were `moved`, to have them as they were (`flags`), in an order that the machine takes: it
-/// refuses a minimum above the maximum.
+/// What to set, of the flags that were `moved`, to have them as they were (`flags`), in an order
+/// that the machine takes: it refuses a minimum above the maximum.
 pub(super) fn settings(flags: &Flags, moved: &BTreeSet<&'static str>) -> Vec<(&'static str, u64)> {
     let ratios = moved.contains(MIN) || moved.contains(MAX);
     let opening = ratios.then_some((MIN, 0));

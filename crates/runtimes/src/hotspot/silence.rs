@@ -1,5 +1,6 @@
-//! A machine that does not answer: after some commands in vain it is left alone for a while. One that stood still meanwhile, because its
-//! group was frozen or somebody stopped it, is asked again as soon as it runs: it never refused anything.
+//! A machine that does not answer: after some commands in vain it is left alone for a while. One
+//! that stood still meanwhile, because its group was frozen or somebody stopped it, is asked again
+//! as soon as it runs: it never refused anything.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ const STILL: u64 = 5_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     failures: u32,
-    /// Its processor time when the first of them was over, and when it was left alone if it had none in between, nanoseconds.
+    /// Its processor time when the first of them was over, and when it was left alone if it had
+    /// none in between, nanoseconds.
     first_ns: Option<u64>,
     stood_ns: Option<u64>,
     until: Option<Instant>,
@@ -26,7 +28,8 @@ impl Silence {
         *self = Silence::default();
     }
 
-    /// A command was in vain; `worked_ns` is the machine's processor time. Whether this is the moment to tell.
+    /// A command was in vain; `worked_ns` is the machine's processor time. Whether this is the
+    /// moment to tell.
     pub(super) fn goes_on(&mut self, worked_ns: Option<u64>, now: Instant) -> bool {
         self.failures = self.failures.saturating_add(1);
         let first = *self.first_ns.get_or_insert(worked_ns.unwrap_or(u64::MAX));

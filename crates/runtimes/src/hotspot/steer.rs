@@ -39,7 +39,8 @@ const FOOTPRINT_PART: u32 = 800;
 /// Between two reports; and when the program works much more or less than was said.
 const REPORT: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(300);
-/// What a machine does while it starts says nothing of what it will: its collector is not reported for so long.
+/// What a machine does while it starts says nothing of what it will: its collector is not reported
+/// for so long.
 const STARTING: Duration = Duration::from_secs(2);
 
 /// Steers one Java virtual machine.
@@ -354,8 +355,8 @@ impl<'a> Loop<'a> {
         })
     }
 
-    /// What the machine would use if nothing of its heap was in swap: what is there is no less its memory, and a collection that
-    /// makes the heap small brings it back or drops it.
+    /// What the machine would use if nothing of its heap was in swap: what is there is no less its
+    /// memory, and a collection that makes the heap small brings it back or drops it.
     fn uses(&self) -> Option<u64> {
         let (resident, swapped) = self.gauge.uses_and_swapped().ok()?;
         let heap_swapped = swapped.saturating_sub(self.footprint.native_swapped);
@@ -524,8 +525,8 @@ fn turns(told: Option<u64>, now: Option<u64>) -> bool {
     pair.is_some_and(|(told, now)| now / 2 > told || told / 2 > now)
 }
 
-/// A little below the limit: a collection, a new thread, a mapped file moves the use by as much, and who is over its
-/// limit owes.
+/// A little below the limit: a collection, a new thread, a mapped file moves the use by as much,
+/// and who is over its limit owes.
 fn aim(limit: u64) -> u64 {
     limit - limit / 64
 }

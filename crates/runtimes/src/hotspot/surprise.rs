@@ -1,4 +1,5 @@
-//! Native memory that grows at once, and what is kept free for it where an excess ends the program. Pure: no clock.
+//! Native memory that grows at once, and what is kept free for it where an excess ends the program.
+//! Pure: no clock.
 
 use super::control::RETURNING;
 use plimsoll_policy::footprint::surprise;
@@ -7,7 +8,8 @@ use plimsoll_policy::footprint::surprise;
 const SPAN: u64 = 150_000_000;
 /// What grew is taken to grow on for so long, nanoseconds.
 const GOES_ON: u64 = 2_000_000_000;
-/// Milliseconds from when memory is short until a collection has given way, on a busy machine; and until one is on its way.
+/// Milliseconds from when memory is short until a collection has given way, on a busy machine; and
+/// until one is on its way.
 const REACTION_MS: u64 = 500;
 const ASKING_MS: u64 = 150;
 
@@ -18,10 +20,12 @@ pub(super) struct Growth {
     first: Option<u64>,
     /// When it was looked at, nanoseconds, and what it was, bytes: the older one first.
     marks: [(u64, u64); 2],
-    /// The committed heap when it was looked at last, bytes; and until when what it gave back is waited for, nanoseconds.
+    /// The committed heap when it was looked at last, bytes; and until when what it gave back is
+    /// waited for, nanoseconds.
     committed: u64,
     returning: u64,
-    /// When it was looked at last, nanoseconds; what the process used then, bytes; how fast that grew to there, bytes per second.
+    /// When it was looked at last, nanoseconds; what the process used then, bytes; how fast that
+    /// grew to there, bytes per second.
     used: (u64, u64),
     pace: u64,
     /// Its fastest growth lately, bytes per second, and until when that counts, nanoseconds.
@@ -60,7 +64,8 @@ impl Growth {
         self.marks = [self.marks[1], (now_ns, native)];
     }
 
-    /// What to keep free of `limit` bytes. What has come is no surprise any more, but some more may come, and what grows goes on.
+    /// What to keep free of `limit` bytes. What has come is no surprise any more, but some more may
+    /// come, and what grows goes on.
     pub(super) fn spare(&self, limit: u64) -> u64 {
         let first = self.first.unwrap_or(0);
         let grown = self.marks[1].1.saturating_sub(first);
@@ -69,8 +74,8 @@ impl Growth {
         left.max(limit / 16).max(goes_on.min(limit / 2))
     }
 
-    /// Of that, what is left for the time until a collection is on its way: with less a program is taken for one that is over its
-    /// limit.
+    /// Of that, what is left for the time until a collection is on its way: with less a program is
+    /// taken for one that is over its limit.
     pub(super) fn kept(&self, limit: u64) -> u64 {
         let fills = self.pace.saturating_mul(ASKING_MS) / 1000;
         fills.max(limit / 16).min(self.spare(limit))

@@ -96,8 +96,8 @@ impl Decoder {
         self.buffer.len() - self.start
     }
 
-    /// Bytes of memory that it holds: when all messages were taken out, at most four times what waits for the rest of
-    /// its message, or 4096.
+    /// Bytes of memory that it holds: when all messages were taken out, at most four times what
+    /// waits for the rest of its message, or 4096.
     pub fn held(&self) -> usize {
         self.buffer.capacity()
     }

@@ -5,8 +5,8 @@ use super::{ErrorName, WireError};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Between the name of an error and its message, in the text that a failed check travels in through serde. No text of
-/// serde's begins with the name of an error.
+/// Between the name of an error and its message, in the text that a failed check travels in through
+/// serde. No text of serde's begins with the name of an error.
 const MARK: char = '\u{1f}';
 
 /// A failed check, as text.

@@ -94,7 +94,8 @@ fn hold(
     }
 }
 
-/// What nobody is pressed for (`revocation.md`): 1/32. All of it may be that of one, the last in the lowest class.
+/// What nobody is pressed for (`revocation.md`): 1/32. All of it may be that of one, the last in
+/// the lowest class.
 fn slight_lack(limit: u64) -> u64 {
     (limit / 32).clamp(MIB, 32 * MIB)
 }
@@ -182,7 +183,8 @@ impl Checker {
                 let name = seen.core.name(id).unwrap_or_default();
                 let numbers = &one.numbers;
                 line += &format!(
-                    "\n      {id} {name} class {} weight {}: uses {} limit {} share {} target {} demand {} owed {} {:?} {:?}",
+                    "\n      {id} {name} class {} weight {}: uses {} limit {} share {} target {} demand \
+                     {} owed {} {:?} {:?}",
                     one.priority,
                     one.weight,
                     numbers.uses,

@@ -129,7 +129,8 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
     )
 }
 
-/// Rule `users`, where no group and no `max` bounds what a user has. Who has no process behind anything is nobody.
+/// Rule `users`, where no group and no `max` bounds what a user has. Who has no process behind
+/// anything is nobody.
 pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
     let hollow = |program: &&Program| program.nature == Nature::Hollow;
     let hollow = seen.programs.iter().filter(hollow);

@@ -24,7 +24,8 @@ pub(super) enum Stage {
         running: Running,
         _member: Option<Member>,
         asked: Option<Instant>,
-        /// Its first process has ended, others of its group have not. Only what was asked to end is waited for so.
+        /// Its first process has ended, others of its group have not. Only what was asked to end is
+        /// waited for so.
         leaving: bool,
     },
     Ended,
@@ -99,7 +100,8 @@ impl Slot {
         }
     }
 
-    /// How it ended, if it has. What was asked to end has ended when nothing of its process group runs any more.
+    /// How it ended, if it has. What was asked to end has ended when nothing of its process group
+    /// runs any more.
     pub(super) fn end(&mut self) -> Option<End> {
         let Stage::Running {
             running,

@@ -68,7 +68,8 @@ proptest! {
         let members = tree.members(0);
         let effective: Vec<u64> = members.iter().map(|&m| tree.nodes[m as usize].effective).collect();
         for (ours, theirs) in effective.iter().zip(&literal) {
-            prop_assert!(ours.abs_diff(*theirs) <= members.len() as u64, "{effective:?} {literal:?} {family:?}");
+            prop_assert!(ours.abs_diff(*theirs) <= members.len() as u64, "{effective:?} {literal:?} \
+                 {family:?}");
         }
         let available: Vec<u64> = members.iter().map(|&m| tree.nodes[m as usize].available).collect();
         prop_assert_eq!(available, literal::available(&family, &effective, budget));

@@ -14,7 +14,8 @@ pub enum AttachError {
     },
     /// It does not catch SIGQUIT: it may not be a Java virtual machine, or is not ready yet.
     #[error(
-        "process {pid} does not catch SIGQUIT, so it is not asked to open its attach socket: wait until it has \
+        "process {pid} does not catch SIGQUIT, so it is not asked to open its attach socket: wait until \
+         it has \
          started, or start it with -XX:+StartAttachListener"
     )]
     NotCatching {
@@ -37,7 +38,8 @@ pub enum AttachError {
     },
     /// SIGQUIT could be anything to it.
     #[error(
-        "process {pid} is not known to take SIGQUIT for the wish to attach ({why}), so it gets none; started with \
+        "process {pid} is not known to take SIGQUIT for the wish to attach ({why}), so it gets none; \
+         started with \
          -XX:+StartAttachListener it needs none"
     )]
     NotKnown {
@@ -48,7 +50,8 @@ pub enum AttachError {
     },
     /// Somebody put a file there.
     #[error(
-        "a file of user {by} stands where {what} of the Java virtual machine {pid} should be: it is not asked for \
+        "a file of user {by} stands where {what} of the Java virtual machine {pid} should be: it is not \
+         asked for \
          anything until that is taken away"
     )]
     InTheWay {
@@ -61,7 +64,8 @@ pub enum AttachError {
     },
     /// It opened no socket.
     #[error(
-        "the Java virtual machine {pid} opened no attach socket within {waited:?}: it is stopped or overloaded, or \
+        "the Java virtual machine {pid} opened no attach socket within {waited:?}: it is stopped or \
+         overloaded, or \
          cannot make one in its /tmp"
     )]
     NoSocket {
@@ -104,7 +108,8 @@ pub enum AttachError {
     },
     /// It hung up.
     #[error(
-        "the Java virtual machine {pid} closed the connection without an answer: it answers its own user and group, \
+        "the Java virtual machine {pid} closed the connection without an answer: it answers its own user \
+         and group, \
          and root; run plimsoll as one of these"
     )]
     Dismissed {

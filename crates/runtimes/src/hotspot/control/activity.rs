@@ -1,4 +1,5 @@
-//! Whether a program works: told from its processor time, long before a collection that does not come would tell.
+//! Whether a program works: told from its processor time, long before a collection that does not
+//! come would tell.
 
 use super::Seen;
 
@@ -79,8 +80,9 @@ impl Activity {
         self.part() == Some(0.0)
     }
 
-    /// Bytes per second that it allocates, working as much as it does now; `None` until that is known. Collections tell the same, but
-    /// of a program that begins or ceases to work only long after.
+    /// Bytes per second that it allocates, working as much as it does now; `None` until that is
+    /// known. Collections tell the same, but of a program that begins or ceases to work only long
+    /// after.
     pub(super) fn rate(&self) -> Option<f64> {
         if self.part()? == 0.0 {
             return Some(0.0);
@@ -101,8 +103,8 @@ impl Activity {
 }
 
 impl Mark {
-    /// The part of a processor that it used. One that waits for the disk counts as using a whole one: who lacks memory does not
-    /// rest.
+    /// The part of a processor that it used. One that waits for the disk counts as using a whole
+    /// one: who lacks memory does not rest.
     fn part_until(&self, later: &Mark) -> f64 {
         let passed = later.own_ns.saturating_sub(self.own_ns).max(1);
         match later.major_faults.saturating_sub(self.major_faults) {

@@ -19,8 +19,9 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    /// For a resident heap of `room` bytes with `live` bytes in it, where a collection finds `basis` bytes in use. `fills`: garbage
-    /// fills the old generation, so that both are resident as they are committed.
+    /// For a resident heap of `room` bytes with `live` bytes in it, where a collection finds
+    /// `basis` bytes in use. `fills`: garbage fills the old generation, so that both are resident
+    /// as they are committed.
     pub(super) fn of(
         room: u64,
         (live, basis): (u64, u64),
@@ -126,9 +127,9 @@ pub(super) fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
     }
 }
 
-/// The free ratio that makes `basis` used bytes the heap of this size, the size that it makes and the one above. Takes the step below,
-/// unless the one above is nearer and no further above than what is wanted is below the limit. The heap never becomes larger
-/// than `max`.
+/// The free ratio that makes `basis` used bytes the heap of this size, the size that it makes and
+/// the one above. Takes the step below, unless the one above is nearer and no further above than
+/// what is wanted is below the limit. The heap never becomes larger than `max`.
 fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64, u64) {
     let wanted = wanted.max(basis).max(1);
     let below = 100_u64

@@ -1,7 +1,7 @@
 //! How often collections may be asked for.
 
-/// Over this time the share holds: so much of it can be saved up, and half of that borrowed for a limit that has
-/// just changed, nanoseconds.
+/// Over this time the share holds: so much of it can be saved up, and half of that borrowed for a
+/// limit that has just changed, nanoseconds.
 const SPAN: f64 = 60.0e9;
 /// First and longest pause between two urgent collections that did not help, nanoseconds.
 const PATIENCE: (u64, u64) = (250_000_000, 30_000_000_000);

@@ -1,17 +1,20 @@
-//! What collecting costs a program, as measured: the part of its time that goes into pauses, at the room for garbage that it has.
+//! What collecting costs a program, as measured: the part of its time that goes into pauses, at the
+//! room for garbage that it has.
 //!
-//! With twice the room it collects half as often, so time per allocated byte times the room stays about the same, whatever
-//! the collector does in detail. That product is what the broker's square-root rule needs. For collections of the whole heap it is
-//! live bytes over collection speed; so it is told as a speed.
+//! With twice the room it collects half as often, so time per allocated byte times the room stays
+//! about the same, whatever the collector does in detail. That product is what the broker's
+//! square-root rule needs. For collections of the whole heap it is live bytes over collection
+//! speed; so it is told as a speed.
 
 use super::Seen;
 
-/// What was measured is forgotten as the program allocates, not as time passes: a program that hardly works tells little that is
-/// new, and by chance. So many times the room for garbage.
+/// What was measured is forgotten as the program allocates, not as time passes: a program that
+/// hardly works tells little that is new, and by chance. So many times the room for garbage.
 const MEMORY: f64 = 16.0;
 /// So many times the room have to be allocated before a measurement is worth telling.
 const ENOUGH: f64 = 2.0;
-/// A larger heap is worth the collection that makes it if it saves as much in so many seconds: longer, limits seldom stay.
+/// A larger heap is worth the collection that makes it if it saves as much in so many seconds:
+/// longer, limits seldom stay.
 const HORIZON: f64 = 20.0;
 /// Time in pauses is not measured finer, seconds: no collector costs nothing.
 const FINEST: f64 = 1e-4;
@@ -54,21 +57,23 @@ impl Cost {
         self.rooms = self.rooms * kept + room * bytes;
     }
 
-    /// Seconds in pauses for each byte that is allocated, times the room in bytes; `None` until it was measured.
+    /// Seconds in pauses for each byte that is allocated, times the room in bytes; `None` until it
+    /// was measured.
     fn product(&self) -> Option<f64> {
         let room = self.rooms / self.allocated.max(1.0);
         let known = room > 0.0 && self.allocated > ENOUGH * room;
         known.then(|| self.paused.max(FINEST) / self.allocated * room)
     }
 
-    /// Nanoseconds in pauses that a room that is `more` bytes larger than `room` saves in [`HORIZON`], at `rate` bytes a second;
-    /// `None` until that is known.
+    /// Nanoseconds in pauses that a room that is `more` bytes larger than `room` saves in
+    /// [`HORIZON`], at `rate` bytes a second; `None` until that is known.
     pub(super) fn saved_ns(&self, rate: f64, room: u64, more: u64) -> Option<f64> {
         let (now, then) = (room.max(1) as f64, room.saturating_add(more).max(1) as f64);
         Some(self.product()? * rate * (1.0 / now - 1.0 / then) * HORIZON * 1e9)
     }
 
-    /// Bytes per second that a collection would process if each was of the whole heap; `None` until it was measured.
+    /// Bytes per second that a collection would process if each was of the whole heap; `None` until
+    /// it was measured.
     pub(super) fn speed(&self, live: u64) -> Option<f64> {
         self.product().map(|product| live as f64 / product)
     }
@@ -81,7 +86,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Runs for ten seconds at this room, with collections of `pause_ms` each time that half of it was filled.
+    /// Runs for ten seconds at this room, with collections of `pause_ms` each time that half of it
+    /// was filled.
     fn measured(room: u64, pause_ms: u64, asked: bool) -> f64 {
         let mut cost = Cost::default();
         let mut seen = Seen::default();

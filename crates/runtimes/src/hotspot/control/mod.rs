@@ -8,8 +8,9 @@
 //! | *over*, *under* | uses is above the limit, or stays below it although the program allocates |
 //! | *basis* | the used bytes to which the free ratios are applied, at the time they are |
 //!
-//! One [`Control::tick`] looks at one moment and says what to do. Free ratios act only while a resizing is under
-//! way: between two of them they are 0 and 100, so that collections of the machine's own leave its size alone.
+//! One [`Control::tick`] looks at one moment and says what to do. Free ratios act only while a
+//! resizing is under way: between two of them they are 0 and 100, so that collections of the
+//! machine's own leave its size alone.
 
 mod activity;
 mod aim;
@@ -69,7 +70,8 @@ pub enum Action {
     Measure,
 }
 
-/// G1 returns memory beside the program: so long it may take from the collection that made the heap smaller, nanoseconds.
+/// G1 returns memory beside the program: so long it may take from the collection that made the heap
+/// smaller, nanoseconds.
 pub(super) const RETURNING: u64 = 400_000_000;
 
 /// How far above its limit uses may be before something is done about it.
@@ -137,8 +139,9 @@ impl Control {
         }
     }
 
-    /// When a program begins to rest, one collection finds out what it has dropped: without it nobody could know that the program
-    /// needs less. It costs the program nothing that it does, and comes once in a rest, after young collections only.
+    /// When a program begins to rest, one collection finds out what it has dropped: without it
+    /// nobody could know that the program needs less. It costs the program nothing that it does,
+    /// and comes once in a rest, after young collections only.
     fn must_look(&mut self) -> bool {
         let rests = self.watch.rests();
         let looked = std::mem::replace(&mut self.looked, rests);

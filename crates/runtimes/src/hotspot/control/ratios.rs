@@ -12,11 +12,12 @@ use crate::hotspot::levers::{Levers, Sizing};
 
 /// A resizing is repeated at the most this often when it missed.
 const TRIES: u32 = 2;
-/// A limit that rises as others give memory back does so in steps: it is followed when so much time passed without one, nanoseconds.
+/// A limit that rises as others give memory back does so in steps: it is followed when so much time
+/// passed without one, nanoseconds.
 const STEPS: u64 = 250_000_000;
 
-/// Where an excess ends the program: so long after it was over its limit its heap does not grow, nanoseconds. What came may not
-/// be all that comes.
+/// Where an excess ends the program: so long after it was over its limit its heap does not grow,
+/// nanoseconds. What came may not be all that comes.
 const WARY: u64 = 3_000_000_000;
 
 /// How a resizing is done.
@@ -47,15 +48,16 @@ pub(super) struct Ratios {
     concurrent: bool,
     resizing: Option<Resizing>,
     bias: i64,
-    /// The size that the last resizing made, and by how much the machine makes it larger by itself until the next. Bytes.
+    /// The size that the last resizing made, and by how much the machine makes it larger by itself
+    /// until the next. Bytes.
     made: u64,
     creep: u64,
-    /// When the old generation was last made small because garbage had filled it, and until when it is taken for one that garbage
-    /// fills, nanoseconds.
+    /// When the old generation was last made small because garbage had filled it, and until when it
+    /// is taken for one that garbage fills, nanoseconds.
     tight_ns: u64,
     fills_until: u64,
-    /// What is in use beside the old generation when a concurrent cycle applies the ratios: the program allocated it while
-    /// the cycle marked. Bytes, learned.
+    /// What is in use beside the old generation when a concurrent cycle applies the ratios: the
+    /// program allocated it while the cycle marked. Bytes, learned.
     drift: u64,
     resized_ns: u64,
     resized_young: u64,
@@ -174,7 +176,8 @@ impl Ratios {
         actions
     }
 
-    /// Where an excess ends the program, memory that was just too little is not given back to the heap at once.
+    /// Where an excess ends the program, memory that was just too little is not given back to the
+    /// heap at once.
     fn is_wary(&self, seen: &Seen) -> bool {
         let lately = seen.now_ns.saturating_sub(self.pressed_ns) < WARY;
         seen.spare > 0 && self.pressed_ns > 0 && lately
@@ -216,7 +219,8 @@ impl Ratios {
             Action::Set("MinHeapFreeRatio", 0),
             Action::Set("MaxHeapFreeRatio", percent),
         ];
-        // Where more lives than was thought, the lower ratio would make a heap larger that is to become smaller.
+        // Where more lives than was thought, the lower ratio would make a heap larger that is to
+        // become smaller.
         if !shrinks {
             actions.push(Action::Set("MinHeapFreeRatio", percent));
         }

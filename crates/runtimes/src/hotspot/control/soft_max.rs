@@ -5,11 +5,13 @@ use super::watch::Watch;
 use super::{Action, Seen, room, tolerance};
 use crate::hotspot::levers::Levers;
 
-/// How long after a change uses is trusted to have settled, nanoseconds: upward, and downward beside the uncommit delay.
+/// How long after a change uses is trusted to have settled, nanoseconds: upward, and downward
+/// beside the uncommit delay.
 const GROWING: u64 = 700_000_000;
 const SETTLING: u64 = 1_700_000_000;
 
-/// Much too much is in use for so long before a collection is asked for, and again for each further one, nanoseconds.
+/// Much too much is in use for so long before a collection is asked for, and again for each further
+/// one, nanoseconds.
 const PATIENCE: u64 = 500_000_000;
 const AGAIN: u64 = 1_000_000_000;
 /// The same where an excess ends the program.
@@ -111,9 +113,9 @@ impl SoftMax {
         actions
     }
 
-    /// Where nothing collects, nothing is found free. And a collection that was asked for makes Shenandoah return all that is
-    /// free at its end, before the next cycle begins: JDK 25 returns nothing during a cycle, and with little room one follows the
-    /// other.
+    /// Where nothing collects, nothing is found free. And a collection that was asked for makes
+    /// Shenandoah return all that is free at its end, before the next cycle begins: JDK 25 returns
+    /// nothing during a cycle, and with little room one follows the other.
     fn must_collect(&self, seen: &Seen, levers: &Levers) -> bool {
         let since = |then: u64| seen.now_ns.saturating_sub(then);
         let idle = since(self.pauses_since) > IDLE;
@@ -125,8 +127,9 @@ impl SoftMax {
         idle || (levers.returns_on_change && due)
     }
 
-    /// A change of the soft maximum makes Shenandoah return what is free at that moment, down to the new one: what a cycle frees
-    /// after it needs another change. So it is lowered for a moment, until the next look, to the size itself or a little less.
+    /// A change of the soft maximum makes Shenandoah return what is free at that moment, down to
+    /// the new one: what a cycle frees after it needs another change. So it is lowered for a
+    /// moment, until the next look, to the size itself or a little less.
     fn nudge(&mut self, size: u64, seen: &Seen) -> Option<Action> {
         if seen.now_ns.saturating_sub(self.nudged_ns) < NUDGE || size <= GRAIN {
             return None;
@@ -137,8 +140,8 @@ impl SoftMax {
         Some(Action::Set("SoftMaxHeapSize", self.set))
     }
 
-    /// Corrects the bias by what the highest use came to: upward after a cycle at the new size, downward when there was time
-    /// to give back.
+    /// Corrects the bias by what the highest use came to: upward after a cycle at the new size,
+    /// downward when there was time to give back.
     fn settle(&mut self, seen: &Seen, levers: &Levers, watch: &Watch) {
         let delay = u64::try_from(levers.delay.as_nanos())
             .unwrap_or(u64::MAX)

@@ -5,7 +5,8 @@ use super::cost::Cost;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
-/// How long the highest use is remembered at the least, nanoseconds; and until the young generation was filled in that time.
+/// How long the highest use is remembered at the least, nanoseconds; and until the young generation
+/// was filled in that time.
 const WINDOW: u64 = 500_000_000;
 /// How long without generations: cycles are further apart.
 const LONG_WINDOW: u64 = 1_500_000_000;
@@ -17,9 +18,11 @@ pub struct Facts {
     pub live: u64,
     /// Allocated per second; absent until it was measured a few times.
     pub allocation_rate: Option<u64>,
-    /// Live bytes over what a collection costs, per second, as if each was of the whole heap; 0 until one was seen.
+    /// Live bytes over what a collection costs, per second, as if each was of the whole heap; 0
+    /// until one was seen.
     pub collection_speed: u64,
-    /// The most that it can use: its maximum heap and its native part, or what the steps of its sizes let it have of what it could.
+    /// The most that it can use: its maximum heap and its native part, or what the steps of its
+    /// sizes let it have of what it could.
     pub demand: u64,
     /// The least that it can be asked to use.
     pub floor: u64,
@@ -113,8 +116,9 @@ impl Watch {
         self.learn_peak(seen, generational);
     }
 
-    /// What a collection that `stopped` the program leaves, lives. Otherwise the old generation holds garbage: between cycles of
-    /// G1, or without generations. Then the lowest of the last seconds is taken.
+    /// What a collection that `stopped` the program leaves, lives. Otherwise the old generation
+    /// holds garbage: between cycles of G1, or without generations. Then the lowest of the last
+    /// seconds is taken.
     fn learn_live(&mut self, seen: &Seen, levers: &Levers, stopped: bool) {
         let used = seen.heap.old.used;
         match levers.sizing {
@@ -156,8 +160,9 @@ impl Watch {
         self.young_capacity = young.capacity;
     }
 
-    /// What was allocated is told from one collection to the next: young ones, or cycles where there are no generations.
-    /// Other collections come in between and hide a part: then it is measured anew from here.
+    /// What was allocated is told from one collection to the next: young ones, or cycles where
+    /// there are no generations. Other collections come in between and hide a part: then it is
+    /// measured anew from here.
     fn learn_rate(&mut self, seen: &Seen, collections: u64, whole: bool) {
         if whole {
             self.epoch_ns = seen.now_ns;
@@ -238,8 +243,8 @@ impl Watch {
         }
     }
 
-    /// What a collection that stops the program will find to live, bytes: what the last one did. In between, what died long ago
-    /// lies among it, in a program that hardly works for minutes.
+    /// What a collection that stops the program will find to live, bytes: what the last one did. In
+    /// between, what died long ago lies among it, in a program that hardly works for minutes.
     pub(super) fn compact_estimate(&self, seen: &Seen) -> u64 {
         match self.compact {
             0 => self.live_estimate(seen),
@@ -252,8 +257,8 @@ impl Watch {
         self.activity.rate().unwrap_or(self.rate)
     }
 
-    /// Nanoseconds in pauses that a heap which is so many bytes larger saves in the time that a limit stays; `None` until that is
-    /// known.
+    /// Nanoseconds in pauses that a heap which is so many bytes larger saves in the time that a
+    /// limit stays; `None` until that is known.
     pub(super) fn saved_ns(&self, more: u64, seen: &Seen) -> Option<f64> {
         let room = seen.heap.committed().saturating_sub(self.live);
         self.cost.saved_ns(self.rate(), room, more)

@@ -7,8 +7,8 @@
 //! | the command line | the launcher | argument files in place; up to the class, the jar or the module |
 //! | `_JAVA_OPTIONS` | the machine, last | `words` |
 //!
-//! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a class: what is
-//! neither an option nor the value of one is skipped there.
+//! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a
+//! class: what is neither an option nor the value of one is skipped there.
 
 use crate::setting::Setting;
 use std::fs::File;
@@ -22,8 +22,8 @@ pub const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
 const FIRST: &str = "JAVA_TOOL_OPTIONS";
 /// Read by the machine after it.
 const LAST: &str = "_JAVA_OPTIONS";
-/// Options whose value is the next word: `IsWhiteSpaceOption` of the launcher, without the module that it starts.
-/// The machine itself knows none.
+/// Options whose value is the next word: `IsWhiteSpaceOption` of the launcher, without the module
+/// that it starts. The machine itself knows none.
 const WITH_VALUE: [&str; 16] = [
     "-cp",
     "-classpath",
@@ -189,8 +189,8 @@ impl Given {
         last.is_some_and(|option| option.starts_with("-XX:+"))
     }
 
-    /// Whether `flag` would change what the user gave: its name with something else. One from a variable would lose
-    /// against a flag of ours on the command line.
+    /// Whether `flag` would change what the user gave: its name with something else. One from a
+    /// variable would lose against a flag of ours on the command line.
     pub(super) fn contradicts(&self, flag: &str) -> bool {
         let Some(own) = name(flag) else {
             return false;
@@ -276,10 +276,11 @@ impl Walk<'_> {
     }
 }
 
-/// The words of a variable. The machine (`parse_options_buffer`) and the launcher (`JLI_AddArgsFromEnvVar`) have the
-/// same rule: white space parts words; a single or double quote holds together what stands before the next one of its
-/// kind, and both go; a backslash is like any other character. A quote without its end keeps the machine from starting;
-/// here it holds the rest.
+/// The words of a variable. The machine (`parse_options_buffer`) and the launcher
+/// (`JLI_AddArgsFromEnvVar`) have the same rule: white space parts words; a single or double quote
+/// holds together what stands before the next one of its kind, and both go; a backslash is like any
+/// other character. A quote without its end keeps the machine from starting; here it holds the
+/// rest.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -302,8 +303,9 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The words of an argument file, by the launcher's other rule (`nextToken`): as in [`words`], but a line's end closes a
-/// quote, `#` outside of quotes begins a comment, and in quotes a backslash escapes, or joins the next line.
+/// The words of an argument file, by the launcher's other rule (`nextToken`): as in [`words`], but
+/// a line's end closes a quote, `#` outside of quotes begins a comment, and in quotes a backslash
+/// escapes, or joins the next line.
 fn argument_file(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

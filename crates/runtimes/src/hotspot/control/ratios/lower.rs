@@ -8,8 +8,8 @@ use crate::hotspot::levers::{Levers, Sizing};
 
 /// Between two steps of the bias downward, nanoseconds.
 const CALM: u64 = 300_000_000;
-/// An old generation that is full of garbage again within this time fills with it, and is taken for one that does for so long,
-/// nanoseconds.
+/// An old generation that is full of garbage again within this time fills with it, and is taken for
+/// one that does for so long, nanoseconds.
 const REFILLED: u64 = 5_000_000_000;
 const FILLS: u64 = 60_000_000_000;
 
@@ -32,7 +32,8 @@ impl Ratios {
         }
         let fills = seen.now_ns < self.fills_until;
         if stale > seen.limit / 7 && !(fills && seen.heap.committed() <= room(seen)) {
-            // Again so soon: what dies there comes as fast, and the machine's own collections deal with it when it is full.
+            // Again so soon: what dies there comes as fast, and the machine's own collections deal
+            // with it when it is full.
             if seen.now_ns.saturating_sub(self.tight_ns) < REFILLED && self.tight_ns > 0 {
                 self.fills_until = seen.now_ns.saturating_add(FILLS);
             }

@@ -28,7 +28,8 @@ impl Ratios {
 
     pub(super) fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
         let room = room(seen).saturating_add_signed(self.bias);
-        // A heap that grows by itself is made smaller by so much more, or it would be over its limit again at once.
+        // A heap that grows by itself is made smaller by so much more, or it would be over its
+        // limit again at once.
         let room = room.saturating_sub(self.creep.min(room / 8));
         let found = match (self.concurrent, whole) {
             (true, false) => (watch.live_estimate(seen), self.basis(seen)),
@@ -44,8 +45,9 @@ impl Ratios {
         )
     }
 
-    /// The most that it can make use of while it could have `seen.available`, where the steps of the ratios leave much of that
-    /// unused: somebody else can have the rest. With little that lives the sizes are far apart (10 MiB: 500 MiB, 1000 MiB).
+    /// The most that it can make use of while it could have `seen.available`, where the steps of
+    /// the ratios leave much of that unused: somebody else can have the rest. With little that
+    /// lives the sizes are far apart (10 MiB: 500 MiB, 1000 MiB).
     pub(in super::super) fn attainable(
         &self,
         seen: &Seen,
@@ -66,14 +68,16 @@ impl Ratios {
         Some(used.saturating_add(used / 16).min(seen.available))
     }
 
-    /// What is in use when a concurrent cycle applies the ratios; the program cannot have allocated more than there is.
+    /// What is in use when a concurrent cycle applies the ratios; the program cannot have allocated
+    /// more than there is.
     pub(super) fn basis(&self, seen: &Seen) -> u64 {
         let used = seen.heap.old.used;
         let rest = seen.heap.committed().saturating_sub(used);
         used.saturating_add(self.drift.min(rest)).max(1)
     }
 
-    /// The size that the ratios made tells what they were applied to; at the most when it could not be larger.
+    /// The size that the ratios made tells what they were applied to; at the most when it could not
+    /// be larger.
     pub(super) fn learn_drift(&mut self, done: Resizing, now: u64, max: u64) {
         let basis = now as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
         let drift = (basis as u64).saturating_sub(done.basis);
@@ -84,9 +88,10 @@ impl Ratios {
         };
     }
 
-    /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile and what died before: nobody can say
-    /// how much that will be. A collection that stops the program finds what lives; where much does, only what is urgent is worth
-    /// that, and only after a cycle was tried.
+    /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile and what
+    /// died before: nobody can say how much that will be. A collection that stops the program finds
+    /// what lives; where much does, only what is urgent is worth that, and only after a cycle was
+    /// tried.
     pub(super) fn must_stop(&self, beside: &Aim, urgent: bool, seen: &Seen, watch: &Watch) -> bool {
         let live = watch.live_estimate(seen);
         if live > SMALL {

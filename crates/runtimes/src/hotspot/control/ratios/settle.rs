@@ -10,7 +10,8 @@ use crate::hotspot::levers::{Levers, Sizing};
 const SETTLING: u64 = 700_000_000;
 
 impl Ratios {
-    /// What is in use has had time to show, and shows: a young collection or two filled the size that there is.
+    /// What is in use has had time to show, and shows: a young collection or two filled the size
+    /// that there is.
     pub(super) fn settled(&self, seen: &Seen, watch: &Watch) -> bool {
         let changed_ns = self.resized_ns.max(watch.limit_changed_ns);
         seen.now_ns.saturating_sub(changed_ns) > SETTLING
@@ -18,8 +19,8 @@ impl Ratios {
             && !watch.rising()
     }
 
-    /// Under the limit for long, although it allocates, by more than the steps of the ratios explain: not all that is committed
-    /// is resident.
+    /// Under the limit for long, although it allocates, by more than the steps of the ratios
+    /// explain: not all that is committed is resident.
     pub(super) fn settle(
         &mut self,
         aim: Aim,
@@ -36,7 +37,8 @@ impl Ratios {
         if more <= i64::try_from(seen.limit / 50).unwrap_or(i64::MAX) {
             return None;
         }
-        // A smaller heap has smaller tables beside it: the native part that was measured may be that of a larger one.
+        // A smaller heap has smaller tables beside it: the native part that was measured may be
+        // that of a larger one.
         if !std::mem::replace(&mut self.measured, true) {
             return Some(Action::Measure);
         }
@@ -61,8 +63,8 @@ impl Ratios {
         }
         let resident = peak.saturating_sub(seen.native) as f64 / size(seen, levers).max(1) as f64;
         let filling = (room(seen) as f64 * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
-        // After a size that proved too much for this limit no larger step is tried, but memory that came late may have
-        // looked like that.
+        // After a size that proved too much for this limit no larger step is tried, but memory that
+        // came late may have looked like that.
         match self.lowered_ns > watch.limit_changed_ns {
             true => filling.min(corrected),
             false => filling,
