@@ -10,13 +10,13 @@ PREFIX ?= /usr/local
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-build: ## everything, optimised
+build: ## everything that is installed, optimised
 	@tools/setup.sh build
-	cargo build --release --workspace --features plimsoll-kernel/testing
+	cargo build --release --workspace --exclude plimsoll-bench --exclude plimsoll-testbed
 
 demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
 	@tools/setup.sh demo
-	cargo build --release --workspace --features plimsoll-kernel/testing
+	cargo build --release --workspace
 	target/release/plimsoll-bench demo
 
 test: ## every test
@@ -31,7 +31,7 @@ bench: $(addprefix bench-,$(BENCHES)) ## every measurement (hours)
 
 $(addprefix bench-,$(BENCHES)): bench-%:
 	@tools/setup.sh bench
-	cargo build --release --workspace --features plimsoll-kernel/testing
+	cargo build --release --workspace
 	cargo build --release -p plimsoll-runtimes --example follow
 	@$(MAKE) -s -C bench/programs
 	target/release/plimsoll-bench $* $(if $(filter demo,$*),--save)
@@ -39,7 +39,7 @@ $(addprefix bench-,$(BENCHES)): bench-%:
 lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
 	@tools/setup.sh lint
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features plimsoll-kernel/testing -- -D warnings
+	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test -q -p plimsoll-bench --test tidy
 	tools/deny.sh
 

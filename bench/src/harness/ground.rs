@@ -2,7 +2,7 @@
 
 use crate::report::results::root;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use plimsoll_testbed::{SwapFile, TestCgroup};
 use std::path::{Path, PathBuf};
 
 /// Swap file of a measurement, bytes.

@@ -4,7 +4,7 @@ use super::ground::Ground;
 use super::interrupt;
 use super::pauses::Pauses;
 use super::runner::{end_with_us, enter};
-use plimsoll_kernel::testing::{Refused, refuse};
+use plimsoll_testbed::{Refused, refuse};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -5,7 +5,7 @@ use super::ground::Ground;
 use super::job::Job;
 use super::programs::sibling;
 use crate::report::results::root;
-use plimsoll_kernel::testing::Refused;
+use plimsoll_testbed::Refused;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

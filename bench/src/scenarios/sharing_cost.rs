@@ -12,7 +12,7 @@ use crate::harness::processor::processor_ns;
 use crate::report::results::Results;
 use crate::report::statistics::{median_interval, quantile};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::testing::Progress;
+use plimsoll_testbed::Progress;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::ChildStdout;

@@ -8,8 +8,8 @@ use super::stage::{Runs, ratio, target};
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload, built, heapload};
 use crate::report::results::{Machine, Results, root};
 use crate::scenarios::Options;
-use plimsoll_kernel::testing::Refused;
-use plimsoll_kernel::testing::guest::{Guest, NoAnswer};
+use plimsoll_testbed::Refused;
+use plimsoll_testbed::guest::{Guest, NoAnswer};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
