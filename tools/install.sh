@@ -9,10 +9,17 @@ destdir=${DESTDIR:-}
 prefix=${1:-/usr/local}
 # `make install DESTDIR=…` hands both in one word.
 if [ -n "$destdir" ]; then prefix=${prefix#"$destdir"}; fi
+# It is written into units and pkg-config files, where other characters mean something.
 case $prefix in
+  *[!A-Za-z0-9/._+~@-]*)
+    printf 'install: PREFIX may hold letters, digits and /._+~@- only: "%s"\n' "$prefix" >&2
+    exit 2
+    ;;
   /*) ;;
   *) printf 'install: PREFIX must be a full path, not "%s"\n' "$prefix" >&2; exit 2 ;;
 esac
+# Directories are for all users, whatever the caller's own files are.
+umask 022
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 root=$destdir$prefix
 work=$(mktemp -d)
@@ -110,5 +117,8 @@ if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
   if command -v ldconfig >/dev/null; then ldconfig; fi
   # The user that the system's unit names.
   if command -v systemd-sysusers >/dev/null; then systemd-sysusers "$root/lib/sysusers.d/plimsoll.conf"; fi
+  if ! getent passwd plimsoll >/dev/null; then
+    printf 'install: for the service, make its user: useradd --system --no-create-home plimsoll\n' >&2
+  fi
 fi
 printf 'installed plimsoll %s below %s\n' "$version" "$root"

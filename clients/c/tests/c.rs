@@ -5,8 +5,12 @@
 mod fake;
 
 use fake::{Fake, Script, numbers};
+use plimsoll_testbed::skip;
 use plimsoll_wire::page::Numbers;
+use rustix::fs::{StatVfsMountFlags, XattrFlags};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -290,4 +294,78 @@ fn the_example_lives_under_a_real_broker() {
     let limits = told.map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap());
     let highest = limits.max().expect("the broker told it something");
     assert!(highest > 0 && highest <= 256, "{text}");
+}
+
+/// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
+const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+const JOINED: &str = "source 0\n";
+
+/// What a program says that another user starts, with that user's variables.
+fn said(
+    program: &Path,
+    tries: &str,
+    variables: &[(&str, &OsStr)],
+    socket: Option<&Path>,
+) -> String {
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut command = Command::new("setpriv");
+    command.args(user).arg("--inh-caps=-all").arg(program);
+    command.arg(tries).args(socket);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_program_with_more_rights_than_who_started_it_believes_no_variable() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("another user needs root");
+    }
+    let directory = fake::directory();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    mode(directory.path(), 0o755);
+    let program = compile("tests/secure.c", directory.path(), false);
+    let fake = Fake::start(directory.path(), Script::Good);
+    mode(&fake.socket(), 0o666);
+    let life = fake::builder(&fake).open().unwrap();
+    fake::eventually("there is a principal", || life.id().is_some());
+    let page = fake.page(life.id().unwrap());
+    let id = life.id().unwrap().to_string();
+    let registered = || fake.state(|state| state.registered.len());
+    let by_socket = [("PLIMSOLL_SOCKET", fake.socket().into_os_string())];
+    let by_page = [
+        ("PLIMSOLL_ID", id.into()),
+        ("PLIMSOLL_PAGE", page.into_os_string()),
+    ];
+    let socket = || {
+        by_socket
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_os_str()))
+    };
+    let page = || {
+        by_page
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_os_str()))
+    };
+    // Believed, the first names a broker, and the others a principal at it, so that none is registered.
+    assert_eq!(said(&program, "300", &socket(), None), JOINED);
+    assert_eq!(registered(), 2);
+    assert_eq!(said(&program, "300", &page(), Some(&fake.socket())), JOINED);
+    assert_eq!(registered(), 2);
+    let volume = rustix::fs::statvfs(&program).unwrap();
+    let made = rustix::fs::setxattr(
+        &program,
+        "security.capability",
+        &CAPABLE,
+        XattrFlags::empty(),
+    );
+    if made.is_err() || volume.f_flag.contains(StatVfsMountFlags::NOSUID) {
+        return skip("files have no capabilities here");
+    }
+    said(&program, "10", &socket(), None);
+    assert_eq!(registered(), 2);
+    assert_eq!(said(&program, "300", &page(), Some(&fake.socket())), JOINED);
+    assert_eq!(registered(), 3);
 }

@@ -48,6 +48,14 @@ pub mod share;
 pub mod state;
 pub mod turns;
 
+/// Ticks are held to no allocation by tests.
+#[cfg(test)]
+#[path = "../tests/simulation/allocations.rs"]
+mod allocations;
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: allocations::Counting = allocations::Counting;
+
 pub use daemon::run;
 pub use error::Error;
 pub use options::Options;

@@ -185,7 +185,9 @@ pub struct Members {
     pids: Option<Arc<[i32]>>,
     /// Where the next round of looks, and of readings, begins: whoever was put off comes first.
     scan_from: Id,
-    pub(crate) read_from: Id,
+    read_from: Id,
+    /// The numbers of such a round; kept, so that a tick allocates none.
+    round: Vec<Id>,
 }
 
 impl Members {
@@ -280,9 +282,18 @@ impl Members {
         self.by_id.values()
     }
 
-    /// The numbers of all, from [`read_from`](Members::read_from) on, then the others.
-    pub(crate) fn to_read(&self) -> Vec<Id> {
-        in_turn(&self.by_id, self.read_from)
+    /// The numbers of all in the order in which they are to be read; given back by
+    /// [`end_round`](Members::end_round).
+    pub(crate) fn begin_round(&mut self) -> Vec<Id> {
+        let mut round = std::mem::take(&mut self.round);
+        in_turn(&self.by_id, self.read_from, &mut round);
+        round
+    }
+
+    /// The round is over; who was `put_off` first comes first in the next.
+    pub(crate) fn end_round(&mut self, round: Vec<Id>, put_off: Option<Id>) {
+        self.round = round;
+        self.read_from = put_off.unwrap_or(0);
     }
 
     /// All of them.
@@ -298,10 +309,12 @@ impl Members {
             by_pid,
             pids,
             scan_from,
+            round,
             ..
         } = self;
         let mut left = most;
-        for id in in_turn(by_id, *scan_from) {
+        in_turn(by_id, *scan_from, round);
+        for &id in round.iter() {
             let tree = by_id
                 .get_mut(&id)
                 .and_then(|member| Some((member.uid, member.tree.as_mut()?)));
@@ -359,13 +372,32 @@ impl Members {
 }
 
 /// All numbers, from that one on, then those before it.
-fn in_turn(by_id: &BTreeMap<Id, Member>, from: Id) -> Vec<Id> {
+fn in_turn<T>(by_id: &BTreeMap<Id, T>, from: Id, round: &mut Vec<Id>) {
     let numbers = by_id.range(from..).chain(by_id.range(..from));
-    numbers.map(|(&id, _)| id).collect()
+    round.clear();
+    round.extend(numbers.map(|(&id, _)| id));
 }
 
 fn in_order(by_pid: &HashMap<i32, Id>) -> Arc<[i32]> {
     let mut pids: Vec<i32> = by_pid.keys().copied().collect();
     pids.sort_unstable();
     pids.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocations;
+
+    #[test]
+    fn whoever_was_put_off_comes_first_and_a_further_round_allocates_nothing() {
+        let all: BTreeMap<Id, ()> = [1, 2, 5, 9].map(|id| (id, ())).into();
+        let mut round = Vec::new();
+        in_turn(&all, 0, &mut round);
+        assert_eq!(round, [1, 2, 5, 9]);
+        let before = allocations::count();
+        in_turn(&all, 3, &mut round);
+        assert_eq!(allocations::count(), before);
+        assert_eq!(round, [5, 9, 1, 2]);
+    }
 }

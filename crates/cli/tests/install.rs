@@ -76,11 +76,12 @@ fn binaries(place: &Place) -> PathBuf {
     binaries
 }
 
-/// Installs below `root`, for `/opt/plimsoll`.
+/// Installs below `root`, for `/opt/plimsoll`; by somebody whose own files are closed to others.
 fn install(place: &Place) -> PathBuf {
     let root = place.path("root");
     // The binaries are not built again: `-o`.
-    let output = Command::new("make")
+    let output = Command::new("sh")
+        .args(["-c", "umask 077 && exec make \"$@\"", "sh"])
         .args(["-s", "-o", "build", "install", "PREFIX=/opt/plimsoll"])
         .arg(format!("DESTDIR={}", root.display()))
         .env("BINARIES", binaries(place))
@@ -103,6 +104,8 @@ fn every_file_is_where_it_belongs() {
     for (name, mode) in FILES {
         let file = fs::metadata(prefix.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(file.permissions().mode() & 0o7777, mode, "{name}");
+        let folder = fs::metadata(prefix.join(name).parent().unwrap()).unwrap();
+        assert_eq!(folder.permissions().mode() & 0o777, 0o755, "above {name}");
     }
     let gc: Vec<_> = fs::read_dir(prefix.join("lib/plimsoll/gc"))
         .unwrap()

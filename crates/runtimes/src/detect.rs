@@ -4,7 +4,7 @@ mod java;
 mod privileges;
 
 pub use java::java_version;
-pub(crate) use java::{libjvm, of_launcher};
+pub(crate) use java::{libjvm, of_launcher, version_in};
 pub(crate) use privileges::privileges;
 
 use crate::setting::Setting;

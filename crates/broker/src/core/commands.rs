@@ -23,8 +23,7 @@ impl Core {
     pub fn register(&mut self, new: &NewPrincipal, now: Nanos) -> Result<Id, Refusal> {
         check_weight(new.weight)?;
         check_priority(new.priority)?;
-        let counted = self.tree.nodes().filter(|node| !node.tenant).count();
-        if !new.tenant && counted >= self.config.max_principals {
+        if !new.automatic && self.counted() >= self.config.max_principals {
             return Err(Refusal::TooMany(self.config.max_principals));
         }
         let parent = new.parent.map(|id| self.tree.find(id)).transpose()?;

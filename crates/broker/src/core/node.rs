@@ -79,6 +79,8 @@ pub(super) struct Node {
     pub(super) level: u8,
     /// The group of a user.
     pub(super) tenant: bool,
+    /// Nobody registered it.
+    pub(super) automatic: bool,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
     pub(super) weight: u32,
@@ -140,6 +142,7 @@ impl Node {
             parent,
             level,
             tenant: new.tenant,
+            automatic: new.automatic,
             place: 0,
             weight: new.weight,
             priority: new.priority,

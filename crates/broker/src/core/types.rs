@@ -52,9 +52,12 @@ pub struct NewPrincipal {
     pub max: Option<u64>,
     /// Whether somebody adapts it; passive ones are not asked, only taken from.
     pub adaptive: bool,
-    /// It is the group of a user, directly under the root. Nothing is lent between the groups of users.
-    /// They count neither as a level nor towards the bound on the number of principals.
+    /// It is the group of a user, directly under the root. Nothing is lent between the groups of users, and
+    /// they are no level.
     pub tenant: bool,
+    /// Nobody registered it: the daemon makes it, for a user or for a limit, as long as somebody is in it. It
+    /// does not count towards the bound on the number of principals.
+    pub automatic: bool,
 }
 
 /// Why the core refused a command. Each says what to do.

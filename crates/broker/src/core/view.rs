@@ -11,6 +11,11 @@ impl Core {
         self.tree.len()
     }
 
+    /// How many of them count towards the bound on their number: all that somebody registered.
+    pub fn counted(&self) -> usize {
+        self.tree.nodes().filter(|node| !node.automatic).count()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -39,6 +39,7 @@ impl Daemon {
             max: None,
             adaptive: false,
             tenant: false,
+            automatic: true,
         };
         // It is the broker's, and there because of whose process it is.
         let owner = process.uid().ok()?;

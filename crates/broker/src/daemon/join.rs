@@ -100,6 +100,7 @@ impl Daemon {
             max: asked.max,
             adaptive: adapter.is_some(),
             tenant: false,
+            automatic: false,
         };
         let draft = Draft {
             slot: Some(caller.slot),
@@ -167,7 +168,7 @@ impl Daemon {
     /// users have all that they may.
     fn check_room(&self, uid: u32) -> Result<(), WireError> {
         let most = self.config.max_principals;
-        let (own, all) = (self.members.owned_by(uid), self.members.len());
+        let (own, all) = (self.members.owned_by(uid), self.core.counted());
         if self.is_ruler(uid) || own == 0 || own < most.saturating_sub(all) {
             return Ok(());
         }

@@ -4,6 +4,7 @@ mod automatic;
 mod calls;
 mod choice;
 mod descriptors;
+mod division;
 mod end;
 mod join;
 mod leftovers;
@@ -30,6 +31,7 @@ use crate::server::rest::Rest;
 use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
 use crate::state::State;
 use crate::turns::Spending;
+use division::Part;
 use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
 use std::time::Duration;
@@ -82,6 +84,8 @@ pub(crate) struct Daemon {
     signals: Signals,
     manager: Manager,
     sensed: Vec<SensedPrincipal>,
+    /// Users' groups for limits that they share, of this tick.
+    parts: Vec<Part>,
     shown: Shown,
     /// Use of the domain at the last tick, bytes.
     used_before: u64,
@@ -170,6 +174,7 @@ impl Daemon {
             signals,
             manager: Manager::new(),
             sensed: Vec::new(),
+            parts: Vec::new(),
             shown: Shown::default(),
             used_before: 0,
             tick_at: now,

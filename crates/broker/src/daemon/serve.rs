@@ -1,6 +1,7 @@
 //! Connections: who comes, what they send, when they are cut off.
 
 use super::Daemon;
+use super::users::rules;
 use crate::members::Members;
 use crate::server::connection::{Connection, Occupation, Peer, Read};
 use crate::server::poll::{Interest, Slot, Token, Turn};
@@ -149,8 +150,8 @@ impl Daemon {
                 return;
             }
             let uid = connection.peer.uid;
-            let free = uid == 0 || uid == self.uid;
-            if !connection.may_call(now) || !(free || self.spending.may(uid, now)) {
+            let may_spend = rules(self.uid, uid) || self.spending.may(uid, now);
+            if !connection.may_call(now) || !may_spend {
                 connection.pause();
                 return self.clients.pause(slot, now);
             }
@@ -311,7 +312,7 @@ impl Daemon {
         };
         let (clients, ours) = (&mut self.clients, self.uid);
         let admit = |peer: Peer| {
-            let may = peer.uid == owner || peer.uid == 0 || peer.uid == ours;
+            let may = peer.uid == owner || rules(ours, peer.uid);
             let user = may.then(|| clients.user(peer.uid, now))?;
             Listening::begin(&user, most)
         };

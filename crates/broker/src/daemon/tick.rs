@@ -2,14 +2,12 @@
 
 use super::Daemon;
 use super::publish::Publisher;
+use super::users::rules;
 use crate::act::{Job, Order};
 use crate::core::{Action, SensedPrincipal};
 use crate::members::Members;
-use crate::sense::RootDomain;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
-use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Two ticks are at least so far apart, ns, however many events ask for one.
 const MIN_TICK_NS: u64 = 2_000_000;
@@ -98,11 +96,12 @@ impl Daemon {
     fn sense(&mut self, now: u64, all: bool) {
         self.sensed.clear();
         let mut put_off = None;
-        for id in self.members.to_read() {
+        let round = self.members.begin_round();
+        for &id in &round {
             let Some(member) = self.members.get_mut(id) else {
                 continue;
             };
-            let free = member.payer == 0 || member.payer == self.uid;
+            let free = rules(self.uid, member.payer);
             let began = if free { 0 } else { now_ns() };
             // Nothing is granted to one of which nothing was read.
             let may = free || member.is_absent() || self.spending.may(member.payer, now);
@@ -132,43 +131,8 @@ impl Daemon {
                     .spend(member.payer, ended.saturating_sub(began), ended);
             }
         }
-        self.members.read_from = put_off.unwrap_or(0);
+        self.members.end_round(round, put_off);
         self.sensed.sort_unstable_by_key(|one| one.id);
-    }
-
-    /// A limit that binds programs of several users is that of a group of each: they are told apart in it.
-    fn divide_domains(&mut self) {
-        let mut limits: BTreeMap<&Path, Vec<(Id, u64)>> = BTreeMap::new();
-        for member in self.members.iter().filter(|member| member.is_automatic()) {
-            if let Some(directory) = member.domain.as_ref().and_then(RootDomain::asked) {
-                let uses = self
-                    .core
-                    .figures(member.id)
-                    .map_or(0, |figures| figures.subtree_uses);
-                limits.entry(directory).or_default().push((member.id, uses));
-            }
-        }
-        let mut beside = Vec::new();
-        for groups in limits.values() {
-            for &(id, _) in groups {
-                let others = groups
-                    .iter()
-                    .filter(|group| group.0 != id)
-                    .map(|group| group.1);
-                if let Ok(at) = self.sensed.binary_search_by_key(&id, |one| one.id)
-                    && let Some(domain) = &mut self.sensed[at].domain
-                {
-                    let whole = *domain;
-                    *domain = whole.part_beside(others);
-                    beside.push((id, whole.used - domain.used));
-                }
-            }
-        }
-        for (id, bytes) in beside {
-            if let Some(member) = self.members.get_mut(id) {
-                member.beside = bytes;
-            }
-        }
     }
 
     /// What waits to be taken may have been given back meanwhile.
@@ -198,7 +162,7 @@ impl Daemon {
         let root = self.domain.read().used;
         let mut wanted = self.core.glance(None, root);
         for member in self.members.iter_mut() {
-            let free = member.payer == 0 || member.payer == self.uid;
+            let free = rules(self.uid, member.payer);
             let may = !wanted && (free || self.spending.may(member.payer, now));
             let Some(domain) = member.domain.as_mut().filter(|_| may) else {
                 continue;

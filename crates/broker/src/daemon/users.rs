@@ -38,6 +38,7 @@ impl Daemon {
             max: None,
             adaptive: false,
             tenant: true,
+            automatic: true,
         };
         let draft = Draft {
             tenant: Some(uid),
@@ -75,7 +76,7 @@ impl Daemon {
 
     /// Whether a user may do everything here.
     pub(super) fn is_ruler(&self, uid: u32) -> bool {
-        uid == 0 || uid == self.uid
+        rules(self.uid, uid)
     }
 
     /// Whether a principal is the caller's. Users without a number of their own in our user namespace cannot
@@ -155,6 +156,11 @@ impl Daemon {
             tracing::warn!(user = uid, %error, "a rule could not be applied to the group of a user");
         }
     }
+}
+
+/// Whether a user may do everything in a broker of user `ours`: that one and root may.
+pub(super) fn rules(ours: u32, uid: u32) -> bool {
+    uid == 0 || uid == ours
 }
 
 /// The number that the kernel shows for users who have none in our user namespace; `None` where all have one.

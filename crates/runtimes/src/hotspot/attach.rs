@@ -11,6 +11,7 @@
 //! it is not. So we connect, and leave the file, as its user.
 
 mod error;
+mod socket;
 
 pub use error::AttachError;
 
@@ -20,16 +21,13 @@ use super::trigger::{self, Trigger};
 use crate::process::Process;
 use plimsoll_kernel::identity::as_user;
 use plimsoll_kernel::peer::peer_of;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most that is read of a reply, bytes.
-const MAX_REPLY: usize = 4 << 20;
 /// How often the socket is looked for while the machine opens it.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often one is looked at that is still starting.
@@ -59,10 +57,15 @@ pub struct Attach {
     renamed: OnceLock<(&'static str, &'static str)>,
 }
 
+/// A file, by its file system and its number there.
+type Entry = (u64, u64);
+
 /// What a machine was asked with.
 #[derive(Debug)]
 struct Asked {
     trigger: Trigger,
+    /// What lay in the place of its socket then.
+    before: Option<Entry>,
     /// When it was signalled last; not yet, where absent.
     sent: Option<Instant>,
     signals: u8,
@@ -217,7 +220,8 @@ impl Attach {
             }
         }
         let soon = deadline.min(Instant::now() + SOON);
-        let left = self.has_socket();
+        let before = self.in_its_place().map(|found| entry(&found));
+        let left = before.is_some();
         if !left && quit::listens(&self.process) && self.has_socket_by(soon) {
             return Ok(());
         }
@@ -225,6 +229,7 @@ impl Attach {
         if asked.is_none() {
             *asked = self.trigger()?.map(|trigger| Asked {
                 trigger,
+                before,
                 sent: None,
                 signals: 0,
             });
@@ -252,9 +257,21 @@ impl Attach {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something lies where its socket is to be.
+    /// What lies where its socket is to be.
+    fn in_its_place(&self) -> Option<Stat> {
+        rustix::fs::statat(&self.tmp, self.socket(), AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
     fn has_socket(&self) -> bool {
-        rustix::fs::statat(&self.tmp, self.socket(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        self.in_its_place().is_some()
+    }
+
+    /// It opened its socket: one of its own user's lies there that is not what lay there `before`.
+    fn has_opened(&self, before: Option<Entry>) -> bool {
+        self.in_its_place().is_some_and(|found| {
+            let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+            is_socket && found.st_uid == self.euid && Some(entry(&found)) != before
+        })
     }
 
     /// It was asked by somebody else, and is about to open it.
@@ -291,7 +308,7 @@ impl Attach {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|e| self.system("making a socket", e))?;
         let connected = as_user(self.euid, self.egid, || {
-            connect_until(&socket, &address, deadline)
+            socket::connect_until(&socket, &address, deadline)
         });
         match connected.unwrap_or_else(|e| Err(Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))) {
             Ok(()) => {}
@@ -355,34 +372,15 @@ impl Attach {
         timeout: Duration,
     ) -> Result<Reply, AttachError> {
         let pid = self.process.pid;
-        let late = || AttachError::NoAnswer {
-            pid,
-            command: name.to_owned(),
-            waited: timeout,
-        };
-        let mut sent = 0;
-        while sent < request.len() {
-            match rustix::net::send(socket, &request[sent..], rustix::net::SendFlags::NOSIGNAL) {
-                Ok(n) => sent += n,
-                Err(Errno::AGAIN) => ready(socket, PollFlags::OUT, deadline).ok_or_else(late)?,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(self.system("sending a command", e)),
-            }
-        }
-        let mut bytes = Vec::with_capacity(4096);
-        let mut chunk = [0_u8; 4096];
-        loop {
-            match rustix::io::read(socket, &mut chunk) {
-                Ok(0) => break,
-                Ok(n) if bytes.len() + n > MAX_REPLY => break,
-                Ok(n) => bytes.extend_from_slice(&chunk[..n]),
-                Err(Errno::AGAIN) => ready(socket, PollFlags::IN, deadline).ok_or_else(late)?,
-                Err(Errno::INTR) => {}
-                // The machine closes without reading the rest of what it does not want.
-                Err(Errno::CONNRESET) => break,
-                Err(e) => return Err(self.system("reading a reply", e)),
-            }
-        }
+        let bytes = socket::exchange(socket, request, deadline).map_err(|failed| match failed {
+            socket::Failed::Late => AttachError::NoAnswer {
+                pid,
+                command: name.to_owned(),
+                waited: timeout,
+            },
+            socket::Failed::Sending(e) => self.system("sending a command", e),
+            socket::Failed::Reading(e) => self.system("reading a reply", e),
+        })?;
         if bytes.is_empty() {
             return Err(AttachError::Dismissed { pid });
         }
@@ -405,9 +403,19 @@ impl Drop for Attach {
     /// A signal that may still be on its way finds its file.
     fn drop(&mut self) {
         let asked = self.asked().take();
-        let Some(Asked { trigger, sent, .. }) = asked else {
+        let Some(Asked {
+            trigger,
+            before,
+            sent,
+            ..
+        }) = asked
+        else {
             return;
         };
+        // It has heeded the file then.
+        if self.has_opened(before) {
+            return;
+        }
         let lately = sent.is_some_and(|sent| sent.elapsed() < DONE);
         let moment = quit::is_the_moment(&self.process);
         let stands = matches!(moment, Err(AttachError::StandsStill { .. }));
@@ -417,35 +425,6 @@ impl Drop for Attach {
     }
 }
 
-fn connect_until(
-    socket: &OwnedFd,
-    address: &SocketAddrUnix,
-    deadline: Instant,
-) -> rustix::io::Result<()> {
-    loop {
-        match rustix::net::connect(socket, address) {
-            // Its queue of connections is full: it does not answer the ones before us.
-            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
-                std::thread::sleep(LOOK)
-            }
-            other => return other,
-        }
-    }
-}
-
-/// Waits until the socket is ready; `None` at the deadline.
-fn ready(socket: &OwnedFd, flags: PollFlags, deadline: Instant) -> Option<()> {
-    loop {
-        let left = deadline.checked_duration_since(Instant::now())?;
-        let timeout = rustix::event::Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
-            Ok(0) => return None,
-            Ok(_) => return Some(()),
-            Err(Errno::INTR) => {}
-            Err(_) => return None,
-        }
-    }
+fn entry(found: &Stat) -> Entry {
+    (found.st_dev, found.st_ino)
 }

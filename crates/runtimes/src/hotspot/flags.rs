@@ -8,11 +8,15 @@
 //! mistake has to end it under us, too, so it is never told to ignore what it does not know: only flags are
 //! added that the build [knows](Known), and experimental ones are locked again behind ours.
 
+mod files;
 mod given;
 mod known;
 #[cfg(test)]
 mod tests;
+mod words;
 
+pub use files::Files;
+pub(super) use files::path_below_root;
 pub use given::{Given, LAUNCHER};
 pub use known::Known;
 

@@ -8,14 +8,14 @@
 //! | told by | |
 //! |---|---|
 //! | the counters of the process itself | whether it may be attached to, its options, whether `java` (or another launcher of its kind) started it |
-//! | without them, its command line | the same, if all of it can be read: variables and files with options too |
+//! | where they are missing or cut off, its command line | the same, if all of it can be read: variables and files with options too |
 //! | `/proc/PID/status`, its groups | whether it catches the signal, and whether the signal would reach it at once |
 //!
 //! `-Xrs` has a machine open its socket by itself, and so has `-XX:+StartAttachListener`: there it is waited
 //! for.
 
 use super::attach::AttachError;
-use super::flags::Given;
+use super::flags::{Files, Given, path_below_root};
 use super::hsperfdata::{Counters, PerfError, PerfFile};
 use crate::detect::{self, Runtime};
 use crate::process::{Process, Status};
@@ -25,7 +25,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -53,6 +52,8 @@ const MAKES_ANOTHER: u32 = 14;
 const MOST_THREADS: usize = 65_536;
 /// The most that is read of a command line, and of an environment, bytes.
 const MOST_READ: u64 = 4 << 20;
+/// The same of what an installation says of itself.
+const MOST_RELEASE: u64 = 64 << 10;
 
 /// Why one is left alone.
 const KEEPS: &str = "-Xrs leaves signals to the program; a machine opens its socket by itself then";
@@ -71,13 +72,15 @@ const REMOVED: &str =
 /// Why not, or not yet.
 pub(super) fn takes(process: &Process, left: bool) -> Result<(), AttachError> {
     is_the_moment(process)?;
-    let version = match by_counters(process)? {
-        Some(version) => version,
-        None => by_command_line(process)?,
+    let told = by_counters(process)?;
+    let version = match told.is_whole {
+        true => told.version,
+        false => told.version.or(by_command_line(process)?),
     };
+    let makes_another = version.is_some_and(|version| version >= MAKES_ANOTHER);
     let why = match listens(process) {
         true if left => REPLACED,
-        true if version < MAKES_ANOTHER => REMOVED,
+        true if !makes_another => REMOVED,
         _ => return Ok(()),
     };
     let pid = process.pid;
@@ -110,32 +113,46 @@ fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
     }
 }
 
-/// By the counters; its version, `None` where they do not tell.
-fn by_counters(process: &Process) -> Result<Option<u32>, AttachError> {
+/// What counters tell of a machine that may be signalled as far as they know.
+#[derive(Debug, Default)]
+struct Told {
+    /// Its feature version, where they say it.
+    version: Option<u32>,
+    /// They hold all that it was started with.
+    is_whole: bool,
+}
+
+fn by_counters(process: &Process) -> Result<Told, AttachError> {
     let pid = process.pid;
     let Ok(mut perf) = PerfFile::open(process) else {
-        return Ok(None);
+        return Ok(Told::default());
     };
     if !perf.is_of(process) {
-        return Ok(None);
+        return Ok(Told::default());
     }
     match perf.read() {
         Err(PerfError::Unfinished { .. }) => Err(AttachError::Starting { pid }),
         Ok(counters) => told(pid, counters),
-        Err(_) => Ok(None),
+        Err(_) => Ok(Told::default()),
     }
 }
 
 /// The same, by a copy of them.
-fn told(pid: u32, counters: Counters<'_>) -> Result<Option<u32>, AttachError> {
+fn told(pid: u32, counters: Counters<'_>) -> Result<Told, AttachError> {
     let not_known = |why| Err(AttachError::NotKnown { pid, why });
+    let version = counters.text_of(VERSION).unwrap_or_default();
+    let version = version.strip_prefix("1.").unwrap_or(version).parse().ok();
+    let in_part = Told {
+        version,
+        is_whole: false,
+    };
     match counters.text_of(CAPABILITIES) {
         Some(can) if can.starts_with('1') => {}
         Some(_) => return Err(AttachError::Refused { pid }),
-        None => return Ok(None),
+        None => return Ok(in_part),
     }
     let Some(arguments) = counters.text_of(ARGUMENTS) else {
-        return Ok(None);
+        return Ok(in_part);
     };
     let flags = counters.text_of(FLAGS).unwrap_or_default();
     let words = || [arguments, flags].map(str::split_ascii_whitespace);
@@ -153,22 +170,22 @@ fn told(pid: u32, counters: Counters<'_>) -> Result<Option<u32>, AttachError> {
         Some("") => return not_known(HOST),
         Some(_) => {}
         // There is none, or one that was cut within a character.
-        None => return Ok(None),
+        None => return Ok(in_part),
     }
-    let whole = arguments.len() < MOST_TOLD && flags.len() < MOST_TOLD;
-    let version = counters.text_of(VERSION).unwrap_or_default();
-    let version = version.strip_prefix("1.").unwrap_or(version);
-    Ok(whole.then(|| version.parse().unwrap_or(0)))
+    Ok(Told {
+        is_whole: arguments.len() < MOST_TOLD && flags.len() < MOST_TOLD,
+        ..in_part
+    })
 }
 
-/// By what it was started with; its version is not known then, 0.
-fn by_command_line(process: &Process) -> Result<u32, AttachError> {
+/// By what it was started with; its version, where its installation says it.
+fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     let pid = process.pid;
     let not_known = |why| Err(AttachError::NotKnown { pid, why });
     if detect::of_process(pid) != Runtime::HotSpot {
         return not_known(HIDDEN);
     }
-    let Ok(program) = std::fs::read_link(process.path("exe")) else {
+    let Some(program) = path_below_root(process, "exe") else {
         return not_known(HIDDEN);
     };
     // One that was replaced while it runs.
@@ -178,7 +195,8 @@ fn by_command_line(process: &Process) -> Result<u32, AttachError> {
     if detect::of_launcher(&process.path("root").join(below)) != Some(Runtime::HotSpot) {
         return not_known(HOST);
     }
-    let Some(given) = given(process).filter(Given::is_whole) else {
+    let files = Files::of(process);
+    let Some(given) = given(process, &files).filter(Given::is_whole) else {
         return not_known(HIDDEN);
     };
     if given.ever_on("DisableAttachMechanism") {
@@ -196,13 +214,19 @@ fn by_command_line(process: &Process) -> Result<u32, AttachError> {
         .started_at()
         .map_err(|_| AttachError::Gone { pid })?;
     match i64::try_from(now).is_ok_and(|now| now - started >= SETTLED) {
-        true => Ok(0),
+        true => Ok(version_of(program, &files)),
         false => Err(AttachError::Starting { pid }),
     }
 }
 
-/// The options that a `java` which runs was given.
-fn given(process: &Process) -> Option<Given> {
+/// The version of the installation that this launcher is of.
+fn version_of(launcher: &Path, files: &Files) -> Option<u32> {
+    let (text, _) = files.read(&launcher.parent()?.parent()?.join("release"), MOST_RELEASE)?;
+    detect::version_in(&text)
+}
+
+/// The options that a running `java` was given.
+fn given(process: &Process, files: &Files) -> Option<Given> {
     let words = all_of(&process.path("cmdline"))?;
     let words = words.strip_suffix(b"\0")?.split(|&byte| byte == 0).skip(1);
     let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
@@ -217,7 +241,7 @@ fn given(process: &Process) -> Option<Given> {
         variables: &variable,
         folder: &folder,
     };
-    Some(Given::of_running(words, &setting, is_where_we_are(process)))
+    Some(Given::of_running(words, &setting, files))
 }
 
 /// A file, if it is not longer than anybody's is.
@@ -227,19 +251,6 @@ fn all_of(path: &Path) -> Option<Vec<u8>> {
     file.take(MOST_READ).read_to_end(&mut bytes).ok()?;
     let read = u64::try_from(bytes.len()).ok()?;
     (read < MOST_READ).then_some(bytes)
-}
-
-/// Whether the names of files mean the same to it as to us.
-fn is_where_we_are(process: &Process) -> bool {
-    let own = Path::new("/proc/self");
-    let namespace = |of: &Path| std::fs::read_link(of.join("ns/mnt")).ok();
-    let root = |of: &Path| {
-        let root = std::fs::metadata(of.join("root")).ok()?;
-        Some((root.dev(), root.ino()))
-    };
-    let its = process.path("");
-    let same = namespace(own).is_some_and(|ours| namespace(&its) == Some(ours));
-    same && root(own).is_some_and(|ours| root(&its) == Some(ours))
 }
 
 /// Whether it has a thread that serves a socket.
@@ -269,14 +280,14 @@ mod tests {
             (VERSION, Text("17")),
         ]);
         match told(7, Counters::parse(&file).unwrap()) {
-            Ok(known) => format!("{known:?}"),
+            Ok(told) => format!("{} {:?}", told.is_whole, told.version),
             Err(error) => error.to_string(),
         }
     }
 
     #[test]
     fn only_who_is_known_to_take_it_for_that_gets_the_signal() {
-        assert_eq!(say("11", "-Xmx9m -ea", "", "Main a"), "Some(17)");
+        assert_eq!(say("11", "-Xmx9m -ea", "", "Main a"), "true Some(17)");
         assert!(say("01", "-Xmx9m", "", "Main").contains("lets nobody attach"));
         for (arguments, flags) in [
             ("-Xmx9m -Xrs", ""),
@@ -290,11 +301,11 @@ mod tests {
         assert!(say("1", "-XX:+StartAttachListener", "", "Main").contains("by itself"));
         assert!(say("1", "-Xmx9m", "", "").contains("machine inside"));
         // What the program is given is not the machine's.
-        assert_eq!(say("1", "-Dx=-Xrs", "", "Main -Xrs"), "Some(17)");
-        // What is cut off may hold anything.
+        assert_eq!(say("1", "-Dx=-Xrs", "", "Main -Xrs"), "true Some(17)");
+        // What is cut off may hold anything; the version is told all the same.
         let long = "-Da=".to_owned() + &"x".repeat(MOST_TOLD);
-        assert_eq!(say("1", &long[..MOST_TOLD], "", "Main"), "None");
-        assert_eq!(say("1", "", &long[..MOST_TOLD], "Main"), "None");
+        assert_eq!(say("1", &long[..MOST_TOLD], "", "Main"), "false Some(17)");
+        assert_eq!(say("1", "", &long[..MOST_TOLD], "Main"), "false Some(17)");
     }
 
     #[test]
@@ -302,7 +313,8 @@ mod tests {
         let without_command = vec![(CAPABILITIES, Text("1")), (ARGUMENTS, Text(""))];
         for counters in [vec![], vec![(CAPABILITIES, Text("1"))], without_command] {
             let file = made_up(&counters);
-            assert!(matches!(told(7, Counters::parse(&file).unwrap()), Ok(None)));
+            let told = told(7, Counters::parse(&file).unwrap()).unwrap();
+            assert!(!told.is_whole && told.version.is_none());
         }
     }
 
@@ -318,12 +330,5 @@ mod tests {
         };
         assert!(!of(b'R', 0) && !of(b'S', 1) && !of(b'D', 0));
         assert!(of(b'T', 0) && of(b't', 0) && of(b'S', QUIT));
-    }
-
-    #[test]
-    fn another_mount_namespace_is_not_where_we_are() {
-        let own = Process::new(std::process::id()).unwrap();
-        assert!(is_where_we_are(&own));
-        assert!(!is_where_we_are(&Process { pid: 0, started: 0 }));
     }
 }

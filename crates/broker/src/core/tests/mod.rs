@@ -22,6 +22,7 @@ fn new(name: &str) -> NewPrincipal {
         max: None,
         adaptive: true,
         tenant: false,
+        automatic: false,
     }
 }
 

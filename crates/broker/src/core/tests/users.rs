@@ -6,6 +6,7 @@ fn user(name: &str) -> NewPrincipal {
     NewPrincipal {
         name: name.into(),
         tenant: true,
+        automatic: true,
         ..group(None)
     }
 }
@@ -124,6 +125,13 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
         parent = Some(core.register(&group(parent), 0).expect("registers"));
     }
     core.register(&user("another"), 0).expect("registers");
+    // Nor is one that is there for a limit.
+    let limit = NewPrincipal {
+        automatic: true,
+        ..group(Some(top))
+    };
+    core.register(&limit, 0).expect("registers");
+    assert_eq!((core.counted(), core.len()), (MAX_DEPTH, MAX_DEPTH + 3));
     assert_eq!(
         core.register(&group(Some(top)), 0),
         Err(Refusal::TooMany(MAX_DEPTH))

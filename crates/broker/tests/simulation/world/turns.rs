@@ -99,6 +99,7 @@ impl World {
                 max: None,
                 adaptive: false,
                 tenant: true,
+                automatic: true,
             };
             let id = self.core.register(&new, self.clock());
             self.tenants[user] = Some(id.expect("the group of a user is taken"));
@@ -117,6 +118,7 @@ impl World {
                 max: plan.max,
                 adaptive: false,
                 tenant: false,
+                automatic: false,
             };
             self.groups[at] = Some(
                 self.core
@@ -199,6 +201,7 @@ impl World {
             max: program.max,
             adaptive: program.is_adaptive(),
             tenant: false,
+            automatic: false,
         };
         let id = self
             .core

@@ -10,11 +10,10 @@
 //! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a
 //! class: what is neither an option nor the value of one is skipped there.
 
+use super::files::Files;
+use super::words::{argument_file, words};
 use crate::setting::Setting;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Read by the `java` launcher of JDK 9 and later.
 pub const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
@@ -46,13 +45,15 @@ const WITH_VALUE: [&str; 16] = [
 const UNASKED: &str = ".hotspotrc";
 /// The most that is read of a file with options, bytes.
 const MOST_READ: u64 = 1 << 20;
+/// The most that is read of all together. Each counts as a page at the least, so that there is an end to
+/// empty ones, too.
+const MOST_OF_ALL: u64 = 4 << 20;
+const PAGE: u64 = 4096;
 
 /// Options that the user gave, in the order in which they count: the last of a name wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     options: Vec<String>,
-    /// Where relative names of files begin; none where files are not to be looked into.
-    folder: Option<PathBuf>,
     /// Experimental flags were unlocked before the command line.
     unlocked: bool,
     /// A file was named that could not be read to its end.
@@ -62,94 +63,22 @@ pub struct Given {
 impl Given {
     /// Those of a command line (without `java` itself), where it will be started.
     pub fn collect(arguments: impl IntoIterator<Item = String>, setting: &Setting<'_>) -> Given {
-        Given::gather(arguments, setting, true)
+        let files = Files::Ours(setting.folder.to_path_buf());
+        Gather::of(arguments, setting, &files).given
     }
 
-    /// Those of a program that runs already. Its files are read where its names of them mean the same to us
-    /// (`files`).
+    /// Those of a program that runs already; `files` are what it finds.
     pub fn of_running(
         arguments: impl IntoIterator<Item = String>,
         setting: &Setting<'_>,
-        files: bool,
+        files: &Files,
     ) -> Given {
-        let mut given = Given::gather(arguments, setting, files);
+        let mut gather = Gather::of(arguments, setting, files);
         // Builds for debugging read it unasked.
-        if setting.folder.join(UNASKED).exists() {
-            given.add(&format!("-XX:Flags={UNASKED}"));
+        if setting.folder.join(UNASKED).symlink_metadata().is_ok() {
+            gather.add(&format!("-XX:Flags={UNASKED}"));
         }
-        given
-    }
-
-    fn gather(
-        arguments: impl IntoIterator<Item = String>,
-        setting: &Setting<'_>,
-        files: bool,
-    ) -> Given {
-        let value = |name: &str| {
-            let value = (setting.variables)(name).unwrap_or_default();
-            words(&value.to_string_lossy())
-        };
-        let mut given = Given {
-            folder: files.then(|| setting.folder.to_path_buf()),
-            ..Given::default()
-        };
-        given.machine(value(FIRST));
-        given.launcher(value(LAUNCHER), false);
-        given.unlocked |= given.is_on("UnlockExperimentalVMOptions");
-        given.launcher(arguments, true);
-        given.machine(value(LAST));
-        given
-    }
-
-    fn machine(&mut self, words: Vec<String>) {
-        for word in words.iter().filter(|word| word.starts_with('-')) {
-            self.add(word);
-        }
-    }
-
-    fn launcher(&mut self, words: impl IntoIterator<Item = String>, to_class: bool) {
-        let mut walk = Walk {
-            given: self,
-            to_class,
-            files: true,
-            value: false,
-            over: false,
-        };
-        for word in words {
-            walk.word(&word);
-            if walk.over {
-                break;
-            }
-        }
-    }
-
-    /// An option, and those of the file that it may name.
-    fn add(&mut self, option: &str) {
-        if let Some(path) = option.strip_prefix("-XX:VMOptionsFile=") {
-            let words = words(&self.read(path)).into_iter();
-            self.options
-                .extend(words.filter(|word| word.starts_with('-')));
-        }
-        if let Some(path) = option.strip_prefix("-XX:Flags=") {
-            // Names without `-XX:`, and comments.
-            for line in self.read(path).lines() {
-                let flags = words(line).into_iter();
-                let flags = flags.take_while(|word| !word.starts_with('#'));
-                self.options.extend(flags.map(|flag| format!("-XX:{flag}")));
-            }
-            // Such a file is read before anything else, wherever it is named.
-            self.unlocked |= self.is_on("UnlockExperimentalVMOptions");
-        }
-        self.options.push(option.to_owned());
-    }
-
-    /// What a file holds; nothing where it cannot be read.
-    fn read(&mut self, path: &str) -> String {
-        let folder = self.folder.as_ref();
-        let contents = folder.and_then(|folder| contents(&folder.join(path)));
-        let (text, whole) = contents.unwrap_or_default();
-        self.partial |= !whole;
-        text
+        gather.given
     }
 
     /// Whether all is known: every file that was named could be read.
@@ -215,26 +144,100 @@ impl Given {
     }
 }
 
-/// What a file holds, and whether that is all of it. A pipe (`@<(…)`) is left alone: what we read of it the
-/// launcher would not find any more.
-fn contents(path: &Path) -> Option<(String, bool)> {
-    // Whoever puts a pipe in the place of a file does not hold us up.
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .ok()?;
-    let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
-    let mut bytes = Vec::new();
-    // Of one that breaks off, what there was.
-    let read = file.take(MOST_READ).read_to_end(&mut bytes);
-    let whole = read.is_ok() && meta.len() <= MOST_READ;
-    Some((String::from_utf8_lossy(&bytes).into_owned(), whole))
+/// Gathers them, place by place.
+struct Gather<'a> {
+    given: Given,
+    files: &'a Files,
+    /// Bytes of files that may still be read.
+    left: u64,
+}
+
+impl<'a> Gather<'a> {
+    fn of(
+        arguments: impl IntoIterator<Item = String>,
+        setting: &Setting<'_>,
+        files: &'a Files,
+    ) -> Gather<'a> {
+        let value = |name: &str| {
+            let value = (setting.variables)(name).unwrap_or_default();
+            words(&value.to_string_lossy())
+        };
+        let mut gather = Gather {
+            given: Given::default(),
+            files,
+            left: MOST_OF_ALL,
+        };
+        gather.machine(value(FIRST));
+        gather.launcher(value(LAUNCHER), false);
+        gather.unlock();
+        gather.launcher(arguments, true);
+        gather.machine(value(LAST));
+        gather
+    }
+
+    fn machine(&mut self, words: Vec<String>) {
+        for word in words.iter().filter(|word| word.starts_with('-')) {
+            self.add(word);
+        }
+    }
+
+    fn launcher(&mut self, words: impl IntoIterator<Item = String>, to_class: bool) {
+        let mut walk = Walk {
+            gather: self,
+            to_class,
+            files: true,
+            value: false,
+            over: false,
+        };
+        for word in words {
+            walk.word(&word);
+            if walk.over {
+                break;
+            }
+        }
+    }
+
+    /// An option, and those of the file that it may name.
+    fn add(&mut self, option: &str) {
+        if let Some(path) = option.strip_prefix("-XX:VMOptionsFile=") {
+            let words = words(&self.read(path)).into_iter();
+            let options = &mut self.given.options;
+            options.extend(words.filter(|word| word.starts_with('-')));
+        }
+        if let Some(path) = option.strip_prefix("-XX:Flags=") {
+            // Names without `-XX:`, and comments.
+            for line in self.read(path).lines() {
+                let flags = words(line).into_iter();
+                let flags = flags.take_while(|word| !word.starts_with('#'));
+                let options = &mut self.given.options;
+                options.extend(flags.map(|flag| format!("-XX:{flag}")));
+            }
+            // Such a file is read before anything else, wherever it is named.
+            self.unlock();
+        }
+        self.given.options.push(option.to_owned());
+    }
+
+    /// Experimental flags are unlocked from here on if they are now.
+    fn unlock(&mut self) {
+        self.given.unlocked |= self.given.is_on("UnlockExperimentalVMOptions");
+    }
+
+    /// What a file holds; nothing where it cannot be read.
+    fn read(&mut self, path: &str) -> String {
+        let most = self.left.min(MOST_READ);
+        let read = (most > 0).then(|| self.files.read(Path::new(path), most));
+        let (text, whole) = read.flatten().unwrap_or_default();
+        let counted = u64::try_from(text.len()).unwrap_or(u64::MAX).max(PAGE);
+        self.left = self.left.saturating_sub(counted);
+        self.given.partial |= !whole;
+        text
+    }
 }
 
 /// The launcher's way through its words.
-struct Walk<'a> {
-    given: &'a mut Given,
+struct Walk<'a, 'b> {
+    gather: &'a mut Gather<'b>,
     /// A word that is no option is the class (or the jar), and what follows is the program's.
     to_class: bool,
     /// `@FILE` stands for the words of a file.
@@ -245,7 +248,7 @@ struct Walk<'a> {
     over: bool,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn word(&mut self, word: &str) {
         match word.strip_prefix('@').filter(|_| self.files) {
             // `@` stands for itself, `@@x` for the word `@x`.
@@ -253,7 +256,7 @@ impl Walk<'_> {
             Some(escaped) if escaped.starts_with('@') => self.take(escaped),
             Some(path) => {
                 // Files that are named in a file are not looked into.
-                for word in argument_file(&self.given.read(path)) {
+                for word in argument_file(&self.gather.read(path)) {
                     self.take(&word);
                 }
             }
@@ -272,92 +275,7 @@ impl Walk<'_> {
         self.over = self.to_class && module;
         self.files &= word != "--disable-@files";
         self.value = WITH_VALUE.contains(&word);
-        self.given.add(word);
-    }
-}
-
-/// The words of a variable. The machine (`parse_options_buffer`) and the launcher
-/// (`JLI_AddArgsFromEnvVar`) have the same rule: white space parts words; a single or double quote
-/// holds together what stands before the next one of its kind, and both go; a backslash is like any
-/// other character. A quote without its end keeps the machine from starting; here it holds the
-/// rest.
-fn words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    for c in text.chars() {
-        match quote {
-            Some(open) if c == open => quote = None,
-            Some(_) => word.get_or_insert_default().push(c),
-            None if is_quote(c) => {
-                quote = Some(c);
-                // An empty word, if nothing comes.
-                word.get_or_insert_default();
-            }
-            // As `isspace` in C.
-            None if matches!(c, ' ' | '\t'..='\r') => words.extend(word.take()),
-            None => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-/// The words of an argument file, by the launcher's other rule (`nextToken`): as in [`words`], but
-/// a line's end closes a quote, `#` outside of quotes begins a comment, and in quotes a backslash
-/// escapes, or joins the next line.
-fn argument_file(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match quote {
-            _ if is_line_end(c) => {
-                quote = None;
-                words.extend(word.take());
-            }
-            Some(open) if c == open => quote = None,
-            Some(_) if c == '\\' => match chars.next() {
-                Some(end) if is_line_end(end) => {
-                    while chars.next_if(|&c| is_line_end(c) || is_blank(c)).is_some() {}
-                }
-                Some(c) => word.get_or_insert_default().push(escaped(c)),
-                None => {}
-            },
-            Some(_) => word.get_or_insert_default().push(c),
-            None if is_quote(c) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            None if is_blank(c) => words.extend(word.take()),
-            None if c == '#' => while chars.next_if(|&c| !is_line_end(c)).is_some() {},
-            None => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-fn is_quote(c: char) -> bool {
-    matches!(c, '\'' | '"')
-}
-
-fn is_line_end(c: char) -> bool {
-    matches!(c, '\n' | '\r')
-}
-
-fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\x0c')
-}
-
-fn escaped(c: char) -> char {
-    match c {
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        'f' => '\x0c',
-        other => other,
+        self.gather.add(word);
     }
 }
 

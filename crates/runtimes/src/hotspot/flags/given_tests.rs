@@ -118,7 +118,13 @@ fn files_are_read_where_they_are_named() {
 }
 
 /// What a program that runs in this folder was given, with what is known of its signals.
-fn running(folder: &Path, arguments: &[&str], variable: (&str, &str), files: bool) -> Given {
+fn running(folder: &Path, arguments: &[&str], variable: (&str, &str)) -> Given {
+    let files = Files::Ours(folder.to_path_buf());
+    running_with(folder, arguments, variable, &files)
+}
+
+/// The same, where it finds these files.
+fn running_with(folder: &Path, arguments: &[&str], variable: (&str, &str), files: &Files) -> Given {
     let variables = |name: &str| (name == variable.0).then(|| OsString::from(variable.1));
     let setting = Setting {
         variables: &variables,
@@ -155,14 +161,14 @@ fn wherever_signals_and_attaching_are_spoken_of_it_counts() {
         ("A", (FIRST, "-XX:Flags=flags")),
     ] {
         let words: Vec<&str> = words.split(' ').collect();
-        let given = running(dir.path(), &words, variable, true);
+        let given = running(dir.path(), &words, variable);
         let told = given.keeps_signals() && given.ever_on("DisableAttachMechanism");
         assert!(told && given.is_whole(), "{words:?} {variable:?}");
     }
-    let own = running(dir.path(), &["A", "-Xrs", "@args"], ("", ""), true);
+    let own = running(dir.path(), &["A", "-Xrs", "@args"], ("", ""));
     assert!(!own.keeps_signals() && own.is_whole());
     write(UNASKED, "+ReduceSignalUsage\n");
-    assert!(running(dir.path(), &["A"], ("", ""), true).keeps_signals());
+    assert!(running(dir.path(), &["A"], ("", "")).keeps_signals());
 }
 
 #[test]
@@ -175,13 +181,29 @@ fn what_cannot_be_read_is_not_taken_for_nothing() {
     let large = std::fs::File::create(dir.path().join("large")).unwrap();
     large.set_len(MOST_READ + 1).unwrap();
     for word in ["@pipe", "@large", "@.", "@nothing", "-XX:Flags=nothing"] {
-        let given = running(dir.path(), &[word, "A"], ("", ""), true);
+        let given = running(dir.path(), &[word, "A"], ("", ""));
         assert!(!given.is_whole(), "{word}");
     }
-    // A name that may mean another file where the program runs.
-    assert!(running(dir.path(), &["@args", "A"], ("", ""), true).is_whole());
-    assert!(!running(dir.path(), &["@args", "A"], ("", ""), false).is_whole());
-    assert!(running(dir.path(), &["-Xmx9m", "A"], ("", ""), false).is_whole());
+    assert!(running(dir.path(), &["@args", "A"], ("", "")).is_whole());
+    // What the program sees is closed to us.
+    let closed = |word| running_with(dir.path(), &[word, "A"], ("", ""), &Files::Closed);
+    assert!(!closed("@args").is_whole() && closed("-Xmx9m").is_whole());
+}
+
+#[test]
+fn however_many_files_are_named_reading_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let blank = vec![b' '; usize::try_from(MOST_READ).unwrap()];
+    std::fs::write(dir.path().join("blank"), blank).unwrap();
+    std::fs::write(dir.path().join("empty"), "").unwrap();
+    for (word, most) in [
+        ("@blank", MOST_OF_ALL / MOST_READ),
+        ("@empty", MOST_OF_ALL / PAGE),
+    ] {
+        let most = usize::try_from(most).unwrap();
+        let is_whole = |count: usize| running(dir.path(), &vec![word; count], ("", "")).is_whole();
+        assert!(is_whole(most) && !is_whole(most + 1), "{word}");
+    }
 }
 
 #[test]

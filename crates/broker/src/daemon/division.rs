@@ -1,0 +1,113 @@
+//! A limit that binds programs of several users is that of a group of each: they are told apart in it.
+
+use super::Daemon;
+use crate::core::SensedPrincipal;
+use crate::members::Member;
+use crate::sense::RootDomain;
+use plimsoll_wire::messages::Id;
+use std::path::Path;
+
+/// One user's group for such a limit.
+#[derive(Debug)]
+pub(super) struct Part {
+    id: Id,
+    /// Accounted to it and what is below it, bytes.
+    uses: u64,
+    /// What the others' groups use under that limit, as far as it is left out of what this group is in,
+    /// bytes; none where it was not sensed.
+    beside: Option<u64>,
+}
+
+/// The cgroup whose limit this group is for.
+fn limit(member: &Member) -> Option<&Path> {
+    let domain = member.domain.as_ref().filter(|_| member.is_automatic());
+    domain.and_then(RootDomain::asked)
+}
+
+impl Daemon {
+    /// What each such group is in becomes its user's part of that.
+    pub(super) fn divide_domains(&mut self) {
+        let Daemon {
+            parts,
+            members,
+            core,
+            sensed,
+            ..
+        } = self;
+        parts.clear();
+        let groups = members.iter().filter(|member| limit(member).is_some());
+        parts.extend(groups.map(|member| Part {
+            id: member.id,
+            uses: (core.figures(member.id)).map_or(0, |figures| figures.subtree_uses),
+            beside: None,
+        }));
+        let of = |part: &Part| members.get(part.id).and_then(limit);
+        parts.sort_unstable_by(|one, other| of(one).cmp(&of(other)));
+        for groups in parts.chunk_by_mut(|one, other| of(one) == of(other)) {
+            divide(groups, sensed);
+        }
+        for part in parts {
+            if let Some((member, bytes)) = members.get_mut(part.id).zip(part.beside) {
+                member.beside = bytes;
+            }
+        }
+    }
+}
+
+/// The groups of one limit. What was `sensed` is in the order of its numbers.
+fn divide(groups: &mut [Part], sensed: &mut [SensedPrincipal]) {
+    for at in 0..groups.len() {
+        let (before, after) = (&groups[..at], &groups[at + 1..]);
+        let others = before.iter().chain(after).map(|group| group.uses);
+        if let Ok(place) = sensed.binary_search_by_key(&groups[at].id, |one| one.id)
+            && let Some(domain) = &mut sensed[place].domain
+        {
+            let whole = *domain;
+            *domain = whole.part_beside(others);
+            groups[at].beside = Some(whole.used - domain.used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocations;
+    use crate::core::SensedDomain;
+
+    #[test]
+    fn each_group_has_what_the_others_leave_and_nothing_is_allocated() {
+        let part = |id, uses| Part {
+            id,
+            uses,
+            beside: None,
+        };
+        let mut groups = [part(9, 10), part(2, 30), part(4, 100)];
+        let whole = SensedDomain {
+            capacity: 120,
+            used: 140,
+            ..SensedDomain::default()
+        };
+        let group = |id| SensedPrincipal {
+            id,
+            domain: Some(whole),
+            ..SensedPrincipal::default()
+        };
+        // The last group was not sensed; a program between them has no limit.
+        let program = SensedPrincipal {
+            id: 3,
+            ..SensedPrincipal::default()
+        };
+        let mut sensed = [group(2), program, group(9)];
+        let before = allocations::count();
+        divide(&mut groups, &mut sensed);
+        assert_eq!(allocations::count(), before);
+        let beside = groups.each_ref().map(|group| group.beside);
+        assert_eq!(beside, [Some(130), Some(110), None]);
+        // A third of the limit is each one's, so nobody pays for what a larger one has.
+        let (second, ninth) = (sensed[0].domain.unwrap(), sensed[2].domain.unwrap());
+        assert_eq!((second.capacity, second.used), (120 - 10 - 40, 30));
+        assert_eq!((ninth.capacity, ninth.used), (120 - 30 - 40, 10));
+        assert!(sensed[1].domain.is_none());
+    }
+}
