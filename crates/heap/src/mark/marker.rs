@@ -146,7 +146,7 @@ impl<'a> Marker<'a> {
     }
 
     /// Marks from `roots`, and returns when all is marked. Nobody else marks meanwhile.
-    pub fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_>)) {
+    pub(crate) fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_>)) {
         let before = self.marking.objects;
         self.begin(false);
         roots(self);
@@ -160,7 +160,7 @@ impl<'a> Marker<'a> {
 
     /// Marks from `roots`, and from what an earlier step left, until then. False where there is
     /// work left for another. Nobody else marks meanwhile.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         central: &Central,
         until: Instant,
@@ -475,7 +475,7 @@ impl<'a> Marker<'a> {
     }
 
     /// Looks into objects that live until they are freed, and so are roots.
-    pub fn uncollectable(&mut self, central: &Central) {
+    pub(crate) fn uncollectable(&mut self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
             let it = self.heap.side.descriptor(superpage);
