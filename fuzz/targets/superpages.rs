@@ -92,7 +92,15 @@ fn step(
             world.heap.cool(&world.central);
         }
         _ => {
-            world.complete = input.byte().is_multiple_of(8);
+            let how = input.byte();
+            world.complete = how.is_multiple_of(8);
+            match how % 8 {
+                1 => world.young = !world.young,
+                2 | 3 => return world.step(marker),
+                4 => world.give_up(),
+                5 => world.shed = how / 8,
+                _ => {}
+            }
             world.collect(marker);
         }
     }

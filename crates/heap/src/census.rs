@@ -28,7 +28,7 @@ pub struct Census {
 impl Heap {
     /// Forgets what is marked, but for what lives until it is freed. All threads are stopped, and
     /// their bins retired.
-    pub fn clear_marks(&self, central: &mut Central) {
+    pub(crate) fn clear_marks(&self, central: &mut Central) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
             let it = self.side.descriptor(superpage);
@@ -42,7 +42,7 @@ impl Heap {
 
     /// Counts what is marked, frees superpages where nothing is, and lists those with holes, lowest
     /// addresses first.
-    pub fn census(&self, central: &mut Central) -> Census {
+    pub(crate) fn census(&self, central: &mut Central) -> Census {
         let mut census = Census::default();
         central.clear_partial();
         for at in (0..central.committed() as u32).rev() {

@@ -19,7 +19,7 @@
 //!
 //! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from
 //! superpages (`alloc`, over `central`), a collection marks (`mark`) and then counts (`census`),
-//! which gives superpages back to `central`.
+//! which gives superpages back to `central`. The order of its parts is the types of [`collection`].
 //!
 //! Nothing here stops threads or finds roots: a front end does. While the world stands still
 //! nothing here allocates with `malloc`, whose locks a stopped thread may hold; who stops it has
@@ -32,6 +32,7 @@ mod bits;
 mod census;
 mod central;
 mod class;
+pub mod collection;
 #[doc(hidden)]
 pub mod fuzz;
 mod heap;
@@ -57,5 +58,5 @@ pub use heap::{Error, Heap};
 pub use kind::{KINDS, Kind, KindId, Layout};
 pub use residency::{Look, Means, Residency};
 pub use side::UsedBy;
-pub use verify::{Difference, Marks};
+pub use verify::Difference;
 pub use watch::Watch;

@@ -97,25 +97,6 @@ impl Heap {
         }
     }
 
-    /// When the world is stopped for a collection. Files are open from here to
-    /// [`end_marking`](Heap::end_marking): others may close what they do not know, and use its
-    /// number for what we then would close.
-    pub fn begin_collection(&self) {
-        self.os.open();
-    }
-
-    /// Before the world starts: pages are not asked for any more.
-    pub fn end_marking(&self) {
-        self.os.close();
-    }
-
-    /// After the census.
-    pub fn end_collection(&self, central: &Central) {
-        if self.stress.is_on() {
-            self.evict_some(central.committed());
-        }
-    }
-
     /// Has the kernel forget that the collector looked at what is here: of that it would conclude
     /// that the program uses all of it, and find nothing to evict. What the program does use it
     /// soon shows again.
@@ -146,7 +127,7 @@ impl Heap {
 
     /// Looks where the heap's pages are, and what of it was written to since it was armed. All
     /// threads are stopped, and their bins retired; nothing is marked yet.
-    pub fn look(&self, central: &mut Central, what: Look) -> Residency {
+    pub(crate) fn look(&self, central: &mut Central, what: Look) -> Residency {
         let mut found = Residency::default();
         let committed = central.committed();
         let side = &self.side;
@@ -189,7 +170,7 @@ impl Heap {
 
     /// At the beginning of a step: finds what the kernel took since the look that the collection
     /// began with. All threads are stopped.
-    pub fn look_again(&self, central: &Central) {
+    pub(crate) fn look_again(&self, central: &Central) {
         let side = &self.side;
         let all = side.heap()..side.heap() + central.committed() * SUPERPAGE;
         let _ = self.os.swapped(all, &mut |run| {

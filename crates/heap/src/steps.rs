@@ -1,7 +1,8 @@
 //! Collections whose marking is done in steps, between which the program runs (Boehm, Demers and
 //! Shenker 1991, but with the world stopped in each step). Writes to what was looked into are
 //! tracked; the last one, which needs all the time that it takes, is like a collection of young
-//! objects: it looks again into what is marked and was written to since.
+//! objects: it looks again into what is marked and was written to since. In which order all of this
+//! is done says [`collection`](crate::collection).
 //!
 //! When there is nothing left to mark in memory, steps read what is pending, as any collection
 //! does; but what they summarise may yet have more of it marked. So the look of the last step does
@@ -30,7 +31,7 @@ impl Heap {
     /// Begins a collection in steps: a whole one clears marks, one of young objects leaves them.
     /// After the first look, with the marks of the collection before. False, and no marks are
     /// cleared, where that is not worth it, or cannot be.
-    pub fn begin_steps(&self, central: &mut Central, young: bool) -> bool {
+    pub(crate) fn begin_steps(&self, central: &mut Central, young: bool) -> bool {
         if !self.can_step(central) {
             return false;
         }
@@ -45,7 +46,7 @@ impl Heap {
 
     /// Has writes show from the end of the first step of a whole collection on. (Those of young
     /// objects have what they looked into show.)
-    pub fn end_first_step(&self, central: &Central) {
+    pub(crate) fn end_first_step(&self, central: &Central) {
         self.watch(central, Watch::All);
     }
 
@@ -70,7 +71,7 @@ impl Heap {
     /// The last step begins; or there will be none, and a whole collection does. Before the look
     /// that it begins with; the world is stopped. What was put off, and has no summary that stands
     /// for it, is to be looked into yet.
-    pub fn end_steps(&self, central: &Central) {
+    pub(crate) fn end_steps(&self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
             if it.flags() & (flag::PENDING | flag::SUMMARISED) == flag::PENDING {

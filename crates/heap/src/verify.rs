@@ -77,7 +77,7 @@ impl Bits {
 }
 
 /// What is marked, kept aside.
-pub struct Marks {
+pub(crate) struct Marks {
     bits: Bits,
     /// Of these, what the marking knows the references of: it read it, or trusted a summary that
     /// speaks of it. A word that looks like a reference to what was dead when the summary was made
@@ -199,7 +199,7 @@ impl Heap {
     ///
     /// # Errors
     /// There is no memory for a copy.
-    pub fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
+    pub(crate) fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
         let (bits, known, trusted) = match held(&self.verifier.spare).take() {
             Some(spare) => (Some(spare.bits), Some(spare.known), Some(spare.trusted)),
             None => (None, None, None),
@@ -228,7 +228,7 @@ impl Heap {
     }
 
     /// Compares what is marked now with what was.
-    pub fn end_verification(&self, central: &Central, before: Marks) -> Difference {
+    pub(crate) fn end_verification(&self, central: &Central, before: Marks) -> Difference {
         let mut found = Difference::default();
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));

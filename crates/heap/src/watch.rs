@@ -39,7 +39,7 @@ impl Heap {
     /// Has writes show from now on, of which the next look is told. While the world stands still,
     /// as it did since the last look, and callbacks stored no references: what is armed already may
     /// be armed once more with what lies around it.
-    pub fn watch(&self, central: &Central, what: Watch) {
+    pub(crate) fn watch(&self, central: &Central, what: Watch) {
         if self.can_watch() {
             let wanted = |superpage| self.is_to_be_watched(superpage, what);
             let between = |superpage| self.is_armed(superpage);
@@ -69,7 +69,7 @@ impl Heap {
 
     /// Has writes show no more where threads will allocate, if that is worth it, but for what is to
     /// show after [`Watch::Still`]. After marking.
-    pub fn unwatch(&self, central: &Central) {
+    pub(crate) fn unwatch(&self, central: &Central) {
         let idle = |superpage: Superpage| {
             self.is_armed(superpage) && !(self.is_alive(superpage) && self.is_full(superpage))
         };

@@ -1,11 +1,13 @@
-//! One collection, step by step.
+//! One collection: what is decided for it, and what the program is told and asked meanwhile. The
+//! order of the heap's part is held by the types of [`collection`](plimsoll_heap::collection).
 
 use crate::collector::{self, Locked, State};
-use crate::footprint::{self, Ended};
+use crate::footprint;
+use crate::mark::from_roots;
 use crate::pace::Found;
 use crate::settings::{
-    GC_dont_gc, GC_gc_no, GC_push_other_roots, StopFunc, no_automatic, on_collection_event,
-    start_callback, stop_func, unmap_on_gcollect,
+    GC_dont_gc, GC_gc_no, StopFunc, no_automatic, on_collection_event, start_callback, stop_func,
+    unmap_on_gcollect,
 };
 use crate::stats::{Cycle, Work};
 use crate::steps::{self, Begun, Steps};
@@ -13,11 +15,10 @@ use crate::stress;
 use crate::thread::blocking::with_registers;
 use crate::thread::unknown;
 use crate::unwind::Whole;
-use crate::{disclaim, finalize, follow, helpers, incremental, kinds, leaks, private};
+use crate::{disclaim, finalize, follow, helpers, incremental, leaks, private};
 use libc::{c_int, c_uint};
-use plimsoll_heap::mark::Marker;
+use plimsoll_heap::collection::{Emptied, Ended, Pause, Step};
 use plimsoll_heap::{Heap, Look, Residency};
-use std::time::Instant;
 
 /// Why there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,18 +66,6 @@ pub(crate) fn may_go_on() -> bool {
     GC_dont_gc.get() == 0 && stop_func.get()() == 0
 }
 
-/// What is to be marked.
-#[derive(Clone, Copy)]
-enum Extent {
-    /// Everything, from all roots.
-    Whole,
-    /// The same, where what is marked already is a root where it was written to.
-    Rest,
-    /// What there is time for, of everything or of the rest; and from where the last step ended.
-    First(Instant, bool),
-    More(Instant),
-}
-
 /// Collects, or does a step of that. The caller holds the lock, and calls
 /// [`finalize::notify_or_invoke`] when it does no more. This thread's registers are on its stack at
 /// `here`, and above that what the program has there.
@@ -93,12 +82,9 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
                 heap.ask_for_tables(&state.central);
             }
             stop(state, &mut begun.cycle);
-            heap.begin_collection();
-            if may_page(state) || begun.cycle.pages() {
-                heap.look_again(&state.central);
-            }
-            let until = begun.cycle.until(steps::time(state));
-            mark_some(heap, state, begun, here, Extent::More(until));
+            let look = may_page(state) || begun.cycle.pages();
+            let step = Pause::begin(heap).go_on(&state.central, look);
+            mark_some(state, begun, step, here);
         }
         Steps::Marked(mut begun) => {
             begun.cycle.resume();
@@ -127,11 +113,11 @@ fn stop(state: &mut State, cycle: &mut Cycle) {
     stopped(cycle);
 }
 
-/// Stops the world, where no stopped thread is to be in the midst of loading or unloading.
-fn stop_at_roots(state: &mut State, cycle: &mut Cycle) {
+/// Stops the world, and reads static data where no thread is in the midst of loading or unloading.
+fn stop_at_roots(heap: &Heap, state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     let State { roots, threads, .. } = state;
-    threads.stop_world_while(|stop| roots.look_and(stop));
+    threads.stop_world_with(&mut roots.reading(heap.range()));
     stopped(cycle);
 }
 
@@ -155,13 +141,12 @@ fn may_page(state: &State) -> bool {
     state.surroundings.is_short() || state.surroundings.absent() > 0
 }
 
-/// The end of a step that only marks.
-fn mark_some(heap: &Heap, state: &mut State, mut begun: Begun, here: usize, extent: Extent) {
-    let done = mark(state, here, extent);
-    if matches!(extent, Extent::First(_, false)) {
-        heap.end_first_step(&state.central);
-    }
-    heap.end_marking();
+/// A step that only marks, of which the pause is under way.
+fn mark_some(state: &mut State, mut begun: Begun, step: Step<'_>, here: usize) {
+    let until = begun.cycle.until(steps::time(state));
+    let done = from_roots(state, here, |central, marker, crew, roots| {
+        step.mark(central, marker, crew, until, roots)
+    });
     start(state, &mut begun.cycle);
     begun.cycle.suspend();
     state.steps = steps::after(state, begun, done);
@@ -182,38 +167,15 @@ fn collect_all(
     earlier: Option<Earlier>,
     here: usize,
 ) {
-    // Programs prepare there for [`GC_push_other_roots`], and end that in it: a last step has both, too.
-    if let Some(callback) = start_callback.get() {
-        callback();
-    }
-    state.toggles.decide();
-    state.unknown.prepare();
-    state.finalization.prepare();
-    state.leaks.prepare(heap, &state.central);
-    helpers::call(heap, state);
-    follow::start();
-    if may_page(state) {
-        heap.ask_for_tables(&state.central);
-    }
-    stop_at_roots(state, &mut cycle);
-    heap.begin_collection();
-    private::clear_lists();
-    if earlier.is_none() && !state.steps.are_under_way() {
-        let spare = state.spare.as_deref();
-        state
-            .leaks
-            .begin(heap, &state.central, &state.threads, spare);
-    }
-    state.threads.retire_bins(heap);
-    if let Some(bins) = &mut state.spare {
-        bins.retire(heap);
-    }
+    prepare(heap, state);
+    stop_at_roots(heap, state, &mut cycle);
+    let emptied = empty_bins(heap, state, earlier.is_none());
     // Others were given up before; and a callback may have forked just now: then what is left of
     // the steps is not known, nor what the marks are worth.
-    let given_up = steps::give_up(heap, state);
+    let given_up = steps::give_up(&emptied, state);
     let earlier = earlier.filter(|_| !given_up);
-    let complete = state.pace.wants_complete();
     let begins = earlier.is_none() && !given_up;
+    let complete = state.pace.wants_complete();
     let young = match &earlier {
         Some(earlier) => earlier.young,
         None => {
@@ -227,42 +189,73 @@ fn collect_all(
     let stepping = begins
         && matches!(cycle.why, Why::Allocation | Why::Young | Why::Begun)
         && steps::are_wanted(heap, state, young);
-    if earlier.is_some() {
-        heap.end_steps(&state.central);
+    let mut looked = emptied.look(&mut state.central, Look { complete, young });
+    let mut residency = looked.residency();
+    if stepping {
+        looked = match steps::begin(heap, state, looked, young) {
+            Ok(step) => {
+                let begun = Begun::new(state, cycle, young, residency);
+                return mark_some(state, begun, step, here);
+            }
+            Err(looked) => looked,
+        };
     }
-    let mut residency = heap.look(&mut state.central, Look { complete, young });
-    if stepping && steps::begin(heap, state, young) {
-        let until = cycle.until(steps::time(state));
-        let begun = Begun::new(state, cycle, young, residency);
-        return mark_some(heap, state, begun, here, Extent::First(until, young));
-    }
-    let begun = earlier.is_some();
     if let Some(earlier) = earlier {
         residency = residency.after(&earlier.residency);
     }
-    let extent = match young || begun {
-        true => Extent::Rest,
-        false => {
-            heap.clear_marks(&mut state.central);
-            Extent::Whole
-        }
-    };
-    mark(state, here, extent);
-    stress::verify(heap, state, |state| {
-        mark(state, here, Extent::Whole);
+    let cleared = looked.at_once(&mut state.central);
+    let marked = from_roots(state, here, |central, marker, crew, roots| {
+        cleared.mark(central, marker, crew, roots)
     });
+    stress::verify(&marked, state, here);
     state.leaks.look(heap, &state.central);
     finalize::after_marking(heap, state);
-    incremental::watch(heap, state, young, &residency);
-    heap.end_marking();
+    let watch = incremental::watch(heap, state, young, &residency);
+    let ended = marked.end(&state.central, watch);
     start(state, &mut cycle);
-    reclaim(heap, state, cycle, young, residency);
+    reclaim(heap, state, ended, cycle, young, residency);
+}
+
+/// Before the world is stopped: asks the program, and makes room for what may come of marking.
+fn prepare(heap: &'static Heap, state: &mut State) {
+    // Programs prepare there for `GC_push_other_roots`, and end that in it: a last step has both, too.
+    if let Some(callback) = start_callback.get() {
+        callback();
+    }
+    state.toggles.decide();
+    state.unknown.prepare();
+    state.finalization.prepare();
+    state.leaks.prepare(heap, &state.central);
+    helpers::call(heap, state);
+    follow::start();
+    if may_page(state) {
+        heap.ask_for_tables(&state.central);
+    }
+}
+
+/// The world stands still: nobody has bins to allocate from any more.
+fn empty_bins(heap: &'static Heap, state: &mut State, begins: bool) -> Emptied<'static> {
+    let pause = Pause::begin(heap);
+    private::clear_lists();
+    if begins && !state.steps.are_under_way() {
+        let spare = state.spare.as_deref();
+        state
+            .leaks
+            .begin(heap, &state.central, &state.threads, spare);
+    }
+    pause.empty(|heap| {
+        state.threads.retire_bins(heap);
+        if let Some(bins) = &mut state.spare {
+            bins.retire(heap);
+        }
+    })
 }
 
 /// What is not marked is free. Others run, but have no bins to allocate from until they get the lock.
 fn reclaim(
     heap: &'static Heap,
     state: &mut State,
+    ended: Ended<'_>,
     cycle: Cycle,
     young: bool,
     residency: Residency,
@@ -270,10 +263,9 @@ fn reclaim(
     tell(Event::ReclaimStart);
     state.finalization.announce();
     disclaim::ask(heap, state);
-    if !young || cycle.was_in_steps() {
-        incremental::unwatch(heap, state, &residency);
-    }
-    let census = heap.census(&mut state.central);
+    let unwatch = incremental::unwatches(state, &residency, young, cycle.was_in_steps());
+    let counted = ended.count(&mut state.central, unwatch);
+    let census = counted.census;
     let found = Found {
         composite: (census.live - census.opaque) as usize,
         atomic: census.opaque as usize,
@@ -283,7 +275,7 @@ fn reclaim(
     };
     let marking = state.marker.take_marking();
     state.pace.after(&found, marking.replayed > 0);
-    let ended = Ended {
+    let ended = footprint::Ended {
         young,
         found: &found,
         residency: &residency,
@@ -292,7 +284,7 @@ fn reclaim(
     };
     let settled = footprint::settle(heap, state, &ended);
     state.pace.tell(&state.central);
-    heap.end_collection(&state.central);
+    counted.end(&state.central);
     tell(Event::ReclaimEnd);
     GC_gc_no.set(GC_gc_no.get() + 1);
     let work = Work {
@@ -305,60 +297,6 @@ fn reclaim(
     };
     state.stats.record(cycle, &work, state.pace.verbose);
     tell(Event::End);
-}
-
-/// Marks from all roots, as far as it is to. Whether all is marked.
-fn mark(state: &mut State, here: usize, extent: Extent) -> bool {
-    let State {
-        central,
-        marker,
-        crew,
-        threads,
-        roots,
-        finalization,
-        toggles,
-        unknown,
-        ..
-    } = state;
-    let crew = *crew;
-    let from_roots = |marker: &mut Marker<'_>| {
-        if matches!(extent, Extent::More(_)) {
-            return;
-        }
-        // First, because it may say where stacks end.
-        if let Some(callback) = GC_push_other_roots.get() {
-            kinds::with_marker(marker, || callback());
-        }
-        // SAFETY: stacks of stopped threads, and static data that is readable.
-        threads.each_root(here, |start, end| unsafe { marker.span(start, end) });
-        // SAFETY: as above, or what the program vouches for.
-        roots.each(|start, end| unsafe { marker.span(start, end) });
-        marker.uncollectable(central);
-        match extent {
-            Extent::Rest => marker.written(central, crew),
-            Extent::First(_, true) => marker.written_in_steps(),
-            _ => {}
-        }
-        finalization.each_root(|word| marker.word(word));
-        toggles.each_root(|word| marker.word(word));
-        unknown.each_root(|word| marker.word(word));
-    };
-    let until = match extent {
-        Extent::First(until, _) | Extent::More(until) => Some(until),
-        Extent::Whole | Extent::Rest => None,
-    };
-    match (until, crew) {
-        (Some(until), Some(crew)) => crew.step(marker, central, until, from_roots),
-        (Some(until), None) => marker.step(central, until, from_roots),
-        (None, Some(crew)) => {
-            crew.lead(marker, central, from_roots);
-            true
-        }
-        (None, None) => {
-            marker.mark_from(central, from_roots);
-            true
-        }
-    }
 }
 
 #[unsafe(no_mangle)]

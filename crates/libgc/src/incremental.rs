@@ -52,9 +52,14 @@ pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
     }
 }
 
-/// Has writes show until the next collection, where somebody wants to know. The world is stopped,
-/// and all is marked.
-pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Residency) {
+/// Whose writes are to show until the next collection, if anybody wants to know. The world is
+/// stopped, and all is marked.
+pub(crate) fn watch(
+    heap: &Heap,
+    state: &mut State,
+    young: bool,
+    residency: &Residency,
+) -> Option<Watch> {
     let still = is_for_eviction(state, residency);
     let survival = survival(heap, state, young);
     let it = &mut state.incremental;
@@ -64,9 +69,9 @@ pub(crate) fn watch(heap: &Heap, state: &mut State, young: bool, residency: &Res
         && it.generations.may_be_young(survival);
     it.watched = !it.forbidden && (it.on || worth || stress::wants_young().is_some());
     match (it.watched, still) {
-        (_, true) => heap.watch(&state.central, Watch::Still),
-        (true, false) => heap.watch(&state.central, Watch::Old),
-        (false, false) => {}
+        (_, true) => Some(Watch::Still),
+        (true, false) => Some(Watch::Old),
+        (false, false) => None,
     }
 }
 
@@ -75,12 +80,10 @@ fn is_for_eviction(state: &State, residency: &Residency) -> bool {
     residency.absent > 0 || state.surroundings.is_short()
 }
 
-/// Has no more writes show than are worth it, where a collection in steps had all show, or what was
-/// watched died. The world runs; who is marked is known.
-pub(crate) fn unwatch(heap: &Heap, state: &State, residency: &Residency) {
-    if !is_for_eviction(state, residency) {
-        heap.unwatch(&state.central);
-    }
+/// Whether writes are to show no more where threads will allocate: a collection in steps had all
+/// show, or what was watched died.
+pub(crate) fn unwatches(state: &State, residency: &Residency, young: bool, in_steps: bool) -> bool {
+    (!young || in_steps) && !is_for_eviction(state, residency)
 }
 
 /// What part lives of what was allocated since the last collection, about: before the census

@@ -47,6 +47,7 @@ mod leaks;
 mod links;
 mod loader;
 mod lock;
+mod mark;
 mod pace;
 mod private;
 mod release;

@@ -1,4 +1,4 @@
-//! Collections in steps ([`Heap::begin_steps`]): where the program would stand still for long, it
+//! Collections in steps ([`Looked::in_steps`]): where the program would stand still for long, it
 //! does so a little at a time, and allocates a little in between.
 
 use crate::collect::{self, Why};
@@ -7,6 +7,7 @@ use crate::stats::Cycle;
 use crate::thread::blocking::with_registers;
 use crate::{finalize, leaks, settings, stress};
 use libc::c_int;
+use plimsoll_heap::collection::{Emptied, Looked, Step};
 use plimsoll_heap::{Heap, Residency, SUPERPAGE};
 use std::time::Duration;
 
@@ -125,10 +126,17 @@ pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
     }
 }
 
-/// Begins one, if there is room for that, and not too much to look into twice. After the look; the
-/// world is stopped.
-pub(crate) fn begin(heap: &Heap, state: &mut State, young: bool) -> bool {
-    leave(heap, state, young, 1) && heap.begin_steps(&mut state.central, young)
+/// Begins one, if there is room for that, and not too much to look into twice.
+pub(crate) fn begin<'h>(
+    heap: &Heap,
+    state: &mut State,
+    looked: Looked<'h>,
+    young: bool,
+) -> Result<Step<'h>, Looked<'h>> {
+    match leave(heap, state, young, 1) {
+        true => looked.in_steps(&mut state.central),
+        false => Err(looked),
+    }
 }
 
 impl Begun {
@@ -177,16 +185,12 @@ pub(crate) fn after(state: &State, begun: Begun, done: bool) -> Steps {
 }
 
 /// If one is under way it has no last step: what was marked for that is forgotten, and the
-/// collection that begins is made at once. The world is stopped. Whether one was.
-pub(crate) fn give_up(heap: &Heap, state: &mut State) -> bool {
+/// collection that begins is made at once. Whether one was.
+pub(crate) fn give_up(emptied: &Emptied<'_>, state: &mut State) -> bool {
     if !std::mem::take(&mut state.steps).are_under_way() {
         return false;
     }
-    heap.end_steps(&state.central);
-    match state.crew {
-        Some(crew) => crew.forget(&mut state.marker),
-        None => state.marker.forget(),
-    }
+    emptied.give_up(&state.central, &mut state.marker, state.crew);
     // It will be counted anew.
     state.marker.take_marking();
     true

@@ -4,9 +4,11 @@
 //! absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be refused.
 
 use crate::collector::{self, State};
+use crate::mark::from_roots;
 use crate::settings::GC_gc_no;
 use crate::{environ, report};
 use plimsoll_heap::Heap;
+use plimsoll_heap::collection::Marked;
 use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -67,17 +69,16 @@ pub(crate) fn step() -> Option<Duration> {
     Some(Duration::from_micros((number % 8 * 100) as u64))
 }
 
-/// Checks what was just marked, with the world stopped; an object that was lost ends the program.
-pub(crate) fn verify(heap: &Heap, state: &mut State, mark: impl FnOnce(&mut State)) {
+/// Checks what was just marked, if there is memory for that; an object that was lost ends the
+/// program. This thread's registers are on its stack at `here`.
+pub(crate) fn verify(marked: &Marked<'_>, state: &mut State, here: usize) {
     if !is_on() {
         return;
     }
-    let Ok(before) = heap.begin_verification(&mut state.central) else {
-        return;
-    };
-    mark(state);
-    let found = heap.end_verification(&state.central, before);
-    if let Some(lost) = found.lost {
+    let found = from_roots(state, here, |central, marker, crew, roots| {
+        marked.verify(central, marker, crew, roots)
+    });
+    if let Some(lost) = found.ok().and_then(|found| found.lost) {
         report::warn(c"The object at %p was lost\n", lost);
         report::abort(c"plimsoll libgc: a collection lost an object");
     }

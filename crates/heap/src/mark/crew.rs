@@ -68,7 +68,7 @@ impl Crew {
     }
 
     /// Marks from `roots` together with whoever [helps](Crew::help), and returns when all is marked.
-    pub fn lead(
+    pub(crate) fn lead(
         &self,
         marker: &mut Marker<'_>,
         central: &Central,
@@ -81,7 +81,7 @@ impl Crew {
 
     /// Marks from `roots`, and from what an earlier step left, until then. False where there is
     /// work left for another.
-    pub fn step(
+    pub(crate) fn step(
         &self,
         marker: &mut Marker<'_>,
         central: &Central,
@@ -96,7 +96,7 @@ impl Crew {
     }
 
     /// Forgets what steps left to do.
-    pub fn forget(&self, marker: &mut Marker<'_>) {
+    pub(crate) fn forget(&self, marker: &mut Marker<'_>) {
         let mut state = self.state();
         state.given.clear();
         state.left = 0;

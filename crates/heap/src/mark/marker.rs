@@ -2,6 +2,7 @@
 
 use super::Tracer;
 use super::crew::Crew;
+use super::queue::Queue;
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
 use crate::bits;
@@ -10,7 +11,6 @@ use crate::heap::Heap;
 use crate::kind::KindId;
 use crate::prefetch::prefetch;
 use crate::side::{Use, flag};
-use std::mem::{replace, take};
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -82,10 +82,8 @@ pub struct Marker<'a> {
     pub(super) heap: &'a Heap,
     pub(super) tracer: &'a dyn Tracer,
     pub(super) stack: Area<Span>,
-    candidates: [usize; CANDIDATES],
-    objects: [Span; OBJECTS],
-    candidate: usize,
-    object: usize,
+    candidates: Queue<usize, CANDIDATES>,
+    objects: Queue<Span, OBJECTS>,
     /// Addresses below which no object lies, and how many bytes from there on objects may lie.
     low: usize,
     reach: usize,
@@ -131,10 +129,8 @@ impl<'a> Marker<'a> {
             heap,
             tracer,
             stack: Area::new(heap.os.as_ref(), room)?,
-            candidates: [0; CANDIDATES],
-            objects: [Span::default(); OBJECTS],
-            candidate: 0,
-            object: 0,
+            candidates: Queue::new(),
+            objects: Queue::new(),
             low: range.start,
             reach: range.len(),
             shared: false,
@@ -150,7 +146,7 @@ impl<'a> Marker<'a> {
     }
 
     /// Marks from `roots`, and returns when all is marked. Nobody else marks meanwhile.
-    pub fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_>)) {
+    pub(crate) fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_>)) {
         let before = self.marking.objects;
         self.begin(false);
         roots(self);
@@ -164,7 +160,7 @@ impl<'a> Marker<'a> {
 
     /// Marks from `roots`, and from what an earlier step left, until then. False where there is
     /// work left for another. Nobody else marks meanwhile.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         central: &Central,
         until: Instant,
@@ -182,8 +178,8 @@ impl<'a> Marker<'a> {
     /// Forgets what steps left to do.
     pub fn forget(&mut self) {
         self.stack.clear();
-        self.candidates = [0; CANDIDATES];
-        self.objects = [Span::default(); OBJECTS];
+        self.candidates = Queue::new();
+        self.objects = Queue::new();
         self.left = false;
         self.written_from = None;
         self.pending_from = 0;
@@ -212,9 +208,7 @@ impl<'a> Marker<'a> {
             return;
         }
         self.heap.side.prefetch(word);
-        let place = &mut self.candidates[self.candidate % CANDIDATES];
-        self.candidate += 1;
-        let due = replace(place, word);
+        let due = self.candidates.exchange(word);
         if due != 0 {
             self.visit(due);
         }
@@ -389,13 +383,8 @@ impl<'a> Marker<'a> {
                     return false;
                 }
             }
-            for _ in 0..CANDIDATES {
-                let place = &mut self.candidates[self.candidate % CANDIDATES];
-                self.candidate += 1;
-                let due = replace(place, 0);
-                if due != 0 {
-                    self.visit(due);
-                }
+            while let Some(due) = self.candidates.take() {
+                self.visit(due);
             }
             if self.stack.is_empty() {
                 self.left = false;
@@ -417,22 +406,12 @@ impl<'a> Marker<'a> {
             prefetch(span.start);
             // Small objects are seldom as long as a line, and seldom begin where one does.
             prefetch((span.start + LINE).min(span.end - 1));
-            let place = &mut self.objects[self.object % OBJECTS];
-            self.object += 1;
-            let due = replace(place, span);
+            let due = self.objects.exchange(span);
             if due.end != 0 {
                 return Some(due);
             }
         }
-        for _ in 0..OBJECTS {
-            let place = &mut self.objects[self.object % OBJECTS];
-            self.object += 1;
-            let due = take(place);
-            if due.end != 0 {
-                return Some(due);
-            }
-        }
-        None
+        self.objects.take()
     }
 
     #[inline(always)]
@@ -496,7 +475,7 @@ impl<'a> Marker<'a> {
     }
 
     /// Looks into objects that live until they are freed, and so are roots.
-    pub fn uncollectable(&mut self, central: &Central) {
+    pub(crate) fn uncollectable(&mut self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
             let it = self.heap.side.descriptor(superpage);

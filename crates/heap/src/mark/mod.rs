@@ -15,6 +15,7 @@ mod crew;
 mod dying;
 mod marker;
 mod pending;
+mod queue;
 mod replay;
 mod shed;
 mod young;

@@ -19,14 +19,14 @@ impl Marker<'_> {
     /// Has what was marked before and may have been written to since looked into, with who helps.
     /// With the roots of a collection before which marks were not cleared. What the front end
     /// traces is looked into in any case: what it reads for that may lie elsewhere.
-    pub fn written(&mut self, central: &Central, crew: Option<&Crew>) {
+    pub(crate) fn written(&mut self, central: &Central, crew: Option<&Crew>) {
         self.written_from = None;
         self.look_at_written(0..central.committed(), crew);
     }
 
     /// The same for a collection in steps: each step goes on with it until its time is over. With
     /// the roots of the first.
-    pub fn written_in_steps(&mut self) {
+    pub(crate) fn written_in_steps(&mut self) {
         self.written_from = Some(0);
     }
 

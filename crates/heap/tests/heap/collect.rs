@@ -1,8 +1,9 @@
 //! Collections against the model: what it reaches lives, keeps its contents and its place; all else is free.
 
 use crate::world::{MIB, World};
+use plimsoll_heap::collection::{Pause, Tail};
 use plimsoll_heap::mark::{Crew, Marker, NoTracer};
-use plimsoll_heap::{Census, Exhausted, LARGEST_SMALL, SUPERPAGE};
+use plimsoll_heap::{Census, Exhausted, LARGEST_SMALL, Look, SUPERPAGE};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -120,10 +121,8 @@ fn interior_pointers_keep_an_object_and_what_is_left_over_keeps_none() {
             assert_eq!(world.heap.start(slot), start);
         }
         world.roots = vec![start + bytes - 1];
-        world.bins.retire(world.heap);
-        world.heap.clear_marks(&mut world.central);
-        marker.mark_from(&world.central, |marker| marker.word(start + bytes - 1));
-        assert_eq!(world.heap.census(&mut world.central).objects, 1);
+        let ended = world.mark(&mut marker);
+        assert_eq!(ended.count(&mut world.central, false).census.objects, 1);
         world.objects.clear();
         world.roots.clear();
         world.collect(&mut marker);
@@ -216,11 +215,13 @@ fn a_crew_marks_what_one_marks() {
             let mut marker = Marker::with_room(heap, &NoTracer, room).unwrap();
             let mut census = Census::default();
             for _ in 0..20 {
-                heap.clear_marks(&mut central);
-                crew.lead(&mut marker, &central, |marker| {
+                let emptied = Pause::begin(heap).empty(|_| {});
+                let looked = emptied.look(&mut central, Look::default());
+                let cleared = looked.at_once(&mut central);
+                let marked = cleared.mark(&central, &mut marker, Some(&crew), |marker| {
                     roots.iter().for_each(|&root| marker.word(root));
                 });
-                census = heap.census(&mut central);
+                (census, _) = marked.finish(&mut central, &mut marker, Tail::default());
             }
             crew.end();
             let all = marker.take_marking();

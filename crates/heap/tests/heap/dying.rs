@@ -107,7 +107,7 @@ proptest! {
         if !everything_is_here {
             evict(&world, &pages, absent);
         }
-        world.mark(&mut marker);
+        let marked_all = world.reach(&mut marker);
         let mut expected = world.reached();
         let mut objects: Objects =
             due.iter().map(|&(at, itself)| (all[usize::from(at) % all.len()], itself)).collect();
@@ -140,7 +140,8 @@ proptest! {
         revive(&world, &mut marker, &due);
         reach(&world, &mut expected, due.clone());
         prop_assert_eq!(marked(&world), expected);
-        world.heap.census(&mut world.central);
+        let ended = marked_all.end(&world.central, None);
+        ended.count(&mut world.central, false);
         // Summaries that were made meanwhile speak of all of it.
         world.roots.extend(objects.iter().map(|object| object.0));
         world.forget_dead();
@@ -157,7 +158,7 @@ fn what_died_together_in_swap_is_read_together() {
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
     pages.evict(range.clone());
     let absent = pages.absent(range.clone()) as u64;
-    world.mark(&mut marker);
+    let _stands = world.reach(&mut marker);
     assert_eq!(
         (marker.take_marking().read, pages.faults.load(SeqCst)),
         (0, 0)
@@ -195,7 +196,7 @@ fn what_is_kept_in_swap_is_read_once() {
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
     pages.evict(range.clone());
     let absent = pages.absent(range) as u64;
-    world.mark(&mut marker);
+    let _stands = world.reach(&mut marker);
     let all: Vec<usize> = world.objects.keys().copied().collect();
     revive(&world, &mut marker, &all);
     let marking = marker.take_marking();

@@ -2,6 +2,7 @@
 
 use crate::swap::with_crew;
 use crate::world::{MIB, World};
+use plimsoll_heap::collection::{Pause, Tail};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::{Look, SUPERPAGE};
 use plimsoll_testbed::skip;
@@ -125,7 +126,7 @@ fn one_that_is_given_up_leaves_nothing_behind() {
         world.step(&mut marker);
         world.roots.pop();
         world.list(1000, 64);
-        world.give_up(&mut marker);
+        world.give_up();
         // This compares with the model: nothing is kept that was marked before.
         world.collect(&mut marker);
     }
@@ -161,40 +162,40 @@ fn a_crew_takes_steps_together_and_gives_them_up() {
     let roots = world.roots.clone();
     with_crew(world.heap, |crew| {
         for round in 0..20 {
-            world.heap.begin_collection();
-            world.heap.look(&mut world.central, Look::default());
-            // Of young objects, or whole.
-            let young = round % 3 == 2;
-            assert!(world.heap.begin_steps(&mut world.central, young));
-            let mut done = false;
-            for step in 0.. {
-                let first = step == 0;
-                done = crew.step(&mut marker, &world.central, Instant::now(), |marker| {
-                    let roots = roots.iter().filter(|_| first);
-                    roots.for_each(|&root| marker.word(root));
-                    if young && first {
-                        marker.written_in_steps();
-                    }
-                });
-                if first && !young {
-                    world.heap.end_first_step(&world.central);
-                }
-                if done || round % 2 == 1 && step == 5 {
-                    break;
-                }
+            // Of young objects, or whole; every other one is given up.
+            let (young, given_up) = (round % 3 == 2, round % 2 == 1);
+            let what = |young| Look {
+                young,
+                ..Look::default()
+            };
+            let from = |marker: &mut Marker<'_>| {
+                roots.iter().for_each(|&root| marker.word(root));
+            };
+            let emptied = Pause::begin(world.heap).empty(|_| {});
+            let looked = emptied.look(&mut world.central, what(young));
+            let Ok(mut step) = looked.in_steps(&mut world.central) else {
+                panic!("{round} is not made in steps");
+            };
+            let (mut done, mut count) = (false, 0);
+            while !(done || given_up && count == 6) {
+                let now = Instant::now();
+                done = step.mark(&world.central, &mut marker, Some(crew), now, from);
+                step = Pause::begin(world.heap).go_on(&world.central, false);
+                count += 1;
             }
-            world.heap.end_steps(&world.central);
-            if round % 2 == 1 {
-                crew.forget(&mut marker);
-                world.heap.clear_marks(&mut world.central);
+            drop(step);
+            let emptied = Pause::begin(world.heap).empty(|_| {});
+            if given_up {
+                emptied.give_up(&world.central, &mut marker, Some(crew));
             } else {
                 assert!(done);
             }
-            crew.lead(&mut marker, &world.central, |marker| {
-                roots.iter().for_each(|&root| marker.word(root));
-            });
-            world.heap.end_marking();
-            assert_eq!(world.heap.census(&mut world.central), census, "{round}");
+            let looked = emptied.look(&mut world.central, what(young && !given_up));
+            let cleared = looked.at_once(&mut world.central);
+            let marked = cleared.mark(&world.central, &mut marker, Some(crew), from);
+            let tail = Tail::default();
+            let (found, _) = marked.finish(&mut world.central, &mut marker, tail);
+            assert_eq!(found, census, "{round}");
         }
     });
 }

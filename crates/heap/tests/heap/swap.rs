@@ -3,6 +3,7 @@
 use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
+use plimsoll_heap::collection::Pause;
 use plimsoll_heap::mark::{Crew, Marker, NoTracer, Tracer};
 use plimsoll_heap::{Heap, Kind, KindId, Layout, Look, Means, SUPERPAGE};
 use proptest::prelude::*;
@@ -82,7 +83,7 @@ proptest! {
                 10 => hang(&mut world, one, other),
                 7 | 8 => (0..one % 4).for_each(|_| world.step(&mut marker)),
                 9 if one % 4 == 0 => {
-                    world.give_up(&mut marker);
+                    world.give_up();
                     world.collect(&mut marker);
                 }
                 _ => {}
@@ -210,8 +211,8 @@ fn what_died_in_swap_is_dropped_unread() {
     world.mark(&mut marker);
     let asked = pages.asked.load(SeqCst);
     world.roots.clear();
-    world.mark(&mut marker);
-    let census = world.heap.census(&mut world.central);
+    let ended = world.mark(&mut marker);
+    let census = ended.count(&mut world.central, false).census;
     assert_eq!(census.objects, 0);
     let (given, _) = world.central.give_back(world.heap, usize::MAX);
     assert!(
@@ -238,8 +239,8 @@ fn holes_in_swap_are_used_before_there_is_a_collection_and_after_those_in_memory
         world.write(object, 0, 0);
     }
     pages.evict(range);
-    world.mark(&mut marker);
-    world.heap.census(&mut world.central);
+    let ended = world.mark(&mut marker);
+    ended.count(&mut world.central, false);
     let reached = world.reached();
     world.objects.retain(|start, _| reached.contains(start));
     world.central.give_back(world.heap, 0);
@@ -312,10 +313,11 @@ fn a_crew_passes_over_what_is_absent() {
     let (heap, roots) = (world.heap, world.roots.clone());
     with_crew(heap, |crew| {
         for _ in 0..5 {
-            heap.clear_marks(&mut world.central);
-            let residency = heap.look(&mut world.central, Look::default());
-            assert!(residency.summarised > 0);
-            crew.lead(&mut alone, &world.central, |marker| {
+            let emptied = Pause::begin(heap).empty(|_| {});
+            let looked = emptied.look(&mut world.central, Look::default());
+            assert!(looked.residency().summarised > 0);
+            let cleared = looked.at_once(&mut world.central);
+            cleared.mark(&world.central, &mut alone, Some(crew), |marker| {
                 roots.iter().for_each(|&root| marker.word(root));
             });
             assert_eq!(alone.take_marking().objects, expected.objects);

@@ -3,6 +3,7 @@
 use crate::swap::{full, world};
 use crate::world::World;
 use plimsoll_heap::Difference;
+use plimsoll_heap::collection::Marked;
 use plimsoll_heap::mark::{Marker, NoTracer};
 
 /// The verifier finds what summaries keep, and what a summary that is wrong would lose.
@@ -14,12 +15,12 @@ fn the_verifier_compares_with_a_marking_without_summaries() {
     world.mark(&mut marker);
     // An object in the middle of a list is let go by one that stays unread.
     let second = world.roots.remove(1);
-    world.mark(&mut marker);
+    let marked = world.reach(&mut marker);
     let roots = world.roots.clone();
-    let found = verify(&mut world, &mut marker, &roots);
+    let found = verify(&marked, &mut world, &mut marker, &roots);
     assert_eq!(found.lost, None);
     assert!(found.kept <= 2000, "no more than that list: {found:?}");
-    let found = verify(&mut world, &mut marker, &[roots[0], second]);
+    let found = verify(&marked, &mut world, &mut marker, &[roots[0], second]);
     assert_eq!(
         found.lost, None,
         "no object of the first marking refers to the second list"
@@ -28,12 +29,15 @@ fn the_verifier_compares_with_a_marking_without_summaries() {
 }
 
 /// Marks again, from these roots and without summaries, and compares.
-fn verify(world: &mut World, marker: &mut Marker<'_>, roots: &[usize]) -> Difference {
-    let before = world.heap.begin_verification(&mut world.central).unwrap();
-    marker.mark_from(&world.central, |marker| {
-        roots.iter().for_each(|&root| marker.word(root))
-    });
-    world.heap.end_verification(&world.central, before)
+fn verify(
+    marked: &Marked<'_>,
+    world: &mut World,
+    marker: &mut Marker<'_>,
+    roots: &[usize],
+) -> Difference {
+    let from = |marker: &mut Marker<'_>| roots.iter().for_each(|&root| marker.word(root));
+    let found = marked.verify(&mut world.central, marker, None, from);
+    found.unwrap()
 }
 
 /// A summary stays as long as nobody writes to its superpage, and that may come back for a while.
@@ -72,15 +76,18 @@ fn the_verifier_knows_what_a_summary_speaks_of() {
     world.shed = 0;
     world.collect_unchecked(&mut marker);
     pages.evict(world.heap.range());
-    world.mark(&mut marker);
+    let marked = world.reach(&mut marker);
     assert!(world.residency.summarised > 10, "{:?}", world.residency);
     let roots = world.roots.clone();
-    assert_eq!(verify(&mut world, &mut marker, &roots).lost, None);
+    let found = verify(&marked, &mut world, &mut marker, &roots);
+    assert_eq!(found.lost, None);
+    drop(marked);
 
     let lost = world.allocate(world.words, 200).unwrap();
     world.mark(&mut marker);
     pages.write_unseen(firsts[0] + 16, lost);
     pages.evict(world.heap.range());
-    world.mark(&mut marker);
-    assert_eq!(verify(&mut world, &mut marker, &firsts).lost, Some(lost));
+    let marked = world.reach(&mut marker);
+    let found = verify(&marked, &mut world, &mut marker, &firsts);
+    assert_eq!(found.lost, Some(lost));
 }

@@ -1,5 +1,6 @@
 //! A heap with one thread, and a model of what is in it: what a slow walk over the same graph reaches.
 
+use plimsoll_heap::collection::{Ended, Marked, Pause, Tail};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::os::{Linux, Os};
 use plimsoll_heap::{
@@ -37,6 +38,8 @@ pub(crate) struct World {
     pub(crate) young: bool,
     /// The last collection was begun in steps.
     begun: bool,
+    /// The next collection gives up the steps that are under way.
+    gives_up: bool,
     /// What the last collection found of the heap's pages.
     pub(crate) residency: Residency,
 }
@@ -67,6 +70,7 @@ impl World {
             shed: 0,
             young: false,
             begun: false,
+            gives_up: false,
             residency: Residency::default(),
         }
     }
@@ -183,90 +187,75 @@ impl World {
 
     /// A collection after which nobody looks at objects; and how many superpages were paged out.
     pub(crate) fn collect_unchecked(&mut self, marker: &mut Marker<'_>) -> (Census, usize) {
-        self.mark(marker);
-        let census = self.heap.census(&mut self.central);
-        let mut shed = 0;
-        if self.young {
-            self.heap.unwatch(&self.central);
+        let marked = self.reach(marker);
+        let tail = Tail {
+            watch: self.watch(),
+            unwatch: self.shed == 0 && (!self.young || self.begun),
+            shed: self.shed,
+        };
+        marked.finish(&mut self.central, marker, tail)
+    }
+
+    /// What is to show until the next collection.
+    fn watch(&self) -> Option<Watch> {
+        match (self.shed > 0, self.young) {
+            (true, _) => Some(Watch::Still),
+            (false, true) => Some(Watch::Old),
+            (false, false) => None,
         }
-        if self.shed > 0 {
-            shed = marker.shed(&self.central, self.shed);
-        }
-        self.heap.end_collection(&self.central);
-        (census, shed)
     }
 
     /// Begins a collection in steps, or does the next; a short one.
     pub(crate) fn step(&mut self, marker: &mut Marker<'_>) {
-        let first = !self.heap.is_stepping();
-        if first {
-            self.heap.begin_collection();
-            self.bins.retire(self.heap);
-            let young = self.young;
+        let pause = Pause::begin(self.heap);
+        let step = if self.heap.is_stepping() {
+            pause.go_on(&self.central, true)
+        } else {
             let what = Look {
-                young,
+                young: self.young,
                 ..Look::default()
             };
-            self.heap.look(&mut self.central, what);
-            if !self.heap.begin_steps(&mut self.central, self.young) {
-                self.heap.end_marking();
-                return;
+            let emptied = pause.empty(|heap| self.bins.retire(heap));
+            let looked = emptied.look(&mut self.central, what);
+            match looked.in_steps(&mut self.central) {
+                Ok(step) => step,
+                Err(_) => return,
             }
-        } else {
-            self.heap.begin_collection();
-            self.heap.look_again(&self.central);
-        }
-        marker.step(&self.central, Instant::now(), |marker| {
-            if first {
-                marker.uncollectable(&self.central);
-                if self.young {
-                    marker.written_in_steps();
-                }
-                self.roots.iter().for_each(|&root| marker.word(root));
-            }
+        };
+        step.mark(&self.central, marker, None, Instant::now(), |marker| {
+            self.roots.iter().for_each(|&root| marker.word(root));
         });
-        if first && !self.young {
-            self.heap.end_first_step(&self.central);
-        }
-        self.heap.end_marking();
     }
 
     /// The collection that was begun in steps is made anew.
-    pub(crate) fn give_up(&mut self, marker: &mut Marker<'_>) {
-        self.heap.end_steps(&self.central);
-        marker.forget();
+    pub(crate) fn give_up(&mut self) {
+        self.gives_up = true;
         self.young = false;
     }
 
-    pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) {
-        self.heap.begin_collection();
-        self.bins.retire(self.heap);
-        self.begun = self.heap.is_stepping();
-        if self.begun {
-            self.heap.end_steps(&self.central);
-        } else if !self.young {
-            self.heap.clear_marks(&mut self.central);
+    /// Marks what can be reached. Nothing is freed before the end of what this returns.
+    pub(crate) fn reach(&mut self, marker: &mut Marker<'_>) -> Marked<'static> {
+        let emptied = Pause::begin(self.heap).empty(|heap| self.bins.retire(heap));
+        if std::mem::take(&mut self.gives_up) {
+            emptied.give_up(&self.central, marker, None);
         }
+        self.begun = self.heap.is_stepping();
         let what = Look {
             complete: self.complete && !self.begun,
             young: self.young,
         };
-        self.residency = self.heap.look(&mut self.central, what);
-        marker.mark_from(&self.central, |marker| {
-            marker.uncollectable(&self.central);
-            if self.young || self.begun {
-                marker.written(&self.central, None);
-            }
-            for &root in &self.roots {
-                marker.word(root);
-            }
-        });
-        if self.shed > 0 {
-            self.heap.watch(&self.central, Watch::Still);
-        } else if self.young {
-            self.heap.watch(&self.central, Watch::Old);
-        }
-        self.heap.end_marking();
+        let looked = emptied.look(&mut self.central, what);
+        self.residency = looked.residency();
+        let cleared = looked.at_once(&mut self.central);
+        cleared.mark(&self.central, marker, None, |marker| {
+            self.roots.iter().for_each(|&root| marker.word(root));
+        })
+    }
+
+    /// The same, with its pause.
+    pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) -> Ended<'static> {
+        let marked = self.reach(marker);
+        marked.end(&self.central, self.watch())
     }
 
     /// Compares what is marked with what the model reaches.

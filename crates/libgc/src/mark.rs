@@ -1,0 +1,47 @@
+//! Where marking begins: what the program can reach without the heap.
+
+use crate::collector::State;
+use crate::kinds;
+use crate::settings::GC_push_other_roots;
+use plimsoll_heap::Central;
+use plimsoll_heap::mark::{Crew, Marker};
+
+/// Calls `mark` with who marks, and with a function that reports all roots. The world is stopped;
+/// this thread's registers are on its stack at `here`, and above that what the program has there.
+pub(crate) fn from_roots<R>(
+    state: &mut State,
+    here: usize,
+    mark: impl FnOnce(
+        &mut Central,
+        &mut Marker<'_>,
+        Option<&Crew>,
+        &mut dyn FnMut(&mut Marker<'_>),
+    ) -> R,
+) -> R {
+    let State {
+        central,
+        marker,
+        crew,
+        threads,
+        roots,
+        finalization,
+        toggles,
+        unknown,
+        ..
+    } = state;
+    let mut report = |marker: &mut Marker<'_>| {
+        // First, because it may say where stacks end.
+        if let Some(callback) = GC_push_other_roots.get() {
+            kinds::with_marker(marker, || callback());
+        }
+        // SAFETY: stacks of stopped threads.
+        threads.each_root(here, |start, end| unsafe { marker.span(start, end) });
+        // SAFETY: static data that is readable, or what the program vouches for.
+        roots.each(|start, end| unsafe { marker.span(start, end) });
+        roots.each_word(|word| marker.word(word));
+        finalization.each_root(|word| marker.word(word));
+        toggles.each_root(|word| marker.word(word));
+        unknown.each_root(|word| marker.word(word));
+    };
+    mark(central, marker, *crew, &mut report)
+}
