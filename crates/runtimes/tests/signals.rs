@@ -7,8 +7,8 @@ mod support;
 use plimsoll_kernel::identity::as_user;
 use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
+use plimsoll_runtimes::hotspot::is_machine;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Runtime, running};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -236,7 +236,7 @@ fn a_machine_that_opens_its_socket_by_itself_is_waited_for() {
         let pid = program.child.id();
         let process = Process::new(pid).unwrap();
         eventually("it listens", || {
-            running::runtime(pid) == Runtime::HotSpot && ask(process).is_ok()
+            is_machine(&process) && ask(process).is_ok()
         });
         goes_on(&program);
         is_undisturbed(&program);
@@ -283,7 +283,7 @@ fn a_host_with_a_machine_inside_keeps_its_signal() {
         let process = Process::new(program.child.id()).unwrap();
         // From its first moment on, as an adapter would.
         eventually("its machine is up", || {
-            if running::runtime(process.pid) == Runtime::HotSpot {
+            if is_machine(&process) {
                 let _ = ask(process);
             }
             program.printed().contains("up")
@@ -444,7 +444,7 @@ fn a_machine_with_capabilities_that_its_user_has_not_is_reached_by_that_user() {
     let process = Process::new(program.child.id()).unwrap();
     let as_nobody = |what: &(dyn Fn() -> bool + Sync)| as_user(NOBODY, NOBODY, what).unwrap();
     eventually("it is told by its counters", || {
-        as_nobody(&|| running::runtime(process.pid) == Runtime::HotSpot)
+        as_nobody(&|| is_machine(&process))
     });
     assert!(as_nobody(&|| process.inner_directory("tmp").is_err()));
     eventually("it answers", || as_nobody(&|| ask(process).is_ok()));

@@ -17,7 +17,7 @@
 use super::attach::AttachError;
 use super::flags::Given;
 use super::hsperfdata::{Counters, PerfError, PerfFile};
-use crate::detect::{self, Runtime};
+use super::recognise::{is_launcher, is_machine};
 use crate::process::{Process, Status};
 use crate::setting::Setting;
 use plimsoll_kernel::cgroup::is_frozen;
@@ -165,7 +165,7 @@ fn told(pid: u32, counters: Counters<'_>) -> Result<Option<u32>, AttachError> {
 fn by_command_line(process: &Process) -> Result<u32, AttachError> {
     let pid = process.pid;
     let not_known = |why| Err(AttachError::NotKnown { pid, why });
-    if detect::of_process(pid) != Runtime::HotSpot {
+    if !is_machine(process) {
         return not_known(HIDDEN);
     }
     let Ok(program) = std::fs::read_link(process.path("exe")) else {
@@ -175,7 +175,7 @@ fn by_command_line(process: &Process) -> Result<u32, AttachError> {
     let name = program.to_string_lossy();
     let program = Path::new(name.strip_suffix(" (deleted)").unwrap_or(&name));
     let below = program.strip_prefix("/").unwrap_or(program);
-    if detect::of_launcher(&process.path("root").join(below)) != Some(Runtime::HotSpot) {
+    if !is_launcher(&process.path("root").join(below)) {
         return not_known(HOST);
     }
     let Some(given) = given(process).filter(Given::is_whole) else {
