@@ -8,7 +8,7 @@ use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
 use crate::run::{keep, log, start_steering};
 use plimsoll_kernel::process::Process;
-use plimsoll_runtimes::{Runtime, running};
+use plimsoll_runtimes::ALL;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -81,13 +81,12 @@ fn name_of(process: &Process) -> String {
 }
 
 fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {
-    let runtime = running::runtime(pid);
+    let runtime = ALL.of_process(pid);
     match choice {
         _ if runtime.left_alone().is_some() => None,
         args::AdapterChoice::Auto => runtime.adapter(),
         args::AdapterChoice::None => None,
-        args::AdapterChoice::Hotspot => Runtime::HotSpot.adapter(),
-        args::AdapterChoice::Libgc | args::AdapterChoice::LibgcStock => Runtime::LibGc.adapter(),
+        args::AdapterChoice::Named(name) => ALL.chosen(name)?.adapter(),
     }
 }
 

@@ -16,10 +16,10 @@ use crate::control::Control;
 use crate::embed::Place;
 use crate::json;
 use crate::rows::{Faults, Order, rows, shown};
-use crate::run::libraries;
 use crate::size::Human;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::probe::{Capability, probe, purpose};
+use plimsoll_runtimes::libgc::Libraries;
 use plimsoll_wire::messages::Listing;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -120,6 +120,10 @@ pub fn examine(place: &Place) -> Findings {
         .and_then(|mut control| control.list())
         .ok();
     let capabilities: Vec<Found> = probe().into_iter().map(Found::from).collect();
+    let own = std::env::current_exe().ok();
+    let libraries = own
+        .as_deref()
+        .map_or_else(Libraries::default, Libraries::of);
     Findings {
         kernel: rustix::system::uname()
             .release()
@@ -130,7 +134,7 @@ pub fn examine(place: &Place) -> Findings {
         domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
         socket: place.socket.path().display().to_string(),
         broker: listing.map(BrokerFound::from),
-        libgc: LibGc::examine(&libraries(), &capabilities),
+        libgc: LibGc::examine(&libraries, &capabilities),
         capabilities,
     }
 }

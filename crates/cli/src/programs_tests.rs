@@ -38,7 +38,10 @@ fn reads_a_whole_file() {
     .unwrap();
     assert_eq!(programs.budget, Some(Size::Bytes(1500 << 20)));
     assert_eq!(programs.programs[0].command.0, ["java", "-jar", "a b.jar"]);
-    assert_eq!(programs.programs[0].adapter, Some(AdapterChoice::Hotspot));
+    assert_eq!(
+        programs.programs[0].adapter,
+        Some(AdapterChoice::Named("hotspot"))
+    );
     assert_eq!(programs.programs[0].max, Some(Size::Bytes(1 << 30)));
     assert_eq!(
         programs.programs[1].command.0,

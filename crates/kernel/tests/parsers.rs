@@ -5,7 +5,9 @@ use plimsoll_kernel::cgroup::{
 };
 use plimsoll_kernel::meminfo::Meminfo;
 use plimsoll_kernel::pressure::parse_psi;
-use plimsoll_kernel::process::{parse_stat, parse_statm, parse_status, parse_status_ids};
+use plimsoll_kernel::process::{
+    parse_stat, parse_statm, parse_status, parse_status_ids, parse_status_signals,
+};
 use plimsoll_kernel::referenced::segments_of;
 use plimsoll_kernel::smaps::{parse_areas, parse_rollup};
 use plimsoll_kernel::stalls::{TaskStalls, Vmstat};
@@ -212,6 +214,7 @@ fn parse_all(text: &[u8]) {
     let _ = (
         parse_status(text),
         parse_status_ids(text),
+        parse_status_signals(text),
         parse_stat(text),
         parse_statm(text, 4096),
     );

@@ -1,160 +1,228 @@
-//! What every adapter is: something that runs beside one program until that program ends.
+//! Follows a program from its start to its end: finds what of it can be steered, has the adapter of that
+//! steer it, and tells why the rest is not.
 
-use crate::detect::Runtime;
-use crate::hotspot::HotSpot;
-use crate::passive::Passive;
+use crate::link::{Ended, Link, Options};
+use crate::list::Runtimes;
 use crate::process::Process;
-use crate::{family, running};
+use crate::runtime::{Steer, Steered, Target};
+use crate::{ALL, family, passive};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tracing::warn;
 
 /// How long a program without an adapter is left alone until it is looked at again, at the most.
 const LOOK: Duration = Duration::from_secs(2);
-
 /// A machine that uses so many times what the steered one does is steered instead.
 const OUTGROWN: u64 = 2;
-
-/// Where an adapter reads its limit and leaves its reports.
-///
-/// A broker's client is one ([`crate::client::ClientLink`]); a script of limits in a measurement is another.
-/// Nothing here may block for longer than it says, and nothing fails: a link without a broker has no numbers.
-pub trait Link {
-    /// The numbers of this moment, or `None` while no broker answers for them.
-    fn numbers(&mut self) -> Option<Numbers>;
-    /// Sleeps until the numbers may have changed, at the most for `timeout`.
-    fn wait(&mut self, timeout: Duration);
-    /// Tells what is known of the program. The link fills in the principal's number.
-    fn report(&mut self, report: &Report);
-    /// Tells that this many bytes were given back, so that the broker may look at once.
-    fn released(&mut self, bytes: u64);
-    /// Tells which adapter steers the program from now on, [`Adapter::name`]; none when nobody does any more.
-    fn steered_by(&mut self, _adapter: Option<&'static str>) {}
-    /// Tells that the program cannot be steered, whatever it was registered as: it is passive, until
-    /// [`Link::steered_by`] says otherwise.
-    fn not_steered(&mut self) {}
-    /// The adapter shall end although its program may still run.
-    fn stopped(&self) -> bool;
-}
-
-/// Why an adapter ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The program (the process that was named, with every descendant that could be steered) is gone.
-    ProgramGone,
-    /// [`Link::stopped`] said so.
-    Stopped,
-}
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Ended::ProgramGone => "the program is gone",
-            Ended::Stopped => "it was told to stop",
-        })
-    }
-}
-
-/// What a person may set.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Part of the wall-clock time that collections forced by an adapter may take while nothing is owed, 0.05
-    /// when not set.
-    pub collection_share: f64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            collection_share: 0.05,
-        }
-    }
-}
-
-/// Steers one kind of runtime.
-pub trait Adapter {
-    /// What `ps` shows: `hotspot`, `libgc`, `passive`.
-    fn name(&self) -> &'static str;
-    /// Steers the process until it is gone or the link is stopped. Returns [`Ended::ProgramGone`] when this
-    /// process is gone.
-    fn steer(&mut self, link: &mut dyn Link) -> Ended;
-}
+/// How long an adapter may try to reach a process in vain while there is another one to steer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So long a process that was not reached comes after all others; twice as long each time.
+const PUT_OFF: Duration = Duration::from_secs(30);
+/// One that was tried so often comes last for good: each try may send it a signal.
+const MOST_TRIES: u32 = 3;
+/// Reasons that are told, at the most.
+const MOST_TOLD: usize = 64;
 
 /// Steers the program that was started as `pid`, or whatever among its descendants can be steered,
 /// and follows when it is replaced. Blocks until the program is gone or the link is stopped: give
 /// it a thread of its own.
 pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
+    run_among(ALL, link, pid, options)
+}
+
+/// The same where there are these runtimes.
+pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
     let Ok(root) = Process::new(pid) else {
         return Ended::ProgramGone;
     };
-    let mut look = LOOK / 8;
-    let mut told = false;
+    let mut known = Known::default();
+    let mut pause = LOOK / 8;
     loop {
         if link.stopped() {
             return Ended::Stopped;
         }
-        let (machine, alone) = among(pid);
-        if let Some((pid, why)) = alone.filter(|_| machine.is_none() && !told) {
-            told = true;
-            warn!("process {pid} is accounted, but not steered: {why}");
-            link.not_steered();
+        let (machines, alone) = among(runtimes, pid);
+        for (pid, why) in &alone {
+            if known.is_news(why) {
+                warn!("process {pid} is accounted, but not steered: {why}");
+            }
         }
-        let steered = match machine {
-            Some(process) => {
-                let mut watched = Watched::new(link, pid, process.pid);
-                let steered = HotSpot::new(process, pid, options.clone()).steer(&mut watched);
-                if watched.outgrown {
+        let ended = match known.choose(&machines) {
+            Some(machine) => {
+                known.is_passive = false;
+                let target = Target {
+                    process: machine.process,
+                    root: pid,
+                    options,
+                };
+                let mut watched = Watched::new(&mut *link, runtimes, &target, &mut known);
+                let ended = (machine.steer)(&target, &mut watched);
+                if watched.leave() {
                     continue;
                 }
-                steered
+                ended
             }
-            // A program may start its Java virtual machine at any time, so this waits only for a while.
+            // A program may start one that can be steered at any time, so this waits only for a while.
             None => {
-                let span = look;
-                look = (look * 2).min(LOOK);
-                Passive::new(root, span).steer(link)
+                if let Some((_, why)) = alone.first()
+                    && !std::mem::replace(&mut known.is_passive, true)
+                {
+                    link.not_steered(why);
+                }
+                let span = pause;
+                pause = (pause * 2).min(LOOK);
+                passive::rest(root, span, link)
             }
         };
-        if steered == Ended::Stopped || !root.alive() {
-            return steered;
+        if ended == Ended::Stopped || !root.alive() {
+            return ended;
         }
     }
 }
 
-/// The link of one machine, which stops when another one of the same program has become the larger
-/// one: a build tool's launcher starts a machine that does the work.
+/// A process that can be steered.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    process: Process,
+    /// Bytes.
+    uses: u64,
+    steer: Steer,
+}
+
+/// Processes that are left alone although they look as if they could be steered, and why.
+type Alone = Vec<(u32, &'static str)>;
+
+/// What can be steered of a process and its descendants, and what is left alone.
+fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
+    let (mut machines, mut alone) = (Vec::new(), Vec::new());
+    for pid in family::of(root) {
+        match runtimes.of_process(pid).steered() {
+            Steered::Outside(steer) => {
+                let process = Process::new(pid).ok();
+                machines.extend(
+                    process
+                        .zip(family::uses(pid))
+                        .map(|(process, uses)| Machine {
+                            process,
+                            uses,
+                            steer,
+                        }),
+                );
+            }
+            Steered::LeftAlone(why) => alone.push((pid, why)),
+            Steered::Inside | Steered::Passive => {}
+        }
+    }
+    (machines, alone)
+}
+
+/// What was learned of a program while it was followed.
+#[derive(Debug, Default)]
+struct Known {
+    /// Reasons that were told.
+    told: BTreeSet<String>,
+    /// Processes that were not reached: until when they come last, and how often they were tried.
+    put_off: BTreeMap<Process, (Instant, u32)>,
+    /// The link was told that nothing of the program is steered.
+    is_passive: bool,
+}
+
+impl Known {
+    /// Whether this reason was not told before.
+    fn is_news(&mut self, why: &str) -> bool {
+        self.told.len() < MOST_TOLD && self.told.insert(why.to_owned())
+    }
+
+    /// The machine that uses the most memory of those that can be reached; where none can, of all.
+    fn choose(&self, machines: &[Machine]) -> Option<Machine> {
+        let reached = |machine: &&Machine| !self.is_put_off(&machine.process);
+        machines
+            .iter()
+            .max_by_key(|machine| (reached(machine), machine.uses))
+            .copied()
+    }
+
+    fn is_put_off(&self, process: &Process) -> bool {
+        let known = self.put_off.get(process);
+        known.is_some_and(|(until, tries)| *tries >= MOST_TRIES || Instant::now() < *until)
+    }
+
+    fn put_off(&mut self, process: Process) {
+        self.put_off.retain(|process, _| process.alive());
+        let tries = self.put_off.get(&process).map_or(0, |(_, tries)| *tries);
+        let until = Instant::now() + PUT_OFF * (1 << tries.min(MOST_TRIES));
+        self.put_off.insert(process, (until, tries + 1));
+    }
+}
+
+/// The link of one machine. It stops when another machine of the same program is to be steered instead: it
+/// has become the larger one (a build tool's launcher starts a machine that does the work), or this one
+/// cannot be reached.
 struct Watched<'a> {
     link: &'a mut dyn Link,
+    runtimes: Runtimes,
+    known: &'a mut Known,
     root: u32,
-    pid: u32,
+    process: Process,
     look_at: Instant,
-    outgrown: bool,
+    /// Since when it is tried in vain.
+    in_vain: Option<Instant>,
+    /// Another one is to be steered.
+    left: bool,
 }
 
 impl<'a> Watched<'a> {
-    fn new(link: &'a mut dyn Link, root: u32, pid: u32) -> Watched<'a> {
-        let look_at = Instant::now() + LOOK;
+    fn new(
+        link: &'a mut dyn Link,
+        runtimes: Runtimes,
+        target: &Target<'_>,
+        known: &'a mut Known,
+    ) -> Watched<'a> {
         Watched {
             link,
-            root,
-            pid,
-            look_at,
-            outgrown: false,
+            runtimes,
+            known,
+            root: target.root,
+            process: target.process,
+            look_at: Instant::now() + LOOK,
+            in_vain: None,
+            left: false,
         }
     }
 
     fn look(&mut self) {
-        if self.outgrown || Instant::now() < self.look_at {
+        if self.left || Instant::now() < self.look_at {
             return;
         }
-        let own = uses(self.pid).unwrap_or(0);
-        let much = own.saturating_mul(OUTGROWN);
-        self.outgrown = family::of(self.root)
+        let pid = self.process.pid;
+        let in_vain = self
+            .in_vain
+            .is_some_and(|since| since.elapsed() >= PATIENCE);
+        let bound = match in_vain {
+            true => 0,
+            false => family::uses(pid).unwrap_or(0).saturating_mul(OUTGROWN),
+        };
+        self.left = family::of(self.root)
             .into_iter()
-            .filter(|&pid| pid != self.pid && uses(pid).is_some_and(|bytes| bytes > much))
-            .any(|pid| running::runtime(pid) == Runtime::HotSpot);
+            .filter(|&other| other != pid && family::uses(other).is_some_and(|uses| uses > bound))
+            .any(|other| self.can_steer(other));
         self.look_at = Instant::now() + LOOK;
+    }
+
+    fn can_steer(&self, pid: u32) -> bool {
+        let process = Process::new(pid);
+        process.is_ok_and(|process| !self.known.is_put_off(&process))
+            && matches!(self.runtimes.of_process(pid).steered(), Steered::Outside(_))
+    }
+
+    /// The adapter has come back. Whether another machine is to be steered.
+    fn leave(self) -> bool {
+        if self.left && self.in_vain.is_some() {
+            self.known.put_off(self.process);
+        }
+        self.left
     }
 }
 
@@ -177,36 +245,28 @@ impl Link for Watched<'_> {
     }
 
     fn steered_by(&mut self, adapter: Option<&'static str>) {
+        if adapter.is_some() {
+            self.in_vain = None;
+            self.known.put_off.remove(&self.process);
+        }
         self.link.steered_by(adapter);
     }
 
-    fn not_steered(&mut self) {
-        self.link.not_steered();
+    fn not_steered(&mut self, why: &str) {
+        if self.known.is_news(why) {
+            warn!("{why}");
+        }
+        if self.in_vain.is_none() {
+            self.in_vain = Some(Instant::now());
+            self.link.not_steered(why);
+        }
     }
 
     fn stopped(&self) -> bool {
-        self.outgrown || self.link.stopped()
+        self.left || self.link.stopped()
     }
 }
 
-/// Bytes; `None` when the process is gone.
-fn uses(pid: u32) -> Option<u64> {
-    let status = Process::new(pid).ok()?.status().ok()?;
-    Some(status.rss_anon + status.rss_shmem)
-}
-
-/// The Java virtual machine that uses the most memory among a process and its descendants; and one of them
-/// that is left alone although it looks as if it could be steered, with the reason.
-fn among(root: u32) -> (Option<Process>, Option<(u32, &'static str)>) {
-    let mut machines = Vec::new();
-    let mut alone = None;
-    for pid in family::of(root) {
-        let runtime = running::runtime(pid);
-        alone = alone.or_else(|| Some((pid, runtime.left_alone()?)));
-        if runtime == Runtime::HotSpot {
-            machines.extend(uses(pid).zip(Process::new(pid).ok()));
-        }
-    }
-    let largest = machines.into_iter().max_by_key(|(uses, _)| *uses);
-    (largest.map(|(_, process)| process), alone)
-}
+#[cfg(test)]
+#[path = "adapter_tests.rs"]
+mod tests;

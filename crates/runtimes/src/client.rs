@@ -1,6 +1,6 @@
 //! The link to a broker.
 
-use crate::adapter::Link;
+use crate::link::Link;
 use plimsoll_client::Principal;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
@@ -65,7 +65,7 @@ impl Link for ClientLink {
         self.tell(adapter.or(self.registered));
     }
 
-    fn not_steered(&mut self) {
+    fn not_steered(&mut self, _why: &str) {
         self.tell(None);
     }
 

@@ -12,14 +12,15 @@ use plimsoll_runtimes::hotspot::levers::{Levers, Sizing};
 use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Ended, Options};
+use plimsoll_runtimes::{Ended, Options, family, hotspot};
 use plimsoll_testbed::skip;
 use rustix::process::Signal;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::{LONG, MIB, Program, Script, counters, eventually, jdks};
+use support::{LONG, MIB, Program, Script, compiled, counters, eventually, jdks};
 
 fn follows(home: &Path, flags: &[&str], collector: Collector) {
     let program = Program::prepared(home, flags, &["60", "200", "2"]);
@@ -312,6 +313,50 @@ fn a_heap_of_one_size_is_left_alone() {
             assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
         }
     }
+}
+
+#[test]
+fn a_machine_that_lets_nobody_attach_does_not_hide_the_one_beside_it() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let classes = compiled("Churn.java");
+    let script = "exec 3<&0\n\
+                  \"$1\" -XX:+DisableAttachMechanism -Xms400m -Xmx400m Churn 250 20 <&3 &\n\
+                  \"$1\" -Xmx100m Churn 10 50 <&3 &\n\
+                  wait";
+    let variable = format!("CLASSPATH={}", classes.path().display());
+    let argv = ["sh", "-c", script, "sh"].map(OsString::from);
+    let argv = argv.into_iter().chain([home.join("bin/java").into()]);
+    let program = Program::run(&["env", &variable], argv.collect(), classes);
+    let pid = program.child.id();
+    let machines = || {
+        let all = family::of(pid).into_iter().flat_map(Process::new);
+        let machines: Vec<Process> = all.filter(hotspot::is_machine).collect();
+        machines
+    };
+    let uses = |process: &Process| family::uses(process.pid).unwrap_or(0);
+    eventually("both are up, one of them large", || {
+        let large = machines()
+            .iter()
+            .filter(|one| uses(one) > 250 * MIB)
+            .count();
+        machines().len() == 2 && large == 1
+    });
+    let script = Script::default();
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    let mut link = script.clone();
+    let steering =
+        std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
+    eventually("the other one is steered", || {
+        let live = script.report.lock().unwrap().live;
+        live.is_some_and(|live| live < 100 * MIB)
+    });
+    drop(program);
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! Every command and flag, once: the parser, the help, the man pages and the completions come from
 //! here.
 
+mod adapter;
 mod check;
 
+pub use adapter::AdapterChoice;
 pub use check::{check_name, check_priority, check_weight};
 
 use crate::size::Size;
 use check::{priority, weight};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::Deserialize;
+use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -83,23 +84,6 @@ pub struct Principal {
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
     pub adapter: AdapterChoice,
-}
-
-/// How a program is steered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AdapterChoice {
-    /// By what the program turns out to be
-    #[default]
-    Auto,
-    /// Not at all: accounted, shown, and the victim of its own excess only
-    None,
-    /// A Java program on HotSpot
-    Hotspot,
-    /// A program on the Boehm-Demers-Weiser collector (Guile, say): it gets our libgc.so.1
-    Libgc,
-    /// The same on the system's libgc.so.1, which an adapter in it steers
-    LibgcStock,
 }
 
 /// `plimsoll run`.

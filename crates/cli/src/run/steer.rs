@@ -4,11 +4,10 @@ use super::member::{self, Member};
 use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
+use plimsoll_runtimes::Options;
 use plimsoll_runtimes::hotspot::flags;
 use plimsoll_runtimes::launch::{self, Plan};
-use plimsoll_runtimes::libgc::{Libraries, Wish};
 use plimsoll_runtimes::setting::Setting;
-use plimsoll_runtimes::{Options, Runtime};
 use plimsoll_wire::messages::Listing;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -58,25 +57,14 @@ pub(crate) fn prepare(
             .ok()
     };
     let budget = budget.or_else(|| told().map(|listing| lasting(&listing)));
-    let said = match choice {
-        AdapterChoice::Hotspot => Some(Runtime::HotSpot),
-        AdapterChoice::Libgc | AdapterChoice::LibgcStock => Some(Runtime::LibGc),
-        AdapterChoice::Auto | AdapterChoice::None => None,
-    };
-    let wish = match choice {
-        AdapterChoice::Libgc => Wish::DropIn,
-        AdapterChoice::LibgcStock => Wish::Stock,
-        _ => Wish::Any,
-    };
     let group = member::lowest_limit();
     let plan = Plan {
         budget,
         memory: group.or_else(member::machine),
         group,
         cliff: member::on_a_cliff(),
-        said,
-        libraries: libraries(),
-        wish,
+        said: choice.said(),
+        own: std::env::current_exe().ok(),
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
     for note in &prepared.notes {
@@ -96,11 +84,6 @@ fn lasting(listing: &Listing) -> u64 {
     let some_day = listing.budget.saturating_add(listing.outsiders);
     let alone = flags::heap_alone(listing.capacity);
     listing.budget.max(alone.min(some_day))
-}
-
-/// What there is for programs on libgc, as it was built or installed with us.
-pub(crate) fn libraries() -> Libraries {
-    std::env::current_exe().map_or_else(|_| Libraries::default(), |own| Libraries::of(&own))
 }
 
 /// A thread that steers a program. It goes on by itself when this is dropped.

@@ -1,13 +1,17 @@
-//! One process, held safely: a pidfd, the start time, and files of `/proc/PID` that stay bound to it.
-//! Source: kernel document `proc.rst` 1.1; `pidfd_open(2)`.
+//! One process, held safely: a pidfd, the start time, and files of `/proc/PID` that stay bound to it
+//! ([`Process`]); or by its number and start time only ([`Handle`]). Source: kernel document `proc.rst` 1.1;
+//! `pidfd_open(2)`.
 
+mod handle;
 mod parse;
 mod tree;
 
+pub use handle::{Handle, maps, variable_of};
 pub use parse::{
-    Faults, Memory, Stat, Statm, StatusIds, parse_stat, parse_statm, parse_status, parse_status_ids,
+    Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
+    parse_status_ids, parse_status_signals,
 };
-pub use tree::{Totals, Walk, descendants, descendants_within};
+pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within};
 
 use crate::reader::{Reader, read_text};
 use crate::{Error, Result};

@@ -1,6 +1,6 @@
 //! Pure parsers of `/proc/PID/stat`, `statm` and `status`.
 
-use crate::parse::{lines, number, pair, words};
+use crate::parse::{hexadecimal, lines, number, pair, words};
 
 /// What a process holds, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,4 +189,77 @@ pub fn parse_status_ids(text: &[u8]) -> Option<StatusIds> {
     }
     ids.uid = uid?;
     Some(ids)
+}
+
+/// Who a process is, and what it does with signals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// As [`StatusIds::inner_pid`].
+    pub inner_pid: u32,
+    /// As [`StatusIds::pid_levels`].
+    pub levels: u32,
+    /// Effective user.
+    pub euid: u32,
+    /// Effective group.
+    pub egid: u32,
+    /// What it does: `R` runs, `S` and `D` wait, `T` and `t` were stopped; 0 where that is not told.
+    pub state: u8,
+    /// Caught signals, bit `n - 1` for signal `n`.
+    pub caught: u64,
+    /// Signals that were sent to it and have not reached it yet, likewise: those of its first thread, and
+    /// those of all.
+    pub pending: u64,
+}
+
+/// Parses identities and signals of `/proc/PID/status`; `None` when it does not tell the user.
+pub fn parse_status_signals(text: &[u8]) -> Option<Status> {
+    let ids = parse_status_ids(text)?;
+    let mut status = Status {
+        inner_pid: ids.inner_pid.unsigned_abs(),
+        levels: ids.pid_levels,
+        euid: ids.uid,
+        egid: ids.gid,
+        ..Status::default()
+    };
+    for line in lines(text) {
+        let mut fields = words(line);
+        let (Some(name), Some(value)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let signals = hexadecimal(value).unwrap_or(0);
+        match name {
+            b"State:" => status.state = value[0],
+            b"SigCgt:" => status.caught = signals,
+            b"SigPnd:" | b"ShdPnd:" => status.pending |= signals,
+            _ => {}
+        }
+    }
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_as_far_as_it_goes() {
+        let text = "Name:\tjava\nState:\tT (stopped)\nPid:\t900\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n\
+                    NSpid:\t900\t7\nRssAnon:\t   12 kB\nSigPnd:\t0000000000000001\n\
+                    ShdPnd:\t0000000000000004\nSigCgt:\t0000000181005ccf\n";
+        let status = parse_status_signals(text.as_bytes()).unwrap();
+        assert_eq!((status.euid, status.egid), (2, 6));
+        assert_eq!((status.inner_pid, status.levels), (7, 2));
+        assert_eq!((status.state, status.pending), (b'T', 5));
+        assert_eq!(status.caught, 0x1_8100_5ccf);
+        assert_eq!(parse_status(text.as_bytes()).anon, 12 << 10);
+        for cut in 0..text.len() {
+            let _ = parse_status_signals(&text.as_bytes()[..cut]);
+        }
+        for bad in ["State:", "State:\t\n", "NSpid:\n", "SigCgt:\tx"] {
+            let text = format!("Uid:\t1\t2\n{bad}");
+            let status = parse_status_signals(text.as_bytes()).unwrap();
+            assert_eq!((status.state, status.caught), (0, 0), "{bad}");
+        }
+        assert_eq!(parse_status_signals(b"Uid:\t1\n"), None);
+    }
 }

@@ -8,6 +8,9 @@ use crate::{Error, Result};
 /// Longest list of children of one thread that is read, bytes.
 const MAX_CHILDREN: usize = 1 << 20;
 
+/// The most threads that are looked at on behalf of one program, [`descendants_where`].
+const MAX_THREADS: usize = 65_536;
+
 /// Sums over a tree of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -147,19 +150,53 @@ pub fn descendants_within(
     threads: &mut usize,
     out: &mut Vec<i32>,
 ) -> Result<bool> {
+    walk(root, max, threads, &mut |_| true, out)
+}
+
+/// All descendants without those that `keep` says no to, and without what descends from these; at most 65536
+/// threads are looked at.
+///
+/// # Errors
+/// As [`descendants`]; what was found until then is in `out`.
+pub fn descendants_where(
+    root: i32,
+    max: usize,
+    keep: &mut dyn FnMut(i32) -> bool,
+    out: &mut Vec<i32>,
+) -> Result<bool> {
+    let mut threads = MAX_THREADS;
+    walk(root, max, &mut threads, keep, out)
+}
+
+fn walk(
+    root: i32,
+    max: usize,
+    threads: &mut usize,
+    keep: &mut dyn FnMut(i32) -> bool,
+    out: &mut Vec<i32>,
+) -> Result<bool> {
     let start = out.len();
     let mut text = Vec::new();
     if !append_children(root, max, threads, &mut text, out)? {
         out.truncate(start);
-        return by_parents(root, max, out);
+        return by_parents(root, max, keep, out);
     }
+    retain_from(start, keep, out);
     let mut next = start;
     while next < out.len() && out.len() - start < max {
         let pid = out[next];
         next += 1;
-        append_children(pid, max - (out.len() - start), threads, &mut text, out)?;
+        let new = out.len();
+        append_children(pid, max - (new - start), threads, &mut text, out)?;
+        retain_from(new, keep, out);
     }
     Ok(out.len() - start < max && *threads > 0)
+}
+
+/// Takes away those from `start` on that `keep` says no to.
+fn retain_from(start: usize, keep: &mut dyn FnMut(i32) -> bool, out: &mut Vec<i32>) {
+    let new = out.split_off(start);
+    out.extend(new.into_iter().filter(|&pid| keep(pid)));
 }
 
 /// False when the kernel does not list children.
@@ -205,7 +242,12 @@ fn append_children(
 }
 
 /// The slow way: every process's parent.
-fn by_parents(root: i32, max: usize, out: &mut Vec<i32>) -> Result<bool> {
+fn by_parents(
+    root: i32,
+    max: usize,
+    keep: &mut dyn FnMut(i32) -> bool,
+    out: &mut Vec<i32>,
+) -> Result<bool> {
     let path = std::path::Path::new("/proc");
     let entries = std::fs::read_dir(path).map_err(|source| Error::Io {
         doing: "read",
@@ -228,17 +270,27 @@ fn by_parents(root: i32, max: usize, out: &mut Vec<i32>) -> Result<bool> {
         }
     }
     pairs.sort_unstable();
-    Ok(below(root, &pairs, max, out))
+    Ok(below(root, &pairs, max, keep, out))
 }
 
-/// All below `root`, given sorted pairs (parent, child).
-fn below(root: i32, pairs: &[(i32, i32)], max: usize, out: &mut Vec<i32>) -> bool {
+/// All below `root` that are kept, given sorted pairs (parent, child).
+fn below(
+    root: i32,
+    pairs: &[(i32, i32)],
+    max: usize,
+    keep: &mut dyn FnMut(i32) -> bool,
+    out: &mut Vec<i32>,
+) -> bool {
     let start = out.len();
     let mut parent = root;
     let mut next = start;
     loop {
         let from = pairs.partition_point(|p| p.0 < parent);
-        for &(_, child) in pairs[from..].iter().take_while(|p| p.0 == parent) {
+        let children = pairs[from..].iter().take_while(|p| p.0 == parent);
+        for &(_, child) in children {
+            if !keep(child) {
+                continue;
+            }
             if out.len() - start >= max {
                 return false;
             }
@@ -261,11 +313,14 @@ mod tests {
         let mut pairs = vec![(1, 2), (1, 3), (3, 4), (4, 5), (9, 10)];
         pairs.sort_unstable();
         let mut out = Vec::new();
-        assert!(below(1, &pairs, 10, &mut out));
+        assert!(below(1, &pairs, 10, &mut |_| true, &mut out));
         assert_eq!(out, [2, 3, 4, 5]);
         out.clear();
-        assert!(!below(1, &pairs, 2, &mut out));
+        assert!(!below(1, &pairs, 2, &mut |_| true, &mut out));
         assert_eq!(out, [2, 3]);
+        out.clear();
+        assert!(below(1, &pairs, 10, &mut |pid| pid != 3, &mut out));
+        assert_eq!(out, [2]);
     }
 
     #[test]
@@ -296,11 +351,18 @@ mod tests {
             .unwrap();
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let (mut listed, mut searched) = (Vec::new(), Vec::new());
-        let outcome = descendants(own, 100, &mut listed).and(by_parents(own, 100, &mut searched));
+        let (mut others, pid) = (Vec::new(), child.id() as i32);
+        let outcome = descendants(own, 100, &mut listed)
+            .and(by_parents(own, 100, &mut |_| true, &mut searched))
+            .and(descendants_where(
+                own,
+                100,
+                &mut |one| one != pid,
+                &mut others,
+            ));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(outcome.unwrap());
-        let pid = child.id() as i32;
+        assert!(outcome.unwrap() && !others.contains(&pid));
         assert!(
             listed.contains(&pid) && searched.contains(&pid),
             "{listed:?} {searched:?}"

@@ -215,8 +215,8 @@ impl Attach {
                 return Ok(());
             }
             if before.signals >= MOST_IN_VAIN {
-                let waited = Duration::ZERO;
-                return Err(AttachError::NoSocket { pid, waited });
+                let signals = before.signals;
+                return Err(AttachError::InVain { pid, signals });
             }
         }
         let soon = deadline.min(Instant::now() + SOON);

@@ -58,12 +58,12 @@ impl Gauge {
     /// # Errors
     /// As reading `/proc` says.
     pub fn uses_and_swapped(&self) -> io::Result<(u64, u64)> {
-        let status = self.process.status()?;
+        let memory = self.process.memory()?;
         let heap = self
             .heap_file()
             .and_then(|file| std::fs::metadata(file).ok());
-        let shared = heap.map_or(status.rss_shmem, |h| h.blocks().saturating_mul(512));
-        Ok((status.rss_anon.saturating_add(shared), status.swap))
+        let shared = heap.map_or(memory.shmem, |h| h.blocks().saturating_mul(512));
+        Ok((memory.anon.saturating_add(shared), memory.swap))
     }
 
     fn heap_file(&self) -> Option<&PathBuf> {

@@ -11,22 +11,31 @@
 //! [`flags`] before the start; then [`attach`] (commands), `quit` (who may be signalled for it),
 //! [`hsperfdata`] and [`snapshot`] (reading), [`machine`] (what it is), [`levers`] (what moves it),
 //! [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), `silence`
-//! (when it does not answer), and the adapter [`HotSpot`], which joins them.
+//! (when it does not answer), `greet` and `steer`, which join them. [`HotSpot`] is what the list of runtimes
+//! knows: `recognise` tells it from others, `start` says what is added before the start.
 
 pub mod attach;
 pub mod control;
 pub mod flags;
 pub mod footprint;
+mod greet;
 pub mod hsperfdata;
 pub mod levers;
 pub mod machine;
 mod quit;
+mod recognise;
 mod release;
 pub mod reply;
+mod runtime;
 mod silence;
 pub mod snapshot;
+mod start;
 mod steer;
 mod surprise;
 mod trigger;
 
-pub use steer::HotSpot;
+pub use recognise::is_machine;
+pub use runtime::HotSpot;
+
+/// The name of the adapter.
+const NAME: &str = "hotspot";

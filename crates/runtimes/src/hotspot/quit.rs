@@ -17,7 +17,8 @@
 use super::attach::AttachError;
 use super::flags::{Files, Given, path_below_root};
 use super::hsperfdata::{Counters, PerfError, PerfFile};
-use crate::detect::{self, Runtime};
+use super::recognise::{is_launcher, is_machine};
+use crate::java;
 use crate::process::{Process, Status};
 use crate::setting::Setting;
 use plimsoll_kernel::cgroup::is_frozen;
@@ -182,7 +183,7 @@ fn told(pid: u32, counters: Counters<'_>) -> Result<Told, AttachError> {
 fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     let pid = process.pid;
     let not_known = |why| Err(AttachError::NotKnown { pid, why });
-    if detect::of_process(pid) != Runtime::HotSpot {
+    if !is_machine(process) {
         return not_known(HIDDEN);
     }
     let Some(program) = path_below_root(process, "exe") else {
@@ -192,7 +193,7 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     let name = program.to_string_lossy();
     let program = Path::new(name.strip_suffix(" (deleted)").unwrap_or(&name));
     let below = program.strip_prefix("/").unwrap_or(program);
-    if detect::of_launcher(&process.path("root").join(below)) != Some(Runtime::HotSpot) {
+    if !is_launcher(&process.path("root").join(below)) {
         return not_known(HOST);
     }
     let files = Files::of(process);
@@ -222,7 +223,7 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
 /// The version of the installation that this launcher is of.
 fn version_of(launcher: &Path, files: &Files) -> Option<u32> {
     let (text, _) = files.read(&launcher.parent()?.parent()?.join("release"), MOST_RELEASE)?;
-    detect::version_in(&text)
+    java::version_in(&text)
 }
 
 /// The options that a running `java` was given.

@@ -1,35 +1,33 @@
 //! The adapter: looks at the machine, asks the controller, does what it says, reports.
 
+use super::NAME;
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
+use super::greet::{COMMAND, IDLE, greet};
 use super::hsperfdata::{PerfError, PerfFile};
 use super::levers::{Levers, Sizing, Trigger};
 use super::machine::Machine;
+use super::recognise::is_machine;
 use super::release;
 use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::surprise::Growth;
-use crate::adapter::{Adapter, Ended, Link, Options};
-use crate::detect::Runtime;
-use crate::process::Process;
-use crate::{family, running};
+use crate::family;
+use crate::link::{Ended, Link};
+use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
-use std::mem::{Discriminant, discriminant};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// How long a command may take that should be answered at once.
-const COMMAND: Duration = Duration::from_secs(5);
-/// The same when the machine is let go: whoever lets it go waits.
+/// How long a command may take when the machine is let go: whoever lets it go waits.
 const RELEASE: Duration = Duration::from_millis(500);
 /// How long a collection may take.
 const COLLECTION: Duration = Duration::from_secs(60);
-/// Between two looks while something moves, and while nothing does.
+/// Between two looks while something moves.
 const BUSY: Duration = Duration::from_millis(100);
-const IDLE: Duration = Duration::from_millis(500);
 /// Where an excess ends the program: native memory that grows by 200 MB/s is seen before it has taken 10.
 const CLIFF: Duration = Duration::from_millis(50);
 /// Between two measurements of the native part, at the least.
@@ -44,130 +42,33 @@ const TURN: Duration = Duration::from_millis(300);
 const STARTING: Duration = Duration::from_secs(2);
 
 /// Steers one Java virtual machine.
-pub struct HotSpot {
-    process: Process,
-    root: u32,
-    options: Options,
-}
-
-impl HotSpot {
-    /// For this machine; `root` is the process that the principal was registered with, itself or an ancestor.
-    pub fn new(process: Process, root: u32, options: Options) -> HotSpot {
-        HotSpot {
-            process,
-            root,
-            options,
+pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
+    let (attach, machine) = match greet(&target.process, link) {
+        Ok(found) => found,
+        Err(ended) => return ended,
+    };
+    let levers = Levers::of(&machine);
+    let pid = target.process.pid;
+    info!(
+        "process {pid} is a Java {} virtual machine with {}",
+        machine.version, machine.collector
+    );
+    for remark in &levers.remarks {
+        // Who cannot be steered at all is worth a word to who did not ask.
+        match levers.sizing {
+            Sizing::Fixed => warn!("process {pid}: {remark}"),
+            _ => info!("process {pid}: {remark}"),
         }
     }
-
-    /// Waits until the machine says what it is; it may just be starting.
-    fn greet(&self, link: &mut dyn Link) -> Result<(Attach, Machine), Ended> {
-        let mut told = Vec::new();
-        let mut attach = None;
-        let mut pause = Duration::from_millis(100);
-        loop {
-            if link.stopped() {
-                return Err(Ended::Stopped);
-            }
-            match self.ask(&mut attach) {
-                Ok(found) => return Ok(found),
-                Err(AttachError::Gone { .. }) => return Err(Ended::ProgramGone),
-                Err(error) if error.is_early() && pause < IDLE => {}
-                Err(error) => {
-                    // One that was stopped is looked at often: that asks nothing of it.
-                    if matches!(error, AttachError::StandsStill { .. }) {
-                        pause = IDLE / 2;
-                    }
-                    explain(&error, &mut told, link);
-                }
-            }
-            if !self.process.alive() || !self.is_machine() {
-                return Err(Ended::ProgramGone);
-            }
-            rest(link, pause);
-            pause = (pause * 2).min(LEFT_ALONE);
-        }
-    }
-}
-
-/// Says why it is not steered, each reason once. Until it is, nothing is asked of it.
-fn explain(error: &AttachError, told: &mut Vec<Discriminant<AttachError>>, link: &mut dyn Link) {
-    let kind = discriminant(error);
-    if told.is_empty() {
-        link.not_steered();
-    }
-    if !told.contains(&kind) {
-        told.push(kind);
-        warn!("{error}; it is accounted, but not steered, until it answers");
-    }
-}
-
-/// Waits that long even when the link wakes up early.
-fn rest(link: &mut dyn Link, pause: Duration) {
-    let until = Instant::now() + pause;
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
-        if link.stopped() {
-            return;
-        }
-        link.wait(left.min(IDLE));
-    }
-}
-
-impl HotSpot {
-    /// A process may become another program, and is the same process.
-    fn is_machine(&self) -> bool {
-        running::runtime(self.process.pid) == Runtime::HotSpot
-    }
-
-    /// Asks the machine what it is; how to reach it is kept for the next time.
-    fn ask(&self, attach: &mut Option<Attach>) -> Result<(Attach, Machine), AttachError> {
-        let known = match attach.take() {
-            Some(known) => known,
-            None => Attach::new(self.process)?,
-        };
-        match Machine::ask(&known, COMMAND) {
-            Ok(machine) => Ok((known, machine)),
-            Err(error) => {
-                *attach = Some(known);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Adapter for HotSpot {
-    fn name(&self) -> &'static str {
-        "hotspot"
-    }
-
-    fn steer(&mut self, link: &mut dyn Link) -> Ended {
-        let (attach, machine) = match self.greet(link) {
-            Ok(found) => found,
-            Err(ended) => return ended,
-        };
-        let levers = Levers::of(&machine);
-        let pid = self.process.pid;
-        info!(
-            "process {pid} is a Java {} virtual machine with {}",
-            machine.version, machine.collector
-        );
-        for remark in &levers.remarks {
-            // Who cannot be steered at all is worth a word to who did not ask.
-            match levers.sizing {
-                Sizing::Fixed => warn!("process {pid}: {remark}"),
-                _ => info!("process {pid}: {remark}"),
-            }
-        }
-        link.steered_by(Some(self.name()));
-        let ended = Loop::new(self, attach, machine, levers).run(link);
-        link.steered_by(None);
-        ended
-    }
+    link.steered_by(Some(NAME));
+    let ended = Loop::new(*target, attach, machine, levers).run(link);
+    link.steered_by(None);
+    ended
 }
 
 /// What is known while one machine is steered.
 struct Loop<'a> {
-    adapter: &'a HotSpot,
+    target: Target<'a>,
     attach: Attach,
     gauge: footprint::Gauge,
     machine: Machine,
@@ -197,8 +98,8 @@ struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    fn new(adapter: &'a HotSpot, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
-        let perf = match PerfFile::open(&adapter.process) {
+    fn new(target: Target<'a>, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
+        let perf = match PerfFile::open(&target.process) {
             Ok(perf) => Some(perf),
             Err(error) => {
                 // A soft maximum needs no counters to be right; ratios do.
@@ -209,11 +110,11 @@ impl<'a> Loop<'a> {
                 None
             }
         };
-        let share = adapter.options.collection_share;
+        let share = target.options.collection_share;
         Loop {
-            adapter,
+            target,
             attach,
-            gauge: footprint::Gauge::new(adapter.process, machine.collector),
+            gauge: footprint::Gauge::new(target.process, machine.collector),
             machine,
             perf,
             control: Control::new(levers, share),
@@ -242,7 +143,7 @@ impl<'a> Loop<'a> {
                 self.let_go();
                 return Ended::Stopped;
             }
-            if self.replaced || !self.adapter.process.alive() {
+            if self.replaced || !self.target.process.alive() {
                 return Ended::ProgramGone;
             }
             let pause = self.step(link);
@@ -270,7 +171,7 @@ impl<'a> Loop<'a> {
             return IDLE;
         };
         self.report(link, &seen);
-        let worked = self.adapter.process.processor_ns();
+        let worked = self.target.process.processor_ns();
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
@@ -290,7 +191,7 @@ impl<'a> Loop<'a> {
             }
             debug!(
                 "process {} at {:.1} s: {actions:?}: uses {} -> {} MiB, heap {} -> {} MiB, limit {} MiB ({})",
-                self.adapter.process.pid,
+                self.target.process.pid,
                 self.started.elapsed().as_secs_f64(),
                 before.uses >> 20,
                 seen.uses >> 20,
@@ -337,7 +238,7 @@ impl<'a> Loop<'a> {
         let now_ns = ns(self.started.elapsed());
         self.growth.look(now_ns, native, heap.committed(), uses);
         let at_cliff = |bytes| if self.cliff { bytes } else { 0 };
-        let process = &self.adapter.process;
+        let process = &self.target.process;
         let worked = process.processor_ns();
         Some(Seen {
             now_ns,
@@ -388,7 +289,7 @@ impl<'a> Loop<'a> {
                     warn!("{error}; it is not steered while this lasts");
                 }
                 if matches!(error, PerfError::Unreadable { .. }) {
-                    self.perf = PerfFile::open(&self.adapter.process).ok();
+                    self.perf = PerfFile::open(&self.target.process).ok();
                 }
                 None
             }
@@ -397,15 +298,15 @@ impl<'a> Loop<'a> {
 
     fn measure(&mut self) {
         let start = Instant::now();
-        if let Ok(footprint) = footprint::measure(&self.adapter.process, self.machine.heap.as_ref())
+        if let Ok(footprint) = footprint::measure(&self.target.process, self.machine.heap.as_ref())
         {
             self.footprint = footprint;
         }
-        let pid = i32::try_from(self.adapter.process.pid).unwrap_or(-1);
+        let pid = i32::try_from(self.target.process.pid).unwrap_or(-1);
         let domain = Domain::of_process(pid).and_then(|mut domain| domain.is_cliff());
         self.cliff = domain.unwrap_or(self.cliff);
-        self.replaced = self.adapter.process.alive() && !self.adapter.is_machine();
-        self.others = family::uses_of_others(self.adapter.root, self.adapter.process.pid);
+        self.replaced = self.target.process.alive() && !is_machine(&self.target.process);
+        self.others = family::uses_of_others(self.target.root, self.target.process.pid);
         self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
         self.measured = Some(Instant::now());
     }
@@ -450,10 +351,10 @@ impl<'a> Loop<'a> {
     }
 
     fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> bool {
-        let (start, before) = (Instant::now(), self.adapter.process.processor_ns());
+        let (start, before) = (Instant::now(), self.target.process.processor_ns());
         let answer = self.attach.command(name, arguments, timeout);
         self.asked += start.elapsed();
-        let after = self.adapter.process.processor_ns();
+        let after = self.target.process.processor_ns();
         self.asked_processor_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
         match answer {
             Ok(reply) => {
@@ -493,7 +394,7 @@ impl<'a> Loop<'a> {
         let known = |value: u64| (value > 0).then_some(value);
         debug!(
             "process {}: {facts:?}, in pauses {} ms",
-            self.adapter.process.pid,
+            self.target.process.pid,
             seen.heap.collection_ns() / 1_000_000
         );
         let settled = self.started.elapsed() >= STARTING && facts.allocation_rate.is_some();

@@ -4,8 +4,8 @@ use crate::support::{Program, counters, eventually};
 use crate::{NOBODY, answer_of, ask, files, goes_on, is_root, is_undisturbed, java, reachable};
 use plimsoll_kernel::identity::as_user;
 use plimsoll_runtimes::hotspot::attach::AttachError;
+use plimsoll_runtimes::hotspot::is_machine;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Runtime, running};
 use std::path::Path;
 
 #[test]
@@ -29,7 +29,7 @@ fn a_machine_with_capabilities_that_its_user_has_not_is_reached_by_that_user() {
     let process = Process::new(program.child.id()).unwrap();
     let as_nobody = |what: &(dyn Fn() -> bool + Sync)| as_user(NOBODY, NOBODY, what).unwrap();
     eventually("it is told by its counters", || {
-        as_nobody(&|| running::runtime(process.pid) == Runtime::HotSpot)
+        as_nobody(&|| is_machine(&process))
     });
     assert!(as_nobody(&|| process.inner_directory("tmp").is_err()));
     eventually("it answers", || as_nobody(&|| ask(process).is_ok()));

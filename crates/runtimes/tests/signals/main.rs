@@ -7,8 +7,8 @@ mod elsewhere;
 mod support;
 
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
+use plimsoll_runtimes::hotspot::is_machine;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Runtime, running};
 use plimsoll_testbed::skip;
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -263,7 +263,7 @@ fn a_machine_that_opens_its_socket_by_itself_is_waited_for() {
         let pid = program.child.id();
         let process = Process::new(pid).unwrap();
         eventually("it listens", || {
-            running::runtime(pid) == Runtime::HotSpot && ask(process).is_ok()
+            is_machine(&process) && ask(process).is_ok()
         });
         goes_on(&program);
         is_undisturbed(&program);
@@ -310,7 +310,7 @@ fn a_host_with_a_machine_inside_keeps_its_signal() {
         let process = Process::new(program.child.id()).unwrap();
         // From its first moment on, as an adapter would.
         eventually("its machine is up", || {
-            if running::runtime(process.pid) == Runtime::HotSpot {
+            if is_machine(&process) {
                 let _ = ask(process);
             }
             program.printed().contains("up")

@@ -5,7 +5,7 @@
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Link, Runtime, detect, family};
+use plimsoll_runtimes::{Link, family, hotspot};
 use plimsoll_testbed::skip;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
@@ -119,7 +119,7 @@ impl Program {
                 ..Plan::default()
             },
         );
-        assert_eq!(prepared.runtime, Runtime::HotSpot);
+        assert_eq!(prepared.runtime.name(), "hotspot");
         Program::run(&[], prepared.argv, classes)
     }
 
@@ -150,7 +150,7 @@ impl Program {
                     continue;
                 };
                 let ready = process.status().is_ok_and(|s| s.caught & 4 != 0);
-                if ready && detect::of_process(pid) == Runtime::HotSpot {
+                if ready && hotspot::is_machine(&process) {
                     return process;
                 }
             }

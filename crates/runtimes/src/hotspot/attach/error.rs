@@ -74,6 +74,17 @@ pub enum AttachError {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// It opened no socket, however often it was asked to.
+    #[error(
+        "the Java virtual machine {pid} opened no attach socket after {signals} signals and gets no more: it \
+         is overloaded, or cannot make one in its /tmp"
+    )]
+    InVain {
+        /// Which process.
+        pid: u32,
+        /// How often it was asked.
+        signals: u8,
+    },
     /// Others wait there already.
     #[error(
         "the Java virtual machine {pid} takes none of the connections that wait at its attach socket"

@@ -1,5 +1,7 @@
-//! What `/proc` tells about one process, guarded against reuse of its number by its start time.
+//! One process by its number and its start time. Nothing of it is held open, so that a handle may be copied
+//! and kept for long; each call opens what it reads. [`super::Process`] is for what is read at every tick.
 
+use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -12,45 +14,25 @@ use std::path::PathBuf;
 
 /// The most that is read of a process's memory map, bytes.
 const MAX_MAPS: u64 = 16 << 20;
+/// The most that is read of a process's environment, bytes.
+const MAX_ENVIRONMENT: u64 = 4 << 20;
 
 /// A process that was alive when it was looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Process {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle {
     /// Its number in our pid namespace.
     pub pid: u32,
     /// Clock ticks after boot at which it started.
     pub started: u64,
 }
 
-/// The parts of `/proc/PID/status` that the adapters need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Its number in its own, innermost pid namespace.
-    pub inner_pid: u32,
-    /// Effective user.
-    pub euid: u32,
-    /// Effective group.
-    pub egid: u32,
-    /// How many pid namespaces deep it is, from ours: 1 is our own.
-    pub levels: usize,
-    /// What it does: `R` runs, `S` and `D` wait, `T` and `t` were stopped.
-    pub state: u8,
-    /// Caught signals, bit `n - 1` for signal `n`.
-    pub caught: u64,
-    /// Signals that were sent to it and have not reached it yet, likewise.
-    pub pending: u64,
-    /// Anonymous memory that is resident, bytes.
-    pub rss_anon: u64,
-    /// Shared memory that is resident, bytes. Pages that are mapped several times count several times.
-    pub rss_shmem: u64,
-    /// Swapped out, bytes.
-    pub swap: u64,
-}
-
-impl Process {
+impl Handle {
     /// Looks a process up.
-    pub fn new(pid: u32) -> io::Result<Process> {
-        let mut process = Process { pid, started: 0 };
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` for a process that has ended and was not waited for yet.
+    pub fn new(pid: u32) -> io::Result<Handle> {
+        let mut process = Handle { pid, started: 0 };
         process.started = process.start_time()?;
         Ok(process)
     }
@@ -62,7 +44,7 @@ impl Process {
 
     /// `/proc/PID/<name>`.
     pub fn path(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/{name}", self.pid))
+        path(self.pid, name)
     }
 
     /// Opens a directory below the root directory of the process, following links inside of that root only: a
@@ -140,18 +122,6 @@ impl Process {
         Ok(rustix::process::pidfd_send_signal(fd, signal)?)
     }
 
-    /// Its parent; `None` when it is gone.
-    pub fn parent(&self) -> Option<u32> {
-        let stat = std::fs::read(self.path("stat")).ok()?;
-        let end = stat.iter().rposition(|&b| b == b')')?;
-        std::str::from_utf8(stat.get(end + 1..)?)
-            .ok()?
-            .split_ascii_whitespace()
-            .nth(1)?
-            .parse()
-            .ok()
-    }
-
     /// Processor time of all its threads so far, nanoseconds (clock_getcpuclockid(3)).
     pub fn processor_ns(&self) -> Option<u64> {
         let pid = i32::try_from(self.pid).ok()?;
@@ -176,20 +146,37 @@ impl Process {
 
     /// Its major faults so far: pages that it had to wait for the disk for.
     pub fn major_faults(&self) -> Option<u64> {
-        let stat = std::fs::read(self.path("stat")).ok()?;
-        stat_field(&stat, 12)
+        Some(self.stat().ok()?.faults.major)
+    }
+
+    /// What it holds, with its kinds and swap. Shared pages that it has mapped several times count several
+    /// times.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` when the process is gone.
+    pub fn memory(&self) -> io::Result<Memory> {
+        Ok(parse_status(&std::fs::read(self.path("status"))?))
+    }
+
+    /// Who it is, and what it does with signals.
+    ///
+    /// # Errors
+    /// As [`Handle::memory`].
+    pub fn status(&self) -> io::Result<Status> {
+        let text = std::fs::read(self.path("status"))?;
+        parse_status_signals(&text).ok_or_else(|| malformed("status"))
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        parse_stat(&std::fs::read(self.path("stat"))?).ok_or_else(|| malformed("stat"))
     }
 
     fn start_time(&self) -> io::Result<u64> {
-        let stat = std::fs::read(self.path("stat"))?;
-        parse_stat(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat"))
-    }
-
-    /// Reads `/proc/PID/status`.
-    pub fn status(&self) -> io::Result<Status> {
-        Ok(parse_status(&String::from_utf8_lossy(&std::fs::read(
-            self.path("status"),
-        )?)))
+        let stat = self.stat()?;
+        match stat.state {
+            b'Z' | b'X' | b'x' => Err(malformed("stat")),
+            _ => Ok(stat.start_time),
+        }
     }
 }
 
@@ -198,63 +185,32 @@ impl Process {
 /// # Errors
 /// What the system says; `PermissionDenied` where we may not look into the process.
 pub fn maps(pid: u32) -> io::Result<impl BufRead> {
-    let file = File::open(format!("/proc/{pid}/maps"))?;
+    let file = File::open(path(pid, "maps"))?;
     Ok(BufReader::with_capacity(64 << 10, file.take(MAX_MAPS)))
 }
 
-/// Start time out of `/proc/PID/stat`; `None` for a zombie or a malformed line. The name may hold
-/// anything, so the fields are counted from the last parenthesis.
-fn parse_stat(stat: &[u8]) -> Option<u64> {
-    match stat_fields(stat)?.next()? {
-        "Z" | "X" | "x" => None,
-        _ => stat_field(stat, 22),
-    }
+/// What a variable was set to in the environment that a process was started with; `None` where it was not
+/// set, or where the environment cannot be read. At most 4 MiB of that are looked at.
+pub fn variable_of(pid: u32, name: &str) -> Option<Vec<u8>> {
+    let mut environment = Vec::new();
+    let file = File::open(path(pid, "environ")).ok()?;
+    file.take(MAX_ENVIRONMENT)
+        .read_to_end(&mut environment)
+        .ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = |variable: &[u8]| {
+        let value = variable.strip_prefix(name.as_bytes())?;
+        value.strip_prefix(b"=").map(<[u8]>::to_vec)
+    };
+    variables.find_map(value)
 }
 
-/// What follows the name, from the third field on (proc_pid_stat(5)).
-fn stat_fields(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
-    let end = stat.iter().rposition(|&b| b == b')')?;
-    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    Some(rest.split_ascii_whitespace())
+fn path(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
 }
 
-fn stat_field(stat: &[u8], number: usize) -> Option<u64> {
-    stat_fields(stat)?.nth(number - 3)?.parse().ok()
-}
-
-fn parse_status(text: &str) -> Status {
-    let mut status = Status::default();
-    for line in text.lines() {
-        let Some((key, value)) = line.split_once(':') else {
-            continue;
-        };
-        let mut words = value.split_ascii_whitespace();
-        let kib = |w: Option<&str>| {
-            w.and_then(|w| w.parse::<u64>().ok())
-                .unwrap_or(0)
-                .saturating_mul(1024)
-        };
-        let signals =
-            |w: Option<&str>| w.and_then(|w| u64::from_str_radix(w, 16).ok()).unwrap_or(0);
-        let id = |w: Option<&str>| w.and_then(|w| w.parse::<u32>().ok()).unwrap_or(u32::MAX);
-        match key {
-            "NSpid" => {
-                status.levels = words.clone().count();
-                status.inner_pid = words.next_back().and_then(|w| w.parse().ok()).unwrap_or(0)
-            }
-            "State" => status.state = words.next().map_or(0, |w| w.as_bytes()[0]),
-            "Uid" => status.euid = id(words.nth(1)),
-            "Gid" => status.egid = id(words.nth(1)),
-            "SigCgt" => status.caught = signals(words.next()),
-            // Those of its first thread, and those of all.
-            "SigPnd" | "ShdPnd" => status.pending |= signals(words.next()),
-            "RssAnon" => status.rss_anon = kib(words.next()),
-            "RssShmem" => status.rss_shmem = kib(words.next()),
-            "VmSwap" => status.swap = kib(words.next()),
-            _ => {}
-        }
-    }
-    status
+fn malformed(file: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, file)
 }
 
 #[cfg(test)]
@@ -262,36 +218,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_read_as_far_as_it_goes() {
-        let text = "Name:\tjava\nState:\tT (stopped)\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nNSpid:\t900\t7\n\
-                    RssAnon:\t   12 kB\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000000004\nSigCgt:\t0000000181005ccf\n";
-        let status = parse_status(text);
-        assert_eq!((status.euid, status.egid), (2, 6));
-        assert_eq!((status.inner_pid, status.levels), (7, 2));
-        assert_eq!((status.state, status.pending), (b'T', 5));
-        assert_eq!((status.caught, status.rss_anon), (0x1_8100_5ccf, 12 << 10));
-        for cut in 0..text.len() {
-            let _ = parse_status(&text[..cut]);
-        }
-        for bad in [
-            "State:",
-            "State:\t\n",
-            "NSpid:\n",
-            "SigCgt:\tx",
-            "Uid:\t1\n",
-        ] {
-            assert_eq!(parse_status(bad).inner_pid, 0, "{bad}");
-        }
-    }
-
-    #[test]
     fn a_process_started_when_it_did() {
-        let own = Process::new(std::process::id()).unwrap();
+        let own = Handle::new(std::process::id()).unwrap();
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64;
         let started = own.started_at().unwrap();
         assert!(
             started <= now + 1 && now - started < 86_400,
             "{started} {now}"
         );
+    }
+
+    #[test]
+    fn a_number_that_belongs_to_another_process_is_not_it() {
+        let own = Handle::new(std::process::id()).unwrap();
+        let before = Handle {
+            started: own.started - 1,
+            ..own
+        };
+        assert!(own.alive() && !before.alive());
+        assert!(before.signal(Signal::URG).is_err());
+        assert!(Handle::new(0).is_err());
+        let user = rustix::process::geteuid().as_raw();
+        assert_eq!(own.status().unwrap().euid, user);
+        assert!(own.memory().unwrap().anon > 0);
+    }
+
+    #[test]
+    fn the_variables_that_a_process_was_started_with_are_told() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .env("PLIMSOLL_TEST_VARIABLE", "a=b")
+            .spawn()
+            .unwrap();
+        // Until it has become the other program it has our environment.
+        let told = (0..1000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            variable_of(child.id(), "PLIMSOLL_TEST_VARIABLE")
+        });
+        let prefix = variable_of(child.id(), "PLIMSOLL_TEST");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(told.as_deref(), Some(&b"a=b"[..]));
+        assert_eq!(prefix, None);
+        assert_eq!(variable_of(0, "PATH"), None);
     }
 }

@@ -1,27 +1,12 @@
-//! Programs on the Boehm collector: what is put in the place of their libgc, or loaded beside it.
-//!
-//! The *drop-in* is our own `libgc.so.1`; the *adapter* steers the system's from inside. Both go
-//! through the loader's variables, because a program that is to stay as it is can be reached in no
-//! other way.
-//!
-//! The drop-in is found by `LD_LIBRARY_PATH`, in a directory that holds nothing else: whoever needs
-//! `libgc.so.1` gets it, the program's children too, and nobody else ever sees it. Preloaded it
-//! would be in every child, and its names would come before those of a collector that a library
-//! carries itself. Two things make the loader pass over that variable: an executable with a
-//! `DT_RPATH` (not `DT_RUNPATH`) is searched for there first, and in a build tree the file has
-//! another name. There it is preloaded: its soname is `libgc.so.1`, so for the loader the need is
-//! met already.
+//! What lies beside us for programs on libgc, and what of it is put into one.
 
+use super::names::{BUILT, NEEDED};
 use crate::elf;
 use crate::setting::Setting;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What programs need, by the name that they were linked with.
-pub const NEEDED: &str = "libgc.so.1";
-/// The drop-in, as it is built.
-pub const BUILT: &str = "libplimsoll_gc.so";
 /// The adapter for the system's libgc.
 const ADAPTER: &str = "libplimsoll_libgc.so";
 
@@ -38,10 +23,9 @@ pub struct Libraries {
 }
 
 /// Which collector a program gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
     /// The drop-in; the system's where the adapter is preloaded already, or where there is no drop-in.
-    #[default]
     Any,
     /// The drop-in; the system's where there is none.
     DropIn,
@@ -158,44 +142,3 @@ fn before(entry: &OsStr, list: &OsStr) -> OsString {
     }
     new
 }
-
-/// The system's libgc, where the loader usually looks.
-pub fn system() -> Option<PathBuf> {
-    let place = elf::PLACES.map(|place| Path::new(place).join(NEEDED));
-    place.into_iter().find(|path| path.is_file())
-}
-
-/// The version that a libgc says it is; an error says why it cannot be loaded. It stays loaded.
-///
-/// # Errors
-/// The loader's message.
-pub fn version(library: &Path) -> Result<String, String> {
-    let path = CString::new(library.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: the path ends with NUL. Loading a libgc runs nothing of it but what any library does.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-    if handle.is_null() {
-        return Err(last_error());
-    }
-    // SAFETY: the handle is open, the name ends with NUL.
-    let address = unsafe { libc::dlsym(handle, c"GC_get_version".as_ptr()) };
-    if address.is_null() {
-        return Err(last_error());
-    }
-    // SAFETY: `unsigned GC_get_version(void)` since libgc 7.1; it returns a constant.
-    let version = unsafe {
-        let ask: extern "C" fn() -> libc::c_uint = std::mem::transmute(address);
-        ask()
-    };
-    let (major, minor, micro) = (version >> 16, version >> 8 & 0xff, version & 0xff);
-    Ok(format!("{major}.{minor}.{micro}"))
-}
-
-fn last_error() -> String {
-    // SAFETY: the loader's own string, or null; copied before the next call.
-    let error = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) };
-    error.map_or_else(String::new, |text| text.to_string_lossy().into_owned())
-}
-
-#[cfg(test)]
-#[path = "libgc_tests.rs"]
-mod tests;

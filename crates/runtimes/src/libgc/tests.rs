@@ -1,5 +1,9 @@
 use super::*;
+use crate::launch::{Plan, prepare_in};
+use crate::setting::Setting;
 use plimsoll_testbed::skip;
+use std::ffi::OsString;
+use std::path::Path;
 
 fn libraries(drop_in: &str) -> Libraries {
     Libraries {
@@ -123,4 +127,80 @@ fn a_libgc_says_its_version() {
     let version = version(&system).unwrap();
     assert!(version.split('.').all(|part| part.parse::<u32>().is_ok()));
     assert!(super::version(Path::new("/nonexistent/libgc.so.1")).is_err());
+}
+
+/// A program of ours in a folder, and what lies beside it.
+fn beside(names: &[&str]) -> (tempfile::TempDir, Plan) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let plan = Plan {
+        said: Some(NAME),
+        own: Some(folder.path().join("plimsoll")),
+        ..Plan::default()
+    };
+    (folder, plan)
+}
+
+#[test]
+fn what_is_said_to_use_libgc_is_given_its_adapter() {
+    let nothing = Setting {
+        variables: &|_: &str| None,
+        folder: Path::new(""),
+    };
+    let agent = "libplimsoll_libgc.so";
+    let (folder, plan) = beside(&[agent]);
+    let prepared = prepare_in(&["./tool.scm".into()], &plan, &nothing);
+    assert_eq!(
+        prepared.environment,
+        [(
+            "LD_PRELOAD".into(),
+            folder.path().join(agent).into_os_string()
+        )]
+    );
+    assert_eq!(prepared.adapter, Some("libgc"));
+    let (_folder, nothing_there) = beside(&[]);
+    let prepared = prepare_in(&["./tool.scm".into()], &nothing_there, &nothing);
+    assert_eq!((prepared.adapter, prepared.environment.len()), (None, 0));
+}
+
+#[test]
+fn a_set_user_id_program_is_passive() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, plan) = beside(&["tool", "libplimsoll_gc.so"]);
+    let program = folder.path().join("tool");
+    let adapter = |mode| {
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(mode)).unwrap();
+        let argv = [program.clone().into_os_string()];
+        prepare_in(&argv, &plan, &Setting::ours()).adapter
+    };
+    assert_eq!(adapter(0o755), Some("libgc"));
+    // Ours already: who starts it gains nothing, and the loader takes what it is given.
+    assert_eq!(adapter(0o4755), Some("libgc"));
+    if std::os::unix::fs::chown(&program, Some(4711), None).is_ok() {
+        assert_eq!(adapter(0o4755), None);
+        assert_eq!(adapter(0o755), Some("libgc"));
+    }
+}
+
+#[test]
+fn what_was_chosen_says_which_collector_it_gets() {
+    let (_folder, plan) = beside(&["libplimsoll_gc.so", "libplimsoll_libgc.so"]);
+    let nothing = Setting {
+        variables: &|_: &str| None,
+        folder: Path::new(""),
+    };
+    for (said, file) in [(NAME, "libplimsoll_gc.so"), (STOCK, "libplimsoll_libgc.so")] {
+        let plan = Plan {
+            said: Some(said),
+            ..plan.clone()
+        };
+        let prepared = prepare_in(&["./tool.scm".into()], &plan, &nothing);
+        let [(_, preloaded)] = &prepared.environment[..] else {
+            panic!("{said}: {:?}", prepared.environment);
+        };
+        assert!(Path::new(preloaded).ends_with(file), "{said}");
+        assert_eq!(prepared.adapter, Some(NAME));
+    }
 }

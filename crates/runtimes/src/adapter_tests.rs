@@ -1,0 +1,237 @@
+use super::*;
+use crate::detect::{Candidate, Command};
+use crate::runtime::Runtime;
+use plimsoll_kernel::process::variable_of;
+use std::io::Write;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// Says what a process of a test is.
+const RUNTIME: &str = "PLIMSOLL_TEST_RUNTIME";
+/// Bytes that one of them holds, so that it is the largest.
+const HELD: u64 = 4_000_000;
+const LONG: Duration = Duration::from_secs(60);
+
+/// A runtime of processes that have its name in their environment.
+#[derive(Debug)]
+struct Named {
+    name: &'static str,
+    steered: Steered,
+}
+
+static DEAF: Named = Named {
+    name: "deaf",
+    steered: Steered::Outside(in_vain),
+};
+static HEARS: Named = Named {
+    name: "hears",
+    steered: Steered::Outside(steers),
+};
+static ODD: Named = Named {
+    name: "odd",
+    steered: Steered::LeftAlone("it is odd"),
+};
+static THESE: Runtimes = Runtimes(&[&DEAF, &HEARS, &ODD]);
+
+impl Runtime for Named {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn starts(&self, _: &Command<'_>) -> bool {
+        false
+    }
+
+    fn runs(&self, process: &Candidate) -> bool {
+        variable_of(process.pid(), RUNTIME).is_some_and(|name| name == self.name.as_bytes())
+    }
+
+    fn steered(&self) -> Steered {
+        self.steered
+    }
+}
+
+fn in_vain(target: &Target<'_>, link: &mut dyn Link) -> Ended {
+    while !link.stopped() {
+        if !target.process.alive() {
+            return Ended::ProgramGone;
+        }
+        link.not_steered("it is deaf");
+        link.wait(LOOK);
+    }
+    Ended::Stopped
+}
+
+fn steers(target: &Target<'_>, link: &mut dyn Link) -> Ended {
+    link.steered_by(Some("hears"));
+    while !link.stopped() && target.process.alive() {
+        link.wait(LOOK);
+    }
+    link.steered_by(None);
+    match link.stopped() {
+        true => Ended::Stopped,
+        false => Ended::ProgramGone,
+    }
+}
+
+/// Keeps what it is told; stops when somebody steers, or after a long time.
+struct Heard {
+    events: Vec<String>,
+    until: Instant,
+}
+
+impl Link for Heard {
+    fn numbers(&mut self) -> Option<Numbers> {
+        None
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        std::thread::sleep(timeout.min(Duration::from_millis(20)));
+    }
+
+    fn report(&mut self, _: &Report) {}
+
+    fn released(&mut self, _: u64) {}
+
+    fn steered_by(&mut self, adapter: Option<&'static str>) {
+        self.events.extend(adapter.map(str::to_owned));
+    }
+
+    fn not_steered(&mut self, why: &str) {
+        self.events.push(format!("not: {why}"));
+    }
+
+    fn stopped(&self) -> bool {
+        let steered = self.events.iter().any(|event| event == "hears");
+        steered || Instant::now() > self.until
+    }
+}
+
+/// A shell that has started two others of these names, the first of which holds memory. All end with its
+/// input.
+struct Pair(Child);
+
+impl Pair {
+    fn start(large: &str, small: &str) -> Pair {
+        let script = format!(
+            "exec 3<&0\n\
+             {RUNTIME}={large} sh -c \"$1\" <&3 &\n\
+             {RUNTIME}={small} sh -c 'read line; :' <&3 &\n\
+             wait"
+        );
+        let hold = format!("x=$(head -c {HELD} /dev/zero | tr '\\0' a); read line; :");
+        let child = std::process::Command::new("sh")
+            .args(["-c", &script, "sh", &hold])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pair = Pair(child);
+        let until = Instant::now() + LONG;
+        let ready = |name: &str, bytes: u64| {
+            family::of(pair.0.id()).into_iter().any(|pid| {
+                let told = variable_of(pid, RUNTIME);
+                told.is_some_and(|told| told == name.as_bytes())
+                    && family::uses(pid).is_some_and(|uses| uses > bytes)
+            })
+        };
+        let up = || family::of(pair.0.id()).len() == 3 && ready(large, HELD) && ready(small, 0);
+        while !up() {
+            assert!(Instant::now() < until, "both shells start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        pair
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// What is written to a log, whichever thread asks.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the link and the user are told of a program until somebody steers it.
+fn followed(large: &str, small: &str) -> (Vec<String>, String) {
+    let pair = Pair::start(large, small);
+    let mut link = Heard {
+        events: Vec::new(),
+        until: Instant::now() + LONG,
+    };
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        run_among(THESE, &mut link, pair.0.id(), &Options::default());
+    });
+    let said = log.0.lock().unwrap();
+    (link.events, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn one_that_cannot_be_reached_does_not_hide_the_one_that_can() {
+    let (events, said) = followed("deaf", "hears");
+    assert_eq!(events, ["not: it is deaf", "hears"]);
+    assert_eq!(said.matches("it is deaf").count(), 1, "{said}");
+}
+
+#[test]
+fn one_that_is_steered_does_not_hide_why_the_other_is_not() {
+    let (events, said) = followed("odd", "hears");
+    assert_eq!(events, ["hears"], "the program is steered");
+    assert!(said.contains("not steered: it is odd"), "{said}");
+    let (events, _) = followed("hears", "odd");
+    assert_eq!(events, ["hears"]);
+}
+
+#[test]
+fn one_that_was_not_reached_comes_last_for_longer_each_time() {
+    let own = Process::new(std::process::id()).unwrap();
+    let machine = |started: u64, uses: u64| Machine {
+        process: Process { started, ..own },
+        uses,
+        steer: steers,
+    };
+    let machines = [machine(own.started, 9), machine(own.started + 1, 1)];
+    let mut known = Known::default();
+    let chosen = |known: &Known, machines: &[Machine]| known.choose(machines).unwrap().uses;
+    assert_eq!(chosen(&known, &machines), 9);
+    known.put_off(own);
+    assert_eq!(chosen(&known, &machines), 1);
+    assert_eq!(chosen(&known, &machines[..1]), 9, "there is no other");
+    let first = known.put_off[&own].0;
+    known.put_off(own);
+    assert!(known.put_off[&own].0 >= first + PUT_OFF);
+    // In time it is tried again, but not without end.
+    let past = |known: &mut Known| known.put_off.get_mut(&own).unwrap().0 = Instant::now();
+    past(&mut known);
+    assert_eq!(chosen(&known, &machines), 9);
+    known.put_off(own);
+    past(&mut known);
+    assert_eq!(chosen(&known, &machines), 1);
+    assert!(known.choose(&[]).is_none());
+}
+
+#[test]
+fn reasons_are_told_once_and_not_without_end() {
+    let mut known = Known::default();
+    assert!(known.is_news("a") && !known.is_news("a"));
+    let told = (0..2 * MOST_TOLD).filter(|n| known.is_news(&n.to_string()));
+    assert_eq!(told.count(), MOST_TOLD - 1);
+}

@@ -1,0 +1,106 @@
+//! A runtime of no use, kept as the worked example of `docs/src/adding-a-runtime.md`: programs that are
+//! called `plimsoll-example`. It is compiled and tested, and not in [`crate::ALL`]; whoever wants it makes a
+//! list with it. A copy of this folder is a beginning for a real one.
+
+use crate::detect::{Candidate, Command};
+use crate::family;
+use crate::link::{Ended, Link};
+use crate::runtime::{Addition, Choice, Runtime, Start, Steered, Target};
+use plimsoll_wire::messages::Report;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+/// The name of the adapter, and what is given as `--adapter`.
+const NAME: &str = "example";
+/// How programs of this runtime are called.
+const PROGRAM: &str = "plimsoll-example";
+/// Tells the program how much it could use alone, bytes.
+const BUDGET: &str = "PLIMSOLL_EXAMPLE_BUDGET";
+/// Between two looks.
+const TURN: Duration = Duration::from_millis(500);
+
+/// Programs that are called `plimsoll-example`.
+#[derive(Clone, Copy, Debug)]
+pub struct Example;
+
+impl Runtime for Example {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn choices(&self) -> &'static [Choice] {
+        &[Choice {
+            name: NAME,
+            help: "A program that is called plimsoll-example",
+        }]
+    }
+
+    /// By the name of its file. Others go by what lies beside it (`java`), or by what is in it (`elf`).
+    fn starts(&self, command: &Command<'_>) -> bool {
+        command.executable().is_some_and(is_called_so)
+    }
+
+    /// Adds nothing that the user gave; says what it added.
+    fn prepare(&self, start: &Start<'_>) -> Addition {
+        let given = (start.command.setting.variables)(BUDGET).is_some();
+        let budget = start.plan.budget.filter(|_| !given);
+        let value = budget.map(|bytes| bytes.to_string());
+        Addition {
+            notes: value
+                .iter()
+                .map(|value| format!("{BUDGET}={value}"))
+                .collect(),
+            environment: value
+                .map(|value| (OsString::from(BUDGET), OsString::from(value)))
+                .into_iter()
+                .collect(),
+            steered: true,
+            ..Addition::default()
+        }
+    }
+
+    /// By the files that it has mapped: the executable is one of them.
+    fn runs(&self, process: &Candidate) -> bool {
+        process.names().any(|name| name == PROGRAM)
+    }
+
+    fn steered(&self) -> Steered {
+        Steered::Outside(steer)
+    }
+}
+
+fn is_called_so(executable: &Path) -> bool {
+    executable.file_name().is_some_and(|name| name == PROGRAM)
+}
+
+/// Says that it steers before the first turn, and that it does not after the last.
+fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
+    link.steered_by(Some(NAME));
+    let ended = follow(target, link);
+    link.steered_by(None);
+    ended
+}
+
+fn follow(target: &Target<'_>, link: &mut dyn Link) -> Ended {
+    let pid = target.process.pid;
+    loop {
+        if link.stopped() {
+            return Ended::Stopped;
+        }
+        // It may have become another program.
+        if !target.process.alive() || !Example.runs(&Candidate::look(pid)) {
+            return Ended::ProgramGone;
+        }
+        // The limit is for the program and its descendants together.
+        let others = family::uses_of_others(target.root, pid);
+        let uses = family::uses(pid).unwrap_or(0).saturating_add(others);
+        // A real adapter has the program use no more than this here, and says what it would use at the most.
+        let limit = link.numbers().map_or(u64::MAX, |numbers| numbers.limit);
+        link.report(&Report {
+            demand: Some(uses.min(limit)),
+            ..Report::default()
+        });
+        link.wait(TURN);
+    }
+}

@@ -1,0 +1,224 @@
+//! What is added before a virtual machine starts.
+
+use super::flags::{self, Given, Known, LAUNCHER, Surroundings};
+use crate::java;
+use crate::runtime::{Addition, Plan, Start};
+use std::ffi::OsString;
+
+/// For a launcher of Java, after its name; for a program that starts one, in the launcher's variable.
+pub(super) fn prepare(start: &Start<'_>) -> Addition {
+    match start.recognised {
+        true => launcher(start),
+        false => inside(start),
+    }
+}
+
+fn launcher(start: &Start<'_>) -> Addition {
+    let command = start.command;
+    let words = command.argv.iter().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let given = Given::collect(words, command.setting);
+    let around = Surroundings {
+        version: java::version(command),
+        known: java::libjvm(command).map_or_else(Known::default, |p| Known::of(&p)),
+        ..surroundings(start.plan)
+    };
+    let added = flags::start(&given, &around);
+    let mut notes = Vec::new();
+    if !added.flags.is_empty() {
+        notes.push(format!("added after java: {}", added.flags.join(" ")));
+    }
+    notes.extend(added.notes);
+    Addition {
+        arguments: added.flags.into_iter().map(OsString::from).collect(),
+        steered: true,
+        notes,
+        ..Addition::default()
+    }
+}
+
+fn surroundings(plan: &Plan) -> Surroundings {
+    Surroundings {
+        budget: plan.budget,
+        memory: plan.memory,
+        group: plan.group,
+        cliff: plan.cliff,
+        ..Surroundings::of_self()
+    }
+}
+
+/// For a virtual machine that something else starts. Its launcher puts the variable's words before
+/// those of its own command line, and says so on standard error: that is why it is only done when
+/// asked for.
+fn inside(start: &Start<'_>) -> Addition {
+    let setting = start.command.setting;
+    // What its command line will say is not known, but its environment is.
+    let given = Given::collect([], setting);
+    let added = flags::for_any(&given, &surroundings(start.plan));
+    let mut addition = Addition {
+        steered: true,
+        notes: added.notes,
+        ..Addition::default()
+    };
+    if added.flags.is_empty() {
+        return addition;
+    }
+    let mut value = OsString::from(added.flags.join(" "));
+    if let Some(old) = (setting.variables)(LAUNCHER).filter(|old| !old.is_empty()) {
+        value.push(" ");
+        value.push(old);
+    }
+    let note = format!("{LAUNCHER}={}", value.to_string_lossy());
+    addition.notes.push(note);
+    let variable = (OsString::from(LAUNCHER), value);
+    addition.environment.push(variable);
+    addition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::{prepare, prepare_in};
+    use crate::setting::Setting;
+    use std::path::Path;
+
+    /// The flags that the made-up machine knows.
+    const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
+
+    /// A directory that looks like a JDK, and its launcher.
+    fn jdk() -> (tempfile::TempDir, OsString) {
+        let home = tempfile::tempdir().unwrap();
+        let library = crate::elf::made_up(&[(".rodata", FLAGS)]);
+        for (file, content) in [("bin/java", vec![]), ("lib/server/libjvm.so", library)] {
+            let file = home.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, content).unwrap();
+        }
+        let java = home.path().join("bin/java").into_os_string();
+        (home, java)
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            budget: Some(1500 << 20),
+            memory: Some(24 << 30),
+            ..Plan::default()
+        }
+    }
+
+    /// What is added to a command line beside these variables.
+    fn added(arguments: &str, variables: &[(&str, &str)]) -> String {
+        let (_home, java) = jdk();
+        let mut argv = vec![java];
+        argv.extend(arguments.split(' ').map(OsString::from));
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let setting = Setting {
+            variables: &variable,
+            folder: Path::new(""),
+        };
+        let prepared = prepare_in(&argv, &plan(), &setting);
+        assert_eq!(prepared.runtime.name(), "hotspot");
+        let new = prepared.argv.len() - argv.len();
+        assert_eq!(prepared.argv[new + 1..], argv[1..]);
+        let new: Vec<String> = prepared.argv[1..=new]
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        new.join(" ")
+    }
+
+    #[test]
+    fn what_variables_give_wins_over_what_is_added() {
+        let nothing = added("-XX:+UseG1GC -jar a.jar", &[]);
+        assert!(
+            nothing.contains("-Xmx1593m") && nothing.contains("GCTimeRatio"),
+            "{nothing}"
+        );
+        let value = "--add-opens java.base/java.lang=ALL-UNNAMED -Xmx2g";
+        let less = added("-jar a.jar", &[(LAUNCHER, value)]);
+        assert!(!less.contains("-Xmx"), "{less}");
+        let value = "-Dname=\"My App\" -Xmx2g -XX:GCTimeRatio=9";
+        let less = added("-jar a.jar", &[("JAVA_TOOL_OPTIONS", value)]);
+        assert!(
+            !less.contains("-Xmx") && !less.contains("GCTimeRatio"),
+            "{less}"
+        );
+        let arguments = "--add-opens java.base/java.nio=ALL-UNNAMED -Xms2g -jar a.jar";
+        let less = added(arguments, &[]);
+        assert!(!less.contains("-Xm"), "{less}");
+    }
+
+    #[test]
+    fn a_machine_that_is_too_old_is_given_nothing() {
+        let (home, java) = jdk();
+        let argv = [java, "A".into()];
+        let added = |release: &str| {
+            std::fs::write(home.path().join("release"), release).unwrap();
+            prepare(&argv, &plan()).argv.len() - argv.len()
+        };
+        assert_eq!(added("JAVA_VERSION=\"1.8.0_402\"\n"), 0);
+        assert_eq!(added("OS_NAME=\"Linux\"\nJAVA_VERSION=\"10.0.2\"\n"), 0);
+        for known in [
+            "OS_NAME=\"Linux\"\nJAVA_VERSION=\"11.0.13\"\n",
+            "JAVA_VERSION=\"17.0.15\"\n",
+            "JAVA_VERSION=\"25\"\n",
+            "",
+            "JAVA_VERSION=",
+        ] {
+            assert!(added(known) > 0, "{known}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_in_another_folder_is_given_is_found_there() {
+        let (home, _java) = jdk();
+        std::fs::write(home.path().join("options"), "-Xmx2g").unwrap();
+        std::fs::write(home.path().join("flags"), "-XX:GCTimeRatio=9").unwrap();
+        let argv = ["bin/java", "@options", "-XX:VMOptionsFile=flags", "A"].map(OsString::from);
+        let setting = Setting {
+            variables: &|_: &str| None,
+            folder: home.path(),
+        };
+        let prepared = prepare_in(&argv, &plan(), &setting);
+        let added = prepared.notes.join(" ");
+        assert_eq!(prepared.runtime.name(), "hotspot");
+        assert!(added.contains("-XX:+Explicit"), "{added}");
+        assert!(
+            !added.contains("-Xmx") && !added.contains("GCTimeRatio"),
+            "{added}"
+        );
+    }
+
+    #[test]
+    fn what_is_passed_on_stands_before_what_was_there_and_spares_the_rest() {
+        let plan = Plan {
+            said: Some("hotspot"),
+            ..plan()
+        };
+        let variable = |name: &str| match name {
+            LAUNCHER => Some(OsString::from("-Da='b c'")),
+            "JAVA_TOOL_OPTIONS" => Some(OsString::from("-XX:MarkSweepDeadRatio=5 -Xmx1g")),
+            _ => None,
+        };
+        let argv = ["sh", "start.sh"].map(OsString::from);
+        let setting = Setting {
+            variables: &variable,
+            folder: Path::new(""),
+        };
+        let prepared = prepare_in(&argv, &plan, &setting);
+        assert_eq!(prepared.argv, argv);
+        assert_eq!(prepared.adapter, Some("hotspot"));
+        let (name, value) = &prepared.environment[0];
+        let value = value.to_string_lossy();
+        assert_eq!(name, LAUNCHER);
+        assert!(value.ends_with(" -Da='b c'"), "{value}");
+        assert!(value.contains("ShrinkHeapInSteps"), "{value}");
+        assert!(
+            !value.contains("MarkSweepDeadRatio") && !value.contains("MaxRAM"),
+            "{value}"
+        );
+    }
+}

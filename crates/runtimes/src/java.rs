@@ -1,0 +1,193 @@
+//! Installations of Java: which virtual machine a launcher starts and of which version, and which one a
+//! process has. `hotspot` and `openj9` both ask: the two have the same names of files.
+
+use crate::detect::{Candidate, Command};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A Java virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jvm {
+    /// That of OpenJDK and Oracle, with `libjvm.so`.
+    HotSpot,
+    /// That of Eclipse and IBM, which has a `libjvm.so` of its own.
+    OpenJ9,
+}
+
+/// Bytes of a file `release` that are read at the most.
+const MAX_RELEASE: u64 = 64 << 10;
+/// Entries of a folder that are looked at, at the most.
+const MAX_ENTRIES: usize = 256;
+/// Where libraries are, below an installation; the deeper ones in Java 8.
+const LIBRARIES: [&str; 5] = [
+    "lib",
+    "jre/lib/amd64",
+    "lib/amd64",
+    "jre/lib/aarch64",
+    "lib/aarch64",
+];
+/// Where `OpenJ9` has its own, below those.
+const J9_FOLDERS: [&str; 3] = ["default", "compressedrefs", "j9vm"];
+
+/// The virtual machine that this file starts, if it is a launcher `bin/java`.
+pub(crate) fn of_launcher(real: &Path) -> Option<Jvm> {
+    if real.file_name() != Some(OsStr::new("java")) {
+        return None;
+    }
+    let home = real.parent()?.parent()?;
+    if is_home_of_j9(home) {
+        return Some(Jvm::OpenJ9);
+    }
+    library_in(home).map(|_| Jvm::HotSpot)
+}
+
+/// The virtual machine that a process has, by the libraries that it has mapped.
+pub(crate) fn of_process(process: &Candidate) -> Option<Jvm> {
+    among(process, &process.path("root"))
+}
+
+/// The same; the paths of the libraries are below `root`.
+fn among(process: &Candidate, root: &Path) -> Option<Jvm> {
+    if process.names().any(is_j9) {
+        return Some(Jvm::OpenJ9);
+    }
+    let libraries = process
+        .files()
+        .filter(|file| file.ends_with("/libjvm.so"))
+        .map(|file| root.join(file.trim_start_matches('/')));
+    let beside_j9 = libraries.map(|library| is_beside_j9(&library));
+    beside_j9
+        .reduce(|one, other| one || other)
+        .map(|is_j9| match is_j9 {
+            true => Jvm::OpenJ9,
+            false => Jvm::HotSpot,
+        })
+}
+
+/// The library of the virtual machine that a command line starts.
+pub(crate) fn libjvm(command: &Command<'_>) -> Option<PathBuf> {
+    library_in(home(command)?)
+}
+
+/// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so`.
+fn library_in(home: &Path) -> Option<PathBuf> {
+    let places = LIBRARIES.map(|folder| home.join(folder).join("server/libjvm.so"));
+    places.into_iter().find(|path| path.is_file())
+}
+
+fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
+    command.executable()?.parent()?.parent()
+}
+
+/// The feature version of the Java virtual machine that a command line starts, by the file `release` of its
+/// installation.
+pub(crate) fn version(command: &Command<'_>) -> Option<u32> {
+    let home = home(command)?;
+    // The launcher of Java 8 may be in a `jre` below it.
+    let text = release(home).or_else(|| release(home.parent()?))?;
+    version_in(&text)
+}
+
+/// The feature version that the text of a file `release` gives (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
+pub(crate) fn version_in(release: &str) -> Option<u32> {
+    let mut lines = release.lines();
+    let version = lines.find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    let version = version.strip_prefix("1.").unwrap_or(version);
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
+}
+
+fn release(home: &Path) -> Option<String> {
+    let file = std::fs::File::open(home.join("release")).ok()?;
+    let mut text = String::new();
+    file.take(MAX_RELEASE).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The main library of `OpenJ9`: `libj9vm29.so`, by its version.
+fn is_j9(name: &str) -> bool {
+    name.strip_prefix("libj9vm")
+        .and_then(|rest| rest.strip_suffix(".so"))
+        .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether this `libjvm.so` belongs to an installation of `OpenJ9`. While a machine starts it has not mapped
+/// more yet.
+fn is_beside_j9(library: &Path) -> bool {
+    let home = library.ancestors().skip(1).take(5);
+    home.into_iter().any(is_home_of_j9)
+}
+
+fn is_home_of_j9(home: &Path) -> bool {
+    let main = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names = entries.take(MAX_ENTRIES).map(|entry| entry.file_name());
+        names.any(|name| name.to_str().is_some_and(is_j9))
+    };
+    let mut folders = LIBRARIES
+        .iter()
+        .flat_map(|library| J9_FOLDERS.map(|folder| home.join(library).join(folder)));
+    folders.any(main) || release(home).is_some_and(|text| tells_j9(&text))
+}
+
+fn tells_j9(release: &str) -> bool {
+    release.lines().any(|line| {
+        let line = line.to_ascii_lowercase();
+        let names = ["jvm_variant=", "implementor=", "openj9_tag="];
+        names.iter().any(|name| line.starts_with(name)) && line.contains("j9")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::Setting;
+
+    /// It cannot be had here: folders and names as its distributions have them.
+    #[test]
+    fn openj9_is_told_from_hotspot_whose_names_it_has() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |files: &[&str]| among(&Candidate::made_up(files), root.path());
+        let jvm = "/jdk/lib/server/libjvm.so";
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        assert_eq!(of(&["/usr/bin/cat"]), None);
+        for main in ["libj9vm29.so", "libj9vm26.so"] {
+            let main = format!("/jdk/lib/default/{main}");
+            assert_eq!(of(&[jvm, &main]), Some(Jvm::OpenJ9));
+        }
+        for name in ["libj9vm.txt", "libj9vmx.so", "libj9vm29.so.debuginfo"] {
+            let other = format!("/jdk/lib/{name}");
+            assert_eq!(of(&[jvm, &other]), Some(Jvm::HotSpot));
+        }
+        // While it starts it has mapped no more than that yet.
+        write(
+            "jdk/release",
+            "IMPLEMENTOR=\"Debian\"\nJVM_VARIANT=\"Hotspot\"\n",
+        );
+        assert_eq!(of(&[jvm]), Some(Jvm::HotSpot));
+        write(
+            "jdk/release",
+            "IMPLEMENTOR=\"IBM\"\nJVM_VARIANT=\"Openj9\"\n",
+        );
+        assert_eq!(of(&[jvm]), Some(Jvm::OpenJ9));
+        let old = "/jdk8/jre/lib/amd64/j9vm/libjvm.so";
+        assert_eq!(of(&[old]), Some(Jvm::HotSpot));
+        write("jdk8/jre/lib/amd64/compressedrefs/libj9vm29.so", "");
+        assert_eq!(of(&[old]), Some(Jvm::OpenJ9));
+        // A launcher of it.
+        write("jdk8/bin/java", "");
+        let java = [root.path().join("jdk8/bin/java").into_os_string()];
+        let ours = Setting::ours();
+        let command = Command::new(&java, &ours);
+        let launched = command.executable().and_then(of_launcher);
+        assert_eq!(launched, Some(Jvm::OpenJ9));
+    }
+}

@@ -1,0 +1,117 @@
+//! Runtimes, in the order in which they are asked.
+
+use crate::detect::{Candidate, Command};
+use crate::passive::Passive;
+use crate::runtime::{Choice, Runtime};
+
+/// Runtimes, in the order in which they are asked. A program that none of them has is [`Passive`].
+#[derive(Clone, Copy, Debug)]
+pub struct Runtimes(pub &'static [&'static dyn Runtime]);
+
+impl Runtimes {
+    /// The runtime of a command line that is to be started.
+    pub fn of_command(&self, command: &Command<'_>) -> &'static dyn Runtime {
+        self.first(|runtime| runtime.starts(command))
+    }
+
+    /// The runtime of a running process, also where we may not look into it.
+    pub fn of_process(&self, pid: u32) -> &'static dyn Runtime {
+        self.of(&Candidate::look(pid))
+    }
+
+    /// The same by what was found of it.
+    pub(crate) fn of(&self, process: &Candidate) -> &'static dyn Runtime {
+        self.first(|runtime| runtime.runs(process))
+    }
+
+    /// What may be given as `--adapter`, in order.
+    pub fn choices(&self) -> impl Iterator<Item = &'static Choice> + use<> {
+        self.0.iter().flat_map(|runtime| runtime.choices())
+    }
+
+    /// The runtime that has this choice.
+    pub fn chosen(&self, choice: &str) -> Option<&'static dyn Runtime> {
+        let has = |runtime: &&'static dyn Runtime| {
+            let mut choices = runtime.choices().iter();
+            choices.any(|one| one.name == choice)
+        };
+        self.0.iter().copied().find(has)
+    }
+
+    fn first(&self, says_so: impl Fn(&dyn Runtime) -> bool) -> &'static dyn Runtime {
+        let found = self.0.iter().copied().find(|&runtime| says_so(runtime));
+        found.unwrap_or(&Passive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Steered;
+    use crate::{ALL, elf, setting::Setting};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_and_every_choice_is_one_that_can_be_given() {
+        let mut names = BTreeSet::from(["passive"]);
+        for runtime in ALL.0 {
+            plimsoll_wire::checks::adapter(runtime.name()).unwrap();
+            assert!(
+                names.insert(runtime.name()),
+                "{runtime:?}: its name is another's"
+            );
+        }
+        let mut choices = BTreeSet::from(["auto", "none"]);
+        for choice in ALL.choices() {
+            plimsoll_wire::checks::adapter(choice.name).unwrap();
+            assert!(choices.insert(choice.name), "{choice:?} is another's");
+            assert!(!choice.help.is_empty() && !choice.help.ends_with('.'));
+            assert!(ALL.chosen(choice.name).is_some());
+        }
+        assert!(ALL.chosen("auto").is_none());
+    }
+
+    #[test]
+    fn who_can_be_chosen_is_steered() {
+        for runtime in ALL.0 {
+            let steered = matches!(runtime.steered(), Steered::Outside(_) | Steered::Inside);
+            assert_eq!(runtime.choices().is_empty(), !steered, "{runtime:?}");
+            assert_eq!(runtime.adapter().is_some(), steered, "{runtime:?}");
+            let first = runtime.choices().first();
+            assert!(first.is_none_or(|choice| choice.name == runtime.name()));
+        }
+    }
+
+    #[test]
+    fn a_process_is_what_it_has_mapped() {
+        let of = |files: &[&str]| ALL.of(&Candidate::made_up(files)).name();
+        // A folder that is not there: it is looked into for another machine's libraries.
+        let (jvm, gc) = ("/nonexistent/lib/server/libjvm.so", "/usr/lib/libgc.so.1");
+        assert_eq!(of(&["/usr/bin/cat", ""]), "passive");
+        assert_eq!(of(&[gc]), "libgc");
+        assert_eq!(of(&[gc, jvm]), "hotspot");
+        assert_eq!(of(&[jvm, gc]), "hotspot");
+        assert_eq!(
+            of(&["/nonexistent/lib/server/libjvm.so (deleted)"]),
+            "hotspot"
+        );
+        assert_eq!(ALL.of_process(0).name(), "passive");
+        assert_ne!(ALL.of_process(std::process::id()).name(), "hotspot");
+    }
+
+    /// It cannot be had here: an ELF file with a section of that name and nothing else.
+    #[test]
+    fn a_native_image_is_told_by_the_heap_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |section: &str| {
+            let tool = dir.path().join("tool");
+            std::fs::write(&tool, elf::made_up(&[(section, b"x")])).unwrap();
+            let argv = [tool.into_os_string()];
+            ALL.of_command(&Command::new(&argv, &Setting::ours()))
+        };
+        let image = of(".svm_heap");
+        assert_eq!((image.name(), image.adapter()), ("native-image", None));
+        assert!(image.left_alone().is_some());
+        assert_eq!(of(".rodata").name(), "passive");
+    }
+}

@@ -1,0 +1,56 @@
+//! A program without an adapter: accounted and shown, nothing else.
+
+use crate::detect::{Candidate, Command};
+use crate::link::{Ended, Link};
+use crate::process::Process;
+use crate::runtime::{Addition, Runtime, Start, Steered};
+use std::time::{Duration, Instant};
+
+/// What nothing else is.
+#[derive(Clone, Copy, Debug)]
+pub struct Passive;
+
+impl Runtime for Passive {
+    fn name(&self) -> &'static str {
+        "passive"
+    }
+
+    fn starts(&self, _: &Command<'_>) -> bool {
+        true
+    }
+
+    fn gives_way(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, _: &Start<'_>) -> Addition {
+        let note = "nothing is added to a program whose runtime is not known; one of a known runtime that it \
+                    starts is found, and steered as far as it goes without what is added at a start \
+                    (`--adapter` says before which it will be)";
+        Addition {
+            notes: vec![note.to_owned()],
+            ..Addition::default()
+        }
+    }
+
+    fn runs(&self, _: &Candidate) -> bool {
+        true
+    }
+
+    fn steered(&self) -> Steered {
+        Steered::Passive
+    }
+}
+
+/// Waits for the end of a process that nothing can steer, for `span` at the most.
+pub fn rest(process: Process, span: Duration, link: &mut dyn Link) -> Ended {
+    let until = Instant::now() + span;
+    while !link.stopped() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || !process.alive() {
+            return Ended::ProgramGone;
+        }
+        link.wait(left);
+    }
+    Ended::Stopped
+}
