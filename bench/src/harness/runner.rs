@@ -188,9 +188,10 @@ impl<'a> Run<'a> {
             let listing = control.list().map_err(|e| e.to_string())?;
             let id = find(&listing, &change.name).map(|p| p.id);
             let id = id.ok_or_else(|| format!("{} is not among the principals", change.name))?;
+            let weight = messages::Weight::new(change.weight).map_err(|e| e.to_string())?;
             let set = messages::Set {
                 id,
-                weight: Some(change.weight),
+                weight: Some(weight),
                 ..messages::Set::default()
             };
             control.set(&set).map_err(|e| e.to_string())?;

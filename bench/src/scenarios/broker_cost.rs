@@ -10,7 +10,7 @@ use crate::report::results::Results;
 use crate::report::statistics::{quantile, spread};
 use plimsoll_client::{Connection, Stream};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set};
+use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set, Weight};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -169,11 +169,14 @@ fn wake(
     let mut latencies = Vec::new();
     drain(streams)?;
     for change in 0..CHANGES {
-        let weight = Some(if change % 2 == 0 { 10_000 } else { 100 });
+        let weight = match change % 2 {
+            0 => Weight::MOST,
+            _ => Weight::default(),
+        };
         control
             .set(&Set {
                 id,
-                weight,
+                weight: Some(weight),
                 ..Set::default()
             })
             .map_err(|e| e.to_string())?;
