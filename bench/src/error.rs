@@ -44,6 +44,9 @@ pub enum Error {
     /// The broker did not answer, or refused.
     #[error(transparent)]
     Broker(#[from] plimsoll_client::Error),
+    /// A scenario has a number that the broker does not take.
+    #[error(transparent)]
+    Wire(#[from] plimsoll_wire::WireError),
     /// The broker of the run is not there.
     #[error("plimsolld ended at once ({status}): {log}")]
     BrokerEnded { status: ExitStatus, log: String },

@@ -178,9 +178,10 @@ impl<'a> Run<'a> {
             let id = id.ok_or_else(|| Error::NoPrincipal {
                 name: change.name.clone(),
             })?;
+            let weight = messages::Weight::new(change.weight)?;
             let set = messages::Set {
                 id,
-                weight: Some(change.weight),
+                weight: Some(weight),
                 ..messages::Set::default()
             };
             control.set(&set)?;

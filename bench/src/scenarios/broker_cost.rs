@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use plimsoll_client::{Connection, Stream};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_testbed::children::{end, end_with_us};
-use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set};
+use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set, Weight};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::AsFd;
@@ -157,10 +157,13 @@ fn wake(
     let mut latencies = Vec::new();
     drain(streams)?;
     for change in 0..CHANGES {
-        let weight = Some(if change % 2 == 0 { 10_000 } else { 100 });
+        let weight = match change % 2 {
+            0 => Weight::MOST,
+            _ => Weight::default(),
+        };
         control.set(&Set {
             id,
-            weight,
+            weight: Some(weight),
             ..Set::default()
         })?;
         latencies.extend(arrivals(streams, pages)?);

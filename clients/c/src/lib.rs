@@ -9,7 +9,7 @@ mod failure;
 mod structs;
 
 use failure::{Failure, guarded};
-use plimsoll_client::messages::Set;
+use plimsoll_client::messages::{Max, Priority, Set, Weight};
 use plimsoll_client::{Builder, Event, Principal, Socket};
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::AsRawFd;
@@ -210,12 +210,12 @@ pub unsafe extern "C" fn plimsoll_attach(handle: *mut Principal, pid: u32) -> c_
 /// As [`plimsoll_interrupt`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn plimsoll_set_weight(handle: *mut Principal, weight: u32) -> c_int {
-    let set = Set {
-        weight: Some(weight),
-        ..Set::default()
+    let weigh = |set: &mut Set| {
+        set.weight = Some(Weight::new(weight)?);
+        Ok(())
     };
     // SAFETY: the caller's promise.
-    unsafe { change(handle, &set) }
+    unsafe { change(handle, weigh) }
 }
 
 /// See `plimsoll.h`.
@@ -224,12 +224,12 @@ pub unsafe extern "C" fn plimsoll_set_weight(handle: *mut Principal, weight: u32
 /// As [`plimsoll_interrupt`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn plimsoll_set_priority(handle: *mut Principal, priority: i32) -> c_int {
-    let set = Set {
-        priority: Some(priority),
-        ..Set::default()
+    let prioritise = |set: &mut Set| {
+        set.priority = Some(Priority::new(priority)?);
+        Ok(())
     };
     // SAFETY: the caller's promise.
-    unsafe { change(handle, &set) }
+    unsafe { change(handle, prioritise) }
 }
 
 /// See `plimsoll.h`.
@@ -238,12 +238,12 @@ pub unsafe extern "C" fn plimsoll_set_priority(handle: *mut Principal, priority:
 /// As [`plimsoll_interrupt`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn plimsoll_set_max(handle: *mut Principal, bytes: u64) -> c_int {
-    let set = Set {
-        max: Some(bytes),
-        ..Set::default()
+    let bound = |set: &mut Set| {
+        set.max = Some(Max::or_none(bytes)?);
+        Ok(())
     };
     // SAFETY: the caller's promise.
-    unsafe { change(handle, &set) }
+    unsafe { change(handle, bound) }
 }
 
 /// See `plimsoll.h`.
@@ -281,10 +281,16 @@ pub extern "C" fn plimsoll_version() -> *const c_char {
 
 /// # Safety
 /// As [`plimsoll_interrupt`].
-unsafe fn change(handle: *mut Principal, set: &Set) -> c_int {
+unsafe fn change(
+    handle: *mut Principal,
+    what: impl FnOnce(&mut Set) -> Result<(), plimsoll_client::Error>,
+) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        unsafe { alive(handle)? }.set(set)?;
+        let principal = unsafe { alive(handle)? };
+        let mut set = Set::default();
+        what(&mut set)?;
+        principal.set(&set)?;
         Ok(0)
     })
 }

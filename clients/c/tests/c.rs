@@ -6,6 +6,7 @@ mod fake;
 
 use fake::{Fake, Script, numbers};
 use plimsoll_testbed::skip;
+use plimsoll_wire::messages::{Max, Priority, Weight};
 use plimsoll_wire::page::Numbers;
 use rustix::fs::{StatVfsMountFlags, XattrFlags};
 use std::ffi::OsStr;
@@ -111,14 +112,14 @@ fn follows(shared: bool) {
     fake.state(|state| {
         let asked = &state.registered[0];
         assert_eq!(
-            (asked.weight, asked.priority, asked.max),
-            (Some(20), Some(-3), Some(1 << 40))
+            (asked.weight, asked.priority, asked.max.bytes()),
+            (Weight::new(20).ok(), Priority::new(-3).ok(), Some(1 << 40))
         );
         assert_eq!(asked.adapter.as_deref(), Some("self"));
         assert!(state.reports.iter().all(|report| report.floor.is_none()));
         assert_eq!(
             (state.sets[0].max, state.sets[1].priority),
-            (Some(0), Some(1))
+            (Some(Max::NONE), Priority::new(1).ok())
         );
     });
     fake.publish(

@@ -6,6 +6,7 @@ use crate::server::listener::advice;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::messages::Id;
+use plimsoll_wire::varlink::plain;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::Write;
@@ -309,7 +310,7 @@ fn read(path: &Path) -> Result<Option<File>, String> {
         return Err(format!("it has {length} bytes"));
     }
     let text = std::fs::read(path).map_err(|error| error.to_string())?;
-    let file: File = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let file: File = serde_json::from_slice(&text).map_err(|error| plain(&error.to_string()))?;
     match file.version {
         VERSION => Ok(Some(file)),
         other => Err(format!(

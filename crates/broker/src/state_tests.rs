@@ -1,18 +1,18 @@
 //! Who is known again, who is forgotten, and a file that cannot be used.
 
 use super::*;
-use plimsoll_wire::messages::Kind;
+use plimsoll_wire::messages::{Kind, Max, Priority, Weight};
 
 fn kept(id: Id, weight: u32) -> Kept {
     Kept {
         id,
         parent: None,
         kind: Kind::Process,
-        weight,
-        priority: 0,
-        own_weight: 100,
-        own_priority: 0,
-        max: None,
+        weight: Weight::new(weight).unwrap(),
+        priority: Priority::default(),
+        own_weight: Weight::default(),
+        own_priority: Priority::default(),
+        max: Max::NONE,
     }
 }
 
@@ -51,10 +51,14 @@ fn a_group_is_that_of_its_keeper() {
     state.write(all.into_iter(), 5, 1);
     let mut state = load(&path);
     assert_eq!(state.rejoin(&of(3)), None, "another run of the same file");
-    assert_eq!(state.rejoin(&of(2)).unwrap().weight, 20);
-    assert_eq!(state.rejoin(&of(1)).unwrap().weight, 10);
+    assert_eq!(state.rejoin(&of(2)).unwrap().weight.get(), 20);
+    assert_eq!(state.rejoin(&of(1)).unwrap().weight.get(), 10);
     assert_eq!(
-        state.rejoin(&group("rest", Some((9, 2)))).unwrap().weight,
+        state
+            .rejoin(&group("rest", Some((9, 2))))
+            .unwrap()
+            .weight
+            .get(),
         30
     );
 }
@@ -80,12 +84,13 @@ fn who_comes_back_is_known_once() {
         state
             .rejoin(&identity("renamed", Some((12, 99))))
             .unwrap()
-            .weight,
+            .weight
+            .get(),
         40
     );
     assert_eq!(state.rejoin(&identity("a", Some((12, 99)))), None);
     assert_eq!(state.rejoin(&group("other", None)), None);
-    assert_eq!(state.rejoin(&shop).unwrap().weight, 50);
+    assert_eq!(state.rejoin(&shop).unwrap().weight.get(), 50);
 }
 
 #[test]
@@ -103,6 +108,22 @@ fn a_broken_state_is_set_aside() {
         assert_eq!(load(&path).next_id(), 1);
         assert!(!path.exists() && path.with_extension("json.bad").exists());
     }
+}
+
+/// A file of kept settings is not trusted: no weight comes from it that nobody could have given.
+#[test]
+fn a_state_with_an_impossible_weight_is_set_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state.json");
+    let one = [(group("g", None), kept(3, 40), None)];
+    load(&path).write(one.into_iter(), 9, 1);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let spoilt = text.replace("\"weight\":40", "\"weight\":0");
+    std::fs::write(&path, &spoilt).unwrap();
+    let refused = read(&path).unwrap_err();
+    assert!(refused.starts_with("weight 0 is out of range"), "{refused}");
+    assert_eq!(load(&path).next_id(), 1);
+    assert!(!path.exists() && path.with_extension("json.bad").exists());
 }
 
 #[test]
@@ -167,5 +188,5 @@ fn one_users_entries_are_bounded() {
     state.write(again, 100, 1);
     let mut state = State::load(&path, 10);
     assert_eq!(state.waiting.len(), 11);
-    assert_eq!(state.rejoin(&other).unwrap().weight, 20);
+    assert_eq!(state.rejoin(&other).unwrap().weight.get(), 20);
 }

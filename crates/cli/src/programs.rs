@@ -21,8 +21,10 @@
 //! start = "90s"
 //! ```
 
-use crate::args::{AdapterChoice, check_name, check_priority, check_weight};
+use crate::args::{AdapterChoice, check_name};
 use crate::size::Size;
+use plimsoll_wire::messages::{Priority, Weight};
+use plimsoll_wire::varlink::plain;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,10 +43,10 @@ pub struct Programs {
     pub name: Option<String>,
     /// What all programs and outsiders of the file share; the machine's memory when absent.
     pub budget: Option<Size>,
-    /// Of the group against other principals, 1 to 10000.
-    pub weight: Option<u32>,
-    /// Of the group, -100 to 100.
-    pub priority: Option<i32>,
+    /// Of the group against other principals.
+    pub weight: Option<Weight>,
+    /// Of the group.
+    pub priority: Option<Priority>,
     /// Run under the broker.
     #[serde(default, rename = "program")]
     pub programs: Vec<Program>,
@@ -61,10 +63,10 @@ pub struct Program {
     pub name: String,
     /// Program and arguments.
     pub command: Command,
-    /// 1 to 10000.
-    pub weight: Option<u32>,
-    /// -100 to 100.
-    pub priority: Option<i32>,
+    /// Against its siblings'.
+    pub weight: Option<Weight>,
+    /// Its class among its siblings.
+    pub priority: Option<Priority>,
     /// Never more than this.
     pub max: Option<Size>,
     /// How it is steered.
@@ -178,7 +180,7 @@ impl Programs {
     pub fn parse(text: &str, path: &Path) -> Result<Programs, ProgramsError> {
         let programs: Programs = toml::from_str(text).map_err(|error| ProgramsError::Syntax {
             path: path.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
+            message: plain(error.to_string().trim_end()),
         })?;
         programs.check().map_err(|message| ProgramsError::Meaning {
             path: path.to_owned(),
@@ -200,7 +202,6 @@ impl Programs {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
-        check_numbers(self.weight, self.priority)?;
         if self.budget == Some(Size::Bytes(0)) {
             return Err(
                 "budget is 0: give what the programs share, `budget = \"1500M\"` say".into(),
@@ -231,7 +232,6 @@ impl Programs {
 impl Program {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
-        check_numbers(self.weight, self.priority)?;
         if self.stop.is_some_and(|stop| stop <= self.start) {
             return Err("stop is not after start: both count from the file's start".into());
         }
@@ -247,11 +247,6 @@ impl Program {
         }
         Ok(())
     }
-}
-
-fn check_numbers(weight: Option<u32>, priority: Option<i32>) -> Result<(), String> {
-    weight.map_or(Ok(()), |w| check_weight(i64::from(w)).map(drop))?;
-    priority.map_or(Ok(()), |p| check_priority(i64::from(p)).map(drop))
 }
 
 /// A span of time in a TOML file: seconds, or a string with a unit.

@@ -5,7 +5,8 @@ use crate::control::Control;
 use crate::error::CliError;
 use crate::rows::{Faults, Order, rows, shown};
 use crate::size::Human;
-use plimsoll_wire::messages::{Id, Listing, Set};
+use plimsoll_wire::messages::{Id, Listing, Max, Set};
+use plimsoll_wire::varlink::WireError;
 use std::fmt::Write as _;
 
 /// Asks the broker to change a principal.
@@ -19,11 +20,16 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
         .as_deref()
         .map(|parent| resolve(&listing, parent))
         .transpose()?;
+    let id = resolve(&listing, &args.which)?;
+    let max = args
+        .max
+        .map(|max| Max::or_none(max.bytes(listing.capacity)));
+    let refused = |error: WireError| CliError::Refused(error.message);
     let set = Set {
-        id: resolve(&listing, &args.which)?,
+        id,
         weight: args.weight,
         priority: args.priority,
-        max: args.max.map(|max| max.bytes(listing.capacity)),
+        max: max.transpose().map_err(refused)?,
         parent,
         ..Set::default()
     };

@@ -117,7 +117,7 @@ fn joins_survives_and_rejoins_the_real_broker() {
     });
     light
         .set(&plimsoll_client::messages::Set {
-            weight: Some(30),
+            weight: plimsoll_client::messages::Weight::new(30).ok(),
             ..Default::default()
         })
         .unwrap();

@@ -6,7 +6,7 @@ use fake::{
     Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
     numbers,
 };
-use plimsoll_client::messages::{Report, Set};
+use plimsoll_client::messages::{Report, Set, Weight};
 use plimsoll_client::{Error, Source};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn a_broker_that_hangs_is_left_after_a_while_and_blocks_nobody() {
     await_event(&principal, is_joined);
     fake.freeze();
     let refused = principal.set(&Set {
-        weight: Some(5),
+        weight: Weight::new(5).ok(),
         ..Set::default()
     });
     assert!(refused.is_ok(), "kept for the next join: {refused:?}");

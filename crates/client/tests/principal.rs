@@ -6,7 +6,7 @@ use fake::{
     Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
     numbers,
 };
-use plimsoll_client::messages::{Report, Set, Statistics};
+use plimsoll_client::messages::{Priority, Report, Set, Statistics, Weight};
 use plimsoll_client::{
     Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
 };
@@ -25,8 +25,8 @@ fn registers_reads_and_hears() {
         .unwrap();
     let asked = fake.state(|state| state.registered[0].clone());
     assert_eq!(
-        (asked.weight, asked.priority, asked.max),
-        (Some(20), Some(3), Some(5 << 30))
+        (asked.weight, asked.priority, asked.max.bytes()),
+        (Weight::new(20).ok(), Priority::new(3).ok(), Some(5 << 30))
     );
     assert_eq!(
         (asked.pid, &*asked.name),
@@ -98,7 +98,7 @@ fn tells_the_broker_what_it_is_told() {
     principal.attach(4321).unwrap();
     principal
         .set(&Set {
-            weight: Some(7),
+            weight: Weight::new(7).ok(),
             ..Set::default()
         })
         .unwrap();
@@ -120,16 +120,13 @@ fn tells_the_broker_what_it_is_told() {
             state.sets,
             [Set {
                 id: 1,
-                weight: Some(7),
+                weight: Weight::new(7).ok(),
                 ..Set::default()
             }]
         );
     });
-    let refused = principal.set(&Set {
-        weight: Some(0),
-        ..Set::default()
-    });
-    assert!(matches!(refused, Err(Error::Refused(e)) if e.name == ErrorName::BadWeight));
+    let refused = Weight::new(0);
+    assert!(matches!(refused, Err(e) if e.name == ErrorName::BadWeight));
 }
 
 #[test]
@@ -152,8 +149,8 @@ fn works_alone_where_no_broker_runs() {
     });
     principal
         .set(&Set {
-            weight: Some(33),
-            priority: Some(-4),
+            weight: Weight::new(33).ok(),
+            priority: Priority::new(-4).ok(),
             ..Set::default()
         })
         .unwrap();
@@ -171,7 +168,11 @@ fn works_alone_where_no_broker_runs() {
             .is_some_and(|report| report.live == Some(9))
     });
     let asked = fake.state(|state| state.registered[0].clone());
-    assert_eq!((asked.weight, asked.priority), (Some(33), Some(-4)));
+    let numbers = (
+        asked.weight.map(Weight::get),
+        asked.priority.map(Priority::get),
+    );
+    assert_eq!(numbers, (Some(33), Some(-4)));
 
     let never = Principal::builder("never").alone().open().unwrap();
     assert_eq!(never.read().source, Source::Local);
@@ -188,8 +189,8 @@ fn falls_back_at_once_when_the_broker_dies_and_rejoins() {
     await_event(&principal, is_joined);
     principal
         .set(&Set {
-            priority: Some(2),
-            own_weight: Some(9),
+            priority: Priority::new(2).ok(),
+            own_weight: Weight::new(9).ok(),
             ..Set::default()
         })
         .unwrap();
@@ -211,9 +212,13 @@ fn falls_back_at_once_when_the_broker_dies_and_rejoins() {
     await_event(&child, is_joined);
     fake.state(|state| {
         let asked = &state.registered[0];
-        assert_eq!((asked.weight, asked.priority), (Some(20), Some(2)));
+        let numbers = (
+            asked.weight.map(Weight::get),
+            asked.priority.map(Priority::get),
+        );
+        assert_eq!(numbers, (Some(20), Some(2)));
         assert_eq!(asked.pid, Some(std::process::id()));
-        assert_eq!(state.sets[0].own_weight, Some(9));
+        assert_eq!(state.sets[0].own_weight, Weight::new(9).ok());
         assert_eq!(
             state.registered[1].parent,
             Some(50),
@@ -313,7 +318,7 @@ fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
     assert_eq!((outer.id(), inner.id()), (Some(9), Some(9)));
     fake.state(|state| {
         assert_eq!(state.registered.len(), 1);
-        assert_eq!(state.registered[0].weight, Some(40));
+        assert_eq!(state.registered[0].weight, Weight::new(40).ok());
         assert_eq!(state.adapted, [(9, Some("self".to_owned()))]);
     });
     // Where it does not come back, the program registers by itself.
@@ -322,7 +327,8 @@ fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
     let fake = Fake::start_numbered(directory.path(), Script::Strict, 20);
     eventually("it registers", || inner.id() == Some(20));
     assert!(inner.registered().is_some());
-    assert_eq!(fake.state(|state| state.registered[0].weight), Some(7));
+    let weight = fake.state(|state| state.registered[0].weight);
+    assert_eq!(weight, Weight::new(7).ok());
 }
 
 #[test]
@@ -411,6 +417,7 @@ fn bad_parameters_are_refused_before_they_are_sent() {
         name(Principal::builder("x").priority(101)),
         ErrorName::BadPriority
     );
+    assert_eq!(name(Principal::builder("x").max(1)), ErrorName::BadMax);
     assert_eq!(
         name(Principal::builder("x").pid(0)),
         ErrorName::NoSuchProcess

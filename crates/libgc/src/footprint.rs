@@ -1,5 +1,5 @@
 //! How much memory the heap takes: what bounds it is looked up after collections, and
-//! `plimsoll_policy` decides.
+//! `plimsoll_policy` decides: [`sizing`] by which policy, [`footprint`] within which bounds.
 
 use crate::collector::State;
 use crate::pace::{Found, Growth, Pace};
@@ -9,6 +9,7 @@ use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_policy::footprint::{self, Beside, Bound, Decision, Seen, is_cliff};
+use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -30,11 +31,11 @@ const LATELY: Duration = Duration::from_millis(3);
 /// What is known of the memory around the heap.
 #[derive(Default)]
 pub(crate) struct Surroundings {
-    sizing: footprint::Footprint,
+    /// Where memory is not short.
+    enough: DropInEnough,
+    footprint: footprint::Footprint,
     /// There was plenty of room then, for so many bytes.
     plenty: Option<(Instant, u64)>,
-    /// When the last collection ended, and what was allocated by then.
-    last: Option<(Instant, u64)>,
     /// Memory was short at the last collection.
     short: bool,
     /// Where nothing can be paged out: it was, or the heap has holes enough not to grow.
@@ -62,6 +63,22 @@ pub(crate) struct Ended<'a> {
     pub(crate) allocated: u64,
 }
 
+impl Ended<'_> {
+    /// The same for a policy, where collections cost so many ns lately, each.
+    fn told(&self, cost: u64) -> sizing::Ended {
+        let usual = Pace::allowance(self.found);
+        sizing::Ended {
+            now: clock::now_ns(),
+            took: u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX),
+            cost,
+            live: (self.found.composite + self.found.atomic) as u64,
+            allocated: self.allocated,
+            growth: Pace::growth(self.found, usual) as u64,
+            stalls: self.residency.evicted as u64,
+        }
+    }
+}
+
 /// What was done about it, in superpages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Settled {
@@ -86,9 +103,10 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let keep = pace.fills(central);
     let (mut given, idle) = central.give_back(heap, keep);
     let note = incremental.note(heap, ended);
-    let usual = surroundings.allowance(ended, incremental.mean_cost(ended.young, &note));
+    let told = ended.told(incremental.mean_cost(ended.young, &note));
+    let usual = surroundings.allowance(ended, &told);
     // One of young objects ends a part of the way to the next whole one, for which there has to be room.
-    let (decision, cliff) = surroundings.decide(central, pace, ended, usual, idle);
+    let (decision, cliff) = surroundings.decide(central, pace, ended, &told, usual, idle);
     let allowance = match ended.young {
         true => incremental
             .after_young(&note)
@@ -191,10 +209,13 @@ impl Surroundings {
         self.idle = 0;
     }
 
-    /// Bytes to allocate until the next collection, where memory is not short and one costs so many ns.
-    fn allowance(&mut self, ended: &Ended<'_>, cost: u64) -> usize {
+    /// Bytes to allocate until the next collection, where memory is not short.
+    fn allowance(&mut self, ended: &Ended<'_>, told: &sizing::Ended) -> usize {
         let usual = Pace::allowance(ended.found);
-        let enough = self.square_root(ended, cost).max(usual as u64 / 4);
+        self.enough.bounded(u64::MAX);
+        self.enough.ended(told);
+        let enough = self.enough.size().saturating_sub(told.live);
+        let enough = enough.max(usual as u64 / 4);
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
     }
 
@@ -205,6 +226,7 @@ impl Surroundings {
         central: &Central,
         pace: &Pace,
         ended: &Ended<'_>,
+        told: &sizing::Ended,
         allowance: usize,
         idle: usize,
     ) -> (Decision, bool) {
@@ -214,14 +236,16 @@ impl Surroundings {
         // A heap that was larger gives little of that up, as long as there is room for it.
         let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
         let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
-        let decision = self.sizing.after(&Seen {
-            // Large objects may be untouched: what nobody wrote to is no measure of what may be
-            // allocated in any case.
-            resident: resident.min(there),
-            growth,
+        let decision = self.footprint.after(&Seen {
+            ended: sizing::Ended {
+                // Large objects may be untouched: what nobody wrote to is no measure of what may be
+                // allocated in any case.
+                live: resident.min(there),
+                growth,
+                ..*told
+            },
             holes: ended.found.holes as u64,
             bound,
-            stalls: residency.evicted as u64,
         });
         (decision, bound.is_cliff())
     }
@@ -292,18 +316,6 @@ impl Surroundings {
         lately || self.is_plenty(granted)
     }
 
-    /// What is enough for a heap that allocates so fast.
-    fn square_root(&mut self, ended: &Ended<'_>, cost: u64) -> u64 {
-        let now = Instant::now();
-        let last = self.last.replace((now, ended.allocated));
-        let Some((then, before)) = last else {
-            return u64::MAX;
-        };
-        let ran = now.duration_since(then).saturating_sub(ended.took);
-        let rate = (ended.allocated - before) as f64 / ran.as_secs_f64().max(1e-9);
-        footprint::square_root(cost, rate.min(u64::MAX as f64) as u64)
-    }
-
     /// Looks at the tightest of the machine and the groups that this process is in. What is looked
     /// at is not kept open: programs close what they do not know.
     fn look(&mut self, resident: u64, idle: u64, granted: u64) -> (Bound, u64) {
@@ -361,51 +373,4 @@ fn read() -> Option<(Reading, u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: usize = 1 << 20;
-
-    /// What may be allocated is what there is room for, and the holes beside: a heap fills them
-    /// without growing.
-    #[test]
-    fn holes_are_filled_where_memory_is_short_too() {
-        let seen = Seen {
-            resident: 100 << 20,
-            growth: 50 << 20,
-            holes: 0,
-            bound: Bound::Domain {
-                capacity: 128 << 20,
-                free: 20 << 20,
-            },
-            stalls: 0,
-        };
-        let decision = footprint::Footprint::default().after(&seen);
-        for young in [false, true] {
-            let found = Found {
-                composite: 90 * MIB,
-                atomic: 0,
-                roots: 0,
-                holes: 5 * MIB,
-                freed: 0,
-            };
-            let ended = Ended {
-                young,
-                found: &found,
-                residency: &Residency::default(),
-                took: Duration::ZERO,
-                allocated: 0,
-            };
-            let growth = |allowance| growth(&decision, 0, allowance, 50 * MIB, &ended);
-            let much = growth(60 * MIB);
-            // Three quarters of what is free but for a 16th of all.
-            assert_eq!((much.bytes, much.allowance), (9 * MIB, 14 * MIB));
-            assert!(much.short);
-            assert_eq!(
-                growth(12 * MIB).allowance,
-                12 * MIB,
-                "no more than asked for"
-            );
-        }
-    }
-}
+mod tests;

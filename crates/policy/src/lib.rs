@@ -3,6 +3,6 @@
 
 pub mod footprint;
 pub mod generations;
-pub mod isla_vista;
 pub mod ownership;
 pub mod shares;
+pub mod sizing;

@@ -2,6 +2,7 @@
 
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
 use plimsoll_policy::shares::{Collector, Principal, Shares};
+use plimsoll_policy::sizing::{DropIn, DropInEnough, Ended, HotSpot, Sizing};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -27,6 +28,22 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// A heap that is stalled now and then.
+fn size(sizing: &mut impl Sizing, round: u64) {
+    sizing.bounded(1 << 30);
+    sizing.ended(&Ended {
+        now: round << 30,
+        cost: 1 << 20,
+        live: 1 << 28,
+        allocated: round << 27,
+        growth: 1 << 27,
+        stalls: round % 2,
+        ..Ended::default()
+    });
+    sizing.clone().bounded(1 << 29);
+    assert!(sizing.size() > 0);
+}
 
 #[test]
 fn decisions_allocate_nothing() {
@@ -59,6 +76,8 @@ fn decisions_allocate_nothing() {
         referenced: 1 << 19,
         waited: 1 << 27,
     });
+    let (mut enough, mut drop_in) = (DropInEnough::default(), DropIn::default());
+    let mut hotspot = HotSpot::default();
     let before = ALLOCATIONS.get();
     for round in 0..5u64 {
         shares.decide(&principals, 1 << (20 + round * 4));
@@ -66,6 +85,9 @@ fn decisions_allocate_nothing() {
         books.measured(round, 1 << 20, &samples, round << 61);
         books.next_epoch(round << 50);
         books.remove_principal(round);
+        size(&mut enough, round);
+        size(&mut drop_in, round);
+        size(&mut hotspot, round);
     }
     assert_eq!(ALLOCATIONS.get(), before);
 }

@@ -82,40 +82,19 @@ impl Default for Name {
     }
 }
 
-fn refused<E: serde::de::Error>(error: WireError) -> E {
+/// What a check said, for a reader.
+pub(crate) fn refused<E: serde::de::Error>(error: WireError) -> E {
     E::custom(marked(&error))
-}
-
-fn optional<'de, D, T>(
-    deserializer: D,
-    check: fn(T) -> Result<(), WireError>,
-) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Copy + Deserialize<'de>,
-{
-    let value = Option::<T>::deserialize(deserializer)?;
-    value.map_or(Ok(()), check).map_err(refused::<D::Error>)?;
-    Ok(value)
-}
-
-/// A weight or none.
-pub(crate) fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    optional(deserializer, checks::weight)
-}
-
-/// A priority or none.
-pub(crate) fn priority<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<i32>, D::Error> {
-    optional(deserializer, checks::priority)
 }
 
 /// A process number or none.
 pub(crate) fn optional_pid<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u32>, D::Error> {
-    optional(deserializer, checks::pid)
+    let pid = Option::<u32>::deserialize(deserializer)?;
+    pid.map_or(Ok(()), checks::pid)
+        .map_err(refused::<D::Error>)?;
+    Ok(pid)
 }
 
 /// A process number.

@@ -5,12 +5,6 @@ use crate::varlink::{ErrorName, WireError};
 
 /// Longest name of a principal, bytes.
 pub const MAX_NAME: usize = 64;
-/// Smallest and largest weight.
-pub const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
-/// Smallest and largest priority.
-pub const PRIORITIES: std::ops::RangeInclusive<i32> = -100..=100;
-/// Weight of a principal that nobody gave one.
-pub const DEFAULT_WEIGHT: u32 = 100;
 /// Smallest and largest interval of `Watch`, milliseconds.
 pub const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 /// Longest path in a message, bytes.
@@ -75,34 +69,6 @@ pub fn adapter(adapter: &str) -> Result<(), WireError> {
          give `hotspot`, `libgc` or `self`, or leave it out for a passive program"
     );
     Err(WireError::new(ErrorName::BadName, message))
-}
-
-/// A weight: 1 to 10000.
-///
-/// # Errors
-/// `BadWeight`.
-pub fn weight(weight: u32) -> Result<(), WireError> {
-    if WEIGHTS.contains(&weight) {
-        return Ok(());
-    }
-    Err(WireError::new(
-        ErrorName::BadWeight,
-        format!("weight {weight} is out of range: give 1 to 10000"),
-    ))
-}
-
-/// A priority: -100 to 100.
-///
-/// # Errors
-/// `BadPriority`.
-pub fn priority(priority: i32) -> Result<(), WireError> {
-    if PRIORITIES.contains(&priority) {
-        return Ok(());
-    }
-    Err(WireError::new(
-        ErrorName::BadPriority,
-        format!("priority {priority} is out of range: give -100 to 100"),
-    ))
 }
 
 /// An interval of `Watch`: 100 to 60000 milliseconds.

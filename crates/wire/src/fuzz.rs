@@ -2,7 +2,7 @@
 //! the property that they state. The tests call them too.
 
 use crate::checks;
-use crate::messages;
+use crate::messages::{self, Priority, Weight};
 use crate::page::{PAGE_SIZE, PageView, offset};
 use crate::varlink::{Call, Decoder, Reply};
 use std::sync::atomic::AtomicU64;
@@ -62,8 +62,7 @@ fn check_believed(call: &Call<'_>) {
     if let Ok(register) = call.parameters::<messages::Register>() {
         assert!(checks::name(&register.name).is_ok());
         assert!(register.pid.map_or(Ok(()), checks::pid).is_ok());
-        assert!(register.weight.map_or(Ok(()), checks::weight).is_ok());
-        assert!(register.priority.map_or(Ok(()), checks::priority).is_ok());
+        assert_ranged(&[register.weight], &[register.priority]);
         assert!(
             register
                 .cgroup
@@ -92,18 +91,21 @@ fn check_believed(call: &Call<'_>) {
         );
     }
     if let Ok(set) = call.parameters::<messages::Set>() {
-        let weights = [set.weight, set.own_weight].into_iter().flatten();
-        assert!(weights.map(checks::weight).all(|checked| checked.is_ok()));
-        let priorities = [set.priority, set.own_priority].into_iter().flatten();
-        assert!(
-            priorities
-                .map(checks::priority)
-                .all(|checked| checked.is_ok())
+        assert_ranged(
+            &[set.weight, set.own_weight],
+            &[set.priority, set.own_priority],
         );
     }
     if let Ok(watch) = call.parameters::<messages::Watch>() {
         assert!(checks::interval_ms(watch.interval_ms).is_ok());
     }
+}
+
+fn assert_ranged(weights: &[Option<Weight>], priorities: &[Option<Priority>]) {
+    let range = Weight::LEAST..=Weight::MOST;
+    assert!(weights.iter().flatten().all(|one| range.contains(one)));
+    let range = Priority::LEAST..=Priority::MOST;
+    assert!(priorities.iter().flatten().all(|one| range.contains(one)));
 }
 
 /// Any bytes as a reply, with what every method answers.

@@ -3,6 +3,8 @@
 use crate::checked;
 pub use crate::checked::{Adapter, CgroupPath, Name};
 use crate::page::{Level, Numbers};
+use crate::standing;
+pub use crate::standing::{Max, Priority, Weight};
 use serde::{Deserialize, Serialize};
 
 /// The number of a principal; never reused while a broker lives.
@@ -33,14 +35,13 @@ pub struct Register {
     pub pid: Option<u32>,
     /// Under whom; the root when absent.
     pub parent: Option<Id>,
-    /// 1 to 10000, 100 when absent (rules of the configuration come first).
-    #[serde(default, deserialize_with = "checked::weight")]
-    pub weight: Option<u32>,
-    /// -100 to 100, 0 when absent; a higher class is served first.
-    #[serde(default, deserialize_with = "checked::priority")]
-    pub priority: Option<i32>,
-    /// Never more than this many bytes, for it and its children together.
-    pub max: Option<u64>,
+    /// 100 when absent (rules of the configuration come first).
+    pub weight: Option<Weight>,
+    /// 0 when absent; a higher class is served first.
+    pub priority: Option<Priority>,
+    /// Never more than this, for it and its children together.
+    #[serde(default)]
+    pub max: Max,
     /// The cgroup (a path under the memory controller's mount) whose limit bounds it, for groups.
     pub cgroup: Option<CgroupPath>,
     /// The adapter that steers it (`hotspot`, `libgc`, `self`); passive when absent.
@@ -139,20 +140,17 @@ pub struct Statistics {
 pub struct Set {
     /// Which principal.
     pub id: Id,
-    /// 1 to 10000.
-    #[serde(deserialize_with = "checked::weight")]
-    pub weight: Option<u32>,
-    /// -100 to 100.
-    #[serde(deserialize_with = "checked::priority")]
-    pub priority: Option<i32>,
-    /// Bytes; 0 takes the bound away.
-    pub max: Option<u64>,
+    /// Against its siblings'.
+    pub weight: Option<Weight>,
+    /// Its class among its siblings.
+    pub priority: Option<Priority>,
+    /// Bytes in JSON; 0 takes the bound away.
+    #[serde(with = "standing::change")]
+    pub max: Option<Max>,
     /// Weight of its own memory against its children's (child-relative, paper 4.1).
-    #[serde(deserialize_with = "checked::weight")]
-    pub own_weight: Option<u32>,
+    pub own_weight: Option<Weight>,
     /// Priority of its own memory against its children's.
-    #[serde(deserialize_with = "checked::priority")]
-    pub own_priority: Option<i32>,
+    pub own_priority: Option<Priority>,
     /// Under whom; a cycle is refused.
     pub parent: Option<Id>,
 }

@@ -1,7 +1,9 @@
 //! What is read is checked: drawn texts and numbers in every field of every message are taken
 //! exactly when the checks take them, and refused by the error of their field.
 
-use plimsoll_wire::messages::{Adapt, Attach, Register, Released, Report, Set, Watch, Which};
+use plimsoll_wire::messages::{
+    Adapt, Attach, Max, Priority, Register, Released, Report, Set, Watch, Weight, Which,
+};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use plimsoll_wire::{checks, fuzz};
 use proptest::prelude::*;
@@ -83,11 +85,11 @@ proptest! {
     fn numbers_are_taken_exactly_when_their_checks_take_them(number in number()) {
         let in_set = |field: &str| read::<Set>(&json!({"id": 1, field: number}));
         let in_register = |field: &str| read::<Register>(&json!({"name": "n", field: number}));
-        let weight = unsigned(number, checks::weight);
+        let weight = Weight::new(number).is_ok();
         for read in [in_set("weight"), in_set("own_weight"), in_register("weight")] {
             taken_when(weight, read, ErrorName::BadWeight)?;
         }
-        let priority = i32::try_from(number).is_ok_and(|number| checks::priority(number).is_ok());
+        let priority = Priority::new(number).is_ok();
         for read in [in_set("priority"), in_set("own_priority"), in_register("priority")] {
             taken_when(priority, read, ErrorName::BadPriority)?;
         }
@@ -130,8 +132,12 @@ proptest! {
 fn refusals_say_the_same_before_a_call_is_sent_and_when_it_is_read() {
     for (parameters, check) in [
         (json!({"name": ""}), checks::name("")),
-        (json!({"name": "n", "weight": 0}), checks::weight(0)),
-        (json!({"name": "n", "priority": 101}), checks::priority(101)),
+        (json!({"name": "n", "weight": 0}), Weight::new(0).map(drop)),
+        (
+            json!({"name": "n", "priority": 101}),
+            Priority::new(101).map(drop),
+        ),
+        (json!({"name": "n", "max": 1}), Max::new(1).map(drop)),
         (json!({"name": "n", "pid": 0}), checks::pid(0)),
         (json!({"name": "n", "cgroup": "x"}), checks::cgroup("x")),
         (json!({"name": "n", "adapter": "A"}), checks::adapter("A")),

@@ -1,8 +1,8 @@
 //! Framing, calls, replies and errors: good ones, bad ones, and any bytes at all.
 
 use plimsoll_wire::messages::{
-    Attach, Changed, Kind, Listing, Name, Nothing, Principal, Register, Report, Set, Statistics,
-    Watch,
+    Attach, Changed, Kind, Listing, Name, Nothing, Principal, Priority, Register, Report, Set,
+    Statistics, Watch, Weight,
 };
 use plimsoll_wire::page::Numbers;
 use plimsoll_wire::varlink::{
@@ -31,7 +31,7 @@ fn a_call_goes_over_and_back() {
     let register = Register {
         name: Name::new("caf\u{e9} \"x\"").unwrap(),
         pid: Some(7),
-        weight: Some(10),
+        weight: Weight::new(10).ok(),
         ..Register::default()
     };
     let mut out = Vec::new();
@@ -382,10 +382,10 @@ fn names_weights_and_the_rest_are_checked() {
     ] {
         assert_eq!(checks::adapter(bad).unwrap_err().name, ErrorName::BadName);
     }
-    assert!(checks::weight(1).is_ok() && checks::weight(10_000).is_ok());
-    assert!(checks::weight(0).is_err() && checks::weight(10_001).is_err());
-    assert!(checks::priority(-100).is_ok() && checks::priority(100).is_ok());
-    assert!(checks::priority(-101).is_err() && checks::priority(i32::MAX).is_err());
+    assert!(Weight::new(1).is_ok() && Weight::new(10_000).is_ok());
+    assert!(Weight::new(0).is_err() && Weight::new(10_001).is_err());
+    assert!(Priority::new(-100).is_ok() && Priority::new(100).is_ok());
+    assert!(Priority::new(-101).is_err() && Priority::new(i32::MAX).is_err());
     assert!(checks::interval_ms(100).is_ok() && checks::interval_ms(99).is_err());
     assert!(checks::pid(1).is_ok() && checks::pid(0).is_err() && checks::pid(u32::MAX).is_err());
     assert!(checks::cgroup("/a/b").is_ok());

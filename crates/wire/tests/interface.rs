@@ -1,8 +1,8 @@
 //! The interface file and the code say the same: methods, errors, and every field with its type.
 
 use plimsoll_wire::messages::{
-    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Name, Nothing, Principal, Register,
-    Registered, Released, Report, Set, Statistics, Watch, Which,
+    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Principal,
+    Priority, Register, Registered, Released, Report, Set, Statistics, Watch, Weight, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -237,9 +237,9 @@ fn parameters_are_the_declared_ones() {
         kind: Kind::Group,
         pid: Some(1),
         parent: Some(1),
-        weight: Some(1),
-        priority: Some(-1),
-        max: Some(1),
+        weight: Some(Weight::LEAST),
+        priority: Some(Priority::LEAST),
+        max: Max::new(1 << 20).unwrap(),
         cgroup: CgroupPath::new("/").ok(),
         adapter: Adapter::new("self").ok(),
     };
@@ -276,11 +276,11 @@ fn parameters_are_the_declared_ones() {
     check(asks("Released"), "Released", &released, &released);
     let set = Set {
         id: 1,
-        weight: Some(1),
-        priority: Some(1),
-        max: Some(1),
-        own_weight: Some(1),
-        own_priority: Some(1),
+        weight: Some(Weight::LEAST),
+        priority: Some(Priority::LEAST),
+        max: Max::new(1 << 20).ok(),
+        own_weight: Some(Weight::LEAST),
+        own_priority: Some(Priority::LEAST),
         parent: Some(1),
     };
     check(asks("Set"), "Set", &set, &Set::default());

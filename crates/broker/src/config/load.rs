@@ -173,6 +173,7 @@ fn line_of(text: &str, what: &str, nth: usize) -> usize {
 mod tests {
     use super::*;
     use crate::config::Facts;
+    use plimsoll_wire::messages::{Priority, Weight};
     use proptest::prelude::*;
 
     fn message(text: &str) -> String {
@@ -257,12 +258,16 @@ mod tests {
             executable: "/bin/x".into(),
             ..Facts::default()
         });
-        assert_eq!((given.weight, given.priority), (Some(7), Some(4)));
+        let numbers = (
+            given.weight.map(Weight::get),
+            given.priority.map(Priority::get),
+        );
+        assert_eq!(numbers, (Some(7), Some(4)));
         let given = config.given(&Facts {
             executable: "/usr/x".into(),
             ..Facts::default()
         });
-        assert_eq!(given.weight, Some(5));
+        assert_eq!(given.weight.map(Weight::get), Some(5));
     }
 
     #[test]

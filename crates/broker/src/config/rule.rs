@@ -1,6 +1,8 @@
 //! Rules: what a program gets because of where it runs, who runs it and what it is.
 
 use super::names::uid_of;
+use plimsoll_wire::messages::{Priority, Weight};
+use plimsoll_wire::varlink::WireError;
 use serde::Deserialize;
 
 /// One `[[rule]]`. All conditions that are given must hold; a rule needs at least one.
@@ -28,6 +30,28 @@ pub struct Rule {
     /// `user`, resolved when the file was read.
     #[serde(skip)]
     pub(super) uid: Option<u32>,
+    /// What of the numbers it gives to a program, and to the group of a user, likewise.
+    #[serde(skip)]
+    pub(super) standing: Standing,
+    #[serde(skip)]
+    pub(super) user_standing: Standing,
+}
+
+/// A weight and a priority, as far as they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    weight: Option<Weight>,
+    priority: Option<Priority>,
+}
+
+impl Standing {
+    /// From the numbers as written.
+    fn read(weight: Option<i64>, priority: Option<i64>) -> Result<Standing, WireError> {
+        Ok(Standing {
+            weight: weight.map(Weight::new).transpose()?,
+            priority: priority.map(Priority::new).transpose()?,
+        })
+    }
 }
 
 /// What rules look at.
@@ -50,30 +74,28 @@ pub struct Facts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// A weight.
-    pub weight: Option<u32>,
+    pub weight: Option<Weight>,
     /// A priority.
-    pub priority: Option<i32>,
+    pub priority: Option<Priority>,
     /// An adapter.
     pub adapter: Option<String>,
 }
 
 impl Given {
     pub(super) fn fill(&mut self, rule: &Rule) {
-        self.stand(rule.weight, rule.priority);
+        self.stand(rule.standing);
         if self.adapter.is_none() {
             self.adapter.clone_from(&rule.adapter);
         }
     }
 
     pub(super) fn fill_for_user(&mut self, rule: &Rule) {
-        self.stand(rule.user_weight, rule.user_priority);
+        self.stand(rule.user_standing);
     }
 
-    fn stand(&mut self, weight: Option<i64>, priority: Option<i64>) {
-        let weight = weight.and_then(|weight| u32::try_from(weight).ok());
-        let priority = priority.and_then(|priority| i32::try_from(priority).ok());
-        self.weight = self.weight.or(weight);
-        self.priority = self.priority.or(priority);
+    fn stand(&mut self, standing: Standing) {
+        self.weight = self.weight.or(standing.weight);
+        self.priority = self.priority.or(standing.priority);
     }
 }
 
@@ -112,23 +134,12 @@ impl Rule {
         self.user_weight.is_some() || self.user_priority.is_some()
     }
 
-    /// Checks what serde cannot, and resolves the user.
+    /// Checks what serde cannot, and resolves the numbers and the user.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        for (name, weight) in [("weight", self.weight), ("user_weight", self.user_weight)] {
-            if let Some(weight) = weight.filter(|weight| !(1..=10_000).contains(weight)) {
-                return Err(format!("{name} {weight} is out of range: give 1 to 10000"));
-            }
-        }
-        for (name, priority) in [
-            ("priority", self.priority),
-            ("user_priority", self.user_priority),
-        ] {
-            if let Some(priority) = priority.filter(|priority| !(-100..=100).contains(priority)) {
-                return Err(format!(
-                    "{name} {priority} is out of range: give -100 to 100"
-                ));
-            }
-        }
+        self.standing =
+            Standing::read(self.weight, self.priority).map_err(|error| error.message)?;
+        self.user_standing = Standing::read(self.user_weight, self.user_priority)
+            .map_err(|error| format!("user_{}", error.message))?;
         if self.is_for_users() && (self.cgroup.is_some() || self.executable.is_some()) {
             return Err(
                 "user_weight and user_priority go with `user` and `unit` only: what a program is \

@@ -5,10 +5,7 @@ use super::tree::Tree;
 use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, flow};
 use plimsoll_policy::shares::Shares;
 use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
-use std::ops::RangeInclusive;
 
-const WEIGHTS: RangeInclusive<u32> = 1..=10_000;
-const PRIORITIES: RangeInclusive<i32> = -100..=100;
 /// No machine that we run on has more bytes, or moves more in a second.
 const MOST_BYTES: u64 = 1 << 50;
 /// Actions of one tick for one principal: a publication and a rung.
@@ -19,10 +16,8 @@ impl Core {
     /// principals are never reused. `now` is the clock of the pages.
     ///
     /// # Errors
-    /// Weight or priority out of range, unknown parent, too many principals, too deep a tree.
+    /// Unknown parent, too many principals, too deep a tree.
     pub fn register(&mut self, new: &NewPrincipal, now: Nanos) -> Result<Id, Refusal> {
-        check_weight(new.weight)?;
-        check_priority(new.priority)?;
         if !new.automatic && self.counted() >= self.config.max_principals {
             return Err(Refusal::TooMany(self.config.max_principals));
         }
@@ -75,13 +70,9 @@ impl Core {
     /// Changes a principal's settings, all or none of them.
     ///
     /// # Errors
-    /// No such principal or parent, a value out of range, a cycle, too deep a tree.
+    /// No such principal or parent, a cycle, too deep a tree.
     pub fn set(&mut self, set: &Set) -> Result<(), Refusal> {
         let slot = self.tree.find(set.id)?;
-        set.weight.map_or(Ok(()), check_weight)?;
-        set.own_weight.map_or(Ok(()), check_weight)?;
-        set.priority.map_or(Ok(()), check_priority)?;
-        set.own_priority.map_or(Ok(()), check_priority)?;
         let parent = set.parent.map(|id| self.tree.find(id)).transpose()?;
         if let Some(parent) = parent {
             self.tree.check_move(slot, parent)?;
@@ -92,11 +83,7 @@ impl Core {
         node.priority = set.priority.unwrap_or(node.priority);
         node.own_weight = set.own_weight.unwrap_or(node.own_weight);
         node.own_priority = set.own_priority.unwrap_or(node.own_priority);
-        node.max = match set.max {
-            None => node.max,
-            Some(0) => u64::MAX,
-            Some(bytes) => bytes,
-        };
+        node.max = set.max.unwrap_or(node.max);
         self.pacer.prompt();
         Ok(())
     }
@@ -201,21 +188,5 @@ fn believed_statistics(told: Statistics) -> Statistics {
         absent: bound(told.absent),
         summaries: bound(told.summaries),
         retained: bound(told.retained),
-    }
-}
-
-fn check_weight(weight: u32) -> Result<(), Refusal> {
-    if WEIGHTS.contains(&weight) {
-        Ok(())
-    } else {
-        Err(Refusal::BadWeight(u64::from(weight)))
-    }
-}
-
-fn check_priority(priority: i32) -> Result<(), Refusal> {
-    if PRIORITIES.contains(&priority) {
-        Ok(())
-    } else {
-        Err(Refusal::BadPriority(i64::from(priority)))
     }
 }

@@ -16,7 +16,7 @@ impl Core {
                 priority: figures.priority,
                 own_weight: figures.own_weight,
                 own_priority: figures.own_priority,
-                max: (figures.max != u64::MAX).then_some(figures.max),
+                max: figures.max,
             })
             .collect()
     }
@@ -25,13 +25,13 @@ impl Core {
     /// those in `kept` mean nothing any more.
     ///
     /// # Errors
-    /// As [`Core::set`]: a file of kept settings is not trusted either.
+    /// As [`Core::set`].
     pub fn restore(&mut self, id: Id, parent: Option<Id>, kept: &Kept) -> Result<(), Refusal> {
         self.set(&Set {
             id,
             weight: Some(kept.weight),
             priority: Some(kept.priority),
-            max: Some(kept.max.unwrap_or(0)),
+            max: Some(kept.max),
             own_weight: Some(kept.own_weight),
             own_priority: Some(kept.own_priority),
             parent,

@@ -61,9 +61,6 @@ use plimsoll_policy::shares::{Principal, Shares};
 use plimsoll_wire::messages::Id;
 use tree::Tree;
 
-/// Weight of a principal's own memory against its children's, until it is set.
-const OWN_WEIGHT: u32 = 100;
-
 /// Principals that there is room for from the start.
 const FIRST_ROOM: usize = 64;
 

@@ -6,7 +6,7 @@ use super::flow::Flow;
 use super::ladder::Ladder;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
-use plimsoll_wire::messages::{Id, Kind, Statistics};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
 const MILLISECOND: Nanos = 1_000_000;
@@ -83,12 +83,11 @@ pub(super) struct Node {
     pub(super) automatic: bool,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
-    pub(super) weight: u32,
-    pub(super) priority: i32,
-    pub(super) own_weight: u32,
-    pub(super) own_priority: i32,
-    /// `u64::MAX` when unbounded.
-    pub(super) max: u64,
+    pub(super) weight: Weight,
+    pub(super) priority: Priority,
+    pub(super) own_weight: Weight,
+    pub(super) own_priority: Priority,
+    pub(super) max: Max,
     /// When it was registered, on the clock of the pages.
     pub(super) joined: Nanos,
     pub(super) reported: Reported,
@@ -146,9 +145,10 @@ impl Node {
             place: 0,
             weight: new.weight,
             priority: new.priority,
-            own_weight: super::OWN_WEIGHT,
-            own_priority: 0,
-            max: new.max.unwrap_or(u64::MAX),
+            // As much as a child's that nobody gave one.
+            own_weight: Weight::default(),
+            own_priority: Priority::default(),
+            max: new.max,
             joined: 0,
             reported: Reported::default(),
             reported_at: None,

@@ -94,10 +94,10 @@ impl Core {
                 adaptive: node.account.subtree_adaptive,
                 freeing,
             };
-            node.account.bound = node.max;
+            node.account.bound = node.max.cap();
             if let Some(domain) = &mut node.domain {
                 domain.account(below, passed, reaction, Bounds::NONE);
-                node.account.bound = node.max.min(domain.budget);
+                node.account.bound = node.max.cap().min(domain.budget);
                 self.pacer.note_domain(domain);
             }
             match node.parent {
@@ -192,10 +192,10 @@ impl Core {
             let parent = node.parent.map(|above| self.tree.at(above).place);
             self.inputs.push(Principal {
                 parent,
-                weight: node.weight,
-                priority: node.priority,
-                own_weight: node.own_weight,
-                own_priority: node.own_priority,
+                weight: node.weight.get(),
+                priority: node.priority.get(),
+                own_weight: node.own_weight.get(),
+                own_priority: node.own_priority.get(),
                 uses: node.uses,
                 working_set: node.working_set.unwrap_or(0).min(node.uses),
                 trend: node.trend(demand::HORIZON),

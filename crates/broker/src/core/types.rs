@@ -1,7 +1,7 @@
 //! What goes into the core and what comes out. Sizes are bytes, times nanoseconds unless named
 //! otherwise.
 
-use plimsoll_wire::messages::{Id, Kind, Statistics};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// Nanoseconds of a monotonic clock; the core never reads one.
@@ -44,12 +44,12 @@ pub struct NewPrincipal {
     pub kind: Kind,
     /// Under whom; the root when absent.
     pub parent: Option<Id>,
-    /// 1 to 10000.
-    pub weight: u32,
-    /// -100 to 100.
-    pub priority: i32,
-    /// Bytes for it and its children, unbounded when absent.
-    pub max: Option<u64>,
+    /// Against its siblings'.
+    pub weight: Weight,
+    /// Its class among its siblings.
+    pub priority: Priority,
+    /// For it and its children.
+    pub max: Max,
     /// Whether somebody adapts it; passive ones are not asked, only taken from.
     pub adaptive: bool,
     /// It is the group of a user, directly under the root. Nothing is lent between the groups of users, and
@@ -66,10 +66,6 @@ pub struct NewPrincipal {
 pub enum Refusal {
     #[error("no principal has the number {0}; `plimsoll ps` lists them")]
     NoSuchPrincipal(Id),
-    #[error("weight {0} is out of range: give 1 to 10000")]
-    BadWeight(u64),
-    #[error("priority {0} is out of range: give -100 to 100")]
-    BadPriority(i64),
     #[error("{child} cannot move under {parent}: {parent} is one of its own descendants")]
     Cycle { child: Id, parent: Id },
     #[error(
@@ -101,16 +97,16 @@ pub struct Figures {
     pub kind: Kind,
     /// Whether somebody adapts it.
     pub adaptive: bool,
-    /// 1 to 10000.
-    pub weight: u32,
-    /// -100 to 100.
-    pub priority: i32,
+    /// Against its siblings'.
+    pub weight: Weight,
+    /// Its class among its siblings.
+    pub priority: Priority,
     /// Weight of its own memory against its children's.
-    pub own_weight: u32,
+    pub own_weight: Weight,
     /// Priority of its own memory against its children's.
-    pub own_priority: i32,
-    /// Bytes for it and its children; `u64::MAX` when unbounded.
-    pub max: u64,
+    pub own_priority: Priority,
+    /// For it and its children.
+    pub max: Max,
     /// The group of a user.
     pub tenant: bool,
     /// Its own numbers as published; for a group, those of all below it.
@@ -186,16 +182,17 @@ pub struct Kept {
     pub parent: Option<Id>,
     /// A process or a group.
     pub kind: Kind,
-    /// 1 to 10000.
-    pub weight: u32,
-    /// -100 to 100.
-    pub priority: i32,
+    /// Against its siblings'.
+    pub weight: Weight,
+    /// Its class among its siblings.
+    pub priority: Priority,
     /// Weight of its own memory against its children's.
-    pub own_weight: u32,
+    pub own_weight: Weight,
     /// Priority of its own memory against its children's.
-    pub own_priority: i32,
-    /// Bytes for it and its children; absent when unbounded.
-    pub max: Option<u64>,
+    pub own_priority: Priority,
+    /// For it and its children.
+    #[serde(default)]
+    pub max: Max,
 }
 
 /// What was sensed of the whole domain (machine or limiting cgroup). Bytes.

@@ -8,7 +8,7 @@ use crate::members::Member;
 use crate::sense::{self, RootDomain};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Id, Kind, Set};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,9 +34,9 @@ impl Daemon {
             name,
             kind: Kind::Group,
             parent,
-            weight: checks::DEFAULT_WEIGHT,
-            priority: 0,
-            max: None,
+            weight: Weight::default(),
+            priority: Priority::default(),
+            max: Max::NONE,
             adaptive: false,
             tenant: false,
             automatic: true,
@@ -82,14 +82,13 @@ impl Daemon {
             if let Some(parent) = figures.parent
                 && let Some(sum) = weights.get_mut(&parent)
             {
-                *sum = sum.saturating_add(figures.weight);
+                *sum = sum.saturating_add(figures.weight.get());
             }
         }
         for (id, weight) in weights {
-            let weight = weight.clamp(*checks::WEIGHTS.start(), *checks::WEIGHTS.end());
             let _ = self.core.set(&Set {
                 id,
-                weight: Some(weight),
+                weight: Some(Weight::nearest(weight.into())),
                 ..Set::default()
             });
         }

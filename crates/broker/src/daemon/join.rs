@@ -2,7 +2,6 @@
 
 use super::Daemon;
 use super::calls::Caller;
-use super::methods::check_max;
 use crate::config::Given;
 use crate::core::{Kept, NewPrincipal, Refusal};
 use crate::members::Member;
@@ -13,7 +12,6 @@ use crate::server::reply::{Answer, failed, once, refused};
 use crate::state::Identity;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
-use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
 use plimsoll_wire::page::Level;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
@@ -92,11 +90,8 @@ impl Daemon {
             name: asked.name.into(),
             kind: asked.kind,
             parent,
-            weight: given
-                .weight
-                .or(asked.weight)
-                .unwrap_or(checks::DEFAULT_WEIGHT),
-            priority: given.priority.or(asked.priority).unwrap_or(0),
+            weight: given.weight.or(asked.weight).unwrap_or_default(),
+            priority: given.priority.or(asked.priority).unwrap_or_default(),
             max: asked.max,
             adaptive: adapter.is_some(),
             tenant: false,
@@ -131,7 +126,6 @@ impl Daemon {
 
     /// What can be refused without looking at anything outside.
     fn check_register(&mut self, caller: &Caller, asked: &Register) -> Result<(), WireError> {
-        asked.max.map_or(Ok(()), check_max)?;
         let living = self
             .clients
             .get_mut(caller.slot)
@@ -384,8 +378,8 @@ impl Daemon {
                 .home
                 .as_ref()
                 .map(|home| home.directory().display().to_string()),
-            weight: figures.weight,
-            priority: figures.priority,
+            weight: figures.weight.get(),
+            priority: figures.priority.get(),
         })
     }
 }

@@ -170,7 +170,7 @@ fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
 mod tests {
     use super::*;
     use plimsoll_wire::checks;
-    use plimsoll_wire::messages::{Kind, Statistics};
+    use plimsoll_wire::messages::{Kind, Priority, Statistics, Weight};
     use plimsoll_wire::page::Level;
 
     #[test]
@@ -204,8 +204,8 @@ mod tests {
             pid: Some(u32::MAX),
             kind: Kind::Process,
             adapter: Some("a".repeat(checks::MAX_ADAPTER)),
-            weight: *checks::WEIGHTS.end(),
-            priority: *checks::PRIORITIES.start(),
+            weight: Weight::MOST.get(),
+            priority: Priority::LEAST.get(),
             uses: u64::MAX,
             limit: u64::MAX,
             available: u64::MAX,

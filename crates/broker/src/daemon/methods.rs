@@ -41,22 +41,6 @@ pub(super) fn find(name: &str) -> Option<Handler> {
     })
 }
 
-/// Smallest `max` that makes sense, bytes.
-const MIN_MAX: u64 = 1 << 20;
-/// Largest number of bytes that is believed.
-const MAX_BYTES: u64 = 1 << 62;
-
-/// A bound in bytes.
-pub(super) fn check_max(max: u64) -> Result<(), WireError> {
-    if (MIN_MAX..=MAX_BYTES).contains(&max) {
-        return Ok(());
-    }
-    let message = format!(
-        "max {max} is out of range: give bytes from 1048576 (1 MiB), or leave it out for no bound"
-    );
-    Err(WireError::new(ErrorName::BadMax, message))
-}
-
 impl Daemon {
     /// The number that a principal has now, when the caller may act on it: its owner, the owner of a
     /// principal above it, root, or the broker's user.
@@ -112,9 +96,6 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
 fn set(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let mut set: Set = call.parameters()?;
     set.id = daemon.permitted(caller, set.id)?;
-    if let Some(max) = set.max.filter(|&max| max != 0) {
-        check_max(max)?;
-    }
     let before = daemon.core.figures(set.id);
     if let Some(parent) = set.parent {
         if before.is_some_and(|group| group.tenant) {

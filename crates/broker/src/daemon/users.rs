@@ -10,7 +10,7 @@ use crate::core::{MAX_DEPTH, NewPrincipal};
 use crate::members::Member;
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Id, Kind, Set};
+use plimsoll_wire::messages::{Id, Kind, Max, Set};
 use plimsoll_wire::varlink::WireError;
 /// As many user numbers as there are.
 const ALL_USERS: u64 = u32::MAX as u64;
@@ -33,9 +33,9 @@ impl Daemon {
             name: checks::mend_name(&format!("user {name}")),
             kind: Kind::Group,
             parent: None,
-            weight: given.weight.unwrap_or(checks::DEFAULT_WEIGHT),
-            priority: given.priority.unwrap_or(0),
-            max: None,
+            weight: given.weight.unwrap_or_default(),
+            priority: given.priority.unwrap_or_default(),
+            max: Max::NONE,
             adaptive: false,
             tenant: true,
             automatic: true,
@@ -128,8 +128,8 @@ impl Daemon {
     fn stand_anew(&mut self, uid: u32) {
         let given = self.given_to_user(uid);
         let given = Given {
-            weight: given.weight.or(Some(checks::DEFAULT_WEIGHT)),
-            priority: given.priority.or(Some(0)),
+            weight: Some(given.weight.unwrap_or_default()),
+            priority: Some(given.priority.unwrap_or_default()),
             ..given
         };
         self.stand(uid, given);

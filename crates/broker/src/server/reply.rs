@@ -37,8 +37,6 @@ fn encode<P: Serialize>(parameters: &P, continues: bool) -> Answer {
 pub fn refused(refusal: Refusal) -> WireError {
     let name = match refusal {
         Refusal::NoSuchPrincipal(_) => ErrorName::NoSuchPrincipal,
-        Refusal::BadWeight(_) => ErrorName::BadWeight,
-        Refusal::BadPriority(_) => ErrorName::BadPriority,
         Refusal::Cycle { .. } => ErrorName::Cycle,
         Refusal::TooMany(_) => ErrorName::TooMany,
         Refusal::TooDeep(_) => ErrorName::TooDeep,

@@ -5,11 +5,11 @@ mod adapter;
 mod check;
 
 pub use adapter::AdapterChoice;
-pub use check::{check_name, check_priority, check_weight};
+pub use check::check_name;
 
 use crate::size::Size;
-use check::{priority, weight};
 use clap::{Args, Parser, Subcommand};
+use plimsoll_wire::messages::{Priority, Weight};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -70,11 +70,11 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 pub struct Principal {
     /// Its share against its siblings', 1 to 10000 (100 when absent)
-    #[arg(short, long, value_name = "W", value_parser = weight, allow_negative_numbers = true)]
-    pub weight: Option<u32>,
+    #[arg(short, long, value_name = "W", allow_negative_numbers = true)]
+    pub weight: Option<Weight>,
     /// Its class, -100 to 100: a higher one is served first (0 when absent)
-    #[arg(short, long, value_name = "P", value_parser = priority, allow_negative_numbers = true)]
-    pub priority: Option<i32>,
+    #[arg(short, long, value_name = "P", allow_negative_numbers = true)]
+    pub priority: Option<Priority>,
     /// Shown by ps and top (the program's name when absent)
     #[arg(short, long, value_parser = check_name)]
     pub name: Option<String>,
@@ -176,13 +176,23 @@ pub struct Set {
     #[arg(value_name = "NAME|ID")]
     pub which: String,
     /// Its share against its siblings', 1 to 10000
-    #[arg(short, long, value_name = "W", value_parser = weight, allow_negative_numbers = true,
-        group = "change")]
-    pub weight: Option<u32>,
+    #[arg(
+        short,
+        long,
+        value_name = "W",
+        allow_negative_numbers = true,
+        group = "change"
+    )]
+    pub weight: Option<Weight>,
     /// Its class, -100 to 100: a higher one is served first
-    #[arg(short, long, value_name = "P", value_parser = priority, allow_negative_numbers = true,
-        group = "change")]
-    pub priority: Option<i32>,
+    #[arg(
+        short,
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        group = "change"
+    )]
+    pub priority: Option<Priority>,
     /// Never more than this: 512M, 1.5G, 50%; 0 takes the bound away
     #[arg(
         short,

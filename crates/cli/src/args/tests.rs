@@ -20,13 +20,13 @@ fn definitions_hold_together() {
 #[test]
 fn everything_after_the_program_is_its_own() {
     let run = run_of("plimsoll run -w 40 java -jar x.jar --weight 3 -- y");
-    assert_eq!(run.principal.weight, Some(40));
+    assert_eq!(run.principal.weight, Weight::new(40).ok());
     assert_eq!(
         run.program,
         ["java", "-jar", "x.jar", "--weight", "3", "--", "y"]
     );
     let run = run_of("plimsoll run --priority -5 --max 1.5G -- -odd -v");
-    assert_eq!(run.principal.priority, Some(-5));
+    assert_eq!(run.principal.priority, Priority::new(-5).ok());
     assert_eq!(run.principal.max, Some(Size::Bytes(1536 << 20)));
     assert_eq!(run.program, ["-odd", "-v"]);
     assert!(!run.verbose);

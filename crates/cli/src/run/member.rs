@@ -9,6 +9,7 @@ use crate::error::CliError;
 use plimsoll_client::Principal;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_runtimes::client::ClientLink;
+use plimsoll_wire::messages::{Priority, Weight};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +27,10 @@ const DO_NOT: &str = "/dev/null";
 pub struct Wanted<'a> {
     /// Shown to people.
     pub name: &'a str,
-    /// 1 to 10000.
-    pub weight: Option<u32>,
-    /// -100 to 100.
-    pub priority: Option<i32>,
+    /// Against its siblings'.
+    pub weight: Option<Weight>,
+    /// Its class among its siblings.
+    pub priority: Option<Priority>,
     /// Bytes.
     pub max: Option<u64>,
     /// Who steers it.
@@ -90,10 +91,10 @@ impl Member {
         mut builder: plimsoll_client::Builder,
     ) -> Result<Member, CliError> {
         if let Some(weight) = wanted.weight {
-            builder = builder.weight(weight);
+            builder = builder.weight(weight.get());
         }
         if let Some(priority) = wanted.priority {
-            builder = builder.priority(priority);
+            builder = builder.priority(priority.get());
         }
         if let Some(max) = wanted.max {
             builder = builder.max(max);

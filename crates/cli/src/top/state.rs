@@ -1,7 +1,7 @@
 //! What the screen knows: listings of the last minutes, and what the user selected.
 
 use crate::rows::{Faults, Order, Row, find, rows};
-use plimsoll_wire::messages::{Id, Listing, Principal, Set};
+use plimsoll_wire::messages::{Id, Listing, Principal, Priority, Set, Weight};
 use std::collections::VecDeque;
 
 /// So many listings are kept for the history column.
@@ -137,8 +137,8 @@ impl State {
             return;
         };
         if let Some(principal) = find_mut(&mut sample.listing.principals, set.id) {
-            principal.weight = set.weight.unwrap_or(principal.weight);
-            principal.priority = set.priority.unwrap_or(principal.priority);
+            principal.weight = set.weight.map_or(principal.weight, Weight::get);
+            principal.priority = set.priority.map_or(principal.priority, Priority::get);
         }
     }
 
@@ -187,12 +187,13 @@ impl State {
             id: principal.id,
             ..Set::default()
         };
-        let tenth = (principal.weight / 10).max(1);
+        let (weight, priority) = (i64::from(principal.weight), i64::from(principal.priority));
+        let tenth = (weight / 10).max(1);
         match key {
-            Key::Heavier => set.weight = Some((principal.weight + tenth).min(10_000)),
-            Key::Lighter => set.weight = Some(principal.weight.saturating_sub(tenth).max(1)),
-            Key::Raise => set.priority = Some((principal.priority + 1).min(100)),
-            _ => set.priority = Some((principal.priority - 1).max(-100)),
+            Key::Heavier => set.weight = Some(Weight::nearest(weight + tenth)),
+            Key::Lighter => set.weight = Some(Weight::nearest(weight - tenth)),
+            Key::Raise => set.priority = Some(Priority::nearest(priority + 1)),
+            _ => set.priority = Some(Priority::nearest(priority - 1)),
         }
         Effect::Change(set)
     }
@@ -264,38 +265,38 @@ mod tests {
         state.selected = Some(4);
         let heavier = Set {
             id: 4,
-            weight: Some(44),
+            weight: Weight::new(44).ok(),
             ..Set::default()
         };
         assert_eq!(state.key(Key::Heavier, 9), Effect::Change(heavier));
         state.changed(heavier);
         let more = Set {
             id: 4,
-            weight: Some(48),
+            weight: Weight::new(48).ok(),
             ..Set::default()
         };
         assert_eq!(state.key(Key::Heavier, 9), Effect::Change(more));
         let raised = Set {
             id: 4,
-            priority: Some(3),
+            priority: Priority::new(3).ok(),
             ..Set::default()
         };
         assert_eq!(state.key(Key::Raise, 9), Effect::Change(raised));
         state.changed(Set {
             id: 4,
-            weight: Some(1),
-            priority: Some(-100),
+            weight: Some(Weight::LEAST),
+            priority: Some(Priority::LEAST),
             ..Set::default()
         });
         let least = Set {
             id: 4,
-            weight: Some(1),
+            weight: Some(Weight::LEAST),
             ..Set::default()
         };
         assert_eq!(state.key(Key::Lighter, 9), Effect::Change(least));
         let lowest = Set {
             id: 4,
-            priority: Some(-100),
+            priority: Some(Priority::LEAST),
             ..Set::default()
         };
         assert_eq!(state.key(Key::Lower, 9), Effect::Change(lowest));

@@ -8,7 +8,9 @@ use crate::socket::Surroundings;
 use crate::{Result, Socket};
 use plimsoll_kernel::environment::variable;
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Adapter, CgroupPath, Id, Kind, Name, Register};
+use plimsoll_wire::messages::{
+    Adapter, CgroupPath, Id, Kind, Max, Name, Priority, Register, Weight,
+};
 use plimsoll_wire::varlink::WireError;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,19 +62,19 @@ impl Builder {
 
     /// 1 to 10000; 100 when not said.
     pub fn weight(mut self, weight: u32) -> Builder {
-        self.wish.register.weight = Some(weight);
+        self.wish.register.weight = self.taken(Weight::new(weight));
         self
     }
 
     /// -100 to 100; 0 when not said. A higher class is served first.
     pub fn priority(mut self, priority: i32) -> Builder {
-        self.wish.register.priority = Some(priority);
+        self.wish.register.priority = self.taken(Priority::new(priority));
         self
     }
 
     /// Never more than this many bytes, for it and its children together.
     pub fn max(mut self, bytes: u64) -> Builder {
-        self.wish.register.max = Some(bytes);
+        self.wish.register.max = self.taken(Max::new(bytes)).unwrap_or_default();
         self
     }
 
@@ -194,10 +196,7 @@ impl Builder {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone().into());
         }
-        let register = &self.wish.register;
-        register.weight.map_or(Ok(()), checks::weight)?;
-        register.priority.map_or(Ok(()), checks::priority)?;
-        register.pid.map_or(Ok(()), checks::pid)?;
+        self.wish.register.pid.map_or(Ok(()), checks::pid)?;
         Ok(())
     }
 }

@@ -194,7 +194,7 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     };
     register.weight = wish.set.weight.or(register.weight);
     register.priority = wish.set.priority.or(register.priority);
-    register.max = wish.set.max.or(register.max).filter(|&max| max > 0);
+    register.max = wish.set.max.unwrap_or(register.max);
     let registered = control.register(&register)?;
     let own = Set {
         id: registered.id,

@@ -108,14 +108,8 @@ impl Principal {
     /// Changes it; absent fields stay, `id` is filled in. When alone, it is kept for the join.
     ///
     /// # Errors
-    /// The broker's refusal, or `BadWeight`, `BadPriority` before it is asked.
+    /// The broker's refusal.
     pub fn set(&self, set: &Set) -> Result<()> {
-        for weight in [set.weight, set.own_weight].into_iter().flatten() {
-            checks::weight(weight)?;
-        }
-        for priority in [set.priority, set.own_priority].into_iter().flatten() {
-            checks::priority(priority)?;
-        }
         let id = self.shared.id();
         self.kept(id, |connection, id| connection.set(&Set { id, ..*set }))?;
         self.shared.wish_set(set);

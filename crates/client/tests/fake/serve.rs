@@ -224,8 +224,8 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
         page: path.to_str().unwrap().to_owned(),
         pressure: String::new(),
         cgroup: None,
-        weight: asked.weight.unwrap_or(100),
-        priority: asked.priority.unwrap_or(0),
+        weight: asked.weight.unwrap_or_default().get(),
+        priority: asked.priority.unwrap_or_default().get(),
     };
     state.registered.push(asked);
     Ok(registered)

@@ -17,6 +17,7 @@ pub use call::{Call, Method, Mode, encode_call};
 pub use decoder::{Decoder, FramingError};
 pub use error::{ErrorName, WireError};
 pub(crate) use parameters::marked;
+pub use parameters::plain;
 pub use reply::{Reply, encode_error, encode_reply};
 
 /// Longest message to the broker, bytes, without its NUL.

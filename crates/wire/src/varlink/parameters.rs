@@ -14,6 +14,16 @@ pub(crate) fn marked(error: &WireError) -> String {
     format!("{}{MARK}{}", error.name.as_str(), error.message)
 }
 
+/// The text of a reader's error as people are to see it: where a message is not what was read, but a file.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let without = |text: String, name: ErrorName| {
+        let mark = format!("{}{MARK}", name.as_str());
+        text.replace(&mark, "")
+    };
+    ErrorName::ALL.into_iter().fold(text.to_owned(), without)
+}
+
 /// The failed check that a text carries.
 fn unmarked(field: &str, text: &str) -> Option<WireError> {
     let (name, message) = text.split_once(MARK)?;

@@ -114,7 +114,7 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
 fn of_two_debtors_the_one_with_more_excess_per_weight_pays_first() {
     let mut bench = Bench::new(1000 * MIB);
     let bounded = |name| NewPrincipal {
-        max: Some(400 * MIB),
+        max: max(400 * MIB),
         ..new(name)
     };
     let little = bench.add(&bounded("little"), 440 * MIB);
@@ -134,7 +134,7 @@ fn nothing_is_taken_while_nobody_needs_it() {
     let mut bench = Bench::new(4000 * MIB);
     let top = bench.add(
         &NewPrincipal {
-            max: Some(100 * MIB),
+            max: max(100 * MIB),
             ..new("bounded")
         },
         300 * MIB,

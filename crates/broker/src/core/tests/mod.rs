@@ -6,20 +6,28 @@ mod shares;
 mod users;
 
 use super::*;
-use plimsoll_wire::messages::{Kind, Report};
+use plimsoll_wire::messages::{Kind, Max, Priority, Report, Weight};
 use plimsoll_wire::page::Numbers;
 
 const MIB: u64 = 1 << 20;
 const MS: Nanos = 1_000_000;
+
+fn weight(number: u32) -> Weight {
+    Weight::new(number).expect("is in range")
+}
+
+fn max(bytes: u64) -> Max {
+    Max::new(bytes).expect("is in range")
+}
 
 fn new(name: &str) -> NewPrincipal {
     NewPrincipal {
         name: name.into(),
         kind: Kind::Process,
         parent: None,
-        weight: 100,
-        priority: 0,
-        max: None,
+        weight: weight(100),
+        priority: Priority::default(),
+        max: Max::NONE,
         adaptive: true,
         tenant: false,
         automatic: false,

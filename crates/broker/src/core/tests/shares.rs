@@ -6,12 +6,12 @@ use plimsoll_wire::messages::{Report, Statistics};
 #[test]
 fn shares_follow_weights() {
     let mut bench = Bench::new(1500 * MIB);
-    let weights = [10, 40, 20];
+    let weights = [10, 40, 20].map(weight);
     let ids = weights.map(|weight| bench.add(&NewPrincipal { weight, ..new("p") }, 0));
     bench.ticks(3, 50 * MS);
     let budget = bench.core.domain(None).expect("the root").budget;
     for (id, weight) in ids.into_iter().zip(weights) {
-        let ideal = budget * u64::from(weight) / 70;
+        let ideal = budget * u64::from(weight.get()) / 70;
         assert!(
             bench.numbers(id).limit.abs_diff(ideal) < ideal / 50,
             "{:?}, ideal {ideal}",

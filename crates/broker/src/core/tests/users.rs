@@ -15,8 +15,8 @@ fn user(name: &str) -> NewPrincipal {
 fn loud(parent: Id) -> NewPrincipal {
     NewPrincipal {
         parent: Some(parent),
-        weight: 10_000,
-        priority: 100,
+        weight: Weight::MOST,
+        priority: Priority::MOST,
         ..new("loud")
     }
 }
@@ -99,7 +99,7 @@ fn without_a_process_nothing_is_demanded_and_nothing_guaranteed() {
 fn between_users_it_is_the_groups_that_are_weighed() {
     let mut bench = Bench::new(1000 * MIB);
     let heavy = NewPrincipal {
-        weight: 300,
+        weight: weight(300),
         ..user("heavy")
     };
     let (heavy, light) = (bench.add(&heavy, 0), bench.add(&user("light"), 0));

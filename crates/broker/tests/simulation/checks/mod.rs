@@ -18,7 +18,7 @@ mod rules;
 
 use crate::program::{MIB, MS, Nature, Program, SECOND};
 use plimsoll_broker::core::{Action, Core, Figures};
-use plimsoll_wire::messages::{Id, Kind};
+use plimsoll_wire::messages::{Id, Kind, Max};
 use plimsoll_wire::page::{Level, Numbers};
 use std::collections::BTreeMap;
 
@@ -316,7 +316,7 @@ impl Checker {
     fn waste(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
         let bounded = all.iter().any(|one| {
             one.kind == Kind::Group
-                && (one.max != u64::MAX || seen.core.domain(Some(one.id)).is_some())
+                && (one.max != Max::NONE || seen.core.domain(Some(one.id)).is_some())
         });
         let budget = seen.core.domain(None).unwrap_or_default().budget;
         let leaves = || all.iter().filter(|one| one.kind == Kind::Process);
@@ -324,7 +324,7 @@ impl Checker {
             .map(|one| one.numbers.limit.max(one.numbers.uses))
             .sum();
         let wish = leaves()
-            .map(|one| one.demand.min(one.max))
+            .map(|one| one.demand.min(one.max.cap()))
             .fold(0u64, u64::saturating_add);
         let idle = budget.min(wish).saturating_sub(held);
         // Each limit may stand a step below what was decided.

@@ -3,7 +3,7 @@
 use super::{Checked, Past, Seen, hold, id_of};
 use crate::program::{MIB, Nature, Program};
 use plimsoll_broker::core::{Action, Figures, Rung};
-use plimsoll_wire::messages::{Id, Kind};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rule `victims`.
@@ -76,7 +76,7 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget)
-            .min(one.max);
+            .min(one.max.cap());
         let what = || {
             format!(
                 "limits {} of {budget}, {} held, {} used",
@@ -147,7 +147,7 @@ pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
     let part = budget / (users().count() as u64).max(1);
     for user in users() {
         let own = || all.iter().filter(|one| one.parent == Some(user.id));
-        let bounded = own().any(|one| one.kind == Kind::Group || one.max != u64::MAX);
+        let bounded = own().any(|one| one.kind == Kind::Group || one.max != Max::NONE);
         if bounded || own().all(|one| one.demand == 0) {
             continue;
         }
@@ -166,7 +166,7 @@ pub(super) fn priorities(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, us
     let mut wishes = vec![0u64; all.len()];
     let mut gets = vec![0u64; all.len()];
     // For each parent: the highest class that lacks something, and who.
-    let mut lacking: BTreeMap<Option<Id>, (i32, Id)> = BTreeMap::new();
+    let mut lacking: BTreeMap<Option<Id>, (Priority, Id)> = BTreeMap::new();
     for at in (0..all.len()).rev() {
         let one = &all[at];
         if one.kind == Kind::Process {
@@ -177,7 +177,7 @@ pub(super) fn priorities(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, us
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget);
-        wishes[at] = wishes[at].min(one.max).min(budget);
+        wishes[at] = wishes[at].min(one.max.cap()).min(budget);
         if let Some(above) = one.parent.map(|id| figures[&id]) {
             wishes[above] = wishes[above].saturating_add(wishes[at]);
             gets[above] = gets[above].saturating_add(gets[at]);

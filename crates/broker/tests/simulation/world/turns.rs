@@ -4,7 +4,7 @@ use super::World;
 use crate::program::{MS, Nature, SECOND};
 use crate::scenario::Event;
 use plimsoll_broker::core::{Config, Core, NewPrincipal};
-use plimsoll_wire::messages::{Id, Kind, Set};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 
 impl World {
     pub(super) fn happen(&mut self) {
@@ -40,11 +40,11 @@ impl World {
             }
             Event::Weigh(program, weight) => {
                 self.programs[program].weight = weight;
-                self.set(program, |set| set.weight = Some(weight));
+                self.set(program, |set| set.weight = Weight::new(weight).ok());
             }
             Event::Prioritise(program, priority) => {
                 self.programs[program].priority = priority;
-                self.set(program, |set| set.priority = Some(priority));
+                self.set(program, |set| set.priority = Priority::new(priority).ok());
             }
             Event::Move(program, group) => {
                 self.programs[program].group = Some(group);
@@ -94,9 +94,9 @@ impl World {
                 name: format!("user-{user}"),
                 kind: Kind::Group,
                 parent: None,
-                weight: 100,
-                priority: 0,
-                max: None,
+                weight: Weight::default(),
+                priority: Priority::default(),
+                max: Max::NONE,
                 adaptive: false,
                 tenant: true,
                 automatic: true,
@@ -113,9 +113,9 @@ impl World {
                     Some(above) => self.groups[above],
                     None => self.top_of(plan.user),
                 },
-                weight: plan.weight,
-                priority: plan.priority,
-                max: plan.max,
+                weight: Weight::new(plan.weight).expect("a valid weight"),
+                priority: Priority::new(plan.priority).expect("a valid priority"),
+                max: max(plan.max),
                 adaptive: false,
                 tenant: false,
                 automatic: false,
@@ -196,9 +196,9 @@ impl World {
             name: format!("{:?}-{at}", program.nature),
             kind: Kind::Process,
             parent,
-            weight: program.weight,
-            priority: program.priority,
-            max: program.max,
+            weight: Weight::new(program.weight).expect("a valid weight"),
+            priority: Priority::new(program.priority).expect("a valid priority"),
+            max: max(program.max),
             adaptive: program.is_adaptive(),
             tenant: false,
             automatic: false,
@@ -236,4 +236,8 @@ impl World {
                 .expect("a report of a registered program is taken");
         }
     }
+}
+
+fn max(bytes: Option<u64>) -> Max {
+    Max::or_none(bytes.unwrap_or(0)).expect("a valid maximum")
 }

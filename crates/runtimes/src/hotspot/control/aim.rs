@@ -116,17 +116,6 @@ pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
     }
 }
 
-/// Old-generation memory that is resident although nothing lives there, bytes.
-pub(super) fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
-    match levers.sizing {
-        Sizing::OldRatios { .. } => watch
-            .old_peak
-            .min(seen.heap.old.capacity)
-            .saturating_sub(watch.live),
-        _ => 0,
-    }
-}
-
 /// The free ratio that makes `basis` used bytes the heap of this size, the size that it makes and
 /// the one above. Takes the step below, unless the one above is nearer and no further above than
 /// what is wanted is below the limit. The heap never becomes larger than `max`.

@@ -2,8 +2,8 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *room* | limit - native part - a margin: what the resident heap may take |
-//! | *size* | what a lever sets: the committed heap (G1), the young generation (Serial, Parallel), the soft maximum |
+//! | *room* | what the resident heap may take by its policy: at the most limit - native part - a margin |
+//! | *size* | what a lever sets: committed heap (G1), young generation (Serial, Parallel), soft maximum |
 //! | *bias* | added to the room because not all that is committed is resident (and the other way round) |
 //! | *over*, *under* | uses is above the limit, or stays below it although the program allocates |
 //! | *basis* | the used bytes to which the free ratios are applied, at the time they are |
@@ -16,6 +16,7 @@ mod activity;
 mod aim;
 mod allowance;
 mod cost;
+mod heap_size;
 mod ratios;
 mod soft_max;
 mod watch;
@@ -191,14 +192,6 @@ impl Control {
             _ => self.ratios.describe(),
         }
     }
-}
-
-/// What the resident heap may take.
-fn room(seen: &Seen) -> u64 {
-    let margin = (seen.limit / 128).min(12 << 20);
-    seen.limit
-        .saturating_sub(seen.native)
-        .saturating_sub(margin.max(seen.spare))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! G1, Serial and Parallel: the size is set by free ratios in a collection that is asked for.
 
+mod grow;
 mod lower;
+mod old_generation;
 mod plan;
 mod settle;
 
@@ -9,16 +11,14 @@ use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, slack, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
+use grow::is_much_more;
+use old_generation::OldGeneration;
 
 /// A resizing is repeated at the most this often when it missed.
 const TRIES: u32 = 2;
 /// A limit that rises as others give memory back does so in steps: it is followed when so much time
 /// passed without one, nanoseconds.
 const STEPS: u64 = 250_000_000;
-
-/// Where an excess ends the program: so long after it was over its limit its heap does not grow,
-/// nanoseconds. What came may not be all that comes.
-const WARY: u64 = 3_000_000_000;
 
 /// How a resizing is done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,10 +52,7 @@ pub(super) struct Ratios {
     /// until the next. Bytes.
     made: u64,
     creep: u64,
-    /// When the old generation was last made small because garbage had filled it, and until when it
-    /// is taken for one that garbage fills, nanoseconds.
-    tight_ns: u64,
-    fills_until: u64,
+    old: OldGeneration,
     /// What is in use beside the old generation when a concurrent cycle applies the ratios: the
     /// program allocated it while the cycle marked. Bytes, learned.
     drift: u64,
@@ -85,8 +82,7 @@ impl Ratios {
             bias: 0,
             made: 0,
             creep: 0,
-            tight_ns: 0,
-            fills_until: 0,
+            old: OldGeneration::default(),
             drift: 0,
             resized_ns: 0,
             resized_young: 0,
@@ -142,7 +138,6 @@ impl Ratios {
         }
         let (whole, aim) = self.plan(urgent, seen, levers, watch);
         let now = size(seen, levers);
-        let step = slack(seen.limit);
         if urgent {
             self.pressed_ns = seen.now_ns;
             if allowance.must(seen.now_ns) {
@@ -150,19 +145,18 @@ impl Ratios {
             }
             return actions;
         }
-        // Where sizes are far apart, a little more or less at the basis is not worth a collection.
-        let more = aim.reachable.saturating_sub(now);
-        let worth = watch.saved_ns(more, seen);
-        let grow = more > step.max(aim.step / 4)
-            && !self.is_wary(seen)
-            && worth.is_none_or(|saved| saved > allowance.cost());
+        let grow = self.grows(&aim, now, seen, watch, allowance);
         // What is committed beyond its aim, but was seen not to be resident, harms nobody.
         let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
-        let shrink = !harmless && now > aim.size.max(aim.reachable).saturating_add(step);
+        let shrink = !harmless
+            && now
+                > aim
+                    .size
+                    .max(aim.reachable)
+                    .saturating_add(slack(seen.limit));
         let settling = watch.changed_within(seen, STEPS);
         let wanted = (grow || shrink) && seen.now_ns >= self.quiet_until;
-        // Room for a quarter more is worth its one collection: it saves others.
-        let much = aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen);
+        let much = is_much_more(&aim, now, seen, watch);
         let collections = if shrink { levers.shrink_collections } else { 1 };
         if wanted && !settling && (much || allowance.may(collections, watch.changed_lately(seen))) {
             let way = Way {
@@ -174,13 +168,6 @@ impl Ratios {
             actions.extend(self.settle(aim, seen, levers, watch));
         }
         actions
-    }
-
-    /// Where an excess ends the program, memory that was just too little is not given back to the
-    /// heap at once.
-    fn is_wary(&self, seen: &Seen) -> bool {
-        let lately = seen.now_ns.saturating_sub(self.pressed_ns) < WARY;
-        seen.spare > 0 && self.pressed_ns > 0 && lately
     }
 
     /// Takes the ratios out of action: collections of the machine's own do not change its size.
@@ -199,9 +186,8 @@ impl Ratios {
         let percent = if way.tight { 5 } else { aim.percent };
         let shrinks = way.tight || aim.reachable.min(aim.size) < size(seen, levers);
         let wanted = if way.tight { 0 } else { aim.size };
-        if way.tries == 0 && self.made > 0 {
-            let crept = size(seen, levers).saturating_sub(self.made);
-            self.creep = (self.creep / 2).max(crept / 2);
+        if way.tries == 0 {
+            self.learn_creep(seen, levers);
         }
         let (pauses, basis) = (seen.heap.collections(), seen.heap.old.used.max(1));
         let (uses, size) = (seen.uses, size(seen, levers));

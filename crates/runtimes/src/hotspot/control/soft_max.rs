@@ -2,7 +2,7 @@
 
 use super::allowance::Allowance;
 use super::watch::Watch;
-use super::{Action, Seen, room, tolerance};
+use super::{Action, Seen, tolerance};
 use crate::hotspot::levers::Levers;
 
 /// How long after a change uses is trusted to have settled, nanoseconds: upward, and downward
@@ -79,7 +79,8 @@ impl SoftMax {
         self.settle(seen, levers, watch);
         let max = seen.heap.old.max.max(seen.heap.young.max);
         let least = watch.live.saturating_mul(levers.least_percent) / 100;
-        let size = ((room(seen) as f64 * (1.0 + self.bias)) as u64).max(least);
+        let room = watch.heap_size.at(seen) as f64;
+        let size = ((room * (1.0 + self.bias)) as u64).max(least);
         let wanted = size.saturating_add(levers.set_apart).min(max) & !(GRAIN - 1);
         if std::mem::take(&mut self.lowered) {
             self.set = wanted;
@@ -157,7 +158,7 @@ impl SoftMax {
         }
         // ZGC is still filling what it was given when its first cycle ends.
         let cycles = if levers.returns_on_change { 1 } else { 2 };
-        let (peak, room) = (self.highest, room(seen).max(1) as f64);
+        let (peak, room) = (self.highest, watch.heap_size.at(seen).max(1) as f64);
         let (aim, near) = (
             seen.limit.saturating_sub(tolerance(seen.limit) / 4),
             tolerance(seen.limit),

@@ -2,6 +2,7 @@
 
 use super::activity::Activity;
 use super::cost::Cost;
+use super::heap_size::HeapSize;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
@@ -44,6 +45,7 @@ const ENOUGH: u32 = 3;
 pub(super) struct Watch {
     started: bool,
     pub(super) whole_seen: bool,
+    pub(super) heap_size: HeapSize,
     pub(super) live: u64,
     /// What the last collection that stopped the program left, bytes; 0 until one did.
     compact: u64,
@@ -100,14 +102,17 @@ impl Watch {
         self.activity.look(seen);
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
-        if generational {
+        let tells_live = if generational {
             self.learn_rate(seen, young, whole);
+            whole
         } else {
             // The counts are of pauses, several to a cycle.
             let cycles = u64::from(seen.heap.allocated_last != self.allocated_last);
             self.cycles = self.cycles.saturating_add(cycles);
             self.learn_rate(seen, cycles, false);
-        }
+            cycles > 0
+        };
+        self.heap_size.look(seen, tells_live.then_some(self.live));
         self.allocated_last = seen.heap.allocated_last;
         self.collections = counts;
         self.pauses = seen.heap.collections();
@@ -173,6 +178,7 @@ impl Watch {
             let allocated = seen.heap.allocated_last as f64 * collections as f64;
             self.activity.allocated(allocated, seen);
             self.cost.allocated(allocated, self.live, seen);
+            self.heap_size.allocated(allocated);
             let rate = allocated / seconds;
             self.samples = self.samples.saturating_add(1);
             self.rate = if self.rate == 0.0 {

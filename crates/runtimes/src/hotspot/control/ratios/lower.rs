@@ -1,17 +1,13 @@
 //! What is done when a program is over its limit.
 
 use super::{Ratios, Way};
-use crate::hotspot::control::aim::{Aim, size, stale};
+use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, RETURNING, Seen, room, slack};
+use crate::hotspot::control::{Action, RETURNING, Seen, slack};
 use crate::hotspot::levers::{Levers, Sizing};
 
 /// Between two steps of the bias downward, nanoseconds.
 const CALM: u64 = 300_000_000;
-/// An old generation that is full of garbage again within this time fills with it, and is taken for
-/// one that does for so long, nanoseconds.
-const REFILLED: u64 = 5_000_000_000;
-const FILLS: u64 = 60_000_000_000;
 
 impl Ratios {
     /// Over the limit: a smaller heap, and where that is not it, less native memory and a lower aim.
@@ -24,20 +20,13 @@ impl Ratios {
         watch: &Watch,
     ) -> Vec<Action> {
         let now = size(seen, levers);
-        let stale = stale(seen, levers, watch);
         let resized_for = seen.now_ns.saturating_sub(self.resized_ns);
         let returns = levers.sizing == Sizing::HeapRatios && self.resized_ns > 0;
         if !smaller(aim, now, seen) && returns && resized_for < RETURNING {
             return Vec::new();
         }
-        let fills = seen.now_ns < self.fills_until;
-        if stale > seen.limit / 7 && !(fills && seen.heap.committed() <= room(seen)) {
-            // Again so soon: what dies there comes as fast, and the machine's own collections deal
-            // with it when it is full.
-            if seen.now_ns.saturating_sub(self.tight_ns) < REFILLED && self.tight_ns > 0 {
-                self.fills_until = seen.now_ns.saturating_add(FILLS);
-            }
-            self.tight_ns = seen.now_ns;
+        let room = watch.heap_size.at(seen);
+        if self.old.tightens(room, seen, levers, watch) {
             let way = Way {
                 tight: true,
                 urgent: true,
@@ -72,7 +61,7 @@ impl Ratios {
             return actions;
         }
         let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
-        let least = -i64::try_from(room(seen) / 3).unwrap_or(0);
+        let least = -i64::try_from(room / 3).unwrap_or(0);
         self.bias = self.bias.saturating_sub(excess).max(least);
         actions
     }

@@ -1,9 +1,9 @@
 //! What size is aimed at, and by which kind of collection it is made.
 
 use super::{Ratios, Resizing};
+use crate::hotspot::control::Seen;
 use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Seen, room};
 use crate::hotspot::levers::Levers;
 
 /// Live bytes that are collected within about a fifth of a second.
@@ -27,7 +27,7 @@ impl Ratios {
     }
 
     pub(super) fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
-        let room = room(seen).saturating_add_signed(self.bias);
+        let room = watch.heap_size.at(seen).saturating_add_signed(self.bias);
         // A heap that grows by itself is made smaller by so much more, or it would be over its
         // limit again at once.
         let room = room.saturating_sub(self.creep.min(room / 8));
@@ -35,14 +35,7 @@ impl Ratios {
             (true, false) => (watch.live_estimate(seen), self.basis(seen)),
             _ => [watch.compact_estimate(seen).max(1); 2].into(),
         };
-        Aim::of(
-            room,
-            found,
-            seen.now_ns < self.fills_until,
-            seen,
-            levers,
-            watch,
-        )
+        Aim::of(room, found, self.old.fills(seen), seen, levers, watch)
     }
 
     /// The most that it can make use of while it could have `seen.available`, where the steps of

@@ -3,7 +3,7 @@
 use super::Ratios;
 use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, Seen, room, tolerance};
+use crate::hotspot::control::{Action, Seen, tolerance};
 use crate::hotspot::levers::{Levers, Sizing};
 
 /// How long after a resizing uses is trusted to have settled, nanoseconds.
@@ -31,7 +31,7 @@ impl Ratios {
         if !self.settled(seen, watch) {
             return None;
         }
-        let most = i64::try_from(room(seen)).unwrap_or(i64::MAX);
+        let most = i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX);
         let wanted = self.wanted_bias(aim, seen, levers, watch).min(most);
         let more = wanted.saturating_sub(self.bias);
         if more <= i64::try_from(seen.limit / 50).unwrap_or(i64::MAX) {
@@ -62,7 +62,8 @@ impl Ratios {
             return self.bias;
         }
         let resident = peak.saturating_sub(seen.native) as f64 / size(seen, levers).max(1) as f64;
-        let filling = (room(seen) as f64 * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
+        let room = watch.heap_size.at(seen) as f64;
+        let filling = (room * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
         // After a size that proved too much for this limit no larger step is tried, but memory that
         // came late may have looked like that.
         match self.lowered_ns > watch.limit_changed_ns {

@@ -14,6 +14,8 @@
 //!   however few pages the kernel waited for. Here [`Ratios::cut`] of what may be allocated goes,
 //!   and at least [`Ratios::least`] of the live data may be.
 
+use super::{Ended, Sizing};
+
 /// How fast a heap grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
@@ -55,6 +57,8 @@ pub struct IslaVista {
     /// The most that the limit may ever be.
     most: u64,
     limit: u64,
+    /// What lived at the last collection, bytes.
+    live: u64,
     /// The limit and the live bytes at the last collection without stalls.
     last_limit: u64,
     last_reserved: u64,
@@ -69,23 +73,33 @@ impl IslaVista {
             ratios,
             most,
             limit,
+            live: 0,
             last_limit: limit,
             last_reserved: 0,
             step_base: (most - limit) as f64,
         }
     }
+}
 
-    /// The limit until the next collection.
-    pub fn limit(&self) -> u64 {
-        self.limit
+/// The mended one, as large as its bound until the first stall.
+impl Default for IslaVista {
+    fn default() -> IslaVista {
+        IslaVista::new(Ratios::MENDED, u64::MAX, u64::MAX)
+    }
+}
+
+impl Sizing for IslaVista {
+    fn bounded(&mut self, most: u64) {
+        self.most = most;
+        self.limit = self.limit.min(most);
+        self.step_base = self.step_base.min(most as f64);
     }
 
-    /// A collection ended, during which the process was stalled so often, and which found so many
-    /// live bytes. Gives the new limit: at least the live bytes, even above the most, because no
-    /// policy makes them fewer.
-    pub fn after(&mut self, stalls: u64, live: u64) -> u64 {
+    fn ended(&mut self, ended: &Ended) {
+        let live = ended.live;
+        self.live = live;
         let least = live.saturating_add((live as f64 * self.ratios.least) as u64);
-        if stalls == 0 {
+        if ended.stalls == 0 {
             self.last_limit = self.limit;
             self.last_reserved = live;
             let full = self.most.saturating_sub(live) as f64;
@@ -103,14 +117,11 @@ impl IslaVista {
             self.step_base -= self.step_base * self.ratios.shrink;
         }
         self.limit = self.limit.max(least).min(self.most.max(live));
-        self.limit
     }
 
-    /// The most that the limit may be changed: another share of a broker's, another cgroup limit.
-    pub fn set_most(&mut self, most: u64) {
-        self.most = most;
-        self.limit = self.limit.min(most);
-        self.step_base = self.step_base.min(most as f64);
+    /// At least what lives, even above the bound.
+    fn size(&self) -> u64 {
+        self.limit.max(self.live)
     }
 }
 
@@ -121,12 +132,22 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// The limit after a collection.
+    fn after(sizing: &mut IslaVista, stalls: u64, live: u64) -> u64 {
+        sizing.ended(&Ended {
+            stalls,
+            live,
+            ..Ended::default()
+        });
+        sizing.size()
+    }
+
     /// Collections of a heap in so much memory: stalls wherever the limit is above it. Gives the limits.
     fn run(sizing: &mut IslaVista, room: u64, live: u64, collections: usize) -> Vec<u64> {
         (0..collections)
             .map(|_| {
-                let stalls = u64::from(sizing.limit() > room);
-                sizing.after(stalls, live)
+                let stalls = u64::from(sizing.size() > room);
+                after(sizing, stalls, live)
             })
             .collect()
     }
@@ -134,11 +155,11 @@ mod tests {
     #[test]
     fn it_grows_in_steps_of_a_fiftieth_of_what_there_was_to_grow() {
         let mut sizing = IslaVista::new(Ratios::PAPER, 100 * MIB, 600 * MIB);
-        assert_eq!(sizing.after(0, 40 * MIB), 110 * MIB);
-        assert_eq!(sizing.after(0, 40 * MIB), 120 * MIB);
+        assert_eq!(after(&mut sizing, 0, 40 * MIB), 110 * MIB);
+        assert_eq!(after(&mut sizing, 0, 40 * MIB), 120 * MIB);
         // To the last nursery, which was below 110 MiB with 40 MiB alive; steps are a quarter from now on.
-        assert_eq!(sizing.after(3, 50 * MIB), 70 * MIB);
-        assert_eq!(sizing.after(0, 50 * MIB), 70 * MIB + 5 * MIB / 2);
+        assert_eq!(after(&mut sizing, 3, 50 * MIB), 70 * MIB);
+        assert_eq!(after(&mut sizing, 0, 50 * MIB), 70 * MIB + 5 * MIB / 2);
     }
 
     #[test]
@@ -156,8 +177,8 @@ mod tests {
     fn a_stall_takes_a_part_of_the_nursery_however_much_lives() {
         let after_stall = |ratios, live: u64| {
             let mut sizing = IslaVista::new(ratios, 160 * MIB, 160 * MIB);
-            sizing.after(0, live * MIB);
-            sizing.after(1, live * MIB) / MIB
+            after(&mut sizing, 0, live * MIB);
+            after(&mut sizing, 1, live * MIB) / MIB
         };
         assert_eq!(after_stall(Ratios::PAPER, 100), 100, "none is left");
         assert_eq!(after_stall(Ratios::MENDED, 100), 145);
@@ -176,7 +197,7 @@ mod tests {
             let ratios = if mended { Ratios::MENDED } else { Ratios::PAPER };
             let mut sizing = IslaVista::new(ratios, begin * MIB, most * MIB);
             for (stalls, live) in collections {
-                let limit = sizing.after(stalls, live * MIB);
+                let limit = after(&mut sizing, stalls, live * MIB);
                 prop_assert!(limit >= live * MIB);
                 prop_assert!(limit <= (most * MIB).max(live * MIB));
             }

@@ -1,0 +1,50 @@
+//! What a decision comes to.
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+/// What may be allocated is what there is room for, and the holes beside: a heap fills them
+/// without growing.
+#[test]
+fn holes_are_filled_where_memory_is_short_too() {
+    let seen = Seen {
+        ended: sizing::Ended {
+            live: 100 << 20,
+            growth: 50 << 20,
+            ..sizing::Ended::default()
+        },
+        holes: 0,
+        bound: Bound::Domain {
+            capacity: 128 << 20,
+            free: 20 << 20,
+        },
+    };
+    let decision = footprint::Footprint::default().after(&seen);
+    for young in [false, true] {
+        let found = Found {
+            composite: 90 * MIB,
+            atomic: 0,
+            roots: 0,
+            holes: 5 * MIB,
+            freed: 0,
+        };
+        let ended = Ended {
+            young,
+            found: &found,
+            residency: &Residency::default(),
+            took: Duration::ZERO,
+            allocated: 0,
+        };
+        let growth = |allowance| growth(&decision, 0, allowance, 50 * MIB, &ended);
+        let much = growth(60 * MIB);
+        // Three quarters of what is free but for a 16th of all.
+        assert_eq!((much.bytes, much.allowance), (9 * MIB, 14 * MIB));
+        assert!(much.short);
+        assert_eq!(
+            growth(12 * MIB).allowance,
+            12 * MIB,
+            "no more than asked for"
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! A heap beside others: what it grows by, what it pages out, what it leaves.
+
+use super::*;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+fn seen(bound: Bound, stalls: u64) -> Seen {
+    let ended = Ended {
+        live: 160 * MIB,
+        growth: 100 * MIB,
+        stalls,
+        ..Ended::default()
+    };
+    Seen {
+        ended,
+        holes: 0,
+        bound,
+    }
+}
+
+fn domain(free: u64) -> Bound {
+    Bound::Domain {
+        capacity: 512 * MIB,
+        free: free * MIB,
+    }
+}
+
+/// Growth without paging out, what is to be paged out, and whether memory is short.
+fn after(footprint: &mut Footprint, seen: &Seen) -> (u64, u64, bool) {
+    let decision = footprint.after(seen);
+    (
+        decision.growth(0) / MIB,
+        decision.shed / MIB,
+        decision.short,
+    )
+}
+
+#[test]
+fn where_there_is_room_a_heap_grows_as_usual() {
+    let mut footprint = Footprint::default();
+    let usual = (100, 0, false);
+    assert_eq!(after(&mut footprint, &seen(domain(300), 0)), usual);
+    assert_eq!(after(&mut footprint, &seen(Bound::None, 0)), usual);
+}
+
+#[test]
+fn it_stays_a_reserve_below_what_is_free_and_sheds_the_rest() {
+    let short = after(&mut Footprint::default(), &seen(domain(72), 0));
+    assert_eq!(short, (30, 40, true));
+}
+
+#[test]
+fn what_there_is_room_for_is_said_even_if_a_heap_would_grow_by_less() {
+    let most = |bound| Footprint::default().after(&seen(bound, 0)).most;
+    assert_eq!(most(Bound::None), u64::MAX);
+    assert_eq!(most(Bound::Granted(400 * MIB)), 240 * MIB);
+    assert_eq!(most(domain(232)), 150 * MIB);
+    assert_eq!(most(domain(0)), 10 * MIB, "as much as may be in any case");
+}
+
+#[test]
+fn it_always_makes_progress() {
+    let none = after(&mut Footprint::default(), &seen(domain(0), 9));
+    assert_eq!(none, (10, 40, true));
+}
+
+#[test]
+fn holes_are_progress_while_memory_is_not_short() {
+    let mut footprint = Footprint::default();
+    let holes = |bytes| {
+        let mut seen = seen(Bound::None, 0);
+        (seen.ended.growth, seen.holes) = (0, bytes);
+        seen
+    };
+    assert_eq!(footprint.after(&holes(0)).growth(0), 10 * MIB);
+    assert_eq!(footprint.after(&holes(4 * MIB)).growth(0), 6 * MIB);
+    assert_eq!(footprint.after(&holes(90 * MIB)).growth(0), 0);
+    let short = Seen {
+        holes: 90 * MIB,
+        ..seen(domain(0), 0)
+    };
+    assert_eq!(footprint.after(&short).growth(0), 10 * MIB);
+}
+
+#[test]
+fn what_a_broker_grants_is_used() {
+    let mut footprint = Footprint::default();
+    let much = seen(Bound::Granted(400 * MIB), 5);
+    assert_eq!(after(&mut footprint, &much), (240, 0, false));
+    let little = seen(Bound::Granted(100 * MIB), 0);
+    assert_eq!(after(&mut footprint, &little), (10, 70, true));
+}
+
+/// What is free but for a margin, as elsewhere; nothing in any case, as long as there are holes, and
+/// then a part of what is left.
+#[test]
+fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
+    let cliff = |free, granted, holes| {
+        let bound = Bound::Cliff {
+            left: free * MIB,
+            free: free * MIB,
+            margin: 32 * MIB,
+            granted,
+        };
+        let holes = holes * MIB;
+        let decision = Footprint::default().after(&Seen {
+            holes,
+            ..seen(bound, 3)
+        });
+        assert_eq!((decision.shed, decision.debt), (0, 0));
+        (decision.growth(0) / MIB, decision.short)
+    };
+    assert_eq!(cliff(300, u64::MAX, 0), (100, false));
+    assert_eq!(cliff(72, u64::MAX, 0), (30, true));
+    assert_eq!(cliff(300, 200 * MIB, 0), (40, true), "a broker says so");
+    assert_eq!(cliff(32, u64::MAX, 20), (0, true));
+    assert_eq!(
+        cliff(32, u64::MAX, 0),
+        (4, true),
+        "a quarter of what is left"
+    );
+    assert_eq!(cliff(32, u64::MAX, 3), (1, true), "with holes");
+    assert_eq!(
+        cliff(16, u64::MAX, 0),
+        (0, true),
+        "but for half of the margin"
+    );
+}
+
+#[test]
+fn little_swap_is_a_cliff_too() {
+    assert!(is_cliff(512 * MIB, 0) && is_cliff(512 * MIB, 31 * MIB));
+    assert!(!is_cliff(512 * MIB, 32 * MIB));
+}
+
+#[test]
+fn a_margin_is_left_to_what_grows_until_that_ends() {
+    let mut beside = Beside::default();
+    let (capacity, mut now) = (512 * MIB, 0);
+    let least = 32 * MIB;
+    let mut after = |milliseconds: u64, bytes: u64| {
+        now += milliseconds * 1_000_000;
+        beside.look(now, bytes);
+        beside.margin(capacity)
+    };
+    assert_eq!(after(0, 10 * MIB), least);
+    assert_eq!(
+        after(1, 20 * MIB),
+        least,
+        "in so little time nothing is told"
+    );
+    let growing = after(99, 14 * MIB);
+    assert_eq!(growing, least + 10 * MIB, "40 MiB in a second");
+    let half = after(1000, 14 * MIB);
+    assert!((least + 4 * MIB..least + 6 * MIB).contains(&half), "{half}");
+    assert!(after(20_000, 5 * MIB) < least + MIB);
+    assert_eq!(
+        after(100, 400 * MIB),
+        least + 64 * MIB,
+        "no more than an 8th"
+    );
+}
+
+#[test]
+fn stalls_shrink_it_and_a_spike_is_forgotten() {
+    let mut footprint = Footprint::default();
+    let (growth, _, short) = after(&mut footprint, &seen(domain(300), 1));
+    assert!(short && growth <= 75, "{growth}");
+    let grown = (0..200).find(|_| after(&mut footprint, &seen(domain(300), 0)).0 == 100);
+    assert!(grown.is_some());
+}
+
+#[test]
+fn of_a_small_limit_threshold_and_low_water_are_the_papers() {
+    assert_eq!(threshold(1600), 1500);
+    assert_eq!(low_water(1600), 1313);
+    let limit = 4096 * MIB;
+    assert_eq!(limit - threshold(limit), MOST_UNUSED);
+    assert_eq!(threshold(limit) - low_water(limit), MOST_RELEASED);
+}
+
+proptest! {
+    #[test]
+    fn growth_is_bounded_by_the_usual_the_room_and_progress(
+        resident in 0u64..1 << 40, growth in 0u64..1 << 40, free in any::<u64>(), capacity in any::<u64>(),
+        stalls in proptest::collection::vec(0u64..2, 1..20),
+    ) {
+        let mut footprint = Footprint::default();
+        for stalls in stalls {
+            let bound = Bound::Domain { capacity, free };
+            let ended = Ended { live: resident, growth, stalls, ..Ended::default() };
+            let decision = footprint.after(&Seen { ended, holes: 0, bound });
+            let least = least(resident);
+            prop_assert!(decision.growth(0) >= least);
+            prop_assert!(decision.growth(0) <= growth.max(least));
+            prop_assert!(decision.growth(0) <= free.max(least));
+            prop_assert!(decision.growth(decision.shed) <= growth.max(least));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The collector's own growth until the kernel stalls the program; then Isla Vista, until the spike is over.
+
+use super::{Ended, IslaVista, Ratios, Sizing};
+
+/// A heap that is sized by its collector's own rule as long as nobody else's memory is in danger.
+#[derive(Clone, Debug, Default)]
+pub struct AfterStalls {
+    most: u64,
+    size: u64,
+    /// What lived at the last collection, bytes.
+    live: u64,
+    /// From the first stall on.
+    stalled: Option<IslaVista>,
+}
+
+impl Sizing for AfterStalls {
+    fn bounded(&mut self, most: u64) {
+        self.most = most;
+        if let Some(stalled) = &mut self.stalled {
+            stalled.bounded(most);
+        }
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        let usual = ended.live.saturating_add(ended.growth);
+        (self.live, self.size) = (ended.live, usual);
+        if ended.stalls > 0 && self.stalled.is_none() {
+            self.stalled = Some(IslaVista::new(Ratios::MENDED, usual, self.most));
+        }
+        let Some(stalled) = &mut self.stalled else {
+            return;
+        };
+        stalled.ended(ended);
+        self.size = stalled.size().min(usual);
+        if ended.stalls == 0 && self.size == usual {
+            // The spike is over.
+            self.stalled = None;
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.size.min(self.most.max(self.live))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn stalls_shrink_it_and_a_spike_is_forgotten() {
+        let mut sizing = AfterStalls::default();
+        let mut after = |stalls| {
+            sizing.bounded(512 * MIB);
+            sizing.ended(&Ended {
+                live: 160 * MIB,
+                growth: 100 * MIB,
+                stalls,
+                ..Ended::default()
+            });
+            (sizing.size() / MIB, sizing.stalled.is_some())
+        };
+        assert_eq!(after(0), (260, false));
+        let (size, stalled) = after(1);
+        assert!(size <= 235 && stalled, "{size}");
+        let calm = (0..200).find(|_| !after(0).1);
+        assert!(calm.is_some());
+        assert_eq!(after(0), (260, false));
+    }
+}
