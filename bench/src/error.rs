@@ -46,7 +46,7 @@ pub enum Error {
     Broker(#[from] plimsoll_client::Error),
     /// A scenario has a number that the broker does not take.
     #[error(transparent)]
-    Wire(#[from] plimsoll_wire::WireError),
+    Wire(#[from] plimsoll_wire::varlink::WireError),
     /// The broker of the run is not there.
     #[error("plimsolld ended at once ({status}): {log}")]
     BrokerEnded { status: ExitStatus, log: String },
