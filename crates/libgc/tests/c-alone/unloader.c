@@ -6,17 +6,20 @@
 #include "sound.h"
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <signal.h>
 
-#define ROUNDS 100
+#define WAITS 30
 #define LEAST 20
 
 extern void __libc_free(void *);
 
 static pthread_mutex_t allocator = PTHREAD_MUTEX_INITIALIZER;
 static const char *directory;
-static volatile int left, ended, waited;
+static volatile int held, waited, ended;
 static __thread int unloads;
+
+static int is_done(void) { return waited >= WAITS; }
 
 /* In the place of the C library's, also for the loader. */
 void free(void *place) {
@@ -33,16 +36,17 @@ void free(void *place) {
 static void *unloader(void *argument) {
     char path[4096];
     snprintf(path, sizeof path, "%s/plugin-0.so", directory);
-    for (int round = 0; round < ROUNDS; round++) {
+    while (!is_done()) {
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!library)
             fail(dlerror());
+        while (!held)
+            sched_yield();
         unloads = 1;
         if (dlclose(library))
             fail(dlerror());
         unloads = 0;
     }
-    __atomic_sub_fetch(&left, 1, __ATOMIC_SEQ_CST);
     return argument;
 }
 
@@ -55,7 +59,7 @@ static int first(struct dl_phdr_info *object, size_t size, void *argument) {
 static void *unwilling(void *argument) {
     sigset_t all, before;
     sigfillset(&all);
-    while (left > 0) {
+    while (!is_done()) {
         pthread_sigmask(SIG_BLOCK, &all, &before);
         for (int i = 0; i < 10; i++)
             dl_iterate_phdr(first, 0);
@@ -68,8 +72,10 @@ static void *unwilling(void *argument) {
 static void *allocates(void *argument) {
     while (!ended) {
         pthread_mutex_lock(&allocator);
+        held = 1;
         for (volatile int i = 0; i < 200000; i++)
             ;
+        held = 0;
         pthread_mutex_unlock(&allocator);
         /* Who waits has it now and then. */
         usleep(50);
@@ -85,14 +91,13 @@ int main(int count, char **arguments) {
     int is_unwilling = !strcmp(arguments[2], "unwilling");
     GC_INIT();
     live = tree(DEPTH, 0);
-    left = 1;
     pthread_t holder, loader, other;
     if (GC_pthread_create(&holder, 0, allocates, 0) ||
         (is_blocking ? GC_pthread_create(&loader, 0, blocking, 0)
                      : pthread_create(&loader, 0, unloader, 0)) ||
         (is_unwilling && GC_pthread_create(&other, 0, unwilling, 0)))
         fail("a thread");
-    while (left > 0 || GC_get_gc_no() < LEAST)
+    while (!is_done() || GC_get_gc_no() < LEAST)
         GC_gcollect();
     ended = 1;
     if (is_blocking)
@@ -102,8 +107,6 @@ int main(int count, char **arguments) {
     GC_pthread_join(holder, 0);
     if (is_unwilling)
         GC_pthread_join(other, 0);
-    printf("%ld collections, waited %d times\n", (long)GC_get_gc_no(), waited);
-    if (!waited)
-        fail("the allocator's lock was always free");
+    printf("%ld collections\n", (long)GC_get_gc_no());
     return sound();
 }
