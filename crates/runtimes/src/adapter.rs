@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PUT_OFF: Duration = Duration::from_secs(30);
 /// One that was tried so often comes last for good: each try may send it a signal.
 const MOST_TRIES: u32 = 3;
+/// How often it is looked, while one machine is steered, for others that are left alone: that reads the memory
+/// map of each process.
+const TELL: Duration = Duration::from_secs(30);
 /// Reasons that are told, at the most.
 const MOST_TOLD: usize = 64;
 
@@ -44,11 +47,7 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
             return Ended::Stopped;
         }
         let (machines, alone) = among(runtimes, pid);
-        for (pid, why) in &alone {
-            if known.is_news(why) {
-                warn!("process {pid} is accounted, but not steered: {why}");
-            }
-        }
+        known.tell(&alone);
         let ended = match known.choose(&machines) {
             Some(machine) => {
                 known.is_passive = false;
@@ -135,6 +134,15 @@ impl Known {
         self.told.len() < MOST_TOLD && self.told.insert(why.to_owned())
     }
 
+    /// Says why they are left alone, each reason once.
+    fn tell(&mut self, alone: &Alone) {
+        for (pid, why) in alone {
+            if self.is_news(why) {
+                warn!("process {pid} is accounted, but not steered: {why}");
+            }
+        }
+    }
+
     /// The machine that uses the most memory of those that can be reached; where none can, of all.
     fn choose(&self, machines: &[Machine]) -> Option<Machine> {
         let reached = |machine: &&Machine| !self.is_put_off(&machine.process);
@@ -167,6 +175,7 @@ struct Watched<'a> {
     root: u32,
     process: Process,
     look_at: Instant,
+    tell_at: Instant,
     /// Since when it is tried in vain.
     in_vain: Option<Instant>,
     /// Another one is to be steered.
@@ -187,6 +196,7 @@ impl<'a> Watched<'a> {
             root: target.root,
             process: target.process,
             look_at: Instant::now() + LOOK,
+            tell_at: Instant::now() + TELL,
             in_vain: None,
             left: false,
         }
@@ -209,6 +219,10 @@ impl<'a> Watched<'a> {
             .filter(|&other| other != pid && family::uses(other).is_some_and(|uses| uses > bound))
             .any(|other| self.can_steer(other));
         self.look_at = Instant::now() + LOOK;
+        if Instant::now() >= self.tell_at {
+            self.known.tell(&among(self.runtimes, self.root).1);
+            self.tell_at = Instant::now() + TELL;
+        }
     }
 
     fn can_steer(&self, pid: u32) -> bool {

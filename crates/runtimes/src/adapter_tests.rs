@@ -201,6 +201,31 @@ fn one_that_is_steered_does_not_hide_why_the_other_is_not() {
 }
 
 #[test]
+fn one_that_comes_while_another_is_steered_is_told_of() {
+    let pair = Pair::start("hears", "odd");
+    let (mut known, now) = (Known::default(), Instant::now());
+    let mut link = Heard {
+        events: Vec::new(),
+        until: now + LONG,
+    };
+    let root = pair.0.id();
+    let machine = among(THESE, root).0[0];
+    let target = Target {
+        process: machine.process,
+        root,
+        options: &Options::default(),
+    };
+    let mut watched = Watched::new(&mut link, THESE, &target, &mut known);
+    (watched.look_at, watched.tell_at) = (now, now + LONG);
+    watched.wait(Duration::ZERO);
+    assert!(watched.known.told.is_empty(), "not at each look");
+    (watched.look_at, watched.tell_at) = (now, now);
+    watched.wait(Duration::ZERO);
+    assert!(watched.known.told.contains("it is odd"));
+    assert!(!watched.leave());
+}
+
+#[test]
 fn one_that_was_not_reached_comes_last_for_longer_each_time() {
     let own = Process::new(std::process::id()).unwrap();
     let machine = |started: u64, uses: u64| Machine {

@@ -24,9 +24,9 @@ impl Runtime for Passive {
     }
 
     fn prepare(&self, _: &Start<'_>) -> Addition {
-        let note = "nothing is added to a program whose runtime is not known; one of a known runtime that it \
-                    starts is found, and steered as far as it goes without what is added at a start \
-                    (`--adapter` says before which it will be)";
+        let note = "nothing is added, the runtime of this program is not known; if it starts a program of \
+                    a known runtime, that one is found and steered without start flags (`--adapter NAME` \
+                    passes them on)";
         Addition {
             notes: vec![note.to_owned()],
             ..Addition::default()
