@@ -81,14 +81,18 @@ fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
 }
 
 /// The feature version of the Java virtual machine that a command line starts, by the file `release` of its
-/// installation (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
+/// installation.
 pub(crate) fn version(command: &Command<'_>) -> Option<u32> {
     let home = home(command)?;
     // The launcher of Java 8 may be in a `jre` below it.
     let text = release(home).or_else(|| release(home.parent()?))?;
-    let version = text
-        .lines()
-        .find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    version_in(&text)
+}
+
+/// The feature version that the text of a file `release` gives (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
+pub(crate) fn version_in(release: &str) -> Option<u32> {
+    let mut lines = release.lines();
+    let version = lines.find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
     let version = version.strip_prefix("1.").unwrap_or(version);
     version
         .split(|c: char| !c.is_ascii_digit())
