@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PUT_OFF: Duration = Duration::from_secs(30);
 /// One that was tried so often comes last for good: each try may send it a signal.
 const MOST_TRIES: u32 = 3;
-/// How often it is looked, while one machine is steered, for others that are left alone: that reads the memory
-/// map of each process.
+/// How often it is looked, while one machine is steered, for others that are left alone: that reads the
+/// memory map of each process.
 const TELL: Duration = Duration::from_secs(30);
 /// Reasons that are told, at the most.
 const MOST_TOLD: usize = 64;

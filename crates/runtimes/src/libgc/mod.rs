@@ -12,6 +12,8 @@
 //! `DT_RPATH` (not `DT_RUNPATH`) is searched for there first, and in a build tree the file has
 //! another name. There it is preloaded: its soname is `libgc.so.1`, so for the loader the need is
 //! met already.
+//!
+//! Rooms inside: `names` (of its files), `libraries` (which of them a program gets), `stock` (the system's).
 
 mod libraries;
 mod names;
