@@ -113,11 +113,11 @@ fn stop(state: &mut State, cycle: &mut Cycle) {
     stopped(cycle);
 }
 
-/// Stops the world, where no stopped thread is to be in the midst of loading or unloading.
-fn stop_at_roots(state: &mut State, cycle: &mut Cycle) {
+/// Stops the world, and reads static data where no thread is in the midst of loading or unloading.
+fn stop_at_roots(heap: &Heap, state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     let State { roots, threads, .. } = state;
-    threads.stop_world_while(|stop| roots.look_and(stop));
+    threads.stop_world_with(&mut roots.reading(heap.range()));
     stopped(cycle);
 }
 
@@ -168,7 +168,7 @@ fn collect_all(
     here: usize,
 ) {
     prepare(heap, state);
-    stop_at_roots(state, &mut cycle);
+    stop_at_roots(heap, state, &mut cycle);
     let emptied = empty_bins(heap, state, earlier.is_none());
     // Others were given up before; and a callback may have forked just now: then what is left of
     // the steps is not known, nor what the marks are worth.

@@ -38,6 +38,7 @@ pub(crate) fn from_roots<R>(
         threads.each_root(here, |start, end| unsafe { marker.span(start, end) });
         // SAFETY: static data that is readable, or what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
+        roots.each_word(|word| marker.word(word));
         finalization.each_root(|word| marker.word(word));
         toggles.each_root(|word| marker.word(word));
         unknown.each_root(|word| marker.word(word));

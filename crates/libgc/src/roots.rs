@@ -1,20 +1,28 @@
 //! Roots that are not stacks: static data of all loaded objects, and what the program adds.
 //!
-//! What is loaded is listed, and its data read, when the world stands, with the
-//! [loader's](crate::loader) lock held: nobody can unload what is read, also no thread that is not
-//! stopped. A stopped thread never has the lock, since it is held, too, when threads are told to
-//! stop. No other way is as good: files of `/proc` may be closed, and a fault that is caught would
-//! be caught in the program's place. The lock is not held for the whole pause, because a callback
-//! may fork in it: the child would never get it again.
+//! Static data is read in the moment when the world stops, with the [loader's](crate::loader) lock
+//! held from before until after that. So nobody can unload what is read, and nobody waits for the
+//! lock while the world stands: a thread that is not stopped may have it, and wait for a lock of
+//! `malloc` that a stopped thread has. What is read is kept, for marking begins later, after
+//! callbacks: one of these may fork, and the child would never get the lock again. No other way is
+//! as good: files of `/proc` may be closed, and a fault that is caught would be caught in the
+//! program's place.
 
 use crate::collect::{GC_disable, GC_enable};
 use crate::settings::{GC_no_dls, Variable};
+use crate::thread::AtStop;
 use crate::{collector, loader};
 use libc::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
 
 type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
+
+/// So many words of static data are kept at most: 512 KiB. Most programs have a few thousand that
+/// refer to the heap.
+const WORDS: usize = 1 << 16;
+
+const WORD: usize = size_of::<usize>();
 
 static HAS_ROOTS: Variable<Option<HasRoots>> = Variable::new(None);
 
@@ -31,6 +39,27 @@ pub(crate) struct Roots {
     refused: Vec<Range<usize>>,
     /// Static data counts.
     data: bool,
+    /// What static data referred to in the heap when the world stopped. Its room is made before.
+    words: Vec<usize>,
+    /// They are all: there was room.
+    are_all: bool,
+}
+
+/// Reads static data when the world stops.
+pub(crate) struct Reading<'a> {
+    roots: &'a mut Roots,
+    /// Addresses where objects are.
+    heap: Range<usize>,
+}
+
+impl AtStop for Reading<'_> {
+    fn prepare(&mut self) {
+        self.roots.list();
+    }
+
+    fn stopped(&mut self) {
+        self.roots.read(&self.heap);
+    }
 }
 
 /// What the program took out before there was a collector.
@@ -50,22 +79,21 @@ impl Roots {
         roots
     }
 
-    /// Looks at what is loaded, and calls `stop` with the loader's lock held, which has the world
-    /// stop. Before that: this allocates, and asks the program.
-    pub(crate) fn look_and(&mut self, stop: &mut dyn FnMut()) {
+    /// What reads static data that may refer to these addresses.
+    pub(crate) fn reading(&mut self, heap: Range<usize>) -> Reading<'_> {
+        Reading { roots: self, heap }
+    }
+
+    /// Lists what is loaded, and makes room for what will be read of it. The loader's lock is held,
+    /// and the world runs: this allocates, and asks the program.
+    fn list(&mut self) {
         self.loaded.clear();
         self.refused.clear();
         // Without them not the program's own data either: libgc finds that in the same way.
         self.data = GC_no_dls.get() == 0;
-        loader::while_held(|| {
-            if self.data {
-                self.look();
-            }
-            stop();
-        });
-    }
-
-    fn look(&mut self) {
+        if !self.data {
+            return;
+        }
         loader::each_segment(|name, range| {
             let wanted = HAS_ROOTS.get().is_none_or(|ask| {
                 // SAFETY: the program's own callback, with what libgc gives it.
@@ -76,6 +104,23 @@ impl Roots {
                 false => self.refused.push(range),
             }
         });
+        let most = self.loaded.iter().map(Range::len).sum::<usize>() / WORD;
+        self.words.clear();
+        // Where there is no memory for them, static data is read later.
+        let _ = self.words.try_reserve_exact(most.min(WORDS));
+    }
+
+    /// Keeps the words of static data that may refer to the heap. The world stands still, and the
+    /// loader's lock is held.
+    fn read(&mut self, heap: &Range<usize>) {
+        let mut words = std::mem::take(&mut self.words);
+        let mut are_all = true;
+        words.clear();
+        self.each_loaded(&mut |start, end| {
+            // SAFETY: static data that stays as long as the lock is held.
+            are_all = are_all && unsafe { keep(start..end, heap, &mut words) };
+        });
+        (self.words, self.are_all) = (words, are_all);
     }
 
     /// Bytes that [`each`](Roots::each) reports, about.
@@ -84,16 +129,31 @@ impl Roots {
         of(&self.loaded) + of(&self.added)
     }
 
-    /// Every stretch of memory that holds references, of what is there. The world is stopped, and
-    /// `root` is no more than a look: the loader's lock is held meanwhile.
+    /// Every stretch of memory that holds references and was not read when the world stopped: what
+    /// the program added. Where there was no room for the words of static data it is listed, too:
+    /// then `root` is no more than a look, for the loader's lock is held meanwhile.
     pub(crate) fn each(&self, mut root: impl FnMut(usize, usize)) {
         for range in &self.added {
             self.each_part(range, &mut root);
         }
+        if !self.are_all {
+            self.each_loaded(&mut root);
+        }
+    }
+
+    /// Every word of static data that may refer to the heap, where there was room for all.
+    pub(crate) fn each_word(&self, root: impl FnMut(usize)) {
+        if self.are_all {
+            self.words.iter().copied().for_each(root);
+        }
+    }
+
+    /// Every stretch of static data that holds references.
+    fn each_loaded(&self, root: &mut impl FnMut(usize, usize)) {
         if self.data {
             loader::each_segment(|_, range| {
                 if !self.refused.contains(&range) {
-                    self.each_part(&range, &mut root);
+                    self.each_part(&range, root);
                 }
             });
         }
@@ -118,8 +178,26 @@ impl Roots {
     }
 }
 
+/// Adds the words of a range that are addresses of the heap, as far as there is room. False where
+/// there was none for some: the world is stopped, and nothing may be allocated.
+///
+/// # Safety
+/// The range can be read.
+unsafe fn keep(range: Range<usize>, heap: &Range<usize>, words: &mut Vec<usize>) -> bool {
+    for at in (range.start.next_multiple_of(WORD)..range.end / WORD * WORD).step_by(WORD) {
+        // SAFETY: a word of the range. Threads that are not stopped may write to it.
+        let word = unsafe { (at as *const usize).read_volatile() };
+        if heap.contains(&word) {
+            if words.len() == words.capacity() {
+                return false;
+            }
+            words.push(word);
+        }
+    }
+    true
+}
+
 fn range(low: *mut c_void, high: *mut c_void) -> Range<usize> {
-    const WORD: usize = size_of::<usize>();
     (low as usize).next_multiple_of(WORD)..high as usize / WORD * WORD
 }
 
@@ -212,32 +290,51 @@ unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    static WRITABLE: AtomicUsize = AtomicUsize::new(5);
+    /// Where a heap might be.
+    const HEAP: Range<usize> = 0x7654_3000..0x7654_4000;
+    static WRITABLE: AtomicUsize = AtomicUsize::new(HEAP.start + 0x210);
+
+    fn finds(roots: &Roots) -> bool {
+        let word = &raw const WRITABLE as usize;
+        let mut found = false;
+        roots.each(|start, end| found |= (start..end).contains(&word));
+        roots.each_word(|found_word| found |= found_word == WRITABLE.load(Relaxed));
+        found
+    }
 
     #[test]
     fn static_data_of_the_program_is_found() {
         let mut roots = Roots::default();
-        let mut stopped = 0;
-        roots.look_and(&mut || stopped += 1);
-        assert_eq!(stopped, 1);
+        roots.list();
+        roots.read(&HEAP);
         let word = &raw const WRITABLE as usize;
-        let finds = |roots: &Roots| {
-            let mut found = false;
-            roots.each(|start, end| found |= (start..end).contains(&word));
-            found
-        };
-        assert!(finds(&roots));
+        assert!(roots.are_all && finds(&roots));
         assert!(roots.loaded.iter().any(|range| range.contains(&word)));
         assert!(roots.bytes() > 1000);
+        roots.read(&(0..0));
+        assert!(roots.are_all && !finds(&roots), "no heap");
         roots.refused = roots.loaded.clone();
+        roots.read(&HEAP);
         assert!(!finds(&roots));
         roots.refused.clear();
         roots.loaded.clear();
+        roots.read(&HEAP);
         assert!(finds(&roots), "what was loaded since");
         roots.data = false;
+        roots.read(&HEAP);
         assert!(!finds(&roots));
+    }
+
+    #[test]
+    fn static_data_for_which_there_is_no_room_is_read_later() {
+        let mut roots = Roots::default();
+        roots.list();
+        roots.words = Vec::new();
+        roots.read(&HEAP);
+        assert!(!roots.are_all && roots.words.is_empty());
+        assert!(finds(&roots));
     }
 
     #[test]

@@ -93,6 +93,16 @@ fn libraries_are_unloaded_by_fifty_threads() {
     unloading("all", 50, &[]);
 }
 
+/// What the C library frees meanwhile has to wait for a stopped thread.
+#[test]
+fn libraries_are_unloaded_while_a_stopped_thread_allocates() {
+    for who in ["unregistered", "blocking", "unwilling"] {
+        if let Some(directory) = plugins(&format!("plugins-allocator-{who}"), 1) {
+            sound("unloader", &[directory.as_str(), who], &[]);
+        }
+    }
+}
+
 /// Every third collection is in steps.
 #[test]
 fn libraries_are_unloaded_between_steps() {

@@ -10,7 +10,7 @@ mod stop;
 mod suspend;
 pub(crate) mod unknown;
 
-pub(crate) use stop::signals;
+pub(crate) use stop::{AtStop, signals};
 
 use crate::collector::{self, Locked};
 use crate::report;

@@ -1,12 +1,12 @@
 //! Stopping the world: each thread is sent a signal, and waits in its handler until the world starts again.
 //!
-//! A stop has a number; while the world runs the number is even. A thread answers a stop by leaving
-//! where the kernel has put its registers and counting itself. A thread that is between the lines
-//! of its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
+//! A stop has a number, which [says](STANDS) whether the world stands still. A thread answers a stop
+//! by leaving where the kernel has put its registers and counting itself. A thread that is between
+//! the lines of its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
 
 use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
 use crate::settings::on_thread_event;
-use crate::{collector, report};
+use crate::{collector, loader, report};
 use libc::{c_int, c_ulong, siginfo_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
@@ -14,7 +14,15 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, fence};
 use std::time::{Duration, Instant};
 
+/// The number of the stop that is under way, or of none: a multiple of [`NEXT`] while the world
+/// runs. It may have [`TAKES`] besides.
 static STOP: AtomicU32 = AtomicU32::new(0);
+/// Said in the number: the world stands still, or is about to.
+const STANDS: u32 = 1;
+/// Said beside the number: the loader's lock is being taken while the world stands.
+const TAKES: u32 = 2;
+/// From one number to the next.
+const NEXT: u32 = 4;
 /// Who stops the world: a suspend signal that the program sends it means nothing.
 static STOPPER: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
 /// How many answers ever came.
@@ -131,9 +139,9 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
 /// Answers the stop that is under way, if it was not answered, and waits until it ends. The
 /// thread's registers are at `context`: on its stack, or on that of its handlers.
 fn wait(this: &Thread, context: usize) {
-    let stop = STOP.load(Acquire);
+    let stop = STOP.load(Acquire) & !TAKES;
     // Nobody waits for one that blocks; and it may have a lock that the collector will want, as the loader's.
-    if stop.is_multiple_of(2)
+    if stop & STANDS == 0
         || this.answered.load(Relaxed) == stop
         || this.blocked_at.load(Relaxed) != 0
         || std::ptr::eq(this, STOPPER.load(Relaxed))
@@ -144,8 +152,22 @@ fn wait(this: &Thread, context: usize) {
     this.answered.store(stop, Release);
     ANSWERS.fetch_add(1, Release);
     let _ = futex::wake(&ANSWERS, futex::Flags::PRIVATE, 1);
-    while STOP.load(Acquire) == stop {
-        let _ = futex::wait(&STOP, futex::Flags::PRIVATE, stop, None);
+    stand(stop);
+}
+
+/// Waits until a stop ends. Where the loader's lock is not had in time, whoever stands ends it.
+fn stand(stop: u32) {
+    let most = rustix::time::Timespec::try_from(LATE).ok();
+    loop {
+        let now = STOP.load(Acquire);
+        if now & !TAKES != stop {
+            return;
+        }
+        let limit = most.as_ref().filter(|_| now & TAKES != 0);
+        let waited = futex::wait(&STOP, futex::Flags::PRIVATE, now, limit);
+        if waited == Err(rustix::io::Errno::TIMEDOUT) {
+            let _ = end(stop | TAKES);
+        }
     }
 }
 
@@ -186,7 +208,7 @@ impl Thread {
 
 /// Whether a thread stands since the stop that is under way.
 pub(super) fn has_answered(this: &Thread) -> bool {
-    this.answered.load(Acquire) == STOP.load(Relaxed)
+    this.answered.load(Acquire) == STOP.load(Relaxed) & !TAKES
 }
 
 /// How long to wait for answers before threads that did not answer are sent the signal again.
@@ -202,41 +224,67 @@ const REST: Duration = Duration::from_millis(1);
 impl Threads {
     /// Stops every registered thread but this one, and those that block in a blocking region.
     pub(crate) fn stop_world(&self) {
-        self.stop_world_while(|stop| stop());
+        self.try_until_stopped(|late| {
+            let stop = begin();
+            match self.wait_for_answers(stop, SOON + late) {
+                0 => Ok(stop),
+                missing => Err((stop, missing)),
+            }
+        });
     }
 
-    /// The same, under a lock that no stopped thread may hold: `hold` takes that lock and calls its argument
-    /// once.
+    /// The same, and has `reader` work when the world stands still. The loader's lock is held from
+    /// before threads are told to stop until that is done. So no stopped thread has it, and nobody
+    /// else has it and waits for what a stopped thread holds.
     ///
-    /// A thread that blocks the signal and waits for that lock answers when the lock is released; no stopped
-    /// thread holds it. But such a thread may also wait for a lock that a stopped thread holds. Then all
-    /// threads run for a moment. At each try threads have longer to answer, since one may have to be read
-    /// from swap.
-    pub(crate) fn stop_world_while(&self, mut hold: impl FnMut(&mut dyn FnMut())) {
+    /// A thread that blocks the signal and waits for the lock answers when the lock is released. Then
+    /// it is taken again while the world stands. A thread that is not stopped may have it meanwhile,
+    /// and wait for a stopped one: then the world goes on, and all is tried again.
+    pub(crate) fn stop_world_with(&self, reader: &mut impl AtStop) {
+        self.try_until_stopped(|late| {
+            let (mut stop, mut missing) = (0, 0);
+            loader::while_held(|| {
+                reader.prepare();
+                stop = begin();
+                missing = self.wait_for_answers(stop, SOON);
+                if missing == 0 {
+                    reader.stopped();
+                }
+            });
+            if missing == 0 {
+                return Ok(stop);
+            }
+            missing = self.wait_for_answers(stop, late);
+            if missing == 0 && while_it_stands(stop, || reader.stopped()) {
+                return Ok(stop);
+            }
+            Err((stop, missing))
+        });
+    }
+
+    /// Tries, with ever more time, until an attempt says which stop it made. One that fails says that,
+    /// too, and how many threads did not answer: they may wait for a lock that a stopped thread holds,
+    /// so all run for a moment. Threads have longer to answer at each try, since one may have to be
+    /// read from swap.
+    fn try_until_stopped(&self, mut attempt: impl FnMut(Duration) -> Result<u32, (u32, u32)>) {
         let began = Instant::now();
         let (mut late, mut told) = (LATE, false);
         loop {
-            let (mut stop, mut missing) = (0, 0);
-            hold(&mut || {
-                stop = begin();
-                missing = self.wait_for_answers(stop, SOON);
-            });
-            if missing > 0 {
-                missing = self.wait_for_answers(stop, late);
-            }
-            if missing == 0 {
-                fence(SeqCst);
-                return self.tell(SUSPENDED, stop);
-            }
-            go_on();
-            if began.elapsed() >= PATIENCE && !std::mem::replace(&mut told, true) {
+            let (stop, missing) = match attempt(late) {
+                Ok(stop) => return self.tell(SUSPENDED, stop),
+                Err(failed) => failed,
+            };
+            let _ = end(stop);
+            if missing > 0 && began.elapsed() >= PATIENCE && !std::mem::replace(&mut told, true) {
                 report::warn(
                     c"A thread does not stop: does it block the suspend signal? %ld threads wait\n",
                     missing as usize,
                 );
             }
             std::thread::sleep(REST);
-            late *= 2;
+            if missing > 0 {
+                late *= 2;
+            }
         }
     }
 
@@ -256,6 +304,7 @@ impl Threads {
             }
             let left = most.saturating_sub(began.elapsed());
             if missing == 0 || left.is_zero() {
+                fence(SeqCst);
                 return missing;
             }
             let wait = rustix::time::Timespec::try_from(left.min(AGAIN)).ok();
@@ -301,21 +350,50 @@ impl Threads {
 
     /// Lets all go on.
     pub(crate) fn start_world(&self) {
-        let stop = go_on();
+        let stop = STOP.load(Relaxed);
+        let _ = end(stop);
         self.tell(UNSUSPENDED, stop);
     }
+}
+
+/// What is done when the world is stopped, with the loader's lock held.
+pub(crate) trait AtStop {
+    /// Before threads are told to stop, which may be several times.
+    fn prepare(&mut self);
+
+    /// When the world stands still: nothing may be allocated.
+    fn stopped(&mut self);
 }
 
 /// Begins a stop, and says which that is.
 fn begin() -> u32 {
     STOPPER.store(current::get(), Relaxed);
-    STOP.fetch_add(1, SeqCst).wrapping_add(1)
+    STOP.fetch_add(STANDS, SeqCst) | STANDS
 }
 
-/// Ends the stop that is under way, and says which that was.
-fn go_on() -> u32 {
-    let stop = STOP.fetch_add(1, SeqCst);
-    STOPPER.store(null_mut(), Relaxed);
-    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
-    stop
+/// Ends the stop that is under way, if it is this one, and lets all go on.
+fn end(stop: u32) -> Result<u32, u32> {
+    let next = (stop & !(STANDS | TAKES)).wrapping_add(NEXT);
+    let ended = STOP.compare_exchange(stop, next, SeqCst, Relaxed);
+    if ended.is_ok() {
+        let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
+    }
+    ended
+}
+
+/// Takes the loader's lock for `then`, while the world stands. False where that took too long, and
+/// whoever stood has ended the stop.
+fn while_it_stands(stop: u32, then: impl FnOnce()) -> bool {
+    STOP.store(stop | TAKES, SeqCst);
+    // One of those that stand is to look at the time from now on: all of many would take long to wake.
+    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, 1);
+    let mut stands = false;
+    loader::while_held(|| {
+        let taken = STOP.compare_exchange(stop | TAKES, stop, SeqCst, Relaxed);
+        stands = taken.is_ok();
+        if stands {
+            then();
+        }
+    });
+    stands
 }
