@@ -157,7 +157,7 @@ fn wait(this: &Thread, context: usize) {
 
 /// Waits until a stop ends. Where the loader's lock is not had in time, whoever stands ends it.
 fn stand(stop: u32) {
-    let most = rustix::time::Timespec::try_from(SOON).ok();
+    let most = rustix::time::Timespec::try_from(LATE).ok();
     loop {
         let now = STOP.load(Acquire);
         if now & !TAKES != stop {
@@ -385,8 +385,8 @@ fn end(stop: u32) -> Result<u32, u32> {
 /// whoever stood has ended the stop.
 fn while_it_stands(stop: u32, then: impl FnOnce()) -> bool {
     STOP.store(stop | TAKES, SeqCst);
-    // Those that stand are to look at the time from now on.
-    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
+    // One of those that stand is to look at the time from now on: all of many would take long to wake.
+    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, 1);
     let mut stands = false;
     loader::while_held(|| {
         let taken = STOP.compare_exchange(stop | TAKES, stop, SeqCst, Relaxed);
