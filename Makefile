@@ -2,22 +2,21 @@
 SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
-BENCHES := demo shares hog split broker-cost libgc-adaptive libgc libgc-pressure libgc-ablation libgc-kernels sharing hotspot container split-want
 PREFIX ?= /usr/local
 
-.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress sanitize docs install clean $(addprefix bench-,$(BENCHES))
+.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress sanitize docs install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-build: ## everything, optimised
+build: ## everything that is installed, optimised
 	@tools/setup.sh build
-	cargo build --release --workspace --features plimsoll-kernel/testing
+	cargo build --release --workspace --exclude plimsoll-bench --exclude plimsoll-testbed
 
 demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
 	@tools/setup.sh demo
-	cargo build --release --workspace --features plimsoll-kernel/testing
-	target/release/plimsoll-bench demo
+	cargo build --release --workspace
+	target/release/plimsoll-bench demo --no-record
 
 test: ## every test
 	@tools/setup.sh test
@@ -27,19 +26,19 @@ test-programs: ## fifteen real programs on our libgc, the heavy ones too (ROUNDS
 	@tools/setup.sh programs
 	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
 
-bench: $(addprefix bench-,$(BENCHES)) ## every measurement (hours)
+bench: bench-all ## every measurement (hours); bench-NAME for one, named in docs/src/measuring.md
 
-$(addprefix bench-,$(BENCHES)): bench-%:
+bench-%:
 	@tools/setup.sh bench
-	cargo build --release --workspace --features plimsoll-kernel/testing
+	cargo build --release --workspace
 	cargo build --release -p plimsoll-runtimes --example follow
 	@$(MAKE) -s -C bench/programs
-	target/release/plimsoll-bench $* $(if $(filter demo,$*),--save)
+	target/release/plimsoll-bench $*
 
 lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
 	@tools/setup.sh lint
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features plimsoll-kernel/testing -- -D warnings
+	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test -q -p plimsoll-bench --test tidy
 	tools/deny.sh
 

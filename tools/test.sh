@@ -44,11 +44,10 @@ markers_together() {
   ONLY=crew tools/sanitize.sh thread
 }
 
-features=plimsoll-kernel/testing
-step "build" cargo build --workspace --all-targets --features "$features"
+step "build" cargo build --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
-step "tests" cargo test --workspace --features "$features" --no-fail-fast
+step "tests" cargo test --workspace --no-fail-fast
 step "a minute of simulation" cargo test -q -p plimsoll-broker --test simulation -- --seconds 60
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
 step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile

@@ -1,98 +1,100 @@
 //! The measurements: `plimsoll-bench NAME` runs one, shows progress, prints its table and writes
 //! `bench/results/NAME.json`, `NAME.md` and plots beside them. `make bench-NAME` does the set-up first.
 
-use clap::{Parser, ValueEnum};
-use plimsoll_bench::scenarios;
+use clap::Parser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use plimsoll_bench::runner::Options;
+use plimsoll_bench::scenarios::{ALL, named};
+use plimsoll_bench::{Error, Result, docs, measurement};
 use std::process::ExitCode;
+
+/// What may be named besides measurements.
+const BESIDES: [(&str, &str); 3] = [
+    ("all", "Every measurement, one after the other"),
+    ("names", "Print the names of the measurements"),
+    (
+        "figures",
+        "Write the table of targets into the README, the list of measurements into the book",
+    ),
+];
 
 /// Measures Plimsoll on real programs under real memory limits. Needs root: cgroups and swap.
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll-bench")]
 struct Arguments {
     /// What to measure.
-    name: Name,
+    #[arg(value_parser = names())]
+    name: String,
     /// Repetitions of each variant.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
     /// Only variants whose name contains one of these, separated by commas.
     #[arg(long)]
     only: Option<String>,
-    /// With `demo`: record it in bench/results, as the others do.
+    /// Leave the results in bench/out/NAME, not among the recorded ones in bench/results.
     #[arg(long)]
-    save: bool,
-    /// With `libgc-kernels`: what it does in the guest that it boots.
+    no_record: bool,
+    /// What `libgc-kernels` does in the guest that it boots.
     #[arg(long, hide = true)]
     inside: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Name {
-    /// The main job with a live screen and a report: `make demo`.
-    Demo,
-    /// Write the table of targets into the README.
-    Figures,
-    /// What the broker costs.
-    BrokerCost,
-    /// Java in a container without swap.
-    Container,
-    /// Weighted shares: distance and time after each change.
-    Shares,
-    /// A hog takes half of the memory.
-    Hog,
-    /// How Java follows a limit, by collector.
-    Hotspot,
-    /// Our libgc against the system's, in enough memory.
-    Libgc,
-    /// Our libgc with parts of it turned off.
-    LibgcAblation,
-    /// Walfield's Table 2 for a libgc program.
-    LibgcAdaptive,
-    /// The same by other kernels: cgroup v2, no tracking of writes.
-    LibgcKernels,
-    /// Our libgc against the system's, in too little memory.
-    LibgcPressure,
-    /// Accounting of shared memory: how true, how dear.
-    Sharing,
-    /// Throughput against the best static split.
-    Split,
-    /// The same for a family of services in real want, drawn from a seed.
-    SplitWant,
+fn names() -> PossibleValuesParser {
+    let measurements = ALL.iter().map(|one| one.about());
+    let measurements = measurements.map(|about| (about.name, about.question));
+    let named = |(name, question)| PossibleValue::new(name).help(question);
+    PossibleValuesParser::new(measurements.chain(BESIDES).map(named))
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let options = scenarios::Options {
-        repeat: arguments.repeat.max(1),
-        only: arguments.only,
-    };
     if let Err(e) = plimsoll_bench::harness::interrupt::listen() {
         eprintln!("plimsoll-bench: signals will end it without cleaning up: {e}");
     }
-    let done = match arguments.name {
-        Name::Demo => scenarios::demo::run_demo(arguments.save),
-        Name::Figures => plimsoll_bench::report::figures::write(),
-        Name::BrokerCost => scenarios::broker_cost::measure(&options),
-        Name::Shares => scenarios::shares::measure(&options),
-        Name::Hog => scenarios::hog::measure(&options),
-        Name::Hotspot => scenarios::hotspot::measure(&options),
-        Name::Libgc => scenarios::libgc::plain::measure(&options),
-        Name::LibgcAblation => scenarios::libgc::ablation::measure(&options),
-        Name::LibgcAdaptive => scenarios::libgc_adaptive::measure(&options),
-        Name::LibgcKernels if arguments.inside => {
-            scenarios::libgc::kernels::measure_inside(&options)
-        }
-        Name::LibgcKernels => scenarios::libgc::kernels::measure(&options),
-        Name::LibgcPressure => scenarios::libgc::pressure::measure(&options),
-        Name::Sharing => scenarios::sharing::measure(&options),
-        Name::Container => scenarios::container::measure(&options),
-        Name::Split => scenarios::split::measure(&options),
-        Name::SplitWant => scenarios::split::want::measure(&options),
-    };
-    match done {
+    match carry_out(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("plimsoll-bench: {message}");
+        Err(error) => {
+            eprintln!("plimsoll-bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn carry_out(arguments: &Arguments) -> Result<()> {
+    let options = Options {
+        repeat: arguments.repeat.max(1),
+        only: arguments.only.clone(),
+        record: !arguments.no_record,
+    };
+    match (arguments.name.as_str(), named(&arguments.name)) {
+        (_, Some(one)) if arguments.inside => measurement::run_inside(one, &options),
+        (_, Some(one)) => measurement::run(one, &options),
+        ("all", None) => all(&options),
+        ("figures", None) => docs::write(),
+        // The parser lets nothing else through than `names`.
+        _ => {
+            ALL.iter().for_each(|one| println!("{}", one.about().name));
+            Ok(())
+        }
+    }
+}
+
+/// Runs every measurement; one that fails keeps none from the next.
+fn all(options: &Options) -> Result<()> {
+    let mut failed = Vec::new();
+    for one in ALL {
+        let name = one.about().name;
+        match measurement::run(*one, options) {
+            Ok(()) => {}
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                eprintln!("plimsoll-bench: {name}: {error}");
+                failed.push(name);
+            }
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Several(failed)),
     }
 }

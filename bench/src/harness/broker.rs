@@ -1,9 +1,11 @@
 //! A broker of its own for a run, on a socket of its own.
 
 use super::programs::sibling;
-use plimsoll_client::Connection;
-use plimsoll_client::Socket;
+use crate::{Error, Result};
+use plimsoll_client::{Connection, Socket};
 use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_testbed::children;
+use plimsoll_wire::messages::{Listing, Principal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,9 +23,10 @@ impl Broker {
     ///
     /// # Errors
     /// When it cannot be started or does not open its socket within 10 s.
-    pub fn start(folder: &Path, cgroup: Option<&Cgroup>) -> Result<Self, String> {
-        let socket = folder.join("broker.sock");
-        let log = std::fs::File::create(folder.join("broker.log")).map_err(|e| e.to_string())?;
+    pub fn start(folder: &Path, cgroup: Option<&Cgroup>) -> Result<Self> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let (socket, told) = (folder.join("broker.sock"), folder.join("broker.log"));
+        let log = std::fs::File::create(&told).map_err(Error::file("write", &told))?;
         let mut command = Command::new(sibling("plimsolld"));
         command
             .arg("--socket")
@@ -34,18 +37,21 @@ impl Broker {
         if let Some(cgroup) = cgroup {
             command.arg("--domain").arg(cgroup.dir());
         }
-        let child = command
-            .spawn()
-            .map_err(|e| format!("cannot start plimsolld: {e}"))?;
+        let child = command.spawn().map_err(Error::start(&command))?;
         let mut broker = Broker { child, socket };
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
+        let log = || std::fs::read_to_string(&told).unwrap_or_default();
         while !broker.socket.exists() {
             if let Ok(Some(status)) = broker.child.try_wait() {
-                let log = std::fs::read_to_string(folder.join("broker.log")).unwrap_or_default();
-                return Err(format!("plimsolld ended at once ({status}): {log}"));
+                let log = log();
+                return Err(Error::BrokerEnded { status, log });
             }
             if Instant::now() > deadline {
-                return Err("plimsolld did not open its socket within 10 s".to_owned());
+                return Err(Error::BrokerSilent {
+                    socket: broker.socket.clone(),
+                    seconds: PATIENCE.as_secs(),
+                    log: log(),
+                });
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -60,16 +66,16 @@ impl Broker {
     /// A connection to it.
     ///
     /// # Errors
-    /// A sentence on why not.
-    pub fn connect(&self) -> Result<Connection, String> {
-        Connection::open(&self.socket(), Duration::from_secs(5)).map_err(|e| e.to_string())
+    /// When it does not answer.
+    pub fn connect(&self) -> Result<Connection> {
+        Ok(Connection::open(&self.socket(), Duration::from_secs(5))?)
     }
 
     /// Stops it for a while (SIGSTOP) or lets it go on.
     pub fn pause(&self, stopped: bool) {
         use rustix::process::Signal;
         let which = if stopped { Signal::STOP } else { Signal::CONT };
-        super::runner::signal(self.child.id(), which);
+        children::signal(self.child.id(), which);
     }
 
     /// Its process.
@@ -82,6 +88,20 @@ impl Drop for Broker {
     fn drop(&mut self) {
         // One that is stopped does not hear that it should end.
         self.pause(false);
-        super::runner::end(&mut self.child, Duration::from_secs(3));
+        children::end(&mut self.child, Duration::from_secs(3));
     }
+}
+
+/// The principal of that name, anywhere in the tree.
+pub fn find<'a>(listing: &'a Listing, name: &str) -> Option<&'a Principal> {
+    fn below<'a>(principals: &'a [Principal], name: &str) -> Option<&'a Principal> {
+        principals.iter().find_map(|p| {
+            if p.name == name {
+                Some(p)
+            } else {
+                below(&p.children, name)
+            }
+        })
+    }
+    below(&listing.principals, name)
 }

@@ -1,14 +1,15 @@
 //! Watches `plimsoll run -f programs.toml` from outside, as a run of ours is watched.
 
+use super::broker::find;
 use super::processor::Yardstick;
-use super::runner::{end, find};
 use super::scenario::Scenario;
 use super::trace::{Ending, Sample, Seen, Trace};
 use super::watch::{Group, Watched};
 use super::work;
-use plimsoll_client::Connection;
-use plimsoll_client::Socket;
+use crate::progress::Progress;
+use plimsoll_client::{Connection, Socket};
 use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_testbed::children::end;
 use plimsoll_wire::messages::Listing;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -17,13 +18,13 @@ use std::time::{Duration, Instant};
 const PACE: Duration = Duration::from_millis(200);
 
 /// Follows `child` for the scenario's time; the output of each program is in `folder`, as
-/// `NAME.out`. `told` hears the seconds so far.
+/// `NAME.out`.
 pub fn follow(
     mut child: Child,
     socket: &Path,
     folder: &Path,
     scenario: &Scenario,
-    mut told: impl FnMut(f64),
+    progress: &Progress,
 ) -> Trace {
     let mut following = Following {
         socket: Socket::at(socket),
@@ -42,7 +43,7 @@ pub fn follow(
             break;
         }
         following.sample(now);
-        told(now);
+        progress.tell(format_args!("{now:.0} of {:.0} s", scenario.seconds));
         std::thread::sleep(PACE);
     }
     end(&mut child, Duration::from_secs(15));

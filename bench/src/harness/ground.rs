@@ -1,9 +1,12 @@
 //! What a measurement stands on: a cgroup with a limit, a swap file, a folder. All gone at its end.
 
+use super::folder::Folder;
 use crate::report::results::root;
+use crate::{Error, Result};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_kernel::testing::{SwapFile, TestCgroup};
-use std::path::{Path, PathBuf};
+use plimsoll_testbed::{SwapFile, TestCgroup, children};
+use std::path::Path;
+use std::process::Command;
 
 /// Swap file of a measurement, bytes.
 pub const SWAP: u64 = 4 << 30;
@@ -12,7 +15,7 @@ pub const SWAP: u64 = 4 << 30;
 #[derive(Debug)]
 pub struct Ground {
     cgroup: TestCgroup,
-    folder: PathBuf,
+    folder: Folder,
     /// What the cgroup holds stays in memory.
     swapless: bool,
     _swap: Option<SwapFile>,
@@ -23,8 +26,8 @@ impl Ground {
     /// Makes the cgroup (without a limit yet), the swap file and a folder for `name`.
     ///
     /// # Errors
-    /// A sentence on which right is missing.
-    pub fn new(name: &str) -> Result<Self, String> {
+    /// When rights to make them are missing.
+    pub fn new(name: &str) -> Result<Self> {
         Ground::with_swap(name, SWAP)
     }
 
@@ -32,7 +35,7 @@ impl Ground {
     ///
     /// # Errors
     /// As [`Ground::new`].
-    pub fn without_swap(name: &str) -> Result<Self, String> {
+    pub fn without_swap(name: &str) -> Result<Self> {
         let mut ground = Ground::prepare(name, None)?;
         ground.swapless = true;
         Ok(ground)
@@ -42,28 +45,21 @@ impl Ground {
     ///
     /// # Errors
     /// As [`Ground::new`].
-    pub fn with_swap(name: &str, bytes: u64) -> Result<Self, String> {
+    pub fn with_swap(name: &str, bytes: u64) -> Result<Self> {
         Ground::prepare(name, Some(bytes))
     }
 
-    fn prepare(name: &str, swap: Option<u64>) -> Result<Self, String> {
-        let cgroup = TestCgroup::new(&format!("bench-{name}"), None).map_err(|e| {
-            format!("no memory cgroup to run in: {e} (run the measurements as root)")
-        })?;
+    fn prepare(name: &str, swap: Option<u64>) -> Result<Self> {
+        let missing = |what| move |source| Error::Ground { what, source };
+        let cgroup = TestCgroup::new(&format!("bench-{name}"), None)
+            .map_err(missing("memory cgroup to run in"))?;
         let cache = root().join(".cache");
-        std::fs::create_dir_all(&cache)
-            .map_err(|e| format!("cannot make {}: {e}", cache.display()))?;
-        let swap = match swap.map(|bytes| SwapFile::new(&cache, bytes)).transpose() {
-            Ok(swap) => swap,
-            Err(e) => return Err(format!("no swap file: {e} (run the measurements as root)")),
-        };
-        let folder =
-            std::env::temp_dir().join(format!("plimsoll-bench-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        std::fs::create_dir_all(&cache).map_err(Error::file("make", &cache))?;
+        let swap = swap.map(|bytes| SwapFile::new(&cache, bytes)).transpose();
+        let swap = swap.map_err(missing("swap file"))?;
         Ok(Ground {
             cgroup,
-            folder,
+            folder: Folder::new(name)?,
             swapless: false,
             _swap: swap,
             _accounting: DelayAccounting::on(),
@@ -75,45 +71,47 @@ impl Ground {
         self.cgroup.cgroup()
     }
 
+    /// Makes `command` start in the cgroup.
+    ///
+    /// # Errors
+    /// When the cgroup takes no processes.
+    pub fn enter(&self, command: &mut Command) -> Result<()> {
+        let dir = self.cgroup().dir();
+        children::enter(command, self.cgroup()).map_err(Error::file("enter", dir))
+    }
+
     /// A folder for files of the measurement.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// Sets the limit of the cgroup, bytes, or takes it away.
     ///
     /// # Errors
-    /// A sentence on why not.
-    pub fn limit(&self, bytes: impl Into<Option<u64>>) -> Result<(), String> {
+    /// When the kernel refuses it.
+    pub fn limit(&self, bytes: impl Into<Option<u64>>) -> Result<()> {
         let bytes = bytes.into();
-        let cannot = |e: &dyn std::fmt::Display| format!("cannot limit the cgroup: {e}");
         if self.swapless && self.cgroup().version() == Version::V1 {
             // It may not be below the limit of memory, which may be above the new one.
-            self.write("memory.memsw.limit_in_bytes", "-1")
-                .map_err(|e| cannot(&e))?;
+            self.write("memory.memsw.limit_in_bytes", "-1")?;
         }
-        self.cgroup().set_limit(bytes).map_err(|e| cannot(&e))?;
+        self.cgroup().set_limit(bytes)?;
         if !self.swapless {
             return Ok(());
         }
         let limit = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
-        let done = match self.cgroup().version() {
-            Version::V1 => self
-                .write("memory.memsw.limit_in_bytes", &limit)
-                .and_then(|()| self.write("memory.swappiness", "0")),
+        match self.cgroup().version() {
+            Version::V1 => {
+                self.write("memory.memsw.limit_in_bytes", &limit)?;
+                self.write("memory.swappiness", "0")
+            }
             Version::V2 => self.write("memory.swap.max", "0"),
-        };
-        done.map_err(|e| cannot(&e))
+        }
     }
 
-    fn write(&self, file: &str, text: &str) -> std::io::Result<()> {
-        std::fs::write(self.cgroup().dir().join(file), text)
-    }
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+    fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.cgroup().dir().join(file);
+        std::fs::write(&path, text).map_err(Error::file("write", &path))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM end a measurement in good order: programs, cgroup and swap file go first.
 
+use crate::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -23,11 +24,9 @@ pub fn listen() -> std::io::Result<()> {
 ///
 /// # Errors
 /// When a signal came.
-pub fn check() -> Result<(), String> {
+pub fn check() -> Result<()> {
     match TOLD.get() {
-        Some(told) if told.load(Ordering::Relaxed) => {
-            Err("interrupted; nothing was recorded".to_owned())
-        }
+        Some(told) if told.load(Ordering::Relaxed) => Err(Error::Interrupted),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,9 @@
 //! Java programs of ours, compiled for a measurement.
 
+use super::folder::Folder;
 use super::programs::Jvm;
 use crate::report::results::root;
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,39 +15,33 @@ const COMPILER: Jvm = Jvm {
 
 /// A folder of compiled classes, gone when dropped.
 #[derive(Debug)]
-pub struct Classes(PathBuf);
+pub struct Classes(Folder);
 
 impl Classes {
     /// Compiles a source file, named from the root of the tree.
     ///
     /// # Errors
-    /// A sentence on what is missing, or that it does not compile.
-    pub fn of(source: &str) -> Result<Classes, String> {
-        let folder =
-            std::env::temp_dir().join(format!("plimsoll-bench-java-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-        let classes = Classes(folder);
+    /// When something is missing, or it does not compile.
+    pub fn of(source: &str) -> Result<Classes> {
+        let classes = Classes(Folder::new("java")?);
         let java = PathBuf::from(COMPILER.java());
-        let java = java
-            .canonicalize()
-            .map_err(|e| format!("{}: {e} (tools/setup.sh bench)", java.display()))?;
+        let java = java.canonicalize().map_err(missing(&java))?;
         let mut command = Command::new(java.with_file_name("javac"));
         command
             // The oldest version that is measured.
             .args(["--release", "11", "-d"])
             .arg(classes.folder())
             .arg(root().join(source));
-        match command.status() {
-            Ok(status) if status.success() => Ok(classes),
-            Ok(status) => Err(format!("{command:?}: {status}")),
-            Err(e) => Err(format!("cannot run {command:?}: {e}")),
+        let status = command.status().map_err(Error::start(&command))?;
+        match status.success() {
+            true => Ok(classes),
+            false => Err(Error::program(format!("{command:?}"), status.to_string())),
         }
     }
 
     /// Where they are.
     pub fn folder(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 }
 
@@ -54,20 +50,27 @@ impl Classes {
 /// otherwise.
 ///
 /// # Errors
-/// A sentence on what cannot be read.
-pub fn read_ahead(jvms: impl IntoIterator<Item = Jvm>) -> Result<(), String> {
+/// When a virtual machine is missing, or its files cannot be read.
+pub fn read_ahead(jvms: impl IntoIterator<Item = Jvm>) -> Result<()> {
     for jvm in jvms {
         let java = PathBuf::from(jvm.java());
-        let cannot =
-            |e: &dyn std::fmt::Display| format!("{}: {e} (tools/setup.sh bench)", java.display());
-        let real = java.canonicalize().map_err(|e| cannot(&e))?;
+        let real = java.canonicalize().map_err(missing(&java))?;
         let home = real.parent().and_then(Path::parent);
-        let lib = home.ok_or_else(|| cannot(&"no home above it"))?.join("lib");
+        let lib = home.ok_or_else(|| missing(&java)("no home above it"))?;
+        let lib = lib.join("lib");
         for folder in [lib.join("server"), lib] {
-            read_files(&folder).map_err(|e| cannot(&e))?;
+            read_files(&folder).map_err(Error::file("read", &folder))?;
         }
     }
     Ok(())
+}
+
+fn missing<E: ToString>(java: &Path) -> impl FnOnce(E) -> Error {
+    let path = java.to_owned();
+    move |why| Error::Missing {
+        path,
+        why: why.to_string(),
+    }
 }
 
 fn read_files(folder: &Path) -> std::io::Result<()> {
@@ -78,10 +81,4 @@ fn read_files(folder: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-impl Drop for Classes {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -3,8 +3,10 @@
 use super::ground::Ground;
 use super::interrupt;
 use super::pauses::Pauses;
-use super::runner::{end_with_us, enter};
-use plimsoll_kernel::testing::{Refused, refuse};
+use crate::progress::Progress;
+use crate::{Error, Result};
+use plimsoll_testbed::children::end_with_us;
+use plimsoll_testbed::{Refused, refuse};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -95,7 +97,7 @@ impl Outcome {
     }
 }
 
-/// Runs jobs at once, to the end of all of them. Shows progress on standard error, unless the label is empty.
+/// Runs jobs at once, to the end of all of them.
 ///
 /// # Errors
 /// When something cannot be set up or started; everything that was started is ended.
@@ -103,8 +105,8 @@ pub fn run(
     ground: &Ground,
     jobs: &[Job],
     conditions: &Conditions,
-    label: &str,
-) -> Result<Vec<Outcome>, String> {
+    progress: &Progress,
+) -> Result<Vec<Outcome>> {
     ground.limit(conditions.limit)?;
     let start = |job: (usize, &Job)| Running::start(ground, job.1, &job.0.to_string());
     let hog = match &conditions.beside {
@@ -121,9 +123,8 @@ pub fn run(
         .iter()
         .enumerate()
         .map(start)
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let begin = Instant::now();
-    let mut shown = 0;
     // Each is looked at: the times of both are noted.
     while running
         .iter_mut()
@@ -134,16 +135,10 @@ pub fn run(
         if now >= conditions.longest {
             running.iter_mut().for_each(Running::stop);
         }
-        if now as u64 >= shown && !label.is_empty() {
-            shown = now as u64 + 1;
-            eprint!("\r{label}: {now:.0} s   ");
-        }
+        progress.tell(format_args!("{now:.0} s"));
         std::thread::sleep(PACE);
     }
     drop(hog);
-    if !label.is_empty() {
-        eprint!("\r{:79}\r", "");
-    }
     let outcomes = running.iter().zip(jobs);
     Ok(outcomes.map(|(one, job)| one.outcome(job)).collect())
 }
@@ -165,10 +160,8 @@ struct End {
 }
 
 impl Running {
-    fn start(ground: &Ground, job: &Job, name: &str) -> Result<Running, String> {
-        let file = |path: &Path| {
-            File::create(path).map_err(|e| format!("cannot write {}: {e}", path.display()))
-        };
+    fn start(ground: &Ground, job: &Job, name: &str) -> Result<Running> {
+        let file = |path: &Path| File::create(path).map_err(Error::file("write", path));
         let output = ground.folder().join(format!("{name}.out"));
         let log = ground.folder().join(format!("{name}.log"));
         // What an earlier run noted is not this one's.
@@ -182,14 +175,12 @@ impl Running {
             .stdout(file(&output)?)
             .stderr(file(&log)?);
         end_with_us(&mut command);
-        enter(&mut command, ground.cgroup().dir());
+        ground.enter(&mut command)?;
         if let Some(refused) = job.refused {
             refuse(&mut command, refused);
         }
         let begin = Instant::now();
-        let child = command
-            .spawn()
-            .map_err(|e| format!("cannot start {:?}: {e}", command.get_program()))?;
+        let child = command.spawn().map_err(Error::start(&command))?;
         Ok(Running {
             child,
             begin,

@@ -5,7 +5,8 @@ use super::ground::Ground;
 use super::job::Job;
 use super::programs::sibling;
 use crate::report::results::root;
-use plimsoll_kernel::testing::Refused;
+use crate::{Error, Result};
+use plimsoll_testbed::Refused;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -159,15 +160,17 @@ impl Libraries {
     /// Links the library that was built beside this program, in the measurement's folder.
     ///
     /// # Errors
-    /// A sentence on what is missing.
-    pub fn new(ground: &Ground) -> Result<Libraries, String> {
+    /// When it was not built, or cannot be linked.
+    pub fn new(ground: &Ground) -> Result<Libraries> {
         let built = built();
         if !built.exists() {
-            return Err(format!("{} is not built (make build)", built.display()));
+            return Err(Error::Missing {
+                path: built,
+                why: "it was not built".to_owned(),
+            });
         }
         let link = ground.folder().join("libgc.so.1");
-        std::os::unix::fs::symlink(&built, &link)
-            .map_err(|e| format!("cannot link {}: {e}", link.display()))?;
+        std::os::unix::fs::symlink(&built, &link).map_err(Error::file("link", &link))?;
         Ok(Libraries {
             folder: ground.folder().to_owned(),
         })

@@ -1,5 +1,6 @@
 //! An availability page, mapped as any program may map it.
 
+use crate::{Error, Result};
 use plimsoll_wire::page::{PAGE_SIZE, PageView};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::path::Path;
@@ -15,19 +16,16 @@ impl Mapped {
     /// Maps the page at `path`.
     ///
     /// # Errors
-    /// A sentence when there is no page, or it has another layout.
-    pub fn open(path: &Path) -> Result<Self, String> {
-        let file = std::fs::File::open(path)
-            .map_err(|e| format!("cannot open {}: {e}", path.display()))?;
-        let size = file
-            .metadata()
-            .map_err(|e| format!("cannot look at {}: {e}", path.display()))?
-            .len();
-        if size < PAGE_SIZE as u64 {
-            return Err(format!(
-                "{} has {size} bytes: it is no availability page",
-                path.display()
-            ));
+    /// When there is no page, or it has another layout.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = std::fs::File::open(path).map_err(Error::file("open", path))?;
+        let metadata = file.metadata().map_err(Error::file("look at", path))?;
+        let bad = |why: String| Error::Page {
+            path: path.to_owned(),
+            why,
+        };
+        if metadata.len() < PAGE_SIZE as u64 {
+            return Err(bad(format!("it has {} bytes", metadata.len())));
         }
         // SAFETY: a fresh mapping of a whole page of a file; nothing else is at the address that
         // the kernel chooses.
@@ -41,13 +39,10 @@ impl Mapped {
                 0,
             )
         }
-        .map_err(|e| format!("cannot map {}: {e}", path.display()))?;
-        let start = NonNull::new(start.cast()).ok_or("a mapping at address 0")?;
+        .map_err(|e| Error::file("map", path)(e.into()))?;
+        let start = NonNull::new(start.cast()).ok_or_else(|| bad("it is at address 0".into()))?;
         let mapped = Mapped { start };
-        mapped
-            .view()
-            .check()
-            .map_err(|e| format!("{}: {e}", path.display()))?;
+        mapped.view().check().map_err(|e| bad(e.to_string()))?;
         Ok(mapped)
     }
 

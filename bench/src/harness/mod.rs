@@ -1,4 +1,4 @@
-//! Runs programs under one budget, with or without the broker, and watches them from outside.
+//! Has programs run under one budget, with or without the broker, and watches them from outside.
 //!
 //! # Glossary
 //! - *ground*: a memory cgroup with a limit, a swap file, a folder; gone when the measurement ends.
@@ -10,6 +10,7 @@
 
 pub mod broker;
 pub mod collections;
+pub mod folder;
 pub mod follow;
 pub mod ground;
 pub mod interrupt;
@@ -18,9 +19,9 @@ pub mod job;
 pub mod libgc;
 pub mod mapped;
 pub mod pauses;
+pub mod play;
 pub mod processor;
 pub mod programs;
-pub mod runner;
 pub mod scenario;
 pub mod trace;
 pub mod watch;

@@ -1,7 +1,6 @@
 //! What a measurement leaves behind: values with units, a table, a plot, a page.
 
 pub mod curves;
-pub mod figures;
 pub mod page;
 pub mod plot;
 pub mod results;

@@ -1,5 +1,6 @@
 //! `bench/results/NAME.json` and `NAME.md`: every figure of the docs comes from these files.
 
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -195,29 +196,55 @@ impl Results {
         out
     }
 
+    /// The table and what became of the targets, for a terminal.
+    pub fn text(&self) -> String {
+        let cells = self.cells();
+        let wide = |column: usize| {
+            let cells = cells.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let mut out = format!("{}\n\n", self.title);
+        for row in &cells {
+            for (column, cell) in row.iter().enumerate() {
+                let width = wide(column);
+                let _ = match column {
+                    0 => write!(out, "{cell:width$}"),
+                    _ => write!(out, "  {cell:>width$}"),
+                };
+            }
+            out.push('\n');
+        }
+        for target in &self.targets {
+            let verdict = target.verdict().trim_matches('*');
+            let _ = write!(out, "\n{}: {} ({verdict})", target.claim, target.measured);
+        }
+        out
+    }
+
     /// What [`Results::save`] wrote.
     ///
     /// # Errors
-    /// A sentence on which file cannot be read.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
+    /// When the file cannot be read, or holds something else.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+        serde_json::from_str(&text).map_err(|source| Error::Recorded {
+            path: path.to_owned(),
+            source,
+        })
     }
 
-    /// Writes `NAME.json` and `NAME.md` under `bench/results` and prints the table.
+    /// Writes `NAME.json` and `NAME.md` into a folder.
     ///
     /// # Errors
-    /// When the folder or a file cannot be written.
-    pub fn save(&self) -> std::io::Result<()> {
-        let folder = folder();
-        std::fs::create_dir_all(&folder)?;
-        let json = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
-        std::fs::write(folder.join(format!("{}.json", self.name)), json + "\n")?;
-        let table = self.markdown();
-        std::fs::write(folder.join(format!("{}.md", self.name)), &table)?;
-        println!("\n{table}");
-        Ok(())
+    /// When a file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let write = |end: &str, text: &str| {
+            let path = folder.join(format!("{}.{end}", self.name));
+            std::fs::write(&path, text).map_err(Error::file("write", &path))
+        };
+        let json = serde_json::to_string_pretty(self).expect("text and numbers");
+        write("json", &(json + "\n"))?;
+        write("md", &self.markdown())
     }
 }
 
@@ -323,6 +350,15 @@ mod tests {
         assert!(table.contains("| who | time, s |"), "{table}");
         assert!(table.contains("| a\\|b | 1.5 |"), "{table}");
         assert!(table.contains("| at most 2 s | 1.5 s | yes |"), "{table}");
+    }
+
+    #[test]
+    fn a_terminal_gets_columns_and_verdicts() {
+        let mut results = Results::new("x", "Title.", "", 1).columns(&[("who", ""), ("time", "s")]);
+        results.row(["someone".into(), 1.5.into()]);
+        results.target("at most 1 s", "1.5 s".into(), false);
+        let wanted = "Title.\n\nwho      time, s\nsomeone      1.5\n\nat most 1 s: 1.5 s (no)";
+        assert_eq!(results.text(), wanted);
     }
 
     #[test]

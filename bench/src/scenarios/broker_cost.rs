@@ -1,17 +1,22 @@
 //! What the broker costs: memory, idle processor time, how soon a subscriber wakes, how dear a look
 //! at the page is.
 
-use super::Options;
 use crate::harness::broker::Broker;
+use crate::harness::folder::Folder;
 use crate::harness::mapped::Mapped;
 use crate::harness::processor::processor_ns;
-use crate::harness::runner::{end, end_with_us};
+use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
 use crate::report::results::Results;
 use crate::report::statistics::{quantile, spread};
+use crate::runner::Runner;
+use crate::{Error, Result};
 use plimsoll_client::{Connection, Stream};
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_testbed::children::{end, end_with_us};
 use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -24,38 +29,42 @@ const IDLE: Duration = Duration::from_secs(20);
 const CHANGES: usize = 40;
 const READS: u32 = 20_000_000;
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let folder = std::env::temp_dir().join(format!("plimsoll-bench-cost-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-    let mut figures: [Vec<f64>; 5] = Default::default();
-    for repetition in 1..=options.repeat {
-        eprint!("\rbroker-cost, {repetition} of {}   ", options.repeat);
-        let found = once(&folder)?;
-        for (all, one) in figures.iter_mut().zip(found) {
-            all.push(one);
+const RESIDENT: &str = "at most 6 MiB resident";
+const IDLING: &str = "below 0.1 % of one core, idle";
+const WAKING: &str = "wake-up below 1 ms at p99";
+const READING: &str = "reading the page below 10 ns";
+
+/// `broker-cost`.
+pub(super) struct BrokerCost;
+
+impl Measurement for BrokerCost {
+    fn about(&self) -> About {
+        About {
+            name: "broker-cost",
+            question: "What does the broker cost?",
+            asks: &[RESIDENT, IDLING, WAKING, READING],
+            minutes: 6,
         }
     }
-    eprint!("\r{:60}\r", "");
-    let _ = std::fs::remove_dir_all(&folder);
-    report(&figures, options.repeat)
-        .save()
-        .map_err(|e| e.to_string())
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let folder = Folder::new("cost")?;
+        let ran = runner
+            .experiment([("100 principals", ())])
+            .run(|(), turn| once(folder.path(), &turn.progress))?;
+        let found = ran.iter().flat_map(|variant| &variant.outcomes);
+        let found: Vec<[f64; 5]> = found.copied().collect();
+        Ok(report(&found, runner))
+    }
 }
 
-fn report(figures: &[Vec<f64>; 5], repeat: usize) -> Results {
-    let mut results = Results::new(
-        "broker-cost",
+fn report(found: &[[f64; 5]], runner: &Runner) -> Results {
+    let mut results = runner.results(
         "What the broker costs with 100 principals.",
         "Hundred sleeping processes are principals, hundred subscribers wait. Idle: processor time of \
          all its threads in 20 s, 30 s after the last came. Wake-up: from \
          the time that the broker wrote into the page to the return of the subscriber's poll, for 40 \
          changes of a weight that each wake all.",
-        repeat,
     )
     .columns(&[("figure", ""), ("min", ""), ("median", ""), ("max", ""), ("unit", "")]);
     let names = [
@@ -65,7 +74,8 @@ fn report(figures: &[Vec<f64>; 5], repeat: usize) -> Results {
         ("wake-up, p99", "µs"),
         ("reading the page", "ns"),
     ];
-    let spreads = figures.each_ref().map(|f| spread(f));
+    let figure = |index: usize| found.iter().map(|one| one[index]).collect::<Vec<_>>();
+    let spreads = [0, 1, 2, 3, 4].map(|index| spread(&figure(index)));
     for ((name, unit), s) in names.iter().zip(spreads) {
         results.row([
             (*name).into(),
@@ -76,31 +86,16 @@ fn report(figures: &[Vec<f64>; 5], repeat: usize) -> Results {
         ]);
     }
     let [resident, idle, _, p99, read] = spreads.map(|s| s.median);
-    results.target(
-        "at most 6 MiB resident",
-        format!("{resident:.1} MiB"),
-        resident <= 6.0,
-    );
-    results.target(
-        "below 0.1 % of one core, idle",
-        format!("{idle:.3} %"),
-        idle < 0.1,
-    );
-    results.target(
-        "wake-up below 1 ms at p99",
-        format!("{p99:.0} µs"),
-        p99 < 1000.0,
-    );
-    results.target(
-        "reading the page below 10 ns",
-        format!("{read:.1} ns"),
-        read < 10.0,
-    );
+    results.target(RESIDENT, format!("{resident:.1} MiB"), resident <= 6.0);
+    results.target(IDLING, format!("{idle:.3} %"), idle < 0.1);
+    results.target(WAKING, format!("{p99:.0} µs"), p99 < 1000.0);
+    results.target(READING, format!("{read:.1} ns"), read < 10.0);
     results
 }
 
 /// Resident MiB, idle percent, median and p99 of the wake-up in µs, ns a read.
-fn once(folder: &Path) -> Result<[f64; 5], String> {
+fn once(folder: &Path, progress: &Progress) -> Result<[f64; 5]> {
+    progress.tell(format_args!("{} s", (SETTLE + IDLE).as_secs()));
     let broker = Broker::start(folder, None)?;
     let mut sleepers = Sleepers(Vec::new());
     let mut owners = Vec::new();
@@ -108,9 +103,7 @@ fn once(folder: &Path) -> Result<[f64; 5], String> {
         let mut command = Command::new("sleep");
         command.arg("3600");
         end_with_us(&mut command);
-        let child = command
-            .spawn()
-            .map_err(|e| format!("cannot start sleep: {e}"))?;
+        let child = command.spawn().map_err(Error::start(&command))?;
         let pid = Some(child.id());
         sleepers.0.push(child);
         let mut connection = broker.connect()?;
@@ -120,18 +113,13 @@ fn once(folder: &Path) -> Result<[f64; 5], String> {
             adapter: Adapter::new("self").ok(),
             ..Register::default()
         };
-        let registered = connection.register(&register).map_err(|e| e.to_string())?;
+        let registered = connection.register(&register)?;
         owners.push((connection, registered));
     }
     let ids: Vec<Id> = owners.iter().map(|(_, registered)| registered.id).collect();
     let mut streams = Vec::new();
     for id in &ids {
-        streams.push(
-            broker
-                .connect()?
-                .subscribe(*id)
-                .map_err(|e| e.to_string())?,
-        );
+        streams.push(broker.connect()?.subscribe(*id)?);
     }
     // The limits settle, and each process has been sampled once.
     std::thread::sleep(SETTLE);
@@ -141,7 +129,7 @@ fn once(folder: &Path) -> Result<[f64; 5], String> {
     let resident = resident_mib(broker.pid());
     let mut pages = Vec::new();
     for (_, registered) in &owners {
-        pages.push(Mapped::open(Path::new(&registered.page)).map_err(|e| e.to_string())?);
+        pages.push(Mapped::open(Path::new(&registered.page))?);
     }
     let latencies = wake(&mut broker.connect()?, ids[0], &mut streams, &pages)?;
     let read = read_ns(&pages[0]);
@@ -165,35 +153,31 @@ fn wake(
     id: Id,
     streams: &mut [Stream<Changed>],
     pages: &[Mapped],
-) -> Result<Vec<f64>, String> {
+) -> Result<Vec<f64>> {
     let mut latencies = Vec::new();
     drain(streams)?;
     for change in 0..CHANGES {
         let weight = Some(if change % 2 == 0 { 10_000 } else { 100 });
-        control
-            .set(&Set {
-                id,
-                weight,
-                ..Set::default()
-            })
-            .map_err(|e| e.to_string())?;
+        control.set(&Set {
+            id,
+            weight,
+            ..Set::default()
+        })?;
         latencies.extend(arrivals(streams, pages)?);
         drain(streams)?;
     }
     // The slowest hundredth is asked for: as many that never came would make it look better.
     if latencies.len() < CHANGES * streams.len() / 100 * 99 {
-        return Err(format!(
-            "only {} wake-ups for {CHANGES} changes of {} subscribers",
-            latencies.len(),
-            streams.len()
-        ));
+        let (came, waited) = (latencies.len(), streams.len());
+        let what = format!("only {came} wake-ups for {CHANGES} changes of {waited} subscribers");
+        return Err(Error::program("plimsolld", what));
     }
     Ok(latencies)
 }
 
 /// For each stream that gets something before a quiet time: how long after the publication its poll
 /// returned. What came is read only afterwards, so that reading it does not delay the others.
-fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>, String> {
+fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>> {
     const QUIET: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 300_000_000,
@@ -204,7 +188,8 @@ fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>, S
         let borrow =
             |index: &usize| PollFd::from_borrowed_fd(streams[*index].as_fd(), PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = waiting.iter().map(borrow).collect();
-        let ready = poll(&mut fds, Some(&QUIET)).map_err(|e| e.to_string())?;
+        let ready = poll(&mut fds, Some(&QUIET))
+            .map_err(|e| Error::program("poll", io::Error::from(e).to_string()))?;
         let now = now_ns();
         if ready == 0 {
             break;
@@ -215,7 +200,8 @@ fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>, S
             .collect();
         for (index, _) in waiting.iter().zip(&came).filter(|(_, came)| **came) {
             let page = pages[*index].view().read();
-            let published = page.ok_or("a page cannot be read")?.heartbeat;
+            let torn = || Error::program("plimsolld", "a page cannot be read");
+            let published = page.ok_or_else(torn)?.heartbeat;
             latencies.push(now.saturating_sub(published) as f64);
         }
         let mut came = came.into_iter();
@@ -224,13 +210,9 @@ fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>, S
     Ok(latencies)
 }
 
-fn drain(streams: &mut [Stream<Changed>]) -> Result<(), String> {
+fn drain(streams: &mut [Stream<Changed>]) -> Result<()> {
     for stream in streams {
-        while stream
-            .next(Duration::ZERO)
-            .map_err(|e| e.to_string())?
-            .is_some()
-        {}
+        while stream.next(Duration::ZERO)?.is_some() {}
     }
     Ok(())
 }

@@ -1,21 +1,23 @@
 //! A limit without swap, where an excess ends the program: what lives alone lives under the broker,
 //! and does as much.
 
-use super::Options;
 use super::hotspot::{COLLECTORS, jvms};
 use crate::harness::broker::Broker;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
 use crate::harness::job::{Conditions, Ending, Job, Outcome, run};
 use crate::harness::programs::{Jvm, made, sibling};
-use crate::harness::runner::signal;
+use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
+use crate::runner::Runner;
+use crate::{Error, Result};
 use plimsoll_client::{Connection, Socket};
+use plimsoll_testbed::children::signal;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Limits of the container, MiB.
@@ -71,6 +73,17 @@ struct Runs {
 }
 
 impl Runs {
+    /// Of all runs of a case: place by place.
+    fn of(rounds: &[[Outcome; 3]]) -> [Runs; 3] {
+        let mut all = PLACES.map(|_| Runs::default());
+        for outcomes in rounds {
+            for (runs, outcome) in all.iter_mut().zip(outcomes) {
+                runs.note(outcome);
+            }
+        }
+        all
+    }
+
     fn note(&mut self, outcome: &Outcome) {
         let lived = outcome.ending == Ending::Finished;
         self.lived.push(lived);
@@ -136,25 +149,19 @@ impl Case {
 
     /// Runs it in all places at once, each in a container of its own: what else the machine does
     /// meets all of them.
-    fn run_everywhere(
-        &self,
-        grounds: &[Ground; 3],
-        classes: &Path,
-    ) -> Result<Vec<Outcome>, String> {
+    fn run_everywhere(&self, grounds: &[Ground; 3], classes: &Path) -> Result<[Outcome; 3]> {
         std::thread::scope(|scope| {
-            let pairs = PLACES.iter().zip(grounds);
-            let threads: Vec<_> = pairs
-                .map(|(place, ground)| scope.spawn(|| self.run(ground, *place, classes)))
-                .collect();
-            let ended = |_| Err("a run panicked".to_owned());
-            let threads = threads.into_iter();
-            threads
-                .map(|one| one.join().unwrap_or_else(ended))
-                .collect()
+            let threads = [0, 1, 2].map(|at| {
+                let (place, ground) = (PLACES[at], &grounds[at]);
+                scope.spawn(move || self.run(ground, place, classes))
+            });
+            let ended = |_| Err(Error::Panicked("a run"));
+            let [alone, inside, outside] = threads.map(|one| one.join().unwrap_or_else(ended));
+            Ok([alone?, inside?, outside?])
         })
     }
 
-    fn run(&self, ground: &Ground, place: Where, classes: &Path) -> Result<Outcome, String> {
+    fn run(&self, ground: &Ground, place: Where, classes: &Path) -> Result<Outcome> {
         let mut command = self.command(classes);
         let mut env = BTreeMap::new();
         let broker = match place {
@@ -180,13 +187,11 @@ impl Case {
             longest: LONGEST,
             ..Conditions::default()
         };
-        let outcomes = run(ground, &[job], &conditions, "");
+        let outcomes = run(ground, &[job], &conditions, &Progress::silent());
         drop(broker);
         end_broker(&socket);
-        outcomes?
-            .into_iter()
-            .next()
-            .ok_or_else(|| "no outcome".to_owned())
+        let first = outcomes?.into_iter().next();
+        first.ok_or_else(|| Error::program(self.name(), "it has no outcome"))
     }
 }
 
@@ -206,15 +211,49 @@ fn end_broker(socket: &Path) {
     }
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let classes = Classes::of("bench/programs/Container.java")?;
-    read_ahead(jvms(&COLLECTORS))?;
-    let mut results = Results::new(
-        "container",
+const NOBODY: &str = "nobody is killed who lives alone";
+const SAVED: &str = "of those killed alone nine tenths live";
+const WORK: &str = "work at least 0.95 of alone where alone lives";
+
+/// `container`.
+pub(super) struct Container;
+
+impl Measurement for Container {
+    fn about(&self) -> About {
+        About {
+            name: "container",
+            question: "Java and libgc in a container without swap: what lives, and how much it does",
+            asks: &[NOBODY, SAVED, WORK],
+            minutes: 60,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let classes = Classes::of("bench/programs/Container.java")?;
+        read_ahead(jvms(&COLLECTORS))?;
+        // A lane has a ground for each place.
+        let prepare = |lane: usize| {
+            let ground = |place| Ground::without_swap(&format!("container-{place:?}-{lane}"));
+            let [alone, inside, outside] = PLACES.map(ground);
+            Ok([alone?, inside?, outside?])
+        };
+        let ran = runner.experiment(cases()).wanted().run_in_lanes(
+            LANES,
+            prepare,
+            |grounds, case, _| case.run_everywhere(grounds, classes.folder()),
+        )?;
+        let mut results = empty(runner);
+        let all: Vec<[Runs; 3]> = ran.iter().map(|one| Runs::of(&one.outcomes)).collect();
+        for (variant, runs) in ran.iter().zip(&all) {
+            note(&variant.what, runs, &mut results);
+        }
+        targets(&all, &mut results);
+        Ok(results)
+    }
+}
+
+fn empty(runner: &Runner) -> Results {
+    let results = runner.results(
         "Programs in a container without swap: alone, and under the broker in the container and outside \
          of it.",
         "bench/programs/Container.java and container.c, the latter on the system's libgc alone and on \
@@ -224,9 +263,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
          a second, every three seconds. \
          No heap size is given. Lived: runs that came to their end (what is killed does not, nor what \
          has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
-        options.repeat,
-    )
-    .columns(&[
+    );
+    results.columns(&[
         ("program", ""),
         ("limit", "MiB"),
         ("lived: alone", ""),
@@ -234,77 +272,23 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("outside", ""),
         ("work: inside", "of alone"),
         ("outside", "of alone"),
-    ]);
-    let cases = cases(options);
-    let all = run_all(&cases, options.repeat, classes.folder())?;
-    for (case, runs) in cases.iter().zip(&all) {
-        note(case, runs, &mut results);
-    }
-    targets(&all, &mut results);
-    results.save().map_err(|e| e.to_string())
+    ])
 }
 
-/// Runs every case `repeat` times, in [`LANES`] at once; what each came to, in the order of the cases.
-fn run_all(cases: &[Case], repeat: usize, classes: &Path) -> Result<Vec<[Runs; 3]>, String> {
-    let next = AtomicUsize::new(0);
-    let lane = |number: usize| -> Result<Vec<(usize, [Runs; 3])>, String> {
-        let ground = |place| Ground::without_swap(&format!("container-{place:?}-{number}"));
-        let grounds = [
-            ground(Where::Alone)?,
-            ground(Where::Inside)?,
-            ground(Where::Outside)?,
-        ];
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(at) else {
-                return Ok(done);
-            };
-            eprint!(
-                "\r{} of {}: {} in {} MiB   ",
-                at + 1,
-                cases.len(),
-                case.name(),
-                case.limit
-            );
-            let mut runs = PLACES.map(|_| Runs::default());
-            for _ in 0..repeat {
-                let outcomes = case.run_everywhere(&grounds, classes)?;
-                for (runs, outcome) in runs.iter_mut().zip(&outcomes) {
-                    runs.note(outcome);
-                }
-            }
-            done.push((at, runs));
-        }
-    };
-    let lane = &lane;
-    let mut done = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES)
-            .map(|number| scope.spawn(move || lane(number)))
-            .collect();
-        let ended = |_| Err("a run panicked".to_owned());
-        let lanes = lanes
-            .into_iter()
-            .map(|one| one.join().unwrap_or_else(ended));
-        lanes.collect::<Result<Vec<_>, String>>()
-    })?
-    .concat();
-    eprint!("\r{:79}\r", "");
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, runs)| runs).collect())
-}
-
-fn cases(options: &Options) -> Vec<Case> {
+/// By name, with the limit in it.
+fn cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let java = jvms(&COLLECTORS).map(Runtime::Java);
     for runtime in java.chain([Runtime::Libgc]) {
         for kind in KINDS {
-            let all = LIMITS.map(|limit| Case {
-                runtime,
-                kind,
-                limit,
-            });
-            cases.extend(all.iter().filter(|case| options.wants(&case.name())));
+            for limit in LIMITS {
+                let case = Case {
+                    runtime,
+                    kind,
+                    limit,
+                };
+                cases.push((format!("{} in {limit} MiB", case.name()), case));
+            }
         }
     }
     cases
@@ -348,18 +332,18 @@ fn targets(all: &[[Runs; 3]], results: &mut Results) {
         }
     }
     results.target(
-        "nobody is killed who lives alone",
+        NOBODY,
         format!("{killed} of {safe} runs killed"),
         killed == 0,
     );
     results.target(
-        "of those killed alone nine tenths live",
+        SAVED,
         format!("{saved} of {lost} runs"),
         (lost > 0).then_some(saved * 10 >= lost * 9),
     );
     let work = spread(&ratios);
     results.target(
-        "work at least 0.95 of alone where alone lives",
+        WORK,
         format!("median {:.2}, worst {:.2}", work.median, work.min),
         work.min >= 0.95,
     );

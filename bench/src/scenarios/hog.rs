@@ -3,14 +3,15 @@
 //! Paper 5.1: a hog beside programs that adapt, beside programs of a fixed size, and the same with
 //! its memory simply absent.
 
-use super::Options;
-use crate::harness::ground::Ground;
+use crate::Result;
+use crate::harness::play::play;
 use crate::harness::programs::{hog, trio};
-use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
-use crate::report::results::{Results, folder};
+use crate::measurement::{About, Measurement};
+use crate::report::results::Results;
 use crate::report::statistics::spread;
+use crate::runner::{Runner, Variant};
 
 const BUDGET: u64 = 1500 << 20;
 const HALF: u64 = BUDGET / 2;
@@ -33,50 +34,50 @@ struct Outcome {
     hog: f64,
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = Ground::new("hog")?;
-    let variants = [
-        (
-            "broker, hog",
-            Conditions::Broker,
-            scenario(BUDGET, true, false),
-        ),
-        (
-            "fixed sizes, hog",
-            Conditions::Bare,
-            scenario(BUDGET, true, true),
-        ),
-        (
-            "broker, half the memory, hog elsewhere",
-            Conditions::Broker,
-            scenario(BUDGET - HALF, false, false),
-        ),
-    ];
-    let mut outcomes = vec![Vec::new(); variants.len()];
-    for repetition in 1..=options.repeat {
-        for (index, (name, conditions, scenario)) in variants.iter().enumerate() {
-            let label = format!("hog, {name}, {repetition} of {}", options.repeat);
-            let trace = run(&ground, scenario, *conditions, &label)?;
-            if repetition == 1 {
-                let file = folder().join(format!("hog-{index}.svg"));
-                super::plot(&format!("A hog takes half: {name}"), scenario, &trace).save(&file)?;
-            }
-            outcomes[index].push(judge(scenario, &trace));
+const NOBODY: &str = "no program is killed";
+const FAULTS: &str = "major faults at most 1 % of those without the broker";
+const WORK: &str = "work at least 95 % of that with the hog's memory absent from the start";
+
+/// `hog`.
+pub(super) struct Hog;
+
+impl Measurement for Hog {
+    fn about(&self) -> About {
+        About {
+            name: "hog",
+            question: "Who pays when an unrelated program takes half of the memory?",
+            asks: &[NOBODY, FAULTS, WORK],
+            minutes: 15,
         }
     }
-    let names = variants.each_ref().map(|(name, ..)| *name);
-    report(&names, &outcomes, options.repeat)
-        .save()
-        .map_err(|e| e.to_string())
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let ground = runner.ground()?;
+        let (broker, bare) = (Conditions::Broker, Conditions::Bare);
+        let half = "broker, half the memory, hog elsewhere";
+        // The number of its picture, under which conditions, what.
+        let variants = [
+            ("broker, hog", (0, broker, scenario(BUDGET, true, false))),
+            ("fixed sizes, hog", (1, bare, scenario(BUDGET, true, true))),
+            (half, (2, broker, scenario(BUDGET - HALF, false, false))),
+        ];
+        let ran = runner
+            .experiment(variants)
+            .run(|(index, conditions, scenario), turn| {
+                let trace = play(&ground, scenario, *conditions, &turn.progress)?;
+                if turn.first {
+                    let title = format!("A hog takes half: {}", turn.variant);
+                    let plot = super::plot(&title, scenario, &trace);
+                    runner.plot(&index.to_string(), &plot)?;
+                }
+                Ok(judge(scenario, &trace))
+            })?;
+        Ok(report(&ran, runner))
+    }
 }
 
-fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Results {
-    let mut results = Results::new(
-        "hog",
+fn empty(runner: &Runner) -> Results {
+    let results = runner.results(
         "An unrelated program takes half of 1500 MB at 100 MB/s and keeps it.",
         "Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the hog \
          begins at 15 s and locks what it takes. \
@@ -87,9 +88,8 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
          to collect at that size only). Yardstick: processor time of a fixed piece of work in the \
          harness, ten times a second, \
          which tells when a run had a slower machine than another.",
-        repeat,
-    )
-    .columns(&[
+    );
+    results.columns(&[
         ("conditions", ""),
         ("work, Guile", ""),
         ("work, G1 17", ""),
@@ -100,17 +100,22 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
         ("killed", ""),
         ("hog done after", "s"),
         ("yardstick", "µs"),
-    ]);
+    ])
+}
+
+fn report<V>(ran: &[Variant<V, Outcome>], runner: &Runner) -> Results {
+    let mut results = empty(runner);
+    let outcomes: Vec<&[Outcome]> = ran.iter().map(|variant| &variant.outcomes[..]).collect();
     let median = |outcomes: &[Outcome], pick: &dyn Fn(&Outcome) -> f64| {
         spread(&outcomes.iter().map(pick).collect::<Vec<_>>()).median
     };
     let base: Vec<f64> = (0..3)
-        .map(|i| median(&outcomes[2], &|o| o.work[i]).max(1e-9))
+        .map(|i| median(outcomes[2], &|o| o.work[i]).max(1e-9))
         .collect();
-    for (name, outcomes) in names.iter().zip(outcomes) {
+    for Variant { name, outcomes, .. } in ran {
         let work = |i: usize| median(outcomes, &|o| o.work[i]) / base[i];
         results.row([
-            (*name).into(),
+            name.as_str().into(),
             work(0).into(),
             work(1).into(),
             work(2).into(),
@@ -123,20 +128,16 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
         ]);
     }
     let killed: usize = outcomes[0].iter().map(|o| o.killed).sum();
+    results.target(NOBODY, format!("{killed} killed"), killed == 0);
+    let faults = [0, 1].map(|v| median(outcomes[v], &|o| o.major_faults as f64));
     results.target(
-        "no program is killed",
-        format!("{killed} killed"),
-        killed == 0,
-    );
-    let faults = [0, 1].map(|v| median(&outcomes[v], &|o| o.major_faults as f64));
-    results.target(
-        "major faults at most 1 % of those without the broker",
+        FAULTS,
         format!("{:.0} against {:.0}", faults[0], faults[1]),
         faults[0] <= 0.01 * faults[1],
     );
-    let works = [0, 1, 2].map(|i| median(&outcomes[0], &|o| o.work[i]) / base[i]);
+    let works = [0, 1, 2].map(|i| median(outcomes[0], &|o| o.work[i]) / base[i]);
     let least = works.iter().copied().fold(f64::MAX, f64::min);
-    let pairs = || outcomes[0].iter().zip(&outcomes[2]);
+    let pairs = || outcomes[0].iter().zip(outcomes[2]);
     let apart = [0, 1, 2].map(|i| {
         let ratio = |(o, base): (&Outcome, &Outcome)| o.work[i] / base.work[i].max(1e-9);
         let all = spread(&pairs().map(ratio).collect::<Vec<_>>());
@@ -151,7 +152,7 @@ fn report(names: &[&str; 3], outcomes: &[Vec<Outcome>], repeat: usize) -> Result
         )
     });
     results.target(
-        "work at least 95 % of that with the hog's memory absent from the start",
+        WORK,
         format!(
             "{}; in brackets single pairs, and their median by the yardstick",
             apart.join(", ")

@@ -4,14 +4,15 @@
 //! The example `follow` of the room `runtimes` does the steering and tells what it sees; here it is
 //! run for each collector and summed up.
 
-use super::Options;
-use crate::harness::interrupt;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, sibling};
-use crate::harness::runner::{end, end_with_us};
+use crate::measurement::{About, Measurement};
 use crate::report::results::{Cell, Results};
 use crate::report::statistics::spread;
-use std::io::{BufRead, BufReader};
+use crate::runner::Runner;
+use crate::{Error, Result};
+use plimsoll_testbed::children::{end, end_with_us};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -40,28 +41,42 @@ struct Step {
     median: f64,
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let classes = Classes::of("crates/runtimes/tests/java/Churn.java")?;
-    all(classes.folder(), options)?
-        .save()
-        .map_err(|e| e.to_string())
+/// `hotspot`.
+pub(super) struct Hotspot;
+
+impl Measurement for Hotspot {
+    fn about(&self) -> About {
+        About {
+            name: "hotspot",
+            question: "How soon and how well does Java follow a limit, by collector?",
+            asks: &[],
+            minutes: 35,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let classes = Classes::of("crates/runtimes/tests/java/Churn.java")?;
+        let ran = runner
+            .experiment(variants())
+            .wanted()
+            .run(|(jvm, bare), _| once(classes.folder(), *jvm, *bare))?;
+        let mut results = empty(runner);
+        for variant in &ran {
+            results.rows.push(row(&variant.name, &variant.outcomes));
+        }
+        Ok(results)
+    }
 }
 
-fn all(classes: &Path, options: &Options) -> Result<Results, String> {
-    let mut results = Results::new(
-        "hotspot",
+fn empty(runner: &Runner) -> Results {
+    let results = runner.results(
         "A Java program steered to 300 MiB for 4 s, 800 MiB for 6 s and 300 MiB for 5 s, by collector.",
         "100 MiB alive, 300 MB/s allocated by two threads, budget 1500 MiB. In: the time until its \
          memory was within 3 % of the budget (45 MiB) of the limit for the first time, \
          `not` where it never was in half of the runs; then the median of its memory from 2 s after the \
          change on.",
-        options.repeat,
-    )
-    .columns(&[
+    );
+    results.columns(&[
         ("collector", ""),
         ("300: in", "s"),
         ("then", "MiB"),
@@ -69,31 +84,14 @@ fn all(classes: &Path, options: &Options) -> Result<Results, String> {
         ("then", "MiB"),
         ("800 to 300: in", "s"),
         ("then", "MiB"),
-    ]);
-    let variants = variants();
-    let mut found: Vec<Vec<[Step; 3]>> = vec![Vec::new(); variants.len()];
-    for repetition in 1..=options.repeat {
-        for ((name, jvm, bare), found) in variants.iter().zip(&mut found) {
-            if options.wants(name) {
-                eprint!(
-                    "\rhotspot, {name}, {repetition} of {}      ",
-                    options.repeat
-                );
-                found.push(once(classes, *jvm, *bare)?);
-            }
-        }
-    }
-    eprint!("\r{:60}\r", "");
-    for ((name, ..), found) in variants.iter().zip(&found).filter(|(_, f)| !f.is_empty()) {
-        results.rows.push(row(name, found));
-    }
-    Ok(results)
+    ])
 }
 
-fn variants() -> Vec<(String, Jvm, bool)> {
-    let flagged = jvms(&COLLECTORS).map(|jvm| (jvm.name(), jvm, false));
+/// By name: the machine, and whether it is run without added flags.
+fn variants() -> Vec<(String, (Jvm, bool))> {
+    let flagged = jvms(&COLLECTORS).map(|jvm| (jvm.name(), (jvm, false)));
     let bare = jvms(&BARE);
-    let bare = bare.map(|jvm| (format!("{}, no start flags", jvm.name()), jvm, true));
+    let bare = bare.map(|jvm| (format!("{}, no start flags", jvm.name()), (jvm, true)));
     flagged.chain(bare).collect()
 }
 
@@ -121,8 +119,7 @@ fn row(name: &str, runs: &[[Step; 3]]) -> Vec<Cell> {
     cells
 }
 
-fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3], String> {
-    interrupt::check()?;
+fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3]> {
     let mut command = Command::new(sibling("examples/follow"));
     command.args(bare.then_some("--bare"));
     command.args(["--budget", &BUDGET.to_string()]);
@@ -137,14 +134,12 @@ fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3], String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     end_with_us(&mut command);
-    let mut child = command.spawn().map_err(|e| {
-        format!("cannot start {command:?}: {e} (cargo build --release -p plimsoll-runtimes --example follow)")
-    })?;
-    let output = child.stdout.take().ok_or("no output of `follow`")?;
-    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    let mut child = command.spawn().map_err(Error::start(&command))?;
+    let output = child.stdout.take().into_iter();
+    let lines = output.flat_map(|output| BufReader::new(output).lines().map_while(io::Result::ok));
     let seen: Vec<[f64; 3]> = lines.filter_map(|line| numbers(&line)).collect();
     end(&mut child, Duration::from_secs(5));
-    steps(&seen).ok_or_else(|| format!("{} ended before its time", jvm.name()))
+    steps(&seen).ok_or_else(|| Error::program(jvm.name(), "it ended before its time"))
 }
 
 /// Seconds, limit and uses (MiB) of a line; its other values are not needed here.

@@ -1,14 +1,16 @@
 //! The paper's Table 2 for a program on libgc: the default schedule, a fixed one and the adaptive
 //! one, with and without a hog.
 
-use super::Options;
-use crate::harness::ground::Ground;
+use crate::Result;
+use crate::harness::play::play;
 use crate::harness::programs::{fixed_libgc, gcbench, hog_that_leaves};
-use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
-use crate::report::results::{Results, folder};
+use crate::measurement::{About, Measurement};
+use crate::report::results::Results;
 use crate::report::statistics::spread;
+use crate::runner::{Runner, Variant};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 const BUDGET: u64 = 1500 << 20;
@@ -28,6 +30,7 @@ enum Schedule {
     Fixed,
 }
 
+/// What the runs of one variant came to.
 #[derive(Default)]
 struct Outcome {
     collections: Vec<f64>,
@@ -37,51 +40,56 @@ struct Outcome {
     unfinished: usize,
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = Ground::new("libgc")?;
-    let variants = [
-        ("adaptive", Schedule::Adaptive, false),
-        ("adaptive, hog", Schedule::Adaptive, true),
-        ("default", Schedule::Default, false),
-        ("default, hog", Schedule::Default, true),
-        ("fixed", Schedule::Fixed, false),
-        ("fixed, hog", Schedule::Fixed, true),
-    ];
-    let mut outcomes: Vec<Outcome> = variants.iter().map(|_| Outcome::default()).collect();
-    for repetition in 1..=options.repeat {
-        for ((name, schedule, with_hog), outcome) in variants.iter().zip(&mut outcomes) {
-            let scenario = scenario(*schedule, *with_hog);
-            let conditions = match schedule {
-                Schedule::Adaptive => Conditions::Broker,
-                _ => Conditions::Bare,
-            };
-            let label = format!("libgc-adaptive, {name}, {repetition} of {}", options.repeat);
-            let trace = run(&ground, &scenario, conditions, &label)?;
-            if repetition == 1 && name == &"adaptive, hog" {
-                let file = folder().join("libgc-adaptive.svg");
-                super::plot(
-                    "GCBench on libgc under the broker, with a hog",
-                    &scenario,
-                    &trace,
-                )
-                .save(&file)?;
-            }
-            outcome.add(&trace);
+const FEWER: &str = "adaptive: fewer collections and a smaller share than the default";
+const LOSES: &str =
+    "with the hog: adaptive loses less than a fixed size (paper: 1.07 against 1.70)";
+
+/// `libgc-adaptive`.
+pub(super) struct LibgcAdaptive;
+
+impl Measurement for LibgcAdaptive {
+    fn about(&self) -> About {
+        About {
+            name: "libgc-adaptive",
+            question: "Walfield's Table 2: the default schedule against the adaptive one, with and \
+                       without a hog",
+            asks: &[FEWER, LOSES],
+            minutes: 30,
         }
     }
-    let names = variants.each_ref().map(|(name, ..)| *name);
-    report(&names, &outcomes, options.repeat)
-        .save()
-        .map_err(|e| e.to_string())
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let ground = runner.ground()?;
+        // The schedule, and whether the hog comes.
+        let variants = [
+            ("adaptive", (Schedule::Adaptive, false)),
+            ("adaptive, hog", (Schedule::Adaptive, true)),
+            ("default", (Schedule::Default, false)),
+            ("default, hog", (Schedule::Default, true)),
+            ("fixed", (Schedule::Fixed, false)),
+            ("fixed, hog", (Schedule::Fixed, true)),
+        ];
+        let ran = runner
+            .experiment(variants)
+            .run(|(schedule, with_hog), turn| {
+                let scenario = scenario(*schedule, *with_hog);
+                let conditions = match schedule {
+                    Schedule::Adaptive => Conditions::Broker,
+                    _ => Conditions::Bare,
+                };
+                let trace = play(&ground, &scenario, conditions, &turn.progress)?;
+                if turn.first && *schedule == Schedule::Adaptive && *with_hog {
+                    let title = "GCBench on libgc under the broker, with a hog";
+                    runner.plot("", &super::plot(title, &scenario, &trace))?;
+                }
+                Ok(last_words(&trace))
+            })?;
+        Ok(report(&ran, runner))
+    }
 }
 
-fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
-    let mut results = Results::new(
-        "libgc-adaptive",
+fn report<V>(ran: &[Variant<V, Option<Value>>], runner: &Runner) -> Results {
+    let mut results = runner.results(
         "GCBench on Debian's libgc 8.2.2 in 1500 MB: collections, their time, the whole time.",
         "600 iterations. The hog begins at 2 s, takes and locks half of the memory at 200 MB/s, holds it \
          5 s, gives it back at the same \
@@ -89,7 +97,6 @@ fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
          had 134 collections and 3.6 % of the time \
          (hog: 223, 4.4 %), the default 43,881 and 53.9 %; a fixed size took 1.70 times as long with the \
          hog as without.",
-        repeat,
     )
     .columns(&[
         ("schedule", ""),
@@ -101,12 +108,13 @@ fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
         ("major faults", ""),
         ("unfinished", ""),
     ]);
+    let outcomes: Vec<Outcome> = ran.iter().map(|v| Outcome::of(&v.outcomes)).collect();
     let median = |values: &Vec<f64>| spread(values).median;
     let base = median(&outcomes[0].seconds).max(1e-9);
     let share = |o: &Outcome| median(&o.gc_seconds) / median(&o.seconds).max(1e-9) * 100.0;
-    for (name, o) in names.iter().zip(outcomes) {
+    for (variant, o) in ran.iter().zip(&outcomes) {
         results.row([
-            (*name).into(),
+            variant.name.as_str().into(),
             median(&o.collections).into(),
             median(&o.gc_seconds).into(),
             share(o).into(),
@@ -122,7 +130,7 @@ fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
     let ended = outcomes.iter().all(|o| o.unfinished == 0);
     let fewer = median(&default.collections) / median(&adaptive.collections).max(1.0);
     results.target(
-        "adaptive: fewer collections and a smaller share than the default",
+        FEWER,
         format!(
             "{fewer:.0} times fewer, {:.1} % against {:.1} %",
             share(adaptive),
@@ -133,7 +141,7 @@ fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
     let slower = median(&hogged.seconds) / base;
     let fixed_slower = median(&fixed_hogged.seconds) / median(&fixed.seconds).max(1e-9);
     results.target(
-        "with the hog: adaptive loses less than a fixed size (paper: 1.07 against 1.70)",
+        LOSES,
         format!("{slower:.2} against {fixed_slower:.2}"),
         ended && slower < fixed_slower,
     );
@@ -141,28 +149,27 @@ fn report(names: &[&str], outcomes: &[Outcome], repeat: usize) -> Results {
 }
 
 impl Outcome {
-    fn add(&mut self, trace: &Trace) {
-        let done = trace
-            .endings
-            .first()
-            .and_then(|e| e.output.iter().rev().find(|line| line.contains("\"done\"")));
-        let Some(value) =
-            done.and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        else {
-            self.unfinished += 1;
-            return;
+    fn of(runs: &[Option<Value>]) -> Outcome {
+        let each = |key: &str| {
+            let told = runs.iter().flatten();
+            told.map(|run| run.get(key).and_then(Value::as_f64).unwrap_or(0.0))
+                .collect()
         };
-        let number = |key: &str| {
-            value
-                .get(key)
-                .and_then(serde_json::Value::as_f64)
-                .unwrap_or(0.0)
-        };
-        self.collections.push(number("collections"));
-        self.gc_seconds.push(number("gc_time"));
-        self.seconds.push(number("time"));
-        self.faults.push(number("major_faults"));
+        Outcome {
+            collections: each("collections"),
+            gc_seconds: each("gc_time"),
+            seconds: each("time"),
+            faults: each("major_faults"),
+            unfinished: runs.iter().filter(|run| run.is_none()).count(),
+        }
     }
+}
+
+/// What the benchmark told when it was done; `None` when it did not get there.
+fn last_words(trace: &Trace) -> Option<Value> {
+    let output = &trace.endings.first()?.output;
+    let done = output.iter().rev().find(|line| line.contains("\"done\""));
+    serde_json::from_str(done?).ok()
 }
 
 fn scenario(schedule: Schedule, with_hog: bool) -> Scenario {

@@ -1,38 +1,44 @@
-//! The measurements, one file or folder each. Every one prints its table, says which targets it
-//! met, and saves results and plots.
+//! The measurements, one file or folder each, and the list of them.
 
-pub mod broker_cost;
-pub mod container;
-pub mod demo;
-pub mod hog;
-pub mod hotspot;
-pub mod libgc;
-pub mod libgc_adaptive;
-pub mod shares;
-pub mod sharing;
-mod sharing_cost;
-pub mod split;
+mod broker_cost;
+mod container;
+mod demo;
+mod hog;
+mod hotspot;
+mod libgc;
+mod libgc_adaptive;
+mod shares;
+mod sharing;
+mod split;
 
 use crate::harness::programs::Jvm;
 use crate::harness::scenario::Scenario;
 use crate::harness::trace::Trace;
+use crate::measurement::Measurement;
 use crate::report::plot::{Line, Plot};
 
-/// How much of a measurement is wanted.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Repetitions of each variant.
-    pub repeat: usize,
-    /// Only variants whose name contains one of these, separated by commas.
-    pub only: Option<String>,
-}
+/// All measurements, in the order of the docs. The command line with its help, `make bench-NAME` and
+/// the book's list come from here.
+pub const ALL: &[&dyn Measurement] = &[
+    &demo::Demo,
+    &shares::Shares,
+    &hog::Hog,
+    &split::Split,
+    &split::want::SplitWant,
+    &container::Container,
+    &broker_cost::BrokerCost,
+    &libgc_adaptive::LibgcAdaptive,
+    &libgc::plain::Plain,
+    &libgc::pressure::LibgcPressure,
+    &libgc::ablation::Ablation,
+    &libgc::kernels::Kernels,
+    &sharing::Sharing,
+    &hotspot::Hotspot,
+];
 
-impl Options {
-    /// Whether a variant is wanted.
-    pub fn wants(&self, variant: &str) -> bool {
-        let Some(only) = &self.only else { return true };
-        only.split(',').any(|part| variant.contains(part))
-    }
+/// The measurement of this name.
+pub fn named(name: &str) -> Option<&'static dyn Measurement> {
+    ALL.iter().copied().find(|one| one.about().name == name)
 }
 
 /// The machines and collectors that are measured.
@@ -130,5 +136,24 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
         events: scenario.turning_points(),
         seconds: scenario.seconds,
         top: scenario.budget as f64 / MIB,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_questions_are_sentences() {
+        for one in ALL {
+            let about = one.about();
+            let fits = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(about.name.chars().all(fits), "{about:?}");
+            assert!(about.minutes > 0, "{about:?}");
+            let first = named(about.name).map(|one| one.about().question);
+            assert_eq!(first, Some(about.question), "two have this name");
+            assert!(about.question.starts_with(char::is_uppercase), "{about:?}");
+        }
+        assert!(named("nothing").is_none());
     }
 }

@@ -8,7 +8,7 @@ use common::ground::{
     MIB, alone, classes, group, java, killed, printed, run_in, swap, within, without_swap,
 };
 use common::{Place, Started, alive, signal_to, wait_for};
-use plimsoll_kernel::testing::TestCgroup;
+use plimsoll_testbed::TestCgroup;
 use std::path::Path;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_kernel::testing::{TestCgroup, skip};
+use plimsoll_testbed::{TestCgroup, skip};
 use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
 use std::process::Command;
@@ -127,12 +127,7 @@ mod guest {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let tests = "three_programs a_killed_broker a_unit what_outgrows";
         let program = Path::new(env!("CARGO_BIN_EXE_plimsoll"));
-        plimsoll_kernel::testing::guest::run_under_version_2(
-            "guest-cli",
-            scratch,
-            tests,
-            &[program],
-        );
+        plimsoll_testbed::guest::run_under_version_2("guest-cli", scratch, tests, &[program]);
     }
 }
 
@@ -427,7 +422,7 @@ const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 fn program() {
     if let Ok(line) = std::env::var(PROGRAM) {
         let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        plimsoll_kernel::testing::programs::run(&arguments);
+        plimsoll_testbed::programs::run(&arguments);
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Place, Started, stderr, wait_for};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Place, library, stderr};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

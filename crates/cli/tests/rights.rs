@@ -5,7 +5,7 @@ mod common;
 
 use common::ground::{alone, classes, java, printed};
 use common::{Place, Started, stderr, wait_for};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use rustix::fs::XattrFlags;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};

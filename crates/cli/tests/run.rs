@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};

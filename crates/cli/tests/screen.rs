@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Place, wait_for};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::process::Command;
 
 /// A tmux server of its own, ended with the test.

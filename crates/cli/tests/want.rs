@@ -6,7 +6,7 @@ mod common;
 use common::ground::{MIB, alone, classes, enter, group, javas, killed, swap, without_swap};
 use common::{Place, Started, stderr};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::TestCgroup;
+use plimsoll_testbed::TestCgroup;
 use std::process::Stdio;
 use std::time::Duration;
 

@@ -47,8 +47,6 @@ mod local;
 mod principal;
 mod reading;
 mod socket;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod thread;
 mod window;
 

@@ -2,7 +2,7 @@
 //! into its environment.
 
 use plimsoll_client::{Follower, Surroundings};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use rustix::fs::{StatVfsMountFlags, XattrFlags};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;

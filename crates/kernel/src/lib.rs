@@ -42,8 +42,6 @@ pub mod scan;
 pub mod smaps;
 pub mod stalls;
 pub mod swap;
-#[cfg(feature = "testing")]
-pub mod testing;
 pub mod tracking;
 pub mod words;
 

@@ -11,7 +11,7 @@ mod sound;
 
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{SwapFile, TestCgroup, skip};
+use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use programs::{Running, compile, temporary};
 use sound::PATIENCE;
 use std::process::Command;

@@ -10,7 +10,7 @@ mod library;
 mod programs;
 
 use plimsoll_kernel::cgroup::Version;
-use plimsoll_kernel::testing::{TestCgroup, skip};
+use plimsoll_testbed::{TestCgroup, skip};
 use programs::{Running, compile};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 #[path = "support/library.rs"]
 mod library;
 
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ mod lines;
 mod programs;
 
 use lines::before;
-use plimsoll_kernel::testing::{SwapFile, skip};
+use plimsoll_testbed::{SwapFile, skip};
 use programs::{Running, compile, temporary};
 use std::process::Command;
 use std::sync::Mutex;

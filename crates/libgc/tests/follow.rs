@@ -4,8 +4,8 @@
 #[path = "support/library.rs"]
 mod library;
 
-use plimsoll_client::testing::{Page, Running};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::page::{Page, Running};
+use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

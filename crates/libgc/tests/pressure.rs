@@ -10,7 +10,7 @@ mod lines;
 
 use heapload::heapload;
 use lines::before;
-use plimsoll_kernel::testing::{Refused, SwapFile, TestCgroup, refuse, skip};
+use plimsoll_testbed::{Refused, SwapFile, TestCgroup, refuse, skip};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -275,7 +275,7 @@ fn a_heap_that_grows_fast_leaves_the_kernel_a_reserve() {
 mod guest {
     use super::heapload::heapload;
     use super::temporary;
-    use plimsoll_kernel::testing::guest::run_under_version_2;
+    use plimsoll_testbed::guest::run_under_version_2;
 
     /// On a machine with cgroup version 2 and the multi-generational LRU. Takes about a minute.
     #[test]

@@ -10,7 +10,7 @@ mod programs;
 #[path = "support/sound.rs"]
 mod sound;
 
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use programs::{compile, compile_with, temporary};
 use std::fs::{self, Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -10,7 +10,7 @@ mod library;
 #[path = "support/programs.rs"]
 mod programs;
 
-use plimsoll_kernel::testing::{SwapFile, skip};
+use plimsoll_testbed::{SwapFile, skip};
 use programs::{Running, compile, temporary};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -6,7 +6,7 @@ mod heapload;
 #[path = "support/library.rs"]
 mod library;
 
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
 use super::*;
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 
 fn libraries(drop_in: &str) -> Libraries {
     Libraries {

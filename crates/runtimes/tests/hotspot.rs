@@ -5,7 +5,6 @@
 
 mod support;
 
-use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
@@ -14,6 +13,7 @@ use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Ended, Options};
+use plimsoll_testbed::skip;
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;

@@ -5,10 +5,10 @@
 mod support;
 
 use plimsoll_kernel::identity::as_user;
-use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Runtime, running};
+use plimsoll_testbed::skip;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

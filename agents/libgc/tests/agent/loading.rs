@@ -1,7 +1,7 @@
 //! The library in processes that it was not made for: it must be as if it were not there.
 
 use crate::stage::{self, Page, number};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};

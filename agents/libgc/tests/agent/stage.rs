@@ -1,6 +1,6 @@
 //! A stage for real programs: builds them, gives them a page that a script writes, watches them from outside.
 
-pub(crate) use plimsoll_client::testing::{Page, Running};
+pub(crate) use plimsoll_testbed::page::{Page, Running};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

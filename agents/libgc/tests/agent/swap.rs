@@ -2,7 +2,7 @@
 
 use crate::stage::{self, MB, Page, Running, churn, with};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{SwapFile, TestCgroup};
+use plimsoll_testbed::{SwapFile, TestCgroup};
 use std::path::Path;
 use std::time::Duration;
 

@@ -4,11 +4,15 @@ use super::{HOG_START, HOLD, SECONDS};
 use crate::harness::scenario::{Program, Scenario};
 use crate::harness::trace::{Seen, Trace};
 use crate::report::results::Results;
+use crate::runner::Runner;
 
 /// Work is counted until here, seconds: with a broker the programs end 2 s before the run does.
 const END: f64 = SECONDS - 4.0;
 /// From here to there the hog holds memory, seconds: it takes its part in 8 s.
 const BESIDE: (f64, f64) = (HOG_START, HOG_START + HOLD + 16.0);
+
+pub(super) const WORK: &str = "the demo: work of all (geometric mean) at least that of fixed sizes";
+pub(super) const FAULTS: &str = "the demo: under 1 % of their major faults";
 
 /// The runs, each kind in the order in which they were made: with, fixed, fixed, with.
 #[derive(Default)]
@@ -19,12 +23,14 @@ pub(super) struct Runs {
 
 impl Runs {
     /// A column for each run.
-    pub(super) fn table(&self, scenario: &Scenario) -> Results {
+    pub(super) fn results(&self, scenario: &Scenario, runner: &Runner) -> Results {
         let columns = std::iter::once("")
             .chain(self.shared.iter().map(|_| "broker"))
             .chain(self.fixed.iter().map(|_| "fixed"));
         let columns: Vec<(&str, &str)> = columns.map(|name| (name, "")).collect();
-        let mut results = Results::new("demo", TITLE, METHOD, 1).columns(&columns);
+        let mut results = runner.results(TITLE, METHOD).columns(&columns);
+        // A column is one run.
+        results.repetitions = 1;
         for (index, program) in ours(scenario) {
             let name = |what: &str| format!("{}: {what}", program.name);
             self.row(&mut results, name("work"), &|t| t.work(index, 0.0, END));
@@ -88,7 +94,7 @@ impl Runs {
         let each: Vec<String> = works.iter().map(|work| format!("{work:.2}")).collect();
         let speed = 1.0 / ratio(&|trace| trace.yardstick_ns(0.0, END));
         results.target(
-            "the demo: work of all (geometric mean) at least that of fixed sizes",
+            WORK,
             format!(
                 "{together:.2} ({}; by the yardstick the machine was {speed:.2} times as fast)",
                 each.join(", ")
@@ -98,7 +104,7 @@ impl Runs {
         let faults = |traces: &[Trace]| mean(traces, &|t| sum(scenario, t, |p| p.major_faults));
         let (with, without) = (faults(&self.shared), faults(&self.fixed));
         results.target(
-            "the demo: under 1 % of their major faults",
+            FAULTS,
             format!("{with:.0} against {without:.0}"),
             with < 0.01 * without,
         );

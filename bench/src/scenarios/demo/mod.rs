@@ -5,18 +5,22 @@
 mod compare;
 
 use crate::harness::follow::follow;
-use crate::harness::ground::Ground;
 use crate::harness::interrupt;
+use crate::harness::play::play;
 use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
-use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
+use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
 use crate::report::page::Page;
-use crate::report::results::{self, commit, root};
+use crate::report::plot::Plot;
+use crate::report::results::{Results, commit};
+use crate::runner::{Runner, out};
+use crate::{Error, Result};
 use compare::Runs;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const BUDGET: u64 = 1500 << 20;
@@ -29,113 +33,123 @@ const HOG_START: f64 = 50.0;
 const HOLD: f64 = 15.0;
 const SECONDS: f64 = 90.0;
 
-/// Runs the demo and writes the report; when it is to be recorded, the table and the plot into
-/// `bench/results` too.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn run_demo(record: bool) -> Result<(), String> {
-    let folder = root().join("bench/out/demo");
-    let _ = std::fs::remove_dir_all(&folder);
-    let (shared, fixed) = (scenario(false), scenario(true));
-    println!(
-        "Three programs with weights 10, 40 and 20 share 1500 MB; they start {APART} s apart. At \
-         {HOG_START} s a hog takes half of it."
-    );
-    println!(
-        "The same as: plimsoll run -f {}\n",
-        file_of(&folder.join("1")).display()
-    );
-    let ground = Ground::new("demo")
-        .inspect_err(|e| eprintln!("{e}; going on without"))
-        .ok();
-    let mut runs = Runs::default();
-    runs.shared
-        .push(with_broker(&folder.join("1"), &shared, true)?);
-    let path = folder.join("report.html");
-    save(&path, &report(&shared, &fixed, &runs)?.html())?;
-    if let Some(ground) = &ground {
-        println!(
-            "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap has a \
-             fixed size, its share of \
-             the 1500 MB; and once more with one: {} min. Ctrl-C ends it; the report of the first run is \
-             there.\n",
-            path.display(),
-            (SECONDS * 3.0 / 60.0).ceil()
-        );
-        let bare = |label: &str| run(ground, &fixed, Conditions::Bare, label);
-        runs.fixed.push(bare("fixed sizes")?);
-        runs.fixed.push(bare("fixed sizes, again")?);
-        runs.shared
-            .push(with_broker(&folder.join("2"), &shared, false)?);
-    }
-    let results = runs.table(&shared);
-    save(&path, &report(&shared, &fixed, &runs)?.html())?;
-    for row in results.cells() {
-        let cells = row[1..].iter().map(|cell| format!("{cell:>11}"));
-        println!("{:34}{}", row[0], cells.collect::<String>());
-    }
-    for target in &results.targets {
-        println!(
-            "{}: {} ({})",
-            target.claim,
-            target.measured,
-            target.verdict().trim_matches('*')
-        );
-    }
-    if record {
-        save(
-            &results::folder().join("demo.svg"),
-            &picture(&shared, &runs.shared[0])?,
-        )?;
-        results.save().map_err(|e| e.to_string())?;
-    }
-    println!("\nThe report, with plots: {}", path.display());
-    Ok(())
-}
+/// `demo`.
+pub(super) struct Demo;
 
-fn save(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
-}
-
-fn file_of(folder: &Path) -> std::path::PathBuf {
-    folder.join("programs.toml")
-}
-
-/// One run with a broker, its files in `folder`. The first is `shown` on a live screen where there
-/// is a terminal.
-fn with_broker(folder: &Path, scenario: &Scenario, shown: bool) -> Result<Trace, String> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-    let (file, socket) = (file_of(folder), folder.join("broker.sock"));
-    save(&file, &programs_toml(scenario))?;
-    let mut command = Command::new(sibling("plimsoll"));
-    command.arg("--socket").arg(&socket);
-    command.args(["run", "--file"]).arg(&file).arg("--record");
-    command
-        .arg(folder.join("record.jsonl"))
-        .args(["--interval", "200"]);
-    let live = shown && std::io::stdout().is_terminal();
-    if live {
-        command.arg("--top");
-    } else {
-        command.stdin(Stdio::null());
-    }
-    let child = command
-        .spawn()
-        .map_err(|e| format!("cannot start plimsoll: {e}"))?;
-    let mut next = 0.0;
-    let trace = follow(child, &socket, folder, scenario, |now| {
-        if !live && now >= next {
-            next += 5.0;
-            eprint!("\rwith the broker: {now:.0} of {SECONDS:.0} s   ");
+impl Measurement for Demo {
+    fn about(&self) -> About {
+        About {
+            name: "demo",
+            question: "The main job: with the broker, and in turn with it, twice, with fixed sizes and \
+                       without a broker",
+            asks: &[compare::WORK, compare::FAULTS],
+            minutes: 6,
         }
-    });
-    if !live {
-        eprint!("\r{:60}\r", "");
     }
-    interrupt::check()?;
-    Ok(trace)
+
+    /// Leaves a report beside its results. Without rights for a ground it is the first run alone.
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let folder = out("demo");
+        let _ = std::fs::remove_dir_all(&folder);
+        let shown = Shown {
+            shared: scenario(false),
+            fixed: scenario(true),
+            folder,
+        };
+        shown.announce();
+        let ground = runner.ground();
+        let ground = ground
+            .inspect_err(|e| eprintln!("{e}; going on without"))
+            .ok();
+        let mut runs = Runs::default();
+        runs.shared.push(shown.with_broker("1", runner)?);
+        let report = shown.report(&runs, runner)?;
+        if let Some(ground) = &ground {
+            println!(
+                "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap \
+                 has a fixed size, its share of the 1500 MB; and once more with one: {} min. Ctrl-C \
+                 ends it; the report of the first run is there.\n",
+                report.display(),
+                (SECONDS * 3.0 / 60.0).ceil()
+            );
+            let bare = |label: &str| {
+                let progress = runner.progress(label);
+                play(ground, &shown.fixed, Conditions::Bare, &progress)
+            };
+            runs.fixed.push(bare("fixed sizes")?);
+            runs.fixed.push(bare("fixed sizes, again")?);
+            runs.shared.push(shown.with_broker("2", runner)?);
+        }
+        let report = shown.report(&runs, runner)?;
+        runner.plot("", &picture(&shown.shared, &runs.shared[0]))?;
+        println!("\nThe report, with plots: {}", report.display());
+        Ok(runs.results(&shown.shared, runner))
+    }
+}
+
+/// What is shown: the same programs with a broker and with fixed sizes.
+struct Shown {
+    shared: Scenario,
+    fixed: Scenario,
+    /// Of the report and of what the programs write.
+    folder: PathBuf,
+}
+
+impl Shown {
+    fn announce(&self) {
+        println!(
+            "Three programs with weights 10, 40 and 20 share 1500 MB; they start {APART} s apart. At \
+             {HOG_START} s a hog takes half of it."
+        );
+        println!(
+            "The same as: plimsoll run -f {}\n",
+            file_of(&self.folder.join("1")).display()
+        );
+    }
+
+    /// One run with a broker. The first is on a live screen where there is a terminal.
+    fn with_broker(&self, name: &str, runner: &Runner) -> Result<Trace> {
+        let folder = self.folder.join(name);
+        std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
+        let (file, socket) = (file_of(&folder), folder.join("broker.sock"));
+        save(&file, &programs_toml(&self.shared))?;
+        let mut command = Command::new(sibling("plimsoll"));
+        command.arg("--socket").arg(&socket);
+        command.args(["run", "--file"]).arg(&file).arg("--record");
+        command
+            .arg(folder.join("record.jsonl"))
+            .args(["--interval", "200"]);
+        let live = name == "1" && std::io::stdout().is_terminal();
+        let progress = match live {
+            true => Progress::silent(),
+            false => runner.progress("with the broker"),
+        };
+        if live {
+            command.arg("--top");
+        } else {
+            command.stdin(Stdio::null());
+        }
+        let child = command.spawn().map_err(Error::start(&command))?;
+        let trace = follow(child, &socket, &folder, &self.shared, &progress);
+        interrupt::check()?;
+        Ok(trace)
+    }
+
+    /// Writes the report on what was run so far; where it is.
+    fn report(&self, runs: &Runs, runner: &Runner) -> Result<PathBuf> {
+        let path = self.folder.join("report.html");
+        let page = page(&self.shared, &self.fixed, runs, runner)?;
+        save(&path, &page.html())?;
+        Ok(path)
+    }
+}
+
+fn save(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(Error::file("write", path))
+}
+
+fn file_of(folder: &Path) -> PathBuf {
+    folder.join("programs.toml")
 }
 
 fn scenario(fixed: bool) -> Scenario {
@@ -197,16 +211,16 @@ fn programs_toml(scenario: &Scenario) -> String {
     text
 }
 
-fn picture(scenario: &Scenario, trace: &Trace) -> Result<String, String> {
-    super::plot(
-        "Three programs with weights 10, 40, 20, and a hog",
-        scenario,
-        trace,
-    )
-    .svg(960, 440)
+fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
+    let title = "Three programs with weights 10, 40, 20, and a hog";
+    super::plot(title, scenario, trace)
 }
 
-fn report(shared: &Scenario, fixed: &Scenario, runs: &Runs) -> Result<Page, String> {
+fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
+    let drawn = |title: &str, scenario: &Scenario, trace: &Trace| {
+        let svg = super::plot(title, scenario, trace).svg(960, 440);
+        svg.map_err(|e| Error::Picture(e.to_string()))
+    };
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
@@ -218,14 +232,14 @@ fn report(shared: &Scenario, fixed: &Scenario, runs: &Runs) -> Result<Page, Stri
     for trace in &runs.shared {
         let title = "Memory, with the broker (dashed: ideal shares)";
         page.heading("With the broker")
-            .picture(&super::plot(title, shared, trace).svg(960, 440)?);
+            .picture(&drawn(title, shared, trace)?);
     }
     for trace in &runs.fixed {
         let title = "Memory, fixed heap sizes, no broker";
         page.heading("Without")
-            .picture(&super::plot(title, fixed, trace).svg(960, 440)?);
+            .picture(&drawn(title, fixed, trace)?);
     }
-    let results = runs.table(shared);
+    let results = runs.results(shared, runner);
     page.heading("Side by side").table(&results.cells());
     page.note(&format!("{} At commit {}.", results.method, commit()));
     Ok(page)

@@ -1,10 +1,12 @@
 //! What each of our collector's means is worth: without summaries, and without page order either.
 
-use super::pressed::{Experiment, Level, Pressure, Series, steady_pause};
+use super::pressed::{Level, Pressed, Pressure, Series, steady_pause};
 use super::stage::{Runs, ratio, target};
+use crate::Result;
 use crate::harness::libgc::{Collector, Workload};
+use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
-use crate::scenarios::Options;
+use crate::runner::Runner;
 
 const COLLECTORS: [Collector; 3] = [
     Collector::only("resizing"),
@@ -14,12 +16,12 @@ const COLLECTORS: [Collector; 3] = [
 
 const LIMITS: [Pressure; 2] = [Pressure::Limit(60), Pressure::Limit(50)];
 
-fn experiments() -> Vec<Experiment> {
+fn workloads() -> Vec<Pressed> {
     vec![
-        Experiment::new(Workload::largelive(200, 20_000_000, 1), &LIMITS).plotted("largelive"),
-        Experiment::new(Workload::bintree(19, 1), &LIMITS[..1]),
-        Experiment::new(Workload::guile(1_000_000, 40_000), &LIMITS[..1]),
-        Experiment::new(
+        Pressed::new(Workload::largelive(200, 20_000_000, 1), &LIMITS).plotted("largelive"),
+        Pressed::new(Workload::bintree(19, 1), &LIMITS[..1]),
+        Pressed::new(Workload::guile(1_000_000, 40_000), &LIMITS[..1]),
+        Pressed::new(
             Workload::largelive(50, 70_000_000, 1),
             &[Pressure::Growing(50)],
         )
@@ -28,16 +30,29 @@ fn experiments() -> Vec<Experiment> {
     ]
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started, or went wrong.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let mut series = Series::new("libgc-ablation", &COLLECTORS, experiments());
-    series.run(options)?;
-    report(&series, options.repeat)
-        .save()
-        .map_err(|e| e.to_string())
+const FINISH: &str = "with bookmarks every run finishes";
+const ORDER: &str = "page order: steady pauses no longer than with resizing";
+const BOOKMARKS: &str = "bookmarks: steady pauses no longer than with page order";
+const TIME: &str = "bookmarks: no more time than with resizing";
+
+/// `libgc-ablation`.
+pub(in crate::scenarios) struct Ablation;
+
+impl Measurement for Ablation {
+    fn about(&self) -> About {
+        About {
+            name: "libgc-ablation",
+            question: "What are page order and summaries worth?",
+            asks: &[FINISH, ORDER, BOOKMARKS, TIME],
+            minutes: 60,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let mut series = Series::new(&COLLECTORS, workloads());
+        series.run(runner)?;
+        Ok(report(&series, runner))
+    }
 }
 
 /// The steady pauses, or the time, with one set of means relative to another.
@@ -54,7 +69,7 @@ fn relative(level: &Level, which: usize, base: usize, pauses: bool) -> Option<f6
     ratio(median(which), median(base))
 }
 
-fn report(series: &Series, repeat: usize) -> Results {
+fn report(series: &Series, runner: &Runner) -> Results {
     let mut results = series.table(
         "Our collector with parts of it turned off, in too little memory.",
         "As `libgc-pressure`. Resizing: when memory is short what is free is given back, but collections \
@@ -62,31 +77,17 @@ fn report(series: &Series, repeat: usize) -> Results {
          each time. Bookmarks: they read it once, and rely on summaries from then on; this is what \
          programs get. (`PLIMSOLL_GC_MEANS`; collections of young objects, which need the \
          tracking of writes, are off throughout.)",
-        repeat,
+        runner,
     );
-    let levels = series.experiments.iter().flat_map(Experiment::pressed);
+    let levels = series.pressed.iter().flat_map(Pressed::pressed);
     let runs = || levels.clone().map(|level| &level.runs[2]);
     let all: usize = runs().map(|runs| runs.0.len()).sum();
     let finished: usize = runs().map(Runs::finished).sum();
-    results.target(
-        "with bookmarks every run finishes",
-        format!("{finished} of {all}"),
-        finished == all,
-    );
+    results.target(FINISH, format!("{finished} of {all}"), finished == all);
     for (claim, which, base, pauses) in [
-        (
-            "page order: steady pauses no longer than with resizing",
-            1,
-            0,
-            true,
-        ),
-        (
-            "bookmarks: steady pauses no longer than with page order",
-            2,
-            1,
-            true,
-        ),
-        ("bookmarks: no more time than with resizing", 2, 0, false),
+        (ORDER, 1, 0, true),
+        (BOOKMARKS, 2, 1, true),
+        (TIME, 2, 0, false),
     ] {
         let figures = series.figures(|_, level| relative(level, which, base, pauses));
         target(&mut results, claim, &figures, 1.0);

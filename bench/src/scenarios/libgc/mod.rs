@@ -1,9 +1,9 @@
 //! Our collector in the place of libgc: without pressure, under pressure, with parts of it turned
 //! off, and by other kernels.
 
-pub mod ablation;
-pub mod kernels;
-pub mod plain;
+pub(super) mod ablation;
+pub(super) mod kernels;
+pub(super) mod plain;
 mod pressed;
-pub mod pressure;
+pub(super) mod pressure;
 mod stage;

@@ -1,16 +1,18 @@
 //! Enough memory: our collector against libgc, by time, pauses and memory.
 
 use super::stage::{Runs, Stage, cell, ratio, target};
+use crate::Result;
 use crate::harness::ground::SWAP;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM, Workload};
-use crate::report::curves;
-use crate::report::results::{Results, folder};
-use crate::scenarios::{MIB, Options};
+use crate::measurement::{About, Measurement};
+use crate::report::results::Results;
+use crate::runner::Runner;
+use crate::scenarios::MIB;
 
-/// A workload, and its runs with libgc and with ours.
+/// A workload by name, and its runs with libgc and with ours.
 struct Pair {
-    workload: Workload,
+    name: String,
     runs: [Runs; 2],
 }
 
@@ -28,46 +30,50 @@ fn workloads() -> Vec<Workload> {
     all
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started, or went wrong.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let mut stage = Stage::new("libgc-plain", SWAP)?;
-    let mut pairs: Vec<Pair> = workloads()
-        .into_iter()
-        .filter(|workload| options.wants(&workload.name))
-        .map(|workload| Pair {
-            workload,
-            runs: Default::default(),
-        })
-        .collect();
-    for repetition in 1..=options.repeat {
-        for Pair { workload, runs } in &mut pairs {
-            let label = format!(
-                "libgc, {}, {repetition} of {}",
-                workload.name, options.repeat
-            );
-            for (runs, collector) in runs.iter_mut().zip([SYSTEM, OURS]) {
-                let outcome = stage.run_freely(workload, 1, collector, &label)?;
-                runs.0.push(outcome);
-            }
+const PAUSE: &str = "largelive: longest pause at most 0.25 of libgc's";
+const LARGE: &str = "largelive: time at most 0.5 of libgc's";
+const TREES: &str = "gcbench and bintree: time at most libgc's";
+const PEAK: &str = "resident peak at most libgc's";
+const METADATA: &str = "metadata at most 2 %";
+
+/// `libgc`.
+pub(in crate::scenarios) struct Plain;
+
+impl Measurement for Plain {
+    fn about(&self) -> About {
+        About {
+            name: "libgc",
+            question: "Our collector in the place of libgc, in enough memory: time, pauses, memory",
+            asks: &[PAUSE, LARGE, TREES, PEAK, METADATA],
+            minutes: 15,
         }
     }
-    if let Some(pair) = pairs.iter().find(|pair| pair.workload.name == "largelive") {
-        let [system, ours] = &pair.runs;
-        curves::save(
-            "largelive in enough memory: utilization",
-            &[
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let mut stage = Stage::new(runner.name(), SWAP)?;
+        let workloads = workloads().into_iter();
+        let ran = runner
+            .experiment(workloads.map(|workload| (workload.name.clone(), workload)))
+            .wanted()
+            .run(|workload, turn| {
+                let mut run = |with| stage.run_freely(workload, 1, with, &turn.progress);
+                Ok([run(SYSTEM)?, run(OURS)?])
+            })?;
+        let pairs: Vec<Pair> = ran
+            .into_iter()
+            .map(|variant| Pair::of(variant.name, variant.outcomes))
+            .collect();
+        if let Some(pair) = pairs.iter().find(|pair| pair.name == "largelive") {
+            let [system, ours] = &pair.runs;
+            let lines = [
                 system.curve(SYSTEM.name, 0, false),
                 ours.curve(OURS.name, 1, false),
-            ],
-            &folder().join("libgc-largelive.svg"),
-        )?;
+            ];
+            let title = "largelive in enough memory: utilization";
+            runner.curves("largelive", title, &lines)?;
+        }
+        Ok(report(&pairs, runner))
     }
-    report(&pairs, options.repeat)
-        .save()
-        .map_err(|e| e.to_string())
 }
 
 fn resident(run: &Outcome) -> f64 {
@@ -85,6 +91,16 @@ fn longest(run: &Outcome) -> f64 {
 }
 
 impl Pair {
+    fn of(name: String, outcomes: Vec<[Outcome; 2]>) -> Pair {
+        let mut runs = [Runs::default(), Runs::default()];
+        for both in outcomes {
+            for (runs, outcome) in runs.iter_mut().zip(both) {
+                runs.0.push(outcome);
+            }
+        }
+        Pair { name, runs }
+    }
+
     /// Ours of libgc's.
     fn ratio(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let [system, ours] = &self.runs;
@@ -102,7 +118,7 @@ impl Pair {
             let relative = |of: fn(&Outcome) -> f64| cell(self.ratio(of).filter(|_| ours));
             let tables = runs.median(tables).filter(|_| ours && self.tells());
             results.row([
-                self.workload.name.as_str().into(),
+                self.name.as_str().into(),
                 collector.name.into(),
                 cell(runs.median(|run| run.seconds)),
                 relative(|run| run.seconds),
@@ -118,9 +134,8 @@ impl Pair {
     }
 }
 
-fn report(pairs: &[Pair], repeat: usize) -> Results {
-    let mut results = Results::new(
-        "libgc",
+fn report(pairs: &[Pair], runner: &Runner) -> Results {
+    let mut results = runner.results(
         "Our collector in the place of Debian's libgc 8.2.2, in enough memory.",
         "Unchanged programs, each with libgc and with ours in turn. largelive: 9.8 million objects of 64 \
          bytes that live (with two threads, half of \
@@ -130,7 +145,6 @@ fn report(pairs: &[Pair], repeat: usize) -> Results {
          stopped to after it is started again, by the same events of both \
          libraries. Tables: what is resident of the metadata beside our heap at the end, of the resident \
          peak.",
-        repeat,
     )
     .columns(&[
         ("program", ""),
@@ -147,9 +161,9 @@ fn report(pairs: &[Pair], repeat: usize) -> Results {
     ]);
     pairs.iter().for_each(|pair| pair.note(&mut results));
     let figures = |wanted: &dyn Fn(&str) -> bool, of: &dyn Fn(&Pair) -> Option<f64>| {
-        let wanted = pairs.iter().filter(|pair| wanted(&pair.workload.name));
+        let wanted = pairs.iter().filter(|pair| wanted(&pair.name));
         wanted
-            .filter_map(|pair| Some((pair.workload.name.clone(), of(pair)?)))
+            .filter_map(|pair| Some((pair.name.clone(), of(pair)?)))
             .collect::<Vec<_>>()
     };
     let large = |name: &str| name.starts_with("largelive");
@@ -157,31 +171,21 @@ fn report(pairs: &[Pair], repeat: usize) -> Results {
     let seconds = |pair: &Pair| pair.ratio(|run| run.seconds);
     target(
         &mut results,
-        "largelive: longest pause at most 0.25 of libgc's",
+        PAUSE,
         &figures(&large, &|pair| pair.ratio(longest)),
         0.25,
     );
+    target(&mut results, LARGE, &figures(&large, &seconds), 0.5);
+    target(&mut results, TREES, &figures(&trees, &seconds), 1.0);
     target(
         &mut results,
-        "largelive: time at most 0.5 of libgc's",
-        &figures(&large, &seconds),
-        0.5,
-    );
-    target(
-        &mut results,
-        "gcbench and bintree: time at most libgc's",
-        &figures(&trees, &seconds),
-        1.0,
-    );
-    target(
-        &mut results,
-        "resident peak at most libgc's",
+        PEAK,
         &figures(&|_| true, &|pair| pair.ratio(resident)),
         1.0,
     );
     target(
         &mut results,
-        "metadata at most 2 %",
+        METADATA,
         &figures(&|_| true, &|pair| {
             pair.runs[1].median(tables).filter(|_| pair.tells())
         }),

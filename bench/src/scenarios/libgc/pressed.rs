@@ -1,13 +1,13 @@
 //! Workloads in less memory than they would take, with some collectors.
 
 use super::stage::{Runs, Stage, cell, ratio};
+use crate::Result;
 use crate::harness::ground::SWAP;
 use crate::harness::job::{Conditions, Outcome};
 use crate::harness::libgc::{Collector, SYSTEM, Workload};
 use crate::harness::programs::hog;
-use crate::report::curves;
-use crate::report::results::{Results, folder};
-use crate::scenarios::Options;
+use crate::report::results::Results;
+use crate::runner::Runner;
 
 /// A run may take so many times as long as with libgc and no limit; then it is ended.
 const PATIENCE: f64 = 8.0;
@@ -51,7 +51,7 @@ impl Pressure {
 }
 
 /// A workload under some pressures; what it does without any comes first.
-pub(super) struct Experiment {
+pub(super) struct Pressed {
     pub(super) name: String,
     workload: Workload,
     /// So many run at once.
@@ -67,10 +67,10 @@ pub(super) struct Level {
     pub(super) runs: Vec<Runs>,
 }
 
-impl Experiment {
-    pub(super) fn new(workload: Workload, pressures: &[Pressure]) -> Experiment {
+impl Pressed {
+    pub(super) fn new(workload: Workload, pressures: &[Pressure]) -> Pressed {
         let levels = [Pressure::None].iter().chain(pressures);
-        Experiment {
+        Pressed {
             name: workload.name.clone(),
             workload,
             copies: 1,
@@ -85,19 +85,29 @@ impl Experiment {
     }
 
     /// Two at once, in one limit.
-    pub(super) fn twice(mut self) -> Experiment {
+    pub(super) fn twice(mut self) -> Pressed {
         self.copies = 2;
         self.named("two at once")
     }
 
-    pub(super) fn named(mut self, what: &str) -> Experiment {
+    pub(super) fn named(mut self, what: &str) -> Pressed {
         self.name = format!("{}, {what}", self.name);
         self
     }
 
-    pub(super) fn plotted(mut self, name: &'static str) -> Experiment {
+    pub(super) fn plotted(mut self, name: &'static str) -> Pressed {
         self.plot = Some(name);
         self
+    }
+
+    /// Keeps one run of each level with each collector.
+    fn keep(&mut self, levels: Vec<Vec<Outcome>>, collectors: usize) {
+        for (level, outcomes) in self.levels.iter_mut().zip(levels) {
+            level.runs.resize(collectors, Runs::default());
+            for (runs, outcome) in level.runs.iter_mut().zip(outcomes) {
+                runs.0.push(outcome);
+            }
+        }
     }
 
     /// The levels with pressure.
@@ -111,25 +121,19 @@ impl Experiment {
     }
 }
 
-/// Experiments with some collectors, in turn.
+/// Workloads under pressures, with some collectors in turn.
 pub(super) struct Series {
-    name: &'static str,
     pub(super) collectors: &'static [Collector],
-    pub(super) experiments: Vec<Experiment>,
+    pub(super) pressed: Vec<Pressed>,
     /// Bytes of swap.
     swap: u64,
 }
 
 impl Series {
-    pub(super) fn new(
-        name: &'static str,
-        collectors: &'static [Collector],
-        experiments: Vec<Experiment>,
-    ) -> Series {
+    pub(super) fn new(collectors: &'static [Collector], pressed: Vec<Pressed>) -> Series {
         Series {
-            name,
             collectors,
-            experiments,
+            pressed,
             swap: SWAP,
         }
     }
@@ -141,41 +145,49 @@ impl Series {
     }
 
     /// Runs what is wanted, draws, and keeps what came of it.
-    pub(super) fn run(&mut self, options: &Options) -> Result<(), String> {
-        self.experiments.retain(|one| options.wants(&one.name));
-        let mut stage = Stage::new(self.name, self.swap)?;
-        let mut known: Vec<Outcome> = Vec::new();
-        for one in &self.experiments {
-            let label = format!("{}, {}, first", self.name, one.name);
-            known.push(stage.run_freely(&one.workload, one.copies, SYSTEM, &label)?);
+    pub(super) fn run(&mut self, runner: &Runner) -> Result<()> {
+        self.pressed.retain(|one| runner.wants(&one.name));
+        let mut stage = Stage::new(runner.name(), self.swap)?;
+        let mut variants = Vec::new();
+        for one in self.pressed.drain(..) {
+            let progress = runner.progress(&one.name).part("first");
+            let known = stage.run_freely(&one.workload, one.copies, SYSTEM, &progress)?;
+            variants.push((one.name.clone(), (one, known)));
         }
-        for repetition in 1..=options.repeat {
-            for (one, known) in self.experiments.iter_mut().zip(&known) {
-                for level in &mut one.levels {
-                    level.runs.resize(self.collectors.len(), Runs::default());
-                    let longest = known.seconds * PATIENCE;
-                    let conditions = level.pressure.conditions(known.resident, longest);
-                    for (runs, collector) in level.runs.iter_mut().zip(self.collectors) {
-                        let label = format!(
-                            "{}, {}, {}, {repetition} of {}",
-                            self.name,
-                            one.name,
-                            level.pressure.name(),
-                            options.repeat
-                        );
-                        let (workload, copies) = (&one.workload, one.copies);
-                        let run = stage.run(workload, copies, *collector, &conditions, &label)?;
-                        runs.0.push(run);
-                    }
-                }
+        let collectors = self.collectors;
+        let ran = runner.experiment(variants).run(|(one, known), turn| {
+            let mut levels = Vec::new();
+            for level in &one.levels {
+                let conditions = level
+                    .pressure
+                    .conditions(known.resident, known.seconds * PATIENCE);
+                let progress = turn.progress.part(&level.pressure.name());
+                let mut run = |collector: &Collector| {
+                    let (workload, copies) = (&one.workload, one.copies);
+                    stage.run(workload, copies, *collector, &conditions, &progress)
+                };
+                levels.push(
+                    collectors
+                        .iter()
+                        .map(&mut run)
+                        .collect::<Result<Vec<_>>>()?,
+                );
             }
+            Ok(levels)
+        })?;
+        for variant in ran {
+            let (mut one, _) = variant.what;
+            for levels in variant.outcomes {
+                one.keep(levels, collectors.len());
+            }
+            self.pressed.push(one);
         }
-        self.draw()
+        self.draw(runner)
     }
 
     /// Utilization with each collector under pressure; dashed, without.
-    fn draw(&self) -> Result<(), String> {
-        for one in &self.experiments {
+    fn draw(&self, runner: &Runner) -> Result<()> {
+        for one in &self.pressed {
             let Some(plot) = one.plot else { continue };
             let [free, pressed, ..] = one.levels.as_slice() else {
                 continue;
@@ -187,15 +199,14 @@ impl Series {
                 lines.push(pressed.runs[index].curve(collector.name, index, false));
             }
             let title = format!("{}, {}: utilization", one.name, pressed.pressure.name());
-            let file = folder().join(format!("{}-{plot}.svg", self.name));
-            curves::save(&title, &lines, &file)?;
+            runner.curves(plot, &title, &lines)?;
         }
         Ok(())
     }
 
     /// A table with a row for each collector under each pressure, as far as it was run.
-    pub(super) fn table(&self, title: &str, method: &str, repeat: usize) -> Results {
-        let mut results = Results::new(self.name, title, method, repeat).columns(&[
+    pub(super) fn table(&self, title: &str, method: &str, runner: &Runner) -> Results {
+        let mut results = runner.results(title, method).columns(&[
             ("program", ""),
             ("pressure", ""),
             ("collector", ""),
@@ -210,7 +221,7 @@ impl Series {
             ("major faults of a steady collection", ""),
             ("major faults", ""),
         ]);
-        for one in &self.experiments {
+        for one in &self.pressed {
             for level in &one.levels {
                 let free = &one.levels[0].runs;
                 for ((runs, free), collector) in level.runs.iter().zip(free).zip(self.collectors) {
@@ -237,13 +248,13 @@ impl Series {
         results
     }
 
-    /// A figure of each experiment under each pressure, where there is one.
+    /// A figure of each workload under each pressure, where there is one.
     pub(super) fn figures(
         &self,
-        of: impl Fn(&Experiment, &Level) -> Option<f64>,
+        of: impl Fn(&Pressed, &Level) -> Option<f64>,
     ) -> Vec<(String, f64)> {
         let levels = self
-            .experiments
+            .pressed
             .iter()
             .flat_map(|one| one.pressed().iter().map(move |level| (one, level)));
         levels
@@ -284,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_it_does_without_pressure_comes_first() {
-        let one = Experiment::new(Workload::bintree(4, 1), &[Pressure::Limit(60)]).twice();
+        let one = Pressed::new(Workload::bintree(4, 1), &[Pressure::Limit(60)]).twice();
         assert_eq!(one.levels[0].pressure, Pressure::None);
         assert_eq!(
             one.at(&one.pressed()[0]),

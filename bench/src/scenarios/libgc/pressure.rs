@@ -3,19 +3,21 @@
 //! After section 5.3 of the bookmarking collector's paper: steady pressure, pressure that grows
 //! (its Figures 4 to 6), and two programs at once (Figure 7).
 
-use super::pressed::{Experiment, Pressure, Series, steady_faults, steady_pause};
+use super::pressed::{Pressed, Pressure, Series, steady_faults, steady_pause};
 use super::stage::{ratio, target};
+use crate::Result;
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload};
+use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
-use crate::scenarios::Options;
+use crate::runner::Runner;
 
 const COLLECTORS: [Collector; 2] = [SYSTEM, OURS];
 
 /// What is left of the memory.
 const LIMITS: [Pressure; 2] = [Pressure::Limit(60), Pressure::Limit(50)];
 
-fn experiments() -> Vec<Experiment> {
-    let steady = |workload| Experiment::new(workload, &LIMITS);
+fn workloads() -> Vec<Pressed> {
+    let steady = |workload| Pressed::new(workload, &LIMITS);
     let mut all = vec![
         steady(Workload::largelive(200, 20_000_000, 1)).plotted("largelive"),
         steady(Workload::bintree(19, 1)),
@@ -23,9 +25,9 @@ fn experiments() -> Vec<Experiment> {
         steady(Workload::guile(1_000_000, 40_000)),
     ];
     all.extend(Workload::nix(400_000, 500_000).map(steady));
-    all.push(Experiment::new(Workload::largelive(100, 20_000_000, 1), &LIMITS[..1]).twice());
+    all.push(Pressed::new(Workload::largelive(100, 20_000_000, 1), &LIMITS[..1]).twice());
     all.push(
-        Experiment::new(
+        Pressed::new(
             Workload::largelive(50, 70_000_000, 1),
             &[Pressure::Growing(50)],
         )
@@ -35,19 +37,33 @@ fn experiments() -> Vec<Experiment> {
     all
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started, or went wrong.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let mut series = Series::new("libgc-pressure", &COLLECTORS, experiments());
-    series.run(options)?;
-    report(&series, options.repeat)
-        .save()
-        .map_err(|e| e.to_string())
+const FINISH: &str = "every run finishes";
+const TIME: &str = "time at most 0.25 of libgc's where that survives";
+const FAULTS: &str = "at most 100 major faults in a steady collection";
+const PAUSES: &str = "steady pauses at most 1.2 times those without a limit";
+
+/// `libgc-pressure`.
+pub(in crate::scenarios) struct LibgcPressure;
+
+impl Measurement for LibgcPressure {
+    fn about(&self) -> About {
+        About {
+            name: "libgc-pressure",
+            question: "Our collector in the place of libgc, in too little memory: who finishes, how soon, \
+                       and what do collections cost by then?",
+            asks: &[FINISH, TIME, FAULTS, PAUSES],
+            minutes: 120,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let mut series = Series::new(&COLLECTORS, workloads());
+        series.run(runner)?;
+        Ok(report(&series, runner))
+    }
 }
 
-fn report(series: &Series, repeat: usize) -> Results {
+fn report(series: &Series, runner: &Runner) -> Results {
     let mut results = series.table(
         "Our collector in the place of Debian's libgc 8.2.2, in too little memory, with swap behind it.",
         "The programs of `libgc`, smaller: largelive with 3.3 million objects that live and 20 million \
@@ -60,10 +76,10 @@ fn report(series: &Series, repeat: usize) -> Results {
          and locks it. A run that takes more than 8 times as long as the first with libgc and no limit \
          is ended (took too long). \
          Figures are of runs that finished. Steady: the last third of the collections; their median pause.",
-        repeat,
+        runner,
     );
     let pairs = || {
-        let levels = series.experiments.iter().flat_map(Experiment::pressed);
+        let levels = series.pressed.iter().flat_map(Pressed::pressed);
         levels.map(|level| (&level.runs[0], &level.runs[1]))
     };
     let (all, finished) = pairs().fold((0, 0), |(all, finished), (_, ours)| {
@@ -73,7 +89,7 @@ fn report(series: &Series, repeat: usize) -> Results {
         (all + libgc.0.len(), finished + libgc.finished())
     });
     results.target(
-        "every run finishes",
+        FINISH,
         format!("{finished} of {all} (libgc: {finished_libgc} of {all_libgc})"),
         finished == all,
     );
@@ -82,18 +98,15 @@ fn report(series: &Series, repeat: usize) -> Results {
         let survived = libgc.survived() && ours.all_finished();
         survived.then(|| ours.least_seconds() / libgc.least_seconds().max(1e-9))
     });
-    let claim = "time at most 0.25 of libgc's where that survives";
-    target(&mut results, claim, &time, 0.25);
+    target(&mut results, TIME, &time, 0.25);
     let faults = series.figures(|_, level| level.runs[1].median(steady_faults));
-    let claim = "at most 100 major faults in a steady collection";
-    target(&mut results, claim, &faults, 100.0);
+    target(&mut results, FAULTS, &faults, 100.0);
     let pauses = series.figures(|one, level| {
         ratio(
             level.runs[1].median(steady_pause),
             one.levels[0].runs[1].median(steady_pause),
         )
     });
-    let claim = "steady pauses at most 1.2 times those without a limit";
-    target(&mut results, claim, &pauses, 1.2);
+    target(&mut results, PAUSES, &pauses, 1.2);
     results
 }

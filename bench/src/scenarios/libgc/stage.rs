@@ -3,10 +3,12 @@
 use crate::harness::ground::Ground;
 use crate::harness::job::{self, Conditions, Ending, Outcome};
 use crate::harness::libgc::{Collector, Libraries, Workload};
+use crate::progress::Progress;
 use crate::report::curves::Curve;
 use crate::report::results::{Cell, Results, number};
 use crate::report::statistics::spread;
 use crate::report::utilization::Utilization;
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,7 +21,7 @@ pub(super) struct Stage {
 
 impl Stage {
     /// With so many bytes of swap.
-    pub(super) fn new(name: &str, swap: u64) -> Result<Stage, String> {
+    pub(super) fn new(name: &str, swap: u64) -> Result<Stage> {
         let ground = Ground::with_swap(name, swap)?;
         let libraries = Libraries::new(&ground)?;
         Ok(Stage {
@@ -39,24 +41,25 @@ impl Stage {
         copies: usize,
         collector: Collector,
         conditions: &Conditions,
-        label: &str,
-    ) -> Result<Outcome, String> {
+        progress: &Progress,
+    ) -> Result<Outcome> {
         let jobs: Vec<_> = (0..copies)
             .map(|number| self.libraries.job(workload, collector, number))
             .collect();
-        let label = format!("{label}, {}", collector.name);
-        let outcomes = job::run(&self.ground, &jobs, conditions, &label)?;
+        let progress = progress.part(collector.name);
+        let outcomes = job::run(&self.ground, &jobs, conditions, &progress)?;
         for outcome in &outcomes {
             if outcome.ending == Ending::Finished {
                 let told = outcome.told("checksum");
                 let known = *self.checksums.entry(workload.what()).or_insert(told);
                 if told.is_none() || told != known {
-                    return Err(format!("{label}: {told:?} instead of {known:?}"));
+                    let what = format!("it computed {told:?} instead of {known:?}");
+                    return Err(Error::program(progress.label(), what));
                 }
             }
         }
         let all = outcomes.into_iter().reduce(Outcome::with);
-        all.ok_or_else(|| format!("{label}: no copy"))
+        all.ok_or_else(|| Error::program(progress.label(), "no copy of it ran"))
     }
 
     /// The same without a limit; it has to finish.
@@ -65,18 +68,21 @@ impl Stage {
         workload: &Workload,
         copies: usize,
         collector: Collector,
-        label: &str,
-    ) -> Result<Outcome, String> {
+        progress: &Progress,
+    ) -> Result<Outcome> {
         /// Seconds.
         const LONGEST: f64 = 300.0;
         let conditions = Conditions {
             longest: LONGEST,
             ..Conditions::default()
         };
-        let outcome = self.run(workload, copies, collector, &conditions, label)?;
+        let outcome = self.run(workload, copies, collector, &conditions, progress)?;
         match &outcome.ending {
             Ending::Finished => Ok(outcome),
-            other => Err(format!("{label}, {}: {other:?}", collector.name)),
+            other => {
+                let program = progress.part(collector.name);
+                Err(Error::program(program.label(), format!("{other:?}")))
+            }
         }
     }
 }

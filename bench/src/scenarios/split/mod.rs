@@ -3,19 +3,24 @@
 //! The rival is found by search, with fixed heaps and no broker: coarse steps in short runs, then
 //! finer ones around the best. The best and the even split (or the second best) are run again
 //! beside the broker, so that the comparison is neither with the luckiest run of the search nor
-//! with what only its noise chose. [`want`] is a family of programs drawn at random.
+//! with what only its noise chose. `want` is a family of programs drawn at random.
 
-pub mod want;
+mod outcome;
+pub(super) mod want;
 
-use super::Options;
+use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
+use crate::harness::play::play;
 use crate::harness::programs::{Jvm, NATIVE, Work, gcbench_java, lucene};
-use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
-use crate::report::results::{Results, folder};
+use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
+use crate::report::results::Results;
 use crate::report::statistics::spread;
+use crate::runner::Runner;
+use outcome::{BURST, Outcome, Outcomes, REST, goal};
 use std::path::Path;
 
 const BUDGET: u64 = 560 << 20;
@@ -24,9 +29,6 @@ const COARSE: [u32; 3] = [30, 50, 70];
 const FINE: u32 = 10;
 /// To which the others are relative; the best one to expect, for the two programs are alike.
 const EVEN: u32 = 50;
-/// Iterations of a burst and seconds of the rest after it.
-const BURST: u32 = 600;
-const REST: u32 = 10;
 /// Trees of 4 MB that live during a burst: more than half of what an even split gives.
 const TREES: u32 = 30;
 const JVM: Jvm = Jvm {
@@ -46,16 +48,19 @@ struct Demand {
     seconds: [f64; 2],
 }
 
+const STEADY: &str = "steady: at least the throughput of the best static split";
+const IN_TURN: &str = "in turn: more than the best static split";
+
 const DEMANDS: [Demand; 2] = [
     Demand {
         name: "steady",
-        claim: "steady: at least the throughput of the best static split",
+        claim: STEADY,
         bursts: None,
         seconds: [25.0, 45.0],
     },
     Demand {
         name: "in turn",
-        claim: "in turn: more than the best static split",
+        claim: IN_TURN,
         bursts: Some([2, 3]),
         seconds: [80.0, 120.0],
     },
@@ -68,15 +73,37 @@ enum Stage {
     Comparison,
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = Ground::new("split")?;
-    let classes = Classes::of("bench/programs/GcBench.java")?;
-    let mut results = Results::new(
-        "split",
+/// `split`.
+pub(super) struct Split;
+
+impl Measurement for Split {
+    fn about(&self) -> About {
+        About {
+            name: "split",
+            question: "Throughput against the best static split, found by search",
+            asks: &[STEADY, IN_TURN],
+            minutes: 41,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let ground = runner.ground()?;
+        let classes = Classes::of("bench/programs/GcBench.java")?;
+        let mut results = empty(runner);
+        for demand in DEMANDS.iter().filter(|d| runner.wants(d.name)) {
+            let trial = Trial {
+                ground: &ground,
+                demand,
+                classes: classes.folder(),
+            };
+            compare(&trial, runner, &mut results)?;
+        }
+        Ok(results)
+    }
+}
+
+fn empty(runner: &Runner) -> Results {
+    let results = runner.results(
         "Throughput of two programs together: the broker against the best static split.",
         "Two programs on JDK 17 with the Serial collector in 560 MB. Steady: Lucene's benchmark, both \
          work all the time, for 45 s; work is documents. In turn: the trees of GcBench, \
@@ -88,9 +115,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
          bursts), and the best and the even split (or the second best) are run again beside the broker, \
          interleaved. The \
          rows of the search are single runs.",
-        options.repeat,
-    )
-    .columns(&[
+    );
+    results.columns(&[
         ("demand", ""),
         ("variant", ""),
         ("first", "work/s"),
@@ -100,90 +126,10 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("max", ""),
         ("major faults", ""),
         ("failed", ""),
-    ]);
-    for demand in DEMANDS.iter().filter(|d| options.wants(d.name)) {
-        compare(&ground, options, demand, classes.folder(), &mut results)?;
-    }
-    results.save().map_err(|e| e.to_string())
+    ])
 }
 
-/// What the runs of one variant came to.
-#[derive(Clone, Debug, Default)]
-struct Outcomes {
-    /// Work a second of both programs, one entry a run.
-    rates: Vec<[f64; 2]>,
-    faults: Vec<f64>,
-    failed: usize,
-}
-
-impl Outcomes {
-    fn add(&mut self, trace: &Trace, seconds: f64, bursts: Option<u32>) {
-        self.rates
-            .push([0, 1].map(|i| rate(trace, i, seconds, bursts)));
-        let faults = [0, 1].map(|i| trace.count(i, |p| p.major_faults));
-        self.faults.push((faults[0] + faults[1]) as f64);
-        let last = trace.samples.last();
-        let short = |line: &String| line.contains("OutOfMemoryError");
-        let failed = (0..2).filter(|i| {
-            let died = last.is_none_or(|s| !s.programs[*i].alive);
-            let done = last.map_or(0.0, |s| s.programs[*i].work);
-            let unfinished = bursts.is_some_and(|bursts| done < goal(bursts));
-            died || unfinished || trace.endings[*i].output.iter().any(short)
-        });
-        self.failed += failed.count();
-    }
-
-    /// The median of one program's rates.
-    fn rate(&self, index: usize) -> f64 {
-        spread(&self.rates.iter().map(|r| r[index]).collect::<Vec<_>>()).median
-    }
-
-    /// The sum of both programs' rates relative to `reference`, one value a run.
-    fn throughputs(&self, reference: [f64; 2]) -> Vec<f64> {
-        let sum = |rates: &[f64; 2]| rates[0] / reference[0] + rates[1] / reference[1];
-        self.rates.iter().map(sum).collect()
-    }
-
-    fn note(&self, demand: &Demand, variant: &str, reference: [f64; 2], results: &mut Results) {
-        let throughput = spread(&self.throughputs(reference));
-        results.row([
-            demand.name.into(),
-            variant.into(),
-            self.rate(0).into(),
-            self.rate(1).into(),
-            throughput.min.into(),
-            throughput.median.into(),
-            throughput.max.into(),
-            spread(&self.faults).median.into(),
-            (self.failed as f64).into(),
-        ]);
-    }
-}
-
-/// What so many bursts come to.
-fn goal(bursts: u32) -> f64 {
-    f64::from(bursts * BURST)
-}
-
-/// What a program did in a second while it did not rest.
-fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<u32>) -> f64 {
-    let Some(bursts) = bursts else {
-        return trace.work(index, 0.0, seconds) / seconds;
-    };
-    let goal = goal(bursts);
-    let reached = trace
-        .samples
-        .iter()
-        .find(|s| s.programs[index].work >= goal);
-    // The late one rests before each burst, the other between two.
-    let rests = f64::from(REST * if index == 0 { bursts - 1 } else { bursts });
-    match reached {
-        Some(sample) => goal / (sample.at - rests),
-        None => trace.work(index, 0.0, seconds) / (seconds - rests),
-    }
-}
-
-/// A runner of one demand.
+/// One demand, and where it is run.
 struct Trial<'a> {
     ground: &'a Ground,
     demand: &'a Demand,
@@ -197,38 +143,42 @@ impl Trial<'_> {
         &self,
         part: Option<u32>,
         stage: Stage,
-        label: &str,
-        outcomes: &mut Outcomes,
-    ) -> Result<(Scenario, Trace), String> {
+        progress: &Progress,
+    ) -> Result<(Scenario, Trace)> {
         let conditions = match part {
             Some(_) => Conditions::Bare,
             None => Conditions::Broker,
         };
         let scenario = scenario(self.demand, self.classes, part, stage);
-        let label = format!("split, {}, {}, {label}", self.demand.name, name(part));
-        let trace = run(self.ground, &scenario, conditions, &label)?;
-        let bursts = self.demand.bursts.map(|bursts| bursts[stage as usize]);
-        outcomes.add(&trace, scenario.seconds, bursts);
+        let trace = play(self.ground, &scenario, conditions, progress)?;
         Ok((scenario, trace))
     }
 
-    fn search(&self) -> Result<Vec<(u32, Outcomes)>, String> {
-        let mut tried = Vec::new();
-        for part in COARSE {
-            tried.push((part, self.once(part)?));
-        }
+    fn search(&self, runner: &Runner) -> Result<Vec<(u32, Outcomes)>> {
+        let mut tried = self.tried(&COARSE, runner)?;
         let best = ranked(&tried)[0];
-        for part in [best - FINE, best + FINE] {
-            tried.push((part, self.once(part)?));
-        }
+        tried.extend(self.tried(&[best - FINE, best + FINE], runner)?);
         tried.sort_by_key(|(part, _)| *part);
         Ok(tried)
     }
 
-    fn once(&self, part: u32) -> Result<Outcomes, String> {
-        let mut outcomes = Outcomes::default();
-        self.run(Some(part), Stage::Search, "search", &mut outcomes)?;
-        Ok(outcomes)
+    /// Single runs of these splits.
+    fn tried(&self, parts: &[u32], runner: &Runner) -> Result<Vec<(u32, Outcomes)>> {
+        let label = |part: u32| format!("{}, search, {}", self.demand.name, name(Some(part)));
+        let variants = parts.iter().map(|&part| (label(part), part));
+        let ran = runner.experiment(variants).once().run(|&part, turn| {
+            let (scenario, trace) = self.run(Some(part), Stage::Search, &turn.progress)?;
+            Ok(self.outcome(&scenario, &trace, Stage::Search))
+        })?;
+        let ran = ran.into_iter();
+        Ok(ran
+            .map(|variant| (variant.what, Outcomes(variant.outcomes)))
+            .collect())
+    }
+
+    fn outcome(&self, scenario: &Scenario, trace: &Trace, stage: Stage) -> Outcome {
+        let bursts = self.demand.bursts.map(|bursts| bursts[stage as usize]);
+        Outcome::of(trace, scenario.seconds, bursts)
     }
 }
 
@@ -262,47 +212,32 @@ fn ranked(tried: &[(u32, Outcomes)]) -> Vec<u32> {
     order.into_iter().map(|(_, part)| part).collect()
 }
 
-fn compare(
-    ground: &Ground,
-    options: &Options,
-    demand: &Demand,
-    classes: &Path,
-    results: &mut Results,
-) -> Result<(), String> {
-    let trial = Trial {
-        ground,
-        demand,
-        classes,
-    };
-    let tried = trial.search()?;
+fn compare(trial: &Trial<'_>, runner: &Runner, results: &mut Results) -> Result<()> {
+    let demand = trial.demand;
+    let tried = trial.search(runner)?;
     let [even_split, other] = rivals(&tried);
     let variants = [None, Some(even_split), Some(other)];
-    let mut outcomes = variants.map(|_| Outcomes::default());
-    for repetition in 1..=options.repeat {
-        for (part, outcomes) in variants.iter().zip(&mut outcomes) {
-            let label = format!("{repetition} of {}", options.repeat);
-            let (scenario, trace) = trial.run(*part, Stage::Comparison, &label, outcomes)?;
-            if repetition == 1 && part.is_none() {
-                let file = folder().join(format!("split-{}.svg", demand.name.replace(' ', "-")));
-                super::plot(
-                    &format!("Two programs, demand {}", demand.name),
-                    &scenario,
-                    &trace,
-                )
-                .save(&file)?;
-            }
+    let label = |part: Option<u32>| (format!("{}, {}", demand.name, name(part)), part);
+    let ran = runner.experiment(variants.map(label)).run(|part, turn| {
+        let (scenario, trace) = trial.run(*part, Stage::Comparison, &turn.progress)?;
+        if turn.first && part.is_none() {
+            let title = format!("Two programs, demand {}", demand.name);
+            let plot = super::plot(&title, &scenario, &trace);
+            runner.plot(&demand.name.replace(' ', "-"), &plot)?;
         }
-    }
+        Ok(trial.outcome(&scenario, &trace, Stage::Comparison))
+    })?;
+    let outcomes: Vec<Outcomes> = ran.into_iter().map(|one| Outcomes(one.outcomes)).collect();
     let reference = reference(&outcomes[1]);
     for (part, outcomes) in variants.iter().zip(&outcomes) {
-        outcomes.note(demand, &name(*part), reference, results);
+        outcomes.note(demand.name, &name(*part), reference, results);
     }
     let searched = self::reference(&even(&tried));
     for (part, outcomes) in &tried {
         let variant = format!("search: {}", name(Some(*part)));
-        outcomes.note(demand, &variant, searched, results);
+        outcomes.note(demand.name, &variant, searched, results);
     }
-    let all = outcomes.map(|o| o.throughputs(reference));
+    let all = [0, 1, 2].map(|i| outcomes[i].throughputs(reference));
     let [ours, first, second] = all.each_ref().map(|single| spread(single).median);
     let best = if first >= second { 1 } else { 2 };
     let ratio = ours / first.max(second).max(1e-9);
@@ -367,13 +302,12 @@ fn scenario(demand: &Demand, classes: &Path, part: Option<u32>, stage: Stage) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::trace::{Sample, Seen};
 
     fn outcomes(rates: [f64; 2]) -> Outcomes {
-        Outcomes {
-            rates: vec![rates],
-            ..Outcomes::default()
-        }
+        Outcomes(vec![Outcome {
+            rates,
+            ..Outcome::default()
+        }])
     }
 
     #[test]
@@ -392,29 +326,5 @@ mod tests {
         assert_eq!(rivals(&tried), [50, 30]);
         let lucky = [tried[1].clone(), (60, outcomes([10_100.0, 101.0]))];
         assert_eq!(rivals(&lucky), [50, 60]);
-    }
-
-    #[test]
-    fn rests_do_not_count() {
-        let sample = |at, first, second| Sample {
-            at,
-            programs: [first, second]
-                .map(|work| Seen {
-                    work,
-                    ..Seen::default()
-                })
-                .into(),
-            ..Sample::default()
-        };
-        let trace = Trace {
-            samples: vec![
-                sample(30.0, goal(2), goal(1)),
-                sample(40.0, goal(2), goal(2)),
-            ],
-            endings: Vec::new(),
-        };
-        let rate = |index| rate(&trace, index, 80.0, Some(2));
-        assert_eq!(rate(0), 60.0);
-        assert_eq!(rate(1), 60.0);
     }
 }

@@ -2,15 +2,18 @@
 //! so that nothing can be tuned to one of them. Held against the best of three static sizes, and
 //! against what the machines do by themselves.
 
-use super::super::Options;
+use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
+use crate::harness::play::play;
 use crate::harness::programs::{Jvm, Service, service};
-use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
+use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
 use crate::report::results::{Cell, Results};
 use crate::report::statistics::spread;
+use crate::runner::Runner;
 use std::path::Path;
 
 /// Draws for each repetition that is asked for: 20 with the usual 5.
@@ -174,12 +177,11 @@ struct Trial {
 }
 
 impl Trial {
-    fn run(ground: &Ground, draw: &Draw, classes: &Path, label: &str) -> Result<Trial, String> {
-        let once = |variant: &str, flags: &[String], conditions| {
+    fn run(ground: &Ground, draw: &Draw, classes: &Path, progress: &Progress) -> Result<Trial> {
+        let once = |variant: &str, flags: &[String], conditions| -> Result<Outcome> {
             let scenario = draw.scenario(flags, classes);
-            let label = format!("{label}, {variant}");
-            let trace = run(ground, &scenario, conditions, &label)?;
-            Ok::<_, String>(Outcome::of(&trace, draw.count as usize))
+            let trace = play(ground, &scenario, conditions, &progress.part(variant))?;
+            Ok(Outcome::of(&trace, draw.count as usize))
         };
         let broker = once("broker", &[], Conditions::Broker)?;
         let mut statics = Vec::new();
@@ -231,17 +233,50 @@ impl Trial {
     }
 }
 
-/// Runs the family.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = Ground::new("split-want")?;
-    let classes = Classes::of("bench/programs/Service.java")?;
-    read_ahead(JVMS)?;
-    let draws = options.repeat * DRAWS_EACH;
-    let mut results = Results::new(
-        "split-want",
+const WORK: &str = "want: at least the work of the best static size";
+const FAULTS: &str = "want: at most 1 % of the major faults of machines that size themselves";
+const HITS: &str = "want: the limit is hit fewer than 100 times";
+const COST: &str = "want: our own processes take less than 2 % of a processor";
+
+/// `split-want`.
+pub(in crate::scenarios) struct SplitWant;
+
+impl Measurement for SplitWant {
+    fn about(&self) -> About {
+        About {
+            name: "split-want",
+            question: "Throughput of services in real want, drawn from a seed, against static sizes",
+            asks: &[WORK, FAULTS, HITS, COST],
+            minutes: 62,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let ground = runner.ground()?;
+        let classes = Classes::of("bench/programs/Service.java")?;
+        read_ahead(JVMS)?;
+        let mut random = Random(SEED);
+        let draws = (0..runner.repeat() * DRAWS_EACH).map(|place| Draw::at(&mut random, place));
+        let ran = runner
+            .experiment(draws.map(|draw| (draw.name(), draw)))
+            .wanted()
+            .once()
+            .run(|draw, turn| Trial::run(&ground, draw, classes.folder(), &turn.progress))?;
+        let mut results = empty(runner);
+        let mut trials = Vec::new();
+        for variant in ran {
+            for trial in variant.outcomes {
+                trial.note(&variant.what, &mut results);
+                trials.push(trial);
+            }
+        }
+        targets(&trials, &mut results);
+        Ok(results)
+    }
+}
+
+fn empty(runner: &Runner) -> Results {
+    let mut results = runner.results(
         "Real want: services that fill their memory, under the broker and with the best of three static \
          sizes.",
         "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live \
@@ -254,9 +289,10 @@ pub fn measure(options: &Options) -> Result<(), String> {
          itself are relative to the best static size. Hits: how \
          often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll \
          run`, in percent of one processor.",
-        1,
-    )
-    .columns(&[
+    );
+    // Each draw is run once.
+    results.repetitions = 1;
+    results.columns(&[
         ("draw", ""),
         ("work", "of best static"),
         ("best static", ""),
@@ -267,21 +303,7 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("hits", ""),
         ("ours", "%"),
         ("died", ""),
-    ]);
-    let mut random = Random(SEED);
-    let mut trials = Vec::new();
-    for place in 0..draws {
-        let draw = Draw::at(&mut random, place);
-        if !options.wants(&draw.name()) {
-            continue;
-        }
-        let label = format!("want {} of {draws}, {}", place + 1, draw.jvm.name());
-        let trial = Trial::run(&ground, &draw, classes.folder(), &label)?;
-        trial.note(&draw, &mut results);
-        trials.push(trial);
-    }
-    targets(&trials, &mut results);
-    results.save().map_err(|e| e.to_string())
+    ])
 }
 
 fn targets(trials: &[Trial], results: &mut Results) {
@@ -290,7 +312,7 @@ fn targets(trials: &[Trial], results: &mut Results) {
     let ratios: Vec<f64> = trials.iter().filter_map(Trial::ratio).collect();
     let work = spread(&ratios);
     results.target(
-        "want: at least the work of the best static size",
+        WORK,
         format!(
             "median {:.2}, {:.2} to {:.2}; in {} of {} draws no static size lives",
             work.median,
@@ -304,7 +326,7 @@ fn targets(trials: &[Trial], results: &mut Results) {
     let sum = |value: &dyn Fn(&Trial) -> f64| trials.iter().map(value).sum::<f64>();
     let (ours, theirs) = (sum(&|t| t.broker.faults), sum(&|t| t.default.faults));
     results.target(
-        "want: at most 1 % of the major faults of machines that size themselves",
+        FAULTS,
         format!(
             "{:.2} % ({ours:.0} of {theirs:.0})",
             ours / theirs.max(1.0) * 100.0
@@ -313,13 +335,13 @@ fn targets(trials: &[Trial], results: &mut Results) {
     );
     let hits = each(&|t| t.broker.hits);
     results.target(
-        "want: the limit is hit fewer than 100 times",
+        HITS,
         format!("median {:.0}, worst {:.0}", hits.median, hits.max),
         hits.max < 100.0,
     );
     let cost = each(&|t| t.broker.ours * 100.0);
     results.target(
-        "want: our own processes take less than 2 % of a processor",
+        COST,
         format!("median {:.1} %, worst {:.1} %", cost.median, cost.max),
         cost.max < 2.0,
     );

@@ -1,7 +1,7 @@
 //! Page files that somebody changes, file systems that refuse.
 
 use crate::common::{Broker, Program, Sleeper, refused_start, until};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -167,8 +167,7 @@ fn a_directory_that_others_may_write_to_is_not_used() {
 
 #[test]
 fn a_cgroup_that_vanishes_costs_only_its_own_figures() {
-    let Ok(group) = plimsoll_kernel::testing::TestCgroup::new("broker-vanish", Some(64 << 20))
-    else {
+    let Ok(group) = plimsoll_testbed::TestCgroup::new("broker-vanish", Some(64 << 20)) else {
         skip("no cgroup of our own here");
         return;
     };

@@ -3,7 +3,7 @@
 use crate::common::{Broker, Client, Program, until};
 use crate::ladder::{MIB, begin, start};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::testing::{Child, TestCgroup, skip};
+use plimsoll_testbed::{Child, TestCgroup, skip};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! The tests that need cgroups once more, on a machine with cgroup version 2. Takes about half a minute.
 
-use plimsoll_kernel::testing::guest::run_under_version_2;
+use plimsoll_testbed::guest::run_under_version_2;
 use std::path::Path;
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::common::{Broker, Client, Program, Sleeper, as_user};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;

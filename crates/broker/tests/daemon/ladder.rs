@@ -6,7 +6,7 @@ use crate::common::{Broker, PATIENCE, until};
 use plimsoll_broker::act::{Job, Order};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, programs, skip};
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
 use serde_json::json;
 use std::path::Path;
 

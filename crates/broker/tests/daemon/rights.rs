@@ -1,7 +1,7 @@
 //! Who may do what to whom.
 
 use crate::common::{Broker, Client, Program, Sleeper, as_user, until};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use serde_json::json;
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::common::{Broker, Client, PATIENCE, as_user, until};
 use crate::ladder::{MIB, begin};
-use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, allow_only, skip};
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, allow_only, skip};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;

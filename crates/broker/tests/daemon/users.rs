@@ -4,7 +4,7 @@
 use crate::common::{Broker, Client, PATIENCE, until};
 use crate::ladder::{MIB, PROGRAM};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, skip};
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};

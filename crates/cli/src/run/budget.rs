@@ -159,7 +159,7 @@ mod tests {
         let budget = match Budget::make(64 << 20) {
             Ok(budget) => budget,
             Err(error) => {
-                plimsoll_kernel::testing::skip(format_args!("no cgroup can be made here: {error}"));
+                plimsoll_testbed::skip(format_args!("no cgroup can be made here: {error}"));
                 return;
             }
         };

@@ -2,7 +2,7 @@
 
 use super::{Place, Started};
 use plimsoll_kernel::cgroup::Version;
-use plimsoll_kernel::testing::{SwapFile, TestCgroup, skip};
+use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -222,7 +222,7 @@ mod tests {
         linux.commit(range.clone()).unwrap();
         linux.open();
         if let Err(error) = linux.track(range.clone()) {
-            plimsoll_kernel::testing::skip(format_args!("no write tracking here: {error}"));
+            plimsoll_testbed::skip(format_args!("no write tracking here: {error}"));
             return;
         }
         let touch = |page: usize| {

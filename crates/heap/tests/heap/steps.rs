@@ -4,7 +4,7 @@ use crate::swap::with_crew;
 use crate::world::{MIB, World};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::{Look, SUPERPAGE};
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::time::Instant;
 
 /// Lists of so many objects of 48 bytes each.

@@ -322,7 +322,7 @@ fn check_name(name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{TestCgroup, skip};
+    use plimsoll_testbed::{TestCgroup, skip};
 
     #[test]
     fn names_are_checked() {
@@ -334,29 +334,30 @@ mod tests {
 
     #[test]
     fn who_has_the_number_by_now_goes_back_where_its_parent_is() {
-        let Ok(group) = TestCgroup::new("moved", None) else {
+        let Ok(ground) = TestCgroup::new("moved", None) else {
             return skip("no cgroup of our own here");
         };
+        let group = Cgroup::at(ground.cgroup().dir()).unwrap();
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
         let process = Process::open(child.id() as i32).unwrap();
         let (pid, began) = (process.pid(), process.start_time());
-        let dir = group.cgroup().dir();
+        let dir = group.dir();
         let is_here = || locate(pid).is_ok_and(|found| found.is_some_and(|found| found.dir == dir));
-        group.cgroup().add_process(&process).unwrap();
+        group.add_process(&process).unwrap();
         assert!(is_here());
         put_back(dir, pid, began);
         assert!(is_here(), "it is the one that was meant");
         put_back(dir, pid, began + 1);
         assert!(!is_here());
-        group.cgroup().add_process(&process).unwrap();
+        group.add_process(&process).unwrap();
         move_all(dir, dir.parent().unwrap()).unwrap();
         assert!(!is_here());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(group.cgroup().add_process(&process).unwrap_err().is_gone());
+        assert!(group.add_process(&process).unwrap_err().is_gone());
     }
 
     #[test]

@@ -162,7 +162,7 @@ mod tests {
             std::fs::read_dir(c.dir()).map(Iterator::count).unwrap_or(0)
         };
         let Ok(Some(own)) = crate::cgroup::Cgroup::of_self() else {
-            crate::testing::skip("no memory controller here");
+            plimsoll_testbed::skip("no memory controller here");
             return;
         };
         let (before, limit) = (groups(&own), own.limit().ok());

@@ -1,6 +1,6 @@
 //! What the tests on the real kernel share: one at a time, own group, own swap.
 
-use plimsoll_kernel::testing::{Child, SwapFile, TestCgroup, skip};
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -39,10 +39,15 @@ pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
     }
 }
 
+/// Not a test of its own: the misbehaving programs of the tests are this binary, started again.
+#[test]
+fn program() {
+    programs::run_as_asked();
+}
+
 /// Starts a misbehaving program.
 pub(crate) fn start(arguments: &[&str], group: Option<&TestCgroup>) -> Child {
-    let program = Path::new(env!("CARGO_BIN_EXE_plimsoll-misbehave"));
-    Child::start(program, arguments, group).expect("plimsoll-misbehave starts")
+    Child::start_again("common::program", arguments, group).expect("this binary starts again")
 }
 
 /// Starts one and waits until it holds what it was asked for.

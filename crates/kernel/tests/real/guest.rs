@@ -3,13 +3,12 @@
 //! downloaded.
 
 use crate::common::alone;
-use plimsoll_kernel::testing::guest::run_under_version_2;
+use plimsoll_testbed::guest::run_under_version_2;
 use std::path::Path;
 
 #[test]
 fn everything_holds_under_version_2() {
     let _one = alone();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let program = Path::new(env!("CARGO_BIN_EXE_plimsoll-misbehave"));
-    run_under_version_2("guest", scratch, "", &[program]);
+    run_under_version_2("guest", scratch, "", &[]);
 }

@@ -4,7 +4,7 @@ use crate::common::{MIB, alone, group, start, start_holding, swap};
 use plimsoll_kernel::Error;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_kernel::testing::{TestCgroup, skip};
+use plimsoll_testbed::{TestCgroup, skip};
 
 #[test]
 fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
@@ -283,7 +283,7 @@ fn guards_clean_up_when_a_test_panics() {
     let (tell, hear) = std::sync::mpsc::channel();
     let failed = std::thread::spawn(move || {
         let group = TestCgroup::new("panic", Some(64 * MIB)).unwrap();
-        let swap = plimsoll_kernel::testing::SwapFile::new(
+        let swap = plimsoll_testbed::SwapFile::new(
             std::path::Path::new(env!("CARGO_TARGET_TMPDIR")),
             16 * MIB,
         )

@@ -5,8 +5,8 @@ use plimsoll_kernel::advise::{Advice, advise, advise_ranges};
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Sampler};
-use plimsoll_kernel::testing::skip;
 use plimsoll_kernel::{clock, smaps};
+use plimsoll_testbed::skip;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -188,8 +188,7 @@ fn shared_segments_are_known_by_their_file() {
     // So slow that it gets round to few of them, however long the other takes.
     let mut fast = start(&arguments("20"), None);
     let mut slow = start(&arguments("0.02"), None);
-    let ready =
-        |child: &mut plimsoll_kernel::testing::Child| child.until(PATIENCE, |p| p.holding).unwrap();
+    let ready = |child: &mut plimsoll_testbed::Child| child.until(PATIENCE, |p| p.holding).unwrap();
     ready(&mut fast);
     ready(&mut slow);
     std::fs::remove_file(&path).unwrap();

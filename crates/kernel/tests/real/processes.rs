@@ -4,8 +4,8 @@ use crate::common::{MIB, PATIENCE, alone, group, start, start_holding};
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::{Process, Walk, descendants, page_size};
-use plimsoll_kernel::testing::skip;
 use plimsoll_kernel::{Error, smaps};
+use plimsoll_testbed::skip;
 use std::time::{Duration, Instant};
 
 /// Makes a child with a number of our choice that waits for signals; `None` without the right.
@@ -129,15 +129,15 @@ fn identities_are_told() {
     let ids = process.ids().unwrap();
     assert_eq!((ids.uid, ids.parent), (own.uid().unwrap(), own.pid()));
     assert!(ids.inner_pid > 0 && ids.pid_levels >= 1);
-    assert!(
-        process
-            .exe()
-            .unwrap()
-            .unwrap()
-            .ends_with("plimsoll-misbehave")
+    let binary = std::env::current_exe().unwrap();
+    assert_eq!(process.exe().unwrap().unwrap(), binary);
+    assert_eq!(
+        process.cmdline().unwrap()[1..],
+        ["--exact", "common::program", "--nocapture"]
     );
-    assert_eq!(process.cmdline().unwrap()[1..], ["hog", "--bytes", "1M"]);
-    assert_eq!(process.comm().unwrap(), "plimsoll-misbeh");
+    let name = binary.file_name().unwrap().to_string_lossy();
+    // The kernel keeps 15 bytes of it.
+    assert_eq!(process.comm().unwrap(), name[..name.len().min(15)]);
     assert_eq!(process.stat().unwrap().parent, own.pid());
     for impossible in [0, -1, i32::MAX] {
         assert!(Process::open(impossible).is_err());

@@ -5,8 +5,8 @@ use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::pressure::{MACHINE, Psi, Reaction, Threshold, Watermark};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Taskstats, VmstatReader};
-use plimsoll_kernel::testing::{TestCgroup, skip};
 use plimsoll_kernel::{Error, capacity::Domain, clock};
+use plimsoll_testbed::{TestCgroup, skip};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -130,11 +130,19 @@ fn stalls_are_told_apart_by_process() {
         "{stalls:?}"
     );
     assert_eq!(taskstats.process(free.pid()).unwrap().reclaim_count, 0);
-    // It has one thread, which goes on meanwhile.
-    let of_thread = taskstats.thread(squeezed.pid()).unwrap().reclaim_count;
-    let later = taskstats.process(squeezed.pid()).unwrap().reclaim_count;
-    assert!((stalls.reclaim_count..=later).contains(&of_thread));
+    // Its threads go on meanwhile.
     let pid = squeezed.pid();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let threads = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+    let of_thread = |tid: String| {
+        taskstats
+            .thread(tid.parse().unwrap())
+            .unwrap()
+            .reclaim_count
+    };
+    let of_threads: u64 = threads.map(of_thread).sum();
+    let later = taskstats.process(pid).unwrap().reclaim_count;
+    assert!((stalls.reclaim_count..=later).contains(&of_threads));
     drop(squeezed);
     let gone = taskstats.process(pid);
     assert!(matches!(gone, Err(Error::Gone { .. })), "{gone:?}");

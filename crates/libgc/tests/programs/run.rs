@@ -1,7 +1,7 @@
 //! Running one program with either library, and comparing what it did.
 
 use crate::library;
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The program of the measurements.
 
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
 //! C programs of the tests: compiled against the public headers, run over our library.
 
-use plimsoll_kernel::testing::skip;
+use plimsoll_testbed::skip;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -2,11 +2,11 @@
 
 #![allow(dead_code)]
 
-use plimsoll_kernel::testing::skip;
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, Runtime, detect, family};
+use plimsoll_testbed::skip;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use rustix::process::Signal;

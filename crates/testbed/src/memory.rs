@@ -1,22 +1,22 @@
 //! Memory that the misbehaving programs take, touch and give back.
 
-use crate::clock::now_ns;
-use crate::process::page_size;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::page_size;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::io;
 
 /// Mapped memory.
-pub(super) struct Memory {
+pub(crate) struct Memory {
     start: *mut u8,
     bytes: u64,
     /// State of the generator of random numbers, never 0.
-    pub(super) state: u64,
+    pub(crate) state: u64,
 }
 
 impl Memory {
     /// Anonymous memory, with huge pages or without any.
-    pub(super) fn anonymous(bytes: u64, huge: bool) -> io::Result<Memory> {
+    pub(crate) fn anonymous(bytes: u64, huge: bool) -> io::Result<Memory> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh anonymous mapping, placed by the kernel: it overlaps nothing.
         let start = unsafe {
@@ -43,7 +43,7 @@ impl Memory {
     }
 
     /// A part of a file that others may map too; the file is made longer where needed.
-    pub(super) fn shared(path: &str, bytes: u64) -> io::Result<Memory> {
+    pub(crate) fn shared(path: &str, bytes: u64) -> io::Result<Memory> {
         let file = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -82,7 +82,7 @@ impl Memory {
     }
 
     /// A random number (xorshift).
-    pub(super) fn random(&mut self) -> u64 {
+    pub(crate) fn random(&mut self) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
@@ -90,7 +90,7 @@ impl Memory {
     }
 
     /// Fills pages with what cannot be compressed or merged.
-    pub(super) fn fill(&mut self, from: u64, to: u64) {
+    pub(crate) fn fill(&mut self, from: u64, to: u64) {
         let page = page_size();
         for at in (from..to).step_by(page as usize) {
             let start = self.page(at);
@@ -103,7 +103,7 @@ impl Memory {
     }
 
     /// Reads the first word of a page, and writes it when asked.
-    pub(super) fn touch(&self, at: u64, write: bool) {
+    pub(crate) fn touch(&self, at: u64, write: bool) {
         let word = self.page(at);
         // SAFETY: `word` is the beginning of a mapped page.
         unsafe {
@@ -115,14 +115,14 @@ impl Memory {
     }
 
     /// Locks pages in memory.
-    pub(super) fn lock(&self, from: u64, to: u64) -> io::Result<()> {
+    pub(crate) fn lock(&self, from: u64, to: u64) -> io::Result<()> {
         // SAFETY: the range lies inside of the mapping; locking changes no contents.
         unsafe { mlock(self.page(from).cast::<c_void>(), (to - from) as usize)? };
         Ok(())
     }
 
     /// Drops pages; they read as zeros afterwards.
-    pub(super) fn give_back(&self, from: u64, to: u64) -> io::Result<()> {
+    pub(crate) fn give_back(&self, from: u64, to: u64) -> io::Result<()> {
         // SAFETY: the range lies inside of the mapping, and nobody holds a reference into it. The
         // pages are unlocked and dropped, and read as zeros afterwards.
         unsafe {

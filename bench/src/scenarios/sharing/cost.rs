@@ -4,16 +4,18 @@
 //! Separate runs differ by more than the cost (where memory lies, what else runs), so that windows
 //! are compared with their neighbours only.
 
-use super::Options;
-use super::sharing::{Sharers, register};
+use super::{Sharers, register};
 use crate::harness::broker::Broker;
 use crate::harness::interrupt;
 use crate::harness::processor::processor_ns;
+use crate::progress::Progress as Shown;
 use crate::report::results::Results;
 use crate::report::statistics::{median_interval, quantile};
+use crate::runner::Runner;
+use crate::{Error, Result};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::testing::Progress;
-use std::io::{BufRead, BufReader};
+use plimsoll_testbed::Progress;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::ChildStdout;
 use std::thread::JoinHandle;
@@ -46,17 +48,15 @@ struct Window {
     broker_seconds: f64,
 }
 
+pub(super) const CHEAP: &str = "cost to the programs at most 0.23 %";
+
 /// Adds the rows and the target to the results of `sharing`.
-pub(super) fn measure(
-    folder: &Path,
-    options: &Options,
-    results: &mut Results,
-) -> Result<(), String> {
-    let mut windows = Vec::new();
-    for repetition in 1..=options.repeat {
-        let label = format!("sharing, cost, {repetition} of {}", options.repeat);
-        windows.extend(run(folder, &label)?);
-    }
+pub(super) fn measure(folder: &Path, runner: &Runner, results: &mut Results) -> Result<()> {
+    let ran = runner
+        .experiment([("cost", ())])
+        .run(|(), turn| run(folder, &turn.progress))?;
+    let windows = ran.into_iter().flat_map(|variant| variant.outcomes);
+    let windows: Vec<Window> = windows.flatten().collect();
     report(&windows, results);
     Ok(())
 }
@@ -107,11 +107,7 @@ fn report(windows: &[Window], results: &mut Results) {
         ),
         None => "too few windows".to_owned(),
     };
-    results.target(
-        "cost to the programs at most 0.23 %",
-        measured,
-        verdict(median_interval(&processor)),
-    );
+    results.target(CHEAP, measured, verdict(median_interval(&processor)));
 }
 
 fn interval(values: &[f64]) -> String {
@@ -142,7 +138,7 @@ fn differences(windows: &[Window], of: fn(&Window) -> f64) -> Vec<f64> {
 }
 
 /// One sharer for each processor, two at least and three at the most, as fast as they can.
-fn run(folder: &Path, label: &str) -> Result<Vec<Window>, String> {
+fn run(folder: &Path, progress: &Shown) -> Result<Vec<Window>> {
     let count = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 3));
     let broker = Broker::start(folder, None)?;
     let arguments: Vec<Vec<String>> = (0..count)
@@ -151,30 +147,24 @@ fn run(folder: &Path, label: &str) -> Result<Vec<Window>, String> {
     let mut sharers = Sharers::start(folder, &arguments)?;
     let readers: Vec<_> = sharers.outputs().into_iter().map(read).collect();
     let _owners = register(&broker, &sharers)?;
-    wait(SETTLE, label)?;
+    wait(SETTLE)?;
     let mut bounds = vec![(now_ns(), processor_ns(broker.pid()))];
     for block in 0..BLOCKS {
         for with_broker in ORDER {
             broker.pause(!with_broker);
-            let done = block * ORDER.len();
-            wait(
-                WINDOW,
-                &format!("{label}: windows {done} of {}", BLOCKS * ORDER.len()),
-            )?;
+            let (done, all) = (block * ORDER.len(), BLOCKS * ORDER.len());
+            progress.tell(format_args!("windows {done} of {all}"));
+            wait(WINDOW)?;
             bounds.push((now_ns(), processor_ns(broker.pid())));
         }
     }
-    eprint!("\r{:60}\r", "");
     broker.pause(false);
     // They tell a last time and close their output, which ends the readers.
     drop(sharers);
     let mut told = Vec::new();
     for reader in readers {
-        told.push(
-            reader
-                .join()
-                .map_err(|_| "a reader of a program's output failed")?,
-        );
+        let lines = reader.join();
+        told.push(lines.map_err(|_| Error::Panicked("a reader of a program's output"))?);
     }
     let order = ORDER.iter().cycle();
     Ok(bounds
@@ -184,8 +174,7 @@ fn run(folder: &Path, label: &str) -> Result<Vec<Window>, String> {
         .collect())
 }
 
-fn wait(time: Duration, label: &str) -> Result<(), String> {
-    eprint!("\r{label}   ");
+fn wait(time: Duration) -> Result<()> {
     interrupt::check()?;
     std::thread::sleep(time);
     Ok(())
@@ -196,7 +185,7 @@ fn read(output: ChildStdout) -> JoinHandle<Vec<Progress>> {
     std::thread::spawn(move || {
         BufReader::new(output)
             .lines()
-            .map_while(Result::ok)
+            .map_while(io::Result::ok)
             .map(|line| Progress::parse(&line))
             .collect()
     })

@@ -4,20 +4,22 @@
 //! its weight, one leaves (paper 5.2, Figure 3). Thirty programs with three weights do the same at
 //! once.
 
-use super::{JVMS, Options};
-use crate::harness::ground::Ground;
+mod outcome;
+
+use super::JVMS;
+use crate::Result;
 use crate::harness::java::Classes;
+use crate::harness::play::play;
 use crate::harness::programs::{Jvm, Work, gcbench, gcbench_java, guile, lucene};
-use crate::harness::runner::run;
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
-use crate::harness::trace::{Sample, Trace};
+use crate::measurement::{About, Measurement};
 use crate::report::results::{Cell, Results, folder};
 use crate::report::statistics::{quantile, spread};
+use crate::runner::Runner;
+use outcome::{Outcome, TOLERANCE};
 use std::path::Path;
 
 const BUDGET: u64 = 1500 << 20;
-/// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
-const TOLERANCE: f64 = 0.03;
 /// Allowed time to get there, seconds.
 const SOON: f64 = 2.0;
 /// The column of `bench-hotspot` that tells after how many seconds memory was back when the limit fell.
@@ -42,8 +44,7 @@ const LIVE_BESIDE: Work = Work {
 const PHASE: f64 = 10.0;
 
 /// Programs of one kind under the same changes.
-struct Variant {
-    name: String,
+struct Kind {
     /// Whether the target is for them: they can fill what they are given in time, and are steered
     /// well enough to be asked.
     asked: bool,
@@ -55,31 +56,58 @@ struct Variant {
     scenario: Scenario,
 }
 
-/// What one run came to.
-#[derive(Debug, Default)]
-struct Outcome {
-    /// Largest distance of a program from its ideal share `SOON` after each change, parts of the budget.
-    at_two_seconds: Vec<f64>,
-    /// The same of programs above their share while another is below its own.
-    over: Vec<f64>,
-    /// The same of programs below their share.
-    under: Vec<f64>,
-    /// Distances of all samples from `SOON` after a change to the next one.
-    settled: Vec<f64>,
-    /// Seconds until all programs stayed within the tolerance, for each change.
-    settle: Vec<f64>,
-    major_faults: u64,
-    used: f64,
+const NEAR: &str = "*: within 3 % of the budget * s after every change";
+const OVER: &str = "*: at most 3 % above its share, * s after every change, while another lacks";
+
+/// `shares`.
+pub(super) struct Shares;
+
+impl Measurement for Shares {
+    fn about(&self) -> About {
+        About {
+            name: "shares",
+            question: "Do programs use their weighted shares, and how soon after arrivals, \
+                       departures and weight changes?",
+            asks: &[NEAR, OVER],
+            minutes: 65,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let ground = runner.ground()?;
+        let classes = Classes::of("bench/programs/GcBench.java")?;
+        let hotspot = Results::read(&folder().join("hotspot.json"))?;
+        let ran = runner
+            .experiment(kinds(classes.folder(), &hotspot))
+            .wanted()
+            .run(|kind, turn| {
+                let trace = play(&ground, &kind.scenario, Conditions::Broker, &turn.progress)?;
+                if turn.first {
+                    let part = turn
+                        .variant
+                        .to_lowercase()
+                        .replace(',', "")
+                        .replace(' ', "-");
+                    let title = format!("Weighted shares: {}", turn.variant);
+                    runner.plot(&part, &super::plot(&title, &kind.scenario, &trace))?;
+                }
+                Ok(Outcome::of(&kind.scenario, kind.soon, &trace))
+            })?;
+        let mut results = empty(runner);
+        for variant in &ran {
+            note(
+                &mut results,
+                &variant.name,
+                &variant.what,
+                &variant.outcomes,
+            );
+        }
+        Ok(results)
+    }
 }
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let ground = Ground::new("shares")?;
-    let mut results = Results::new(
-        "shares",
+fn empty(runner: &Runner) -> Results {
+    let results = runner.results(
         "How far programs are from their weighted share of 1500 MB, and how soon they are there.",
         "Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its \
          weight to 40, then the second \
@@ -98,9 +126,8 @@ pub fn measure(options: &Options) -> Result<(), String> {
          collectors that run beside them, and with a fixed heap of their share they stall at every \
          cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which \
          allocate more slowly than they would have to.",
-        options.repeat,
-    )
-    .columns(&[
+    );
+    results.columns(&[
         ("programs", ""),
         ("distance in time after a change, median", "%"),
         ("worst", "%"),
@@ -114,38 +141,10 @@ pub fn measure(options: &Options) -> Result<(), String> {
         ("worst", "%"),
         ("budget in use", "%"),
         ("major faults", ""),
-    ]);
-    let classes = Classes::of("bench/programs/GcBench.java")?;
-    let hotspot = Results::read(&folder().join("hotspot.json"))?;
-    let mut variants = variants(classes.folder(), &hotspot);
-    variants.retain(|variant| options.wants(&variant.name));
-    let mut outcomes: Vec<Vec<Outcome>> = variants.iter().map(|_| Vec::new()).collect();
-    for repetition in 1..=options.repeat {
-        for (variant, outcomes) in variants.iter().zip(&mut outcomes) {
-            let (name, scenario) = (&variant.name, &variant.scenario);
-            let label = format!("shares, {name}, {repetition} of {}", options.repeat);
-            let trace = run(&ground, scenario, Conditions::Broker, &label)?;
-            if repetition == 1 {
-                draw(variant, &trace)?;
-            }
-            outcomes.push(judge(variant, &trace));
-        }
-    }
-    for (variant, outcomes) in variants.iter().zip(&outcomes) {
-        note(&mut results, variant, outcomes);
-    }
-    results.save().map_err(|e| e.to_string())
+    ])
 }
 
-fn draw(variant: &Variant, trace: &Trace) -> Result<(), String> {
-    let name = &variant.name;
-    let file = name.to_lowercase().replace(',', "").replace(' ', "-");
-    let title = format!("Weighted shares: {name}");
-    super::plot(&title, &variant.scenario, trace).save(&folder().join(format!("shares-{file}.svg")))
-}
-
-fn note(results: &mut Results, variant: &Variant, outcomes: &[Outcome]) {
-    let name = variant.name.as_str();
+fn note(results: &mut Results, name: &str, kind: &Kind, outcomes: &[Outcome]) {
     let all = |pick: fn(&Outcome) -> &Vec<f64>| {
         outcomes
             .iter()
@@ -180,10 +179,10 @@ fn note(results: &mut Results, variant: &Variant, outcomes: &[Outcome]) {
             .unwrap_or(0)
             .into(),
     ]);
-    if !variant.asked {
+    if !kind.asked {
         return;
     }
-    let soon_after = format!("{:.1} s after every change", variant.soon);
+    let soon_after = format!("{:.1} s after every change", kind.soon);
     let mut target = |what: String, distances: &[f64]| {
         let spread = spread(distances);
         let (median, worst) = (percent(spread.median), percent(spread.max));
@@ -194,7 +193,7 @@ fn note(results: &mut Results, variant: &Variant, outcomes: &[Outcome]) {
         format!("{name}: within 3 % of the budget {soon_after}"),
         &soon,
     );
-    if variant.beside {
+    if kind.beside {
         target(
             format!("{name}: at most 3 % above its share, {soon_after}, while another lacks"),
             &over,
@@ -202,113 +201,38 @@ fn note(results: &mut Results, variant: &Variant, outcomes: &[Outcome]) {
     }
 }
 
-fn judge(variant: &Variant, trace: &Trace) -> Outcome {
-    let Variant { scenario, soon, .. } = variant;
-    let mut outcome = Outcome::default();
-    let points = scenario.turning_points();
-    let mut used = Vec::new();
-    for (index, (at, _)) in points.iter().enumerate() {
-        let next = points.get(index + 1).map_or(scenario.seconds, |p| p.0);
-        let mut settled_since = None;
-        for sample in trace.between(*at, next) {
-            let distance = Distances::of(scenario, sample).farthest();
-            if distance > TOLERANCE {
-                settled_since = None;
-            } else if settled_since.is_none() {
-                settled_since = Some(sample.at);
-            }
-            if sample.at >= at + soon {
-                outcome.settled.push(distance);
-                let sum: u64 = sample.programs.iter().map(|p| p.uses).sum();
-                used.push(sum as f64 / sample.budget.max(1) as f64);
-            }
-        }
-        if let Some(sample) = trace.at(at + soon) {
-            let distances = Distances::of(scenario, sample);
-            outcome.at_two_seconds.push(distances.farthest());
-            outcome.over.push(distances.over());
-            outcome.under.push(distances.under);
-        }
-        outcome
-            .settle
-            .push(settled_since.map_or(next - at, |since| since - at));
-    }
-    outcome.used = spread(&used).median;
-    outcome.major_faults = (0..scenario.programs.len())
-        .map(|i| trace.count(i, |p| p.major_faults))
-        .sum();
-    outcome
-}
-
-/// How far the running programs are from their ideal shares at most, in parts of the budget.
-#[derive(Clone, Copy, Debug, Default)]
-struct Distances {
-    above: f64,
-    under: f64,
-}
-
-impl Distances {
-    fn of(scenario: &Scenario, sample: &Sample) -> Self {
-        let budget = sample.budget.max(1) as f64;
-        let mut distances = Distances::default();
-        for (program, seen) in scenario.programs.iter().zip(&sample.programs) {
-            let ideal = scenario.ideal(&program.name, sample.at);
-            if ideal > 0.0 {
-                let excess = seen.uses as f64 / budget - ideal;
-                distances.above = distances.above.max(excess);
-                distances.under = distances.under.max(-excess);
-            }
-        }
-        distances
-    }
-
-    fn farthest(self) -> f64 {
-        self.above.max(self.under)
-    }
-
-    /// What is above counts only while somebody is below: all of these programs use what they are given.
-    fn over(self) -> f64 {
-        if self.under > 0.0 { self.above } else { 0.0 }
-    }
-}
-
 /// The paper's benchmark, which fills what it is given at 1 to 3 GB/s; and programs that need
 /// longer for that.
-fn variants(classes: &Path, hotspot: &Results) -> Vec<Variant> {
-    let plain = |name: String, scenario| Variant {
-        name,
+fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
+    let plain = |scenario| Kind {
         asked: false,
         beside: false,
         soon: SOON,
         scenario,
     };
-    let asked = |name: &str, scenario| Variant {
+    let asked = |scenario| Kind {
         asked: true,
-        ..plain(name.to_owned(), scenario)
+        ..plain(scenario)
     };
-    let mut variants: Vec<Variant> = JVMS
-        .iter()
-        .map(|jvm| Variant {
-            asked: jvm.collector != "Parallel",
-            beside: runs_beside(*jvm),
-            soon: soon(*jvm, hotspot),
-            ..plain(jvm.name(), three(|| java(*jvm, classes)))
-        })
-        .collect();
+    let on_jvm = |jvm: &Jvm| Kind {
+        asked: jvm.collector != "Parallel",
+        beside: runs_beside(*jvm),
+        soon: soon(*jvm, hotspot),
+        ..plain(three(|| java(*jvm, classes)))
+    };
+    let mut kinds: Vec<(String, Kind)> = JVMS.iter().map(|jvm| (jvm.name(), on_jvm(jvm))).collect();
     let libgc = || gcbench(u32::MAX);
-    variants.push(asked("libgc", three(libgc)));
-    variants.push(asked("thirty libgc", thirty(libgc)));
+    kinds.push(("libgc".to_owned(), asked(three(libgc))));
+    kinds.push(("thirty libgc".to_owned(), asked(thirty(libgc))));
     let little = || gcbench_java(JVMS[0], None, classes, Work { live: 1, ..LIVE });
-    variants.push(plain(
-        format!("{}, 10 MB live", JVMS[0].name()),
-        three(little),
-    ));
+    let name = format!("{}, 10 MB live", JVMS[0].name());
+    kinds.push((name, plain(three(little))));
     for jvm in [JVMS[0], JVMS[3]] {
         let lucene = || lucene(jvm, None, "bench/programs/lucene/share.alg");
-        variants.push(plain(format!("{}, Lucene", jvm.name()), three(lucene)));
+        kinds.push((format!("{}, Lucene", jvm.name()), plain(three(lucene))));
     }
-    variants.push(plain("Guile".to_owned(), three(|| guile(40))));
-    variants
+    kinds.push(("Guile".to_owned(), plain(three(|| guile(40)))));
+    kinds
 }
 
 fn java(jvm: Jvm, classes: &Path) -> Vec<String> {
@@ -384,33 +308,6 @@ fn thirty(command: impl Fn() -> Vec<String>) -> Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::trace::Seen;
-
-    #[test]
-    fn over_and_under_are_told_apart() {
-        let scenario = three(Vec::new);
-        let at = |uses: [u64; 3]| {
-            let seen = |uses| Seen {
-                uses,
-                ..Seen::default()
-            };
-            let sample = Sample {
-                at: 2.5 * PHASE,
-                programs: uses.map(seen).into(),
-                budget: 7000,
-                ..Sample::default()
-            };
-            Distances::of(&scenario, &sample)
-        };
-        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        // Ideal: 1000, 4000, 2000. The third is on its way up.
-        let growing = at([1000, 4700, 600]);
-        assert!(close(growing.over(), 0.1) && close(growing.under, 0.2));
-        assert!(close(growing.farthest(), 0.2));
-        // Nobody lacks anything.
-        let generous = at([1700, 4000, 2000]);
-        assert!(close(generous.over(), 0.0) && close(generous.farthest(), 0.1));
-    }
 
     #[test]
     fn collectors_that_run_beside_get_the_time_they_were_measured_to_take() {

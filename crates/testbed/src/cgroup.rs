@@ -1,8 +1,8 @@
 //! A cgroup for the time of a test.
 
-use super::{is_stale, unique};
-use crate::cgroup::{Cgroup, Version};
-use crate::{Error, Result};
+use crate::{is_stale, unique};
+use plimsoll_kernel::cgroup::{Cgroup, Version};
+use plimsoll_kernel::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 

@@ -40,7 +40,7 @@ fetch_kernel() {
 }
 
 # What tools/setup.sh fetched; else one of our own.
-fetched=$({ find "$here/../../../../../.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } | sort -V | tail -n 1)
+fetched=$({ find "$here/../../../.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } | sort -V | tail -n 1)
 kernel=${PLIMSOLL_GUEST_KERNEL:-${fetched:-$work/vmlinuz}}
 [ -s "$kernel" ] || fetch_kernel || missing "no kernel: apt offers no linux-image-cloud-amd64; set PLIMSOLL_GUEST_KERNEL"
 

@@ -1,6 +1,6 @@
 //! Carries a scenario out.
 
-use super::broker::Broker;
+use super::broker::{Broker, find};
 use super::ground::Ground;
 use super::interrupt;
 use super::processor::{Yardstick, processor_ns};
@@ -9,26 +9,30 @@ use super::scenario::{Conditions, Program, Scenario};
 use super::trace::{Ending, Sample, Seen, Trace};
 use super::watch::{Group, Watched};
 use super::work::Work;
+use crate::progress::Progress;
+use crate::{Error, Result};
 use plimsoll_client::Connection;
-use plimsoll_wire::messages::{self, Listing};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_testbed::children::{end, end_with_us, signal};
+use plimsoll_wire::messages;
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time between two samples.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Runs `scenario` and returns what was seen. Shows progress on standard error.
+/// Carries `scenario` out and returns what was seen.
 ///
 /// # Errors
 /// When the broker or a program cannot be started; everything that was started is ended.
-pub fn run(
+pub fn play(
     ground: &Ground,
     scenario: &Scenario,
     conditions: Conditions,
-    label: &str,
-) -> Result<Trace, String> {
+    progress: &Progress,
+) -> Result<Trace> {
     ground.limit(scenario.budget)?;
     let broker = match conditions {
         Conditions::Broker => Some(Broker::start(ground.folder(), Some(ground.cgroup()))?),
@@ -36,7 +40,6 @@ pub fn run(
     };
     let mut run = Run::new(ground, scenario, broker)?;
     let start = Instant::now();
-    let mut shown = 0;
     loop {
         let now = start.elapsed().as_secs_f64();
         if now >= scenario.seconds {
@@ -49,15 +52,11 @@ pub fn run(
         if run.is_done() {
             break;
         }
-        if now as u64 >= shown {
-            shown = now as u64 + 5;
-            eprint!("\r{label}: {now:.0} of {:.0} s   ", scenario.seconds);
-        }
+        progress.tell(format_args!("{now:.0} of {:.0} s", scenario.seconds));
         let next =
             PACE.saturating_sub(start.elapsed().saturating_sub(Duration::from_secs_f64(now)));
         std::thread::sleep(next);
     }
-    eprint!("\r{:60}\r", "");
     Ok(run.finish())
 }
 
@@ -83,17 +82,9 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        ground: &'a Ground,
-        scenario: &'a Scenario,
-        broker: Option<Broker>,
-    ) -> Result<Self, String> {
-        let control = match &broker {
-            Some(broker) => Some(broker.connect()?),
-            None => None,
-        };
-        let group = plimsoll_kernel::cgroup::Cgroup::at(ground.cgroup().dir())
-            .map_err(|e| e.to_string())?;
+    fn new(ground: &'a Ground, scenario: &'a Scenario, broker: Option<Broker>) -> Result<Self> {
+        let control = broker.as_ref().map(Broker::connect).transpose()?;
+        let group = Cgroup::at(ground.cgroup().dir())?;
         Ok(Run {
             ground,
             scenario,
@@ -107,7 +98,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn start_and_stop(&mut self, now: f64) -> Result<(), String> {
+    fn start_and_stop(&mut self, now: f64) -> Result<()> {
         for index in 0..self.programs.len() {
             let program = &self.scenario.programs[index];
             match &mut self.programs[index] {
@@ -116,7 +107,7 @@ impl<'a> Run<'a> {
                     if !running.stopped && program.stop.is_some_and(|stop| now >= stop) =>
                 {
                     running.stopped = true;
-                    signal(running.child.id(), rustix::process::Signal::TERM);
+                    signal(running.child.id(), Signal::TERM);
                 }
                 _ => {}
             }
@@ -124,7 +115,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn launch(&self, program: &Program) -> Result<Running, String> {
+    fn launch(&self, program: &Program) -> Result<Running> {
         let under = self.broker.as_ref().filter(|_| !program.outsider);
         let mut command = match under {
             Some(broker) => {
@@ -148,8 +139,7 @@ impl<'a> Run<'a> {
             }
         };
         let log = self.ground.folder().join(format!("{}.log", program.name));
-        let log = std::fs::File::create(&log)
-            .map_err(|e| format!("cannot write {}: {e}", log.display()))?;
+        let log = std::fs::File::create(&log).map_err(Error::file("write", &log))?;
         command.envs(&program.env).current_dir(self.ground.folder());
         command
             .stdin(Stdio::null())
@@ -157,12 +147,10 @@ impl<'a> Run<'a> {
             .stderr(log);
         end_with_us(&mut command);
         if !program.elsewhere {
-            enter(&mut command, self.ground.cgroup().dir());
+            self.ground.enter(&mut command)?;
         }
-        let mut child = command
-            .spawn()
-            .map_err(|e| format!("cannot start {:?}: {e}", command.get_program()))?;
-        let watched = Watched::new(child.id(), under.is_some()).map_err(|e| e.to_string())?;
+        let mut child = command.spawn().map_err(Error::start(&command))?;
+        let watched = Watched::new(child.id(), under.is_some())?;
         let work = Work::default();
         if let Some(output) = child.stdout.take() {
             work.follow(output);
@@ -176,7 +164,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn change(&mut self, now: f64) -> Result<(), String> {
+    fn change(&mut self, now: f64) -> Result<()> {
         for (change, done) in self.scenario.changes.iter().zip(&mut self.changed) {
             if *done || now < change.at {
                 continue;
@@ -185,15 +173,17 @@ impl<'a> Run<'a> {
             let Some(control) = &mut self.control else {
                 continue;
             };
-            let listing = control.list().map_err(|e| e.to_string())?;
+            let listing = control.list()?;
             let id = find(&listing, &change.name).map(|p| p.id);
-            let id = id.ok_or_else(|| format!("{} is not among the principals", change.name))?;
+            let id = id.ok_or_else(|| Error::NoPrincipal {
+                name: change.name.clone(),
+            })?;
             let set = messages::Set {
                 id,
                 weight: Some(change.weight),
                 ..messages::Set::default()
             };
-            control.set(&set).map_err(|e| e.to_string())?;
+            control.set(&set)?;
         }
         Ok(())
     }
@@ -259,7 +249,7 @@ impl<'a> Run<'a> {
         for running in self.programs.iter_mut().flatten() {
             running.stopped = true;
             if running.ending.is_none() {
-                signal(running.child.id(), rustix::process::Signal::TERM);
+                signal(running.child.id(), Signal::TERM);
             }
         }
         for running in &mut self.programs {
@@ -303,78 +293,7 @@ impl Drop for Running {
         end(&mut self.child, Duration::from_secs(1));
         // A launcher that was killed leaves its program behind.
         for pid in self.watched.pids() {
-            signal(pid as u32, rustix::process::Signal::KILL);
+            signal(pid as u32, Signal::KILL);
         }
-    }
-}
-
-/// The principal of that name, anywhere in the tree.
-pub fn find<'a>(listing: &'a Listing, name: &str) -> Option<&'a messages::Principal> {
-    fn below<'a>(
-        principals: &'a [messages::Principal],
-        name: &str,
-    ) -> Option<&'a messages::Principal> {
-        principals.iter().find_map(|p| {
-            if p.name == name {
-                Some(p)
-            } else {
-                below(&p.children, name)
-            }
-        })
-    }
-    below(&listing.principals, name)
-}
-
-/// Makes `command` end with us, however we end.
-pub fn end_with_us(command: &mut Command) {
-    // SAFETY: between fork and exec one system call is made, which is async-signal-safe.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-            Ok(())
-        });
-    }
-}
-
-/// Makes `command` start inside the cgroup with directory `dir`.
-pub fn enter(command: &mut Command, dir: &Path) {
-    let procs = dir.join("cgroup.procs");
-    let path = std::ffi::CString::new(procs.as_os_str().as_encoded_bytes()).unwrap_or_default();
-    // SAFETY: between fork and exec only open, write and close are called, which are
-    // async-signal-safe; the path was made before.
-    unsafe {
-        command.pre_exec(move || {
-            use rustix::fs::{Mode, OFlags};
-            let file = rustix::fs::open(
-                path.as_c_str(),
-                OFlags::WRONLY | OFlags::CLOEXEC,
-                Mode::empty(),
-            )?;
-            rustix::io::write(&file, b"0")?;
-            Ok(())
-        });
-    }
-}
-
-/// Asks a child to end, then makes it, and reaps it.
-pub fn end(child: &mut Child, patience: Duration) {
-    let deadline = Instant::now() + patience;
-    if let Ok(None) = child.try_wait() {
-        signal(child.id(), rustix::process::Signal::TERM);
-    }
-    while Instant::now() < deadline {
-        match child.try_wait() {
-            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
-            _ => return,
-        }
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// Sends a signal to a process of ours.
-pub fn signal(pid: u32, signal: rustix::process::Signal) {
-    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
-        let _ = rustix::process::kill_process(pid, signal);
     }
 }

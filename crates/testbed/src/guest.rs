@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/guest/run.sh");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest/run.sh");
 /// Exit code of the script where something is missing.
 const CANNOT_RUN: i32 = 77;
 /// Between two looks at what the program in the guest said.
@@ -102,7 +102,7 @@ pub fn run_under_version_2(name: &str, scratch: &Path, filter: &str, programs: &
         patience: Duration::from_secs(900),
     };
     match guest.run(&mut |_| {}) {
-        Err(NoAnswer::Missing(what)) => super::skip(what),
+        Err(NoAnswer::Missing(what)) => crate::skip(what),
         Err(NoAnswer::Failed(said)) => panic!("the tests failed in the guest:\n{said}"),
         Ok(said) => {
             println!("{said}");

@@ -1,8 +1,8 @@
 //! A swap file for the time of a test.
 
-use super::{is_stale, unique};
-use crate::process::page_size;
-use crate::{Error, Result};
+use crate::{is_stale, unique};
+use plimsoll_kernel::process::page_size;
+use plimsoll_kernel::{Error, Result};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

@@ -1,13 +1,16 @@
-//! The programs of `plimsoll-misbehave`. Each prints a line of JSON now and then (see
-//! [`super::Progress`]), and ends on SIGTERM with a last line.
+//! The programs of `plimsoll-misbehave`, and of test binaries that start themselves again. Each
+//! prints a line of JSON now and then (see [`Progress`]), and ends on SIGTERM with a last line.
 //!
 //! ```text
-//! hog   --bytes N [--rate R] [--hold SECONDS] [--release-rate R] [--delay SECONDS] [--lock] [--huge] [--repeat N]
-//!       takes N bytes at R bytes a second (all at once without), holds them (for ever without), gives them back at a rate, ends
+//! hog   --bytes N [--rate R] [--hold SECONDS] [--release-rate R] [--delay SECONDS] [--lock] [--huge]
+//!       [--repeat N]
+//!       takes N bytes at R bytes a second (all at once without), holds them (for ever without),
+//!       gives them back at a rate, ends
 //! touch --bytes N [--part 0.3] [--every MS] [--read] [--huge]
 //!       takes N bytes and touches that part of them over and over
 //! share --path FILE --bytes N [--rate R] [--on MS --off MS]
-//!       maps a file together with others and touches each page R times a second on average, in bursts if asked
+//!       maps a file together with others and touches each page R times a second on average, in
+//!       bursts if asked
 //! share --path FILE --bytes N --unpaced
 //!       the same as fast as it can; a round is as many touches as there are pages
 //! tree  --depth D --width W
@@ -15,14 +18,15 @@
 //! ```
 //! Sizes take K, M, G (powers of 1024). `--report MS` sets how often they print (100 ms).
 
-use super::Progress;
-use super::memory::Memory;
-use crate::clock::{now_ns, thread_cpu_ns};
-use crate::process::{Process, page_size};
+use crate::Progress;
+use crate::children::signal;
+use crate::memory::Memory;
+use crate::options::Options;
+use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::process::{Process, page_size};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::collections::HashMap;
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -33,9 +37,41 @@ const TICK: Duration = Duration::from_millis(2);
 /// A hog without a rate takes this much between two looks at the clock.
 const CHUNK: u64 = 8 << 20;
 
-/// Runs the program that the arguments (without the binary's own name) name. A binary that wants to
-/// be its own hog calls this.
+/// Names the program, with its arguments, to a test binary: see [`run_as_asked`].
+pub const VARIABLE: &str = "PLIMSOLL_TEST_PROGRAM";
+
+/// The body of a test that is none of its own: where [`VARIABLE`] is set, this binary was started
+/// again (see [`crate::Child::start_again`]) as the program that it names, and ends with it.
+pub fn run_as_asked() {
+    let Ok(line) = std::env::var(VARIABLE) else {
+        return;
+    };
+    let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    std::process::exit(i32::from(!ends_well(&arguments)));
+}
+
+/// This binary once more, with other arguments for the program.
+fn again(arguments: &[&str]) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    match std::env::var_os(VARIABLE) {
+        Some(_) => command
+            .args(std::env::args_os().skip(1))
+            .env(VARIABLE, arguments.join(" ")),
+        None => command.args(arguments),
+    };
+    Ok(command)
+}
+
+/// Runs the program that the arguments (without the binary's own name) name.
 pub fn run(arguments: &[String]) -> ExitCode {
+    match ends_well(arguments) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Runs it; where that fails, says why on standard error.
+fn ends_well(arguments: &[String]) -> bool {
     let result = Options::parse(arguments).and_then(|options| match options.program.as_str() {
         "hog" => hog(&options),
         "touch" => touch(&options),
@@ -45,94 +81,11 @@ pub fn run(arguments: &[String]) -> ExitCode {
             "there is no program `{other}`: give hog, touch, share or tree"
         ))),
     });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            // Standard error may be closed; there is nobody else to tell.
-            let _ = writeln!(io::stderr(), "plimsoll-misbehave: {e}");
-            ExitCode::FAILURE
-        }
+    if let Err(e) = &result {
+        // Standard error may be closed; there is nobody else to tell.
+        let _ = writeln!(io::stderr(), "plimsoll-misbehave: {e}");
     }
-}
-
-/// The arguments.
-#[derive(Debug, Default)]
-struct Options {
-    program: String,
-    values: HashMap<String, String>,
-    flags: Vec<String>,
-}
-
-impl Options {
-    fn parse(arguments: &[String]) -> io::Result<Options> {
-        const FLAGS: [&str; 4] = ["lock", "huge", "read", "unpaced"];
-        const VALUES: [&str; 15] = [
-            "bytes",
-            "rate",
-            "hold",
-            "release-rate",
-            "delay",
-            "repeat",
-            "part",
-            "every",
-            "path",
-            "on",
-            "off",
-            "depth",
-            "width",
-            "report",
-            "seed",
-        ];
-        let mut options = Options {
-            program: arguments.first().cloned().unwrap_or_default(),
-            ..Options::default()
-        };
-        let mut rest = arguments.iter().skip(1);
-        while let Some(argument) = rest.next() {
-            let name = argument.strip_prefix("--").unwrap_or_default();
-            if FLAGS.contains(&name) {
-                options.flags.push(name.to_owned());
-            } else if VALUES.contains(&name) {
-                let value = rest
-                    .next()
-                    .ok_or_else(|| io::Error::other(format!("`--{name}` needs a value")))?;
-                options.values.insert(name.to_owned(), value.clone());
-            } else {
-                return Err(io::Error::other(format!("unknown argument `{argument}`")));
-            }
-        }
-        Ok(options)
-    }
-
-    fn has(&self, flag: &str) -> bool {
-        self.flags.iter().any(|f| f == flag)
-    }
-
-    fn number(&self, name: &str) -> io::Result<Option<f64>> {
-        let Some(text) = self.values.get(name) else {
-            return Ok(None);
-        };
-        let (digits, unit) = match text.as_bytes().last() {
-            Some(b'K') => (&text[..text.len() - 1], 1024.0),
-            Some(b'M') => (&text[..text.len() - 1], 1_048_576.0),
-            Some(b'G') => (&text[..text.len() - 1], 1_073_741_824.0),
-            _ => (text.as_str(), 1.0),
-        };
-        match digits.parse::<f64>() {
-            Ok(n) if n.is_finite() && n >= 0.0 => Ok(Some(n * unit)),
-            _ => Err(io::Error::other(format!(
-                "`--{name} {text}`: give a number, with K, M or G for a size"
-            ))),
-        }
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        let bytes = self
-            .number("bytes")?
-            .ok_or_else(|| io::Error::other("`--bytes` is missing: how much to take"))?;
-        let page = page_size();
-        Ok((bytes as u64).div_ceil(page).max(1).saturating_mul(page))
-    }
+    result.is_ok()
 }
 
 /// Prints now and then, and knows when to end.
@@ -369,25 +322,15 @@ fn tree(options: &Options) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     let mut children = Vec::new();
     if depth > 0 {
-        let own = std::env::current_exe()?;
-        let next = (depth - 1).to_string();
+        let (next, width_again) = ((depth - 1).to_string(), width.to_string());
         for _ in 0..width {
-            let arguments =
-                ["tree", "--depth", &next, "--width", &width.to_string()].map(str::to_owned);
-            let mut command = std::process::Command::new(&own);
-            children.push(
-                command
-                    .args(arguments)
-                    .stdout(std::process::Stdio::null())
-                    .spawn()?,
-            );
+            let mut command = again(&["tree", "--depth", &next, "--width", &width_again])?;
+            children.push(command.stdout(std::process::Stdio::null()).spawn()?);
         }
     }
     reporter.wait(1e9, 0, 0, true);
     for mut child in children {
-        if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        signal(child.id(), rustix::process::Signal::TERM);
         child.wait()?;
     }
     Ok(())

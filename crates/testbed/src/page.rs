@@ -1,4 +1,4 @@
-//! For tests of adapters: a page that says what a test says, and programs that live by it.
+//! For tests of adapters: an availability page that says what a test says, and programs that live by it.
 
 use plimsoll_kernel::clock;
 use plimsoll_wire::page::{Level, Numbers, PAGE_SIZE, PageImage, Step};

@@ -1,17 +1,29 @@
-//! For tests and measurements: guards that clean up even on panic (and sweep up after a predecessor
-//! that was killed), and programs that misbehave on purpose.
+//! What tests and measurements stand on: guards that clean up even on panic (and sweep up after a
+//! predecessor that was killed), programs that misbehave on purpose, and guests. No room of the
+//! product imports it; tests do, and `bench`.
+//!
+//! # Glossary
+//! - *ground*: a cgroup, a swap file; gone when its guard is dropped.
+//! - *program*: one that takes, touches or shares memory as it is told: `plimsoll-misbehave`, or a
+//!   test's own binary, started again.
+//! - *guest*: an emulated machine with cgroup version 2.
 
 mod cgroup;
 mod child;
+pub mod children;
 pub mod guest;
 mod memory;
+mod options;
+pub mod page;
 pub mod programs;
+mod progress;
 mod refuse;
 mod skip;
 mod swap;
 
 pub use cgroup::TestCgroup;
-pub use child::{Child, Progress};
+pub use child::Child;
+pub use progress::Progress;
 pub use refuse::{Refused, allow_only, refuse};
 pub use skip::skip;
 pub use swap::SwapFile;

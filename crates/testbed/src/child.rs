@@ -1,71 +1,16 @@
 //! A misbehaving program, started and ended by a test.
 
-use super::TestCgroup;
-use crate::cgroup::Cgroup;
+use crate::children::{enter, signal};
+use crate::programs::VARIABLE;
+use crate::{Progress, TestCgroup};
+use plimsoll_kernel::cgroup::Cgroup;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One line that a program tells of itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Monotonic clock, ns.
-    pub time_ns: u64,
-    /// Bytes that it holds (and touched).
-    pub bytes: u64,
-    /// Its major faults so far.
-    pub major_faults: u64,
-    /// Its minor faults so far.
-    pub minor_faults: u64,
-    /// Processor time of its thread so far, ns.
-    pub processor_ns: u64,
-    /// Rounds over its memory so far (touchers).
-    pub rounds: u64,
-    /// Whether it has reached what it was asked for, and holds.
-    pub holding: bool,
-}
-
-impl Progress {
-    /// One line of JSON.
-    pub fn to_json(self) -> String {
-        let Progress {
-            time_ns,
-            bytes,
-            major_faults,
-            minor_faults,
-            processor_ns,
-            rounds,
-            holding,
-        } = self;
-        format!(
-            "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\"minor_faults\":{minor_faults},\"processor_ns\":{processor_ns},\"rounds\":{rounds},\"holding\":{holding}}}"
-        )
-    }
-
-    /// Reads such a line; what is missing stays 0.
-    pub fn parse(line: &str) -> Progress {
-        let text = |name: &str| {
-            let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
-            rest.split([',', '}']).next()
-        };
-        let number = |name: &str| text(name).and_then(|t| t.trim().parse().ok()).unwrap_or(0);
-        Progress {
-            time_ns: number("time_ns"),
-            bytes: number("bytes"),
-            major_faults: number("major_faults"),
-            minor_faults: number("minor_faults"),
-            processor_ns: number("processor_ns"),
-            rounds: number("rounds"),
-            holding: text("holding") == Some("true"),
-        }
-    }
-}
-
-/// A running `plimsoll-misbehave`; ended when dropped.
+/// A running program that tells of itself; ended when dropped.
 #[derive(Debug)]
 pub struct Child {
     child: std::process::Child,
@@ -96,12 +41,31 @@ impl Child {
         cgroup: Option<&Cgroup>,
     ) -> io::Result<Child> {
         let mut command = Command::new(program);
+        command.args(arguments);
+        Child::spawn(command, cgroup)
+    }
+
+    /// Starts this test binary again as a misbehaving program: its test `test` is only there to call
+    /// [`crate::programs::run_as_asked`].
+    ///
+    /// # Errors
+    /// As [`Child::start`].
+    pub fn start_again(
+        test: &str,
+        arguments: &[&str],
+        cgroup: Option<&TestCgroup>,
+    ) -> io::Result<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
         command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+            .args(["--exact", test, "--nocapture"])
+            .env(VARIABLE, arguments.join(" "));
+        Child::spawn(command, cgroup.map(TestCgroup::cgroup))
+    }
+
+    fn spawn(mut command: Command, cgroup: Option<&Cgroup>) -> io::Result<Child> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(cgroup) = cgroup {
-            enter_at_start(&mut command, cgroup.dir())?;
+            enter(&mut command, cgroup)?;
         }
         let mut child = command.spawn()?;
         let out = child
@@ -120,7 +84,8 @@ impl Child {
         self.child.id() as i32
     }
 
-    /// Its next line, or `None` when it ended or `patience` ran out.
+    /// What it tells next, or `None` when it ended or `patience` ran out. Lines without an object are
+    /// a test harness's own, and passed over.
     ///
     /// # Errors
     /// When its output cannot be read.
@@ -129,7 +94,10 @@ impl Child {
         loop {
             if let Some(at) = self.pending.iter().position(|&b| b == b'\n') {
                 let line: Vec<u8> = self.pending.drain(..=at).collect();
-                return Ok(Some(Progress::parse(&String::from_utf8_lossy(&line))));
+                if line.contains(&b'{') {
+                    return Ok(Some(Progress::parse(&String::from_utf8_lossy(&line))));
+                }
+                continue;
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || !readable(&self.out, left)? {
@@ -171,9 +139,7 @@ impl Child {
     /// # Errors
     /// When it cannot be waited for.
     pub fn end(&mut self) -> io::Result<Option<i32>> {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.pid()) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        signal(self.child.id(), rustix::process::Signal::TERM);
         // It may be blocked writing to us.
         let mut rest = Vec::new();
         let _ = self.out.read_to_end(&mut rest);
@@ -186,18 +152,6 @@ impl Drop for Child {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Makes a command enter a group between fork and exec.
-fn enter_at_start(command: &mut Command, dir: &Path) -> io::Result<()> {
-    let mut members: File = OpenOptions::new()
-        .write(true)
-        .open(dir.join("cgroup.procs"))?;
-    // SAFETY: between fork and exec only `write` to an open descriptor is called, which is safe there.
-    unsafe {
-        command.pre_exec(move || members.write_all(b"0"));
-    }
-    Ok(())
 }
 
 fn readable(out: &ChildStdout, patience: Duration) -> io::Result<bool> {

@@ -2,14 +2,21 @@
 //!
 //! Paper 3.3 and 5.4: three programs touch the pages of one block at different rates.
 
-use super::Options;
-use crate::harness::broker::Broker;
+mod cost;
+
+use crate::harness::broker::{Broker, find};
+use crate::harness::folder::Folder;
+use crate::harness::interrupt;
 use crate::harness::programs::sibling;
-use crate::harness::runner::{end, end_with_us, find};
+use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
+use crate::runner::{Runner, Variant};
+use crate::{Error, Result};
 use plimsoll_client::Connection;
 use plimsoll_kernel::process::Process;
+use plimsoll_testbed::children::{end, end_with_us};
 use plimsoll_wire::messages::{Name, Register};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -19,32 +26,60 @@ const BLOCK: u64 = 32 << 20;
 /// The accounting averages over this long before it is read.
 const SETTLE: Duration = Duration::from_secs(60);
 const LOOKS: u32 = 100;
-/// Touches per page and second, in steady use.
-const MIXES: [(&str, [f64; 3]); 2] = [
-    ("rates 1 : 2 : 4", [1.0, 2.0, 4.0]),
-    ("rates 0.5 : 1 : 5", [0.5, 1.0, 5.0]),
-];
-
 /// Touches per page and second, and for how long (ms) they come and stay away.
 type Pace = (f64, Option<(u32, u32)>);
 
-/// Runs the measurement.
-///
-/// # Errors
-/// A sentence on what could not be set up or started.
-pub fn measure(options: &Options) -> Result<(), String> {
-    let folder =
-        std::env::temp_dir().join(format!("plimsoll-bench-sharing-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-    let measured = all(&folder, options);
-    let _ = std::fs::remove_dir_all(&folder);
-    measured?.save().map_err(|e| e.to_string())
+/// What the three programs do, in the cases that are measured.
+const STEADY: [(&str, [Pace; 3]); 2] = [
+    ("rates 1 : 2 : 4", steady([1.0, 2.0, 4.0])),
+    ("rates 0.5 : 1 : 5", steady([0.5, 1.0, 5.0])),
+];
+const RIDER: &str = "rider";
+const RIDING: [Pace; 3] = [(1.0, None), (1.0, None), (4.0, Some((500, 1500)))];
+
+const fn steady([first, second, third]: [f64; 3]) -> [Pace; 3] {
+    [(first, None), (second, None), (third, None)]
 }
 
-fn all(folder: &Path, options: &Options) -> Result<Results, String> {
-    let mut results = Results::new(
-        "sharing",
+const TRUE: &str = "estimated shares within 0.02 of the true ones";
+const FREE: &str =
+    "nobody rides free by timing its accesses: the rider pays at least half of its part";
+
+/// `sharing`.
+pub(super) struct Sharing;
+
+impl Measurement for Sharing {
+    fn about(&self) -> About {
+        About {
+            name: "sharing",
+            question: "How true is the accounting of shared memory, and what does it cost?",
+            asks: &[TRUE, FREE, cost::CHEAP],
+            minutes: 36,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let folder = Folder::new("sharing")?;
+        let ran = runner
+            .experiment(STEADY.into_iter().chain([(RIDER, RIDING)]))
+            .wanted()
+            .run(|programs, turn| parts(folder.path(), programs, &turn.progress))?;
+        let mut results = empty(runner);
+        let (riding, steady): (Vec<_>, Vec<_>) = ran.iter().partition(|v| v.name == RIDER);
+        note_steady(&steady, &mut results);
+        riding.iter().for_each(|one| note_rider(one, &mut results));
+        if runner.wants("cost") {
+            cost::measure(folder.path(), runner, &mut results)?;
+        }
+        Ok(results)
+    }
+}
+
+/// Programs, and what part each was charged in each run.
+type Charged = Variant<[Pace; 3], [f64; 3]>;
+
+fn empty(runner: &Runner) -> Results {
+    let results = runner.results(
         "A block of 32 MiB that three principals map, charged by how often each touches it.",
         "Poisson touches of random pages at the given rates per page and second; the part that each is \
          charged is averaged over 100 looks after \
@@ -53,73 +88,64 @@ fn all(folder: &Path, options: &Options) -> Result<Results, String> {
          touch as fast as they can in windows of 1 s, with the broker going or stopped in balanced \
          order; percent more time for a touch than in the window beside it, \
          the median of all pairs and its 95 % interval (sign test).",
-        options.repeat,
-    )
-    .columns(&[("case", ""), ("program", ""), ("true part", ""), ("charged \
-         part", ""), ("distance", ""), ("cost", "%"), ("95 % interval", "%")]);
+    );
+    results.columns(&[
+        ("case", ""),
+        ("program", ""),
+        ("true part", ""),
+        ("charged part", ""),
+        ("distance", ""),
+        ("cost", "%"),
+        ("95 % interval", "%"),
+    ])
+}
+
+fn note_steady(cases: &[&Charged], results: &mut Results) {
     let mut worst: Option<f64> = None;
-    for (name, rates) in MIXES.iter().filter(|(name, _)| options.wants(name)) {
-        let total: f64 = rates.iter().sum();
-        let truths = rates.map(|rate| rate / total);
-        let all = repeated(folder, &rates.map(|rate| (rate, None)), options.repeat)?;
-        for (index, truth) in truths.into_iter().enumerate() {
-            let part = middle(&all, index);
-            let far = (part - truth).abs();
-            let farthest = all.iter().map(|parts| (parts[index] - truth).abs());
+    for case in cases {
+        let total: f64 = case.what.iter().map(|(rate, _)| rate).sum();
+        for (index, (rate, _)) in case.what.iter().enumerate() {
+            let (truth, part) = (rate / total, middle(&case.outcomes, index));
+            let farthest = case
+                .outcomes
+                .iter()
+                .map(|parts| (parts[index] - truth).abs());
             worst = farthest.fold(worst, |worst, far| Some(worst.map_or(far, |w| w.max(far))));
             results.row([
-                (*name).into(),
+                case.name.as_str().into(),
                 format!("{}", index + 1).into(),
                 truth.into(),
                 part.into(),
-                far.into(),
+                (part - truth).abs().into(),
                 "".into(),
                 "".into(),
             ]);
         }
     }
     if let Some(worst) = worst {
-        results.target(
-            "estimated shares within 0.02 of the true ones",
-            format!("{worst:.3} in the worst run"),
-            worst <= 0.02,
-        );
+        let measured = format!("{worst:.3} in the worst run");
+        results.target(TRUE, measured, worst <= 0.02);
     }
-    if options.wants("rider") {
-        let riding = [(1.0, None), (1.0, None), (4.0, Some((500, 1500)))];
-        let all = repeated(folder, &riding, options.repeat)?;
-        for (index, part) in [0, 1, 2]
-            .map(|index| middle(&all, index))
-            .into_iter()
-            .enumerate()
-        {
-            let who = if index == 2 { "the rider" } else { "steady" };
-            results.row([
-                "a rider, on average as often".into(),
-                who.into(),
-                (1.0 / 3.0).into(),
-                part.into(),
-                (part - 1.0 / 3.0).abs().into(),
-                "".into(),
-                "".into(),
-            ]);
-        }
-        let rider = all.iter().map(|parts| parts[2]).fold(f64::MAX, f64::min);
-        results.target(
-            "nobody rides free by timing its accesses: the rider pays at least half of its part",
-            format!("{rider:.3} of 0.333 in the worst run"),
-            rider >= 1.0 / 6.0,
-        );
-    }
-    if options.wants("cost") {
-        super::sharing_cost::measure(folder, options, &mut results)?;
-    }
-    Ok(results)
 }
 
-/// The parts that each program was charged, in each repetition.
-fn repeated(folder: &Path, programs: &[Pace; 3], repeat: usize) -> Result<Vec<[f64; 3]>, String> {
-    (0..repeat).map(|_| parts(folder, programs)).collect()
+fn note_rider(case: &Charged, results: &mut Results) {
+    for index in 0..3 {
+        let part = middle(&case.outcomes, index);
+        let who = if index == 2 { "the rider" } else { "steady" };
+        results.row([
+            "a rider, on average as often".into(),
+            who.into(),
+            (1.0 / 3.0).into(),
+            part.into(),
+            (part - 1.0 / 3.0).abs().into(),
+            "".into(),
+            "".into(),
+        ]);
+    }
+    let parts = case.outcomes.iter().map(|parts| parts[2]);
+    let rider = parts.fold(f64::MAX, f64::min);
+    let measured = format!("{rider:.3} of 0.333 in the worst run");
+    results.target(FREE, measured, rider >= 1.0 / 6.0);
 }
 
 /// The median over all repetitions.
@@ -128,7 +154,7 @@ fn middle(all: &[[f64; 3]], index: usize) -> f64 {
 }
 
 /// Programs that map one block.
-pub(super) struct Sharers {
+struct Sharers {
     children: Vec<Child>,
 }
 
@@ -142,7 +168,7 @@ impl Drop for Sharers {
 
 impl Sharers {
     /// One program for each list of further arguments.
-    pub(super) fn start(folder: &Path, programs: &[Vec<String>]) -> Result<Self, String> {
+    fn start(folder: &Path, programs: &[Vec<String>]) -> Result<Self> {
         let block = Path::new("/dev/shm").join(folder.file_name().unwrap_or_default());
         let mut sharers = Sharers {
             children: Vec::new(),
@@ -156,11 +182,8 @@ impl Sharers {
                 .stdout(Stdio::piped())
                 .stdin(Stdio::null());
             end_with_us(&mut command);
-            sharers.children.push(
-                command
-                    .spawn()
-                    .map_err(|e| format!("cannot start {command:?}: {e}"))?,
-            );
+            let child = command.spawn().map_err(Error::start(&command))?;
+            sharers.children.push(child);
         }
         std::thread::sleep(Duration::from_secs(1));
         // The mappings keep it; nothing is left behind when we are killed.
@@ -169,7 +192,7 @@ impl Sharers {
     }
 
     /// What the programs write, once.
-    pub(super) fn outputs(&mut self) -> Vec<ChildStdout> {
+    fn outputs(&mut self) -> Vec<ChildStdout> {
         self.children
             .iter_mut()
             .filter_map(|child| child.stdout.take())
@@ -178,7 +201,7 @@ impl Sharers {
 }
 
 /// Makes principals of them, for as long as the connections are kept.
-pub(super) fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connection>, String> {
+fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connection>> {
     let mut owners = Vec::new();
     for (index, child) in sharers.children.iter().enumerate() {
         let mut connection = broker.connect()?;
@@ -187,14 +210,14 @@ pub(super) fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connect
             pid: Some(child.id()),
             ..Register::default()
         };
-        connection.register(&register).map_err(|e| e.to_string())?;
+        connection.register(&register)?;
         owners.push(connection);
     }
     Ok(owners)
 }
 
 /// Touches per page and second; milliseconds of a burst and of the silence after it.
-fn paced((rate, burst): &(f64, Option<(u32, u32)>)) -> Vec<String> {
+fn paced((rate, burst): &Pace) -> Vec<String> {
     let mut arguments = vec!["--rate".to_owned(), rate.to_string()];
     if let Some((on, off)) = burst {
         arguments.extend(["--on", &on.to_string(), "--off", &off.to_string()].map(str::to_owned));
@@ -205,24 +228,21 @@ fn paced((rate, burst): &(f64, Option<(u32, u32)>)) -> Vec<String> {
 }
 
 /// What part of the block each is charged, over time.
-fn parts(folder: &Path, programs: &[Pace; 3]) -> Result<[f64; 3], String> {
+fn parts(folder: &Path, programs: &[Pace; 3], progress: &Progress) -> Result<[f64; 3]> {
     let broker = Broker::start(folder, None)?;
     let sharers = Sharers::start(folder, &programs.each_ref().map(paced))?;
     let _owners = register(&broker, &sharers)?;
     let mut control = broker.connect()?;
     let start = Instant::now();
     while start.elapsed() < SETTLE {
-        eprint!(
-            "\rsharing: {} of {} s   ",
-            start.elapsed().as_secs(),
-            SETTLE.as_secs()
-        );
+        let (now, all) = (start.elapsed().as_secs(), SETTLE.as_secs());
+        progress.tell(format_args!("{now} of {all} s"));
         std::thread::sleep(Duration::from_secs(1));
-        crate::harness::interrupt::check()?;
+        interrupt::check()?;
     }
     let mut sums = [0.0; 3];
     for _ in 0..LOOKS {
-        let listing = control.list().map_err(|e| e.to_string())?;
+        let listing = control.list()?;
         for (index, (sum, child)) in sums.iter_mut().zip(&sharers.children).enumerate() {
             let own = Process::open(child.id() as i32)
                 .and_then(|p| p.memory())
@@ -232,7 +252,6 @@ fn parts(folder: &Path, programs: &[Pace; 3]) -> Result<[f64; 3], String> {
         }
         std::thread::sleep(Duration::from_millis(300));
     }
-    eprint!("\r{:60}\r", "");
     // Of the block itself: who charged all of them half of it would not be right.
     Ok(sums.map(|sum| sum / (f64::from(LOOKS) * BLOCK as f64)))
 }

@@ -1,0 +1,120 @@
+//! What can go wrong in a measurement: what happened, to what, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// Result of this room.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a measurement has no result.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Error {
+    /// A signal came.
+    #[error("interrupted; nothing was recorded")]
+    Interrupted,
+    /// A file or a folder cannot be used.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// What a measurement runs is not there.
+    #[error(
+        "cannot start {program}: {source} (`make bench-NAME` builds and fetches what NAME runs)"
+    )]
+    Start { program: String, source: io::Error },
+    /// What a program is loaded with, or compiled by, is not there.
+    #[error(
+        "{} is missing: {why} (`make bench-NAME` builds and fetches what NAME runs)",
+        path.display()
+    )]
+    Missing { path: PathBuf, why: String },
+    /// Rights to make what a measurement stands on are missing.
+    #[error("no {what}: {source} (run the measurements as root)")]
+    Ground {
+        what: &'static str,
+        source: plimsoll_kernel::Error,
+    },
+    /// The kernel refused something else.
+    #[error(transparent)]
+    Kernel(#[from] plimsoll_kernel::Error),
+    /// The broker did not answer, or refused.
+    #[error(transparent)]
+    Broker(#[from] plimsoll_client::Error),
+    /// The broker of the run is not there.
+    #[error("plimsolld ended at once ({status}): {log}")]
+    BrokerEnded { status: ExitStatus, log: String },
+    /// The broker of the run is there, and not to be reached.
+    #[error("plimsolld did not open {} within {seconds} s: {log}", socket.display())]
+    BrokerSilent {
+        socket: PathBuf,
+        seconds: u64,
+        log: String,
+    },
+    /// Who should be a principal is none.
+    #[error("{name} is not among the principals: its program may have ended early")]
+    NoPrincipal { name: String },
+    /// A file of the broker is not what it should be.
+    #[error("{} is no availability page: {why} (are the broker and this program of one build?)", path.display())]
+    Page { path: PathBuf, why: String },
+    /// A program did not do what it was started for.
+    #[error("{program}: {what}; nothing was recorded")]
+    Program { program: String, what: String },
+    /// A thread of the harness is gone.
+    #[error("{0} panicked, as said above; nothing was recorded")]
+    Panicked(&'static str),
+    /// The guest gave no figures.
+    #[error("nothing was measured in the guest: {0}")]
+    Guest(String),
+    /// A measurement was asked to run in a guest that it does not have.
+    #[error("{0} boots no guest: leave `--inside` out")]
+    NoGuest(&'static str),
+    /// A picture could not be drawn or written.
+    #[error("no picture: {0}")]
+    Picture(String),
+    /// A recorded result cannot be read.
+    #[error("{} is no result of a measurement: {source}; measure again", path.display())]
+    Recorded {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    /// Where a table belongs is not to be found.
+    #[error("{} lacks the lines {begin:?} and {end:?}: put them around the table", path.display())]
+    Marks {
+        path: PathBuf,
+        begin: &'static str,
+        end: &'static str,
+    },
+    /// Some of several measurements failed, each with a message of its own.
+    #[error("{} of the measurements failed: {}", .0.len(), .0.join(", "))]
+    Several(Vec<&'static str>),
+}
+
+impl Error {
+    /// Of an operation ("read", "write", ...) on a file.
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::File {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    /// Of a program that should have been started.
+    pub(crate) fn start(command: &std::process::Command) -> impl FnOnce(io::Error) -> Error {
+        let program = command.get_program().to_string_lossy().into_owned();
+        move |source| Error::Start { program, source }
+    }
+
+    /// Of a program that did not do what it was started for.
+    pub(crate) fn program(program: impl Into<String>, what: impl Into<String>) -> Error {
+        Error::Program {
+            program: program.into(),
+            what: what.into(),
+        }
+    }
+}

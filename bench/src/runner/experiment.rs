@@ -1,0 +1,163 @@
+//! Variants that are compared.
+
+use super::Runner;
+use crate::Result;
+use crate::harness::interrupt;
+use crate::progress::Progress;
+
+/// Variants that are compared. All are run once, then all once more, as often as is asked for: what
+/// else the machine does meets each of them.
+pub struct Experiment<'a, V> {
+    pub(super) runner: &'a Runner,
+    pub(super) variants: Vec<(String, V)>,
+    pub(super) rounds: usize,
+}
+
+/// A variant, and what its runs came to, in order.
+#[derive(Clone, Debug)]
+pub struct Variant<V, O> {
+    /// For tables, progress and `--only`.
+    pub name: String,
+    /// What it is.
+    pub what: V,
+    /// One a round.
+    pub outcomes: Vec<O>,
+}
+
+/// One run of one variant.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    /// Name of the variant.
+    pub variant: &'a str,
+    /// In this round pictures are drawn.
+    pub first: bool,
+    /// Says what goes on.
+    pub progress: Progress,
+}
+
+impl<'a> Turn<'a> {
+    /// Of a variant, in one round of how many.
+    pub(super) fn new(
+        runner: &Runner,
+        variant: &'a str,
+        (round, rounds): (usize, usize),
+    ) -> Turn<'a> {
+        Turn {
+            variant,
+            first: round == 1,
+            progress: runner.progress(&format!("{variant}, {round} of {rounds}")),
+        }
+    }
+}
+
+impl Runner {
+    /// An experiment with these variants, as many rounds as repetitions are asked for.
+    pub fn experiment<V, N: Into<String>>(
+        &self,
+        variants: impl IntoIterator<Item = (N, V)>,
+    ) -> Experiment<'_, V> {
+        let variants = variants.into_iter();
+        Experiment {
+            runner: self,
+            variants: variants.map(|(name, what)| (name.into(), what)).collect(),
+            rounds: self.repeat(),
+        }
+    }
+}
+
+impl<V> Experiment<'_, V> {
+    /// Only the variants that `--only` names.
+    pub fn wanted(mut self) -> Self {
+        self.variants.retain(|(name, _)| self.runner.wants(name));
+        self
+    }
+
+    /// One round, however many repetitions are asked for.
+    pub fn once(mut self) -> Self {
+        self.rounds = 1;
+        self
+    }
+
+    /// Runs all; `run` does a single run.
+    ///
+    /// # Errors
+    /// The first error of `run`, and when a signal came.
+    pub fn run<O>(
+        self,
+        mut run: impl FnMut(&V, &Turn<'_>) -> Result<O>,
+    ) -> Result<Vec<Variant<V, O>>> {
+        let fresh = |(name, what)| Variant {
+            name,
+            what,
+            outcomes: Vec::new(),
+        };
+        let mut variants: Vec<_> = self.variants.into_iter().map(fresh).collect();
+        for round in 1..=self.rounds {
+            for Variant {
+                name,
+                what,
+                outcomes,
+            } in &mut variants
+            {
+                interrupt::check()?;
+                let turn = Turn::new(self.runner, name, (round, self.rounds));
+                outcomes.push(run(&*what, &turn)?);
+            }
+        }
+        Ok(variants)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Options;
+
+    fn runner(only: Option<&str>) -> Runner {
+        let options = Options {
+            repeat: 3,
+            only: only.map(str::to_owned),
+            record: false,
+        };
+        Runner::new("test", options)
+    }
+
+    #[test]
+    fn variants_take_turns() {
+        let mut seen = Vec::new();
+        let variants = runner(None)
+            .experiment([("a", 1), ("b", 2)])
+            .run(|what, turn| {
+                seen.push((*what, turn.variant.to_owned(), turn.first));
+                Ok(seen.len())
+            })
+            .unwrap();
+        let order: Vec<i32> = seen.iter().map(|(what, ..)| *what).collect();
+        assert_eq!(order, [1, 2, 1, 2, 1, 2]);
+        assert_eq!(seen[1], (2, "b".to_owned(), true));
+        assert!(!seen[2].2);
+        assert_eq!(variants[0].outcomes, [1, 3, 5]);
+        assert_eq!(variants[1].outcomes, [2, 4, 6]);
+    }
+
+    #[test]
+    fn only_what_is_wanted_runs_and_an_error_ends_it() {
+        let runner = runner(Some("b,x"));
+        let all = || {
+            runner
+                .experiment([("a", ()), ("bc", ()), ("b", ())])
+                .wanted()
+        };
+        let ran = all().once().run(|(), _| Ok(())).unwrap();
+        assert_eq!(ran.iter().map(|v| v.outcomes.len()).sum::<usize>(), 2);
+        let mut runs = 0;
+        let failed = all().run(|(), turn| {
+            runs += 1;
+            match turn.variant {
+                "b" => Err(crate::Error::program("b", "failed")),
+                _ => Ok(()),
+            }
+        });
+        assert!(failed.is_err() && runs == 2);
+    }
+}

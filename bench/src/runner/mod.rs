@@ -1,0 +1,117 @@
+//! What runs a measurement: what all of them need stands here once. It repeats and interleaves
+//! ([`Experiment`]), shows progress, and says where tables and pictures go.
+
+mod experiment;
+mod lanes;
+
+pub use experiment::{Experiment, Turn, Variant};
+
+use crate::harness::ground::Ground;
+use crate::progress::Progress;
+use crate::report::curves::{self, Curve};
+use crate::report::plot::Plot;
+use crate::report::results::{self, Results, root};
+use crate::{Error, Result};
+use std::path::PathBuf;
+
+/// How much of a measurement is wanted, and where its results go.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Repetitions of each variant, 1 at least.
+    pub repeat: usize,
+    /// Only variants whose name contains one of these, separated by commas.
+    pub only: Option<String>,
+    /// Results go to `bench/results`, which the docs are made of; else to `bench/out/NAME`.
+    pub record: bool,
+}
+
+/// What runs one measurement.
+#[derive(Debug)]
+pub struct Runner {
+    name: &'static str,
+    options: Options,
+}
+
+impl Runner {
+    /// For the measurement of this name.
+    pub(crate) fn new(name: &'static str, options: Options) -> Runner {
+        Runner { name, options }
+    }
+
+    /// Name of the measurement.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Repetitions of each variant.
+    pub fn repeat(&self) -> usize {
+        self.options.repeat
+    }
+
+    /// What `--only` says.
+    pub fn only(&self) -> Option<&str> {
+        self.options.only.as_deref()
+    }
+
+    /// Whether a variant is wanted.
+    pub fn wants(&self, variant: &str) -> bool {
+        let Some(only) = self.only() else { return true };
+        only.split(',').any(|part| variant.contains(part))
+    }
+
+    /// Says what goes on in a part of the measurement.
+    pub fn progress(&self, part: &str) -> Progress {
+        Progress::new(format!("{}, {part}", self.name))
+    }
+
+    /// A cgroup with swap behind it to run in, named after the measurement.
+    ///
+    /// # Errors
+    /// As [`Ground::new`].
+    pub fn ground(&self) -> Result<Ground> {
+        Ground::new(self.name)
+    }
+
+    /// Empty results of the measurement: a sentence on what they show, and how it was measured.
+    pub fn results(&self, title: &str, method: &str) -> Results {
+        Results::new(self.name, title, method, self.repeat())
+    }
+
+    /// Draws what was seen over time, as `NAME-PART.svg` (`NAME.svg` without a part).
+    ///
+    /// # Errors
+    /// When it cannot be drawn or written.
+    pub fn plot(&self, part: &str, plot: &Plot) -> Result<()> {
+        let drawn = plot.save(&self.picture(part));
+        drawn.map_err(|e| Error::Picture(e.to_string()))
+    }
+
+    /// Draws utilization, as `NAME-PART.svg`.
+    ///
+    /// # Errors
+    /// As [`Runner::plot`].
+    pub fn curves(&self, part: &str, title: &str, lines: &[Curve]) -> Result<()> {
+        let drawn = curves::save(title, lines, &self.picture(part));
+        drawn.map_err(|e| Error::Picture(e.to_string()))
+    }
+
+    fn picture(&self, part: &str) -> PathBuf {
+        self.folder().join(match part {
+            "" => format!("{}.svg", self.name),
+            part => format!("{}-{part}.svg", self.name),
+        })
+    }
+
+    /// Where results and pictures go.
+    pub fn folder(&self) -> PathBuf {
+        match self.options.record {
+            true => results::folder(),
+            false => out(self.name),
+        }
+    }
+}
+
+/// Where a measurement of this name leaves what is not recorded.
+pub fn out(name: &str) -> PathBuf {
+    root().join("bench/out").join(name)
+}

@@ -1,0 +1,143 @@
+//! How far programs were from their shares in a run.
+
+use crate::harness::scenario::Scenario;
+use crate::harness::trace::{Sample, Trace};
+use crate::report::statistics::spread;
+
+/// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
+pub(super) const TOLERANCE: f64 = 0.03;
+
+/// What one run came to.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Largest distance of a program from its ideal share in time after each change, parts of the budget.
+    pub(super) at_two_seconds: Vec<f64>,
+    /// The same of programs above their share while another is below its own.
+    pub(super) over: Vec<f64>,
+    /// The same of programs below their share.
+    pub(super) under: Vec<f64>,
+    /// Distances of all samples from in time after a change to the next one.
+    pub(super) settled: Vec<f64>,
+    /// Seconds until all programs stayed within the tolerance, for each change.
+    pub(super) settle: Vec<f64>,
+    pub(super) major_faults: u64,
+    pub(super) used: f64,
+}
+
+impl Outcome {
+    /// Judges a run in which programs are given `soon` seconds after a change.
+    pub(super) fn of(scenario: &Scenario, soon: f64, trace: &Trace) -> Outcome {
+        let mut outcome = Outcome::default();
+        let points = scenario.turning_points();
+        let mut used = Vec::new();
+        for (index, (at, _)) in points.iter().enumerate() {
+            let next = points.get(index + 1).map_or(scenario.seconds, |p| p.0);
+            let mut settled_since = None;
+            for sample in trace.between(*at, next) {
+                let distance = Distances::of(scenario, sample).farthest();
+                if distance > TOLERANCE {
+                    settled_since = None;
+                } else if settled_since.is_none() {
+                    settled_since = Some(sample.at);
+                }
+                if sample.at >= at + soon {
+                    outcome.settled.push(distance);
+                    let sum: u64 = sample.programs.iter().map(|p| p.uses).sum();
+                    used.push(sum as f64 / sample.budget.max(1) as f64);
+                }
+            }
+            if let Some(sample) = trace.at(at + soon) {
+                let distances = Distances::of(scenario, sample);
+                outcome.at_two_seconds.push(distances.farthest());
+                outcome.over.push(distances.over());
+                outcome.under.push(distances.under);
+            }
+            outcome
+                .settle
+                .push(settled_since.map_or(next - at, |since| since - at));
+        }
+        outcome.used = spread(&used).median;
+        outcome.major_faults = (0..scenario.programs.len())
+            .map(|i| trace.count(i, |p| p.major_faults))
+            .sum();
+        outcome
+    }
+}
+
+/// How far the running programs are from their ideal shares at most, in parts of the budget.
+#[derive(Clone, Copy, Debug, Default)]
+struct Distances {
+    above: f64,
+    under: f64,
+}
+
+impl Distances {
+    fn of(scenario: &Scenario, sample: &Sample) -> Self {
+        let budget = sample.budget.max(1) as f64;
+        let mut distances = Distances::default();
+        for (program, seen) in scenario.programs.iter().zip(&sample.programs) {
+            let ideal = scenario.ideal(&program.name, sample.at);
+            if ideal > 0.0 {
+                let excess = seen.uses as f64 / budget - ideal;
+                distances.above = distances.above.max(excess);
+                distances.under = distances.under.max(-excess);
+            }
+        }
+        distances
+    }
+
+    fn farthest(self) -> f64 {
+        self.above.max(self.under)
+    }
+
+    /// What is above counts only while somebody is below: all of these programs use what they are given.
+    fn over(self) -> f64 {
+        if self.under > 0.0 { self.above } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::scenario::Program;
+    use crate::harness::trace::Seen;
+
+    #[test]
+    fn over_and_under_are_told_apart() {
+        let program = |name: &str, weight| Program {
+            name: name.to_owned(),
+            weight,
+            ..Program::default()
+        };
+        let scenario = Scenario {
+            seconds: 50.0,
+            programs: vec![
+                program("ten", 10),
+                program("forty", 40),
+                program("twenty", 20),
+            ],
+            ..Scenario::default()
+        };
+        let at = |uses: [u64; 3]| {
+            let seen = |uses| Seen {
+                uses,
+                ..Seen::default()
+            };
+            let sample = Sample {
+                at: 25.0,
+                programs: uses.map(seen).into(),
+                budget: 7000,
+                ..Sample::default()
+            };
+            Distances::of(&scenario, &sample)
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        // Ideal: 1000, 4000, 2000. The third is on its way up.
+        let growing = at([1000, 4700, 600]);
+        assert!(close(growing.over(), 0.1) && close(growing.under, 0.2));
+        assert!(close(growing.farthest(), 0.2));
+        // Nobody lacks anything.
+        let generous = at([1700, 4000, 2000]);
+        assert!(close(generous.over(), 0.0) && close(generous.farthest(), 0.1));
+    }
+}

@@ -1,8 +1,0 @@
-//! Programs that misbehave on purpose, for tests and measurements: see `plimsoll_kernel::testing::programs`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    plimsoll_kernel::testing::programs::run(&arguments)
-}

@@ -1,0 +1,57 @@
+//! Children of a test or a measurement: in a group from their first instruction on, gone with their
+//! parent, ended in good order.
+
+use plimsoll_kernel::cgroup::Cgroup;
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// Makes `command` start inside of a group.
+///
+/// # Errors
+/// When its list of processes cannot be opened.
+pub fn enter(command: &mut Command, cgroup: &Cgroup) -> io::Result<()> {
+    let mut members = OpenOptions::new()
+        .write(true)
+        .open(cgroup.dir().join("cgroup.procs"))?;
+    // SAFETY: between fork and exec only `write` to an open descriptor is called, which is
+    // async-signal-safe.
+    unsafe {
+        command.pre_exec(move || members.write_all(b"0"));
+    }
+    Ok(())
+}
+
+/// Makes `command` end (SIGTERM) with the thread that starts it, however that ends.
+pub fn end_with_us(command: &mut Command) {
+    // SAFETY: between fork and exec one system call is made, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+    }
+}
+
+/// Sends a signal to a process of ours.
+pub fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Asks a child to end (SIGTERM), after `patience` makes it, and reaps it.
+pub fn end(child: &mut Child, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    if let Ok(None) = child.try_wait() {
+        signal(child.id(), Signal::TERM);
+    }
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            _ => return,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,58 @@
+//! What a misbehaving program tells of itself.
+
+/// One line that a program tells of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Monotonic clock, ns.
+    pub time_ns: u64,
+    /// Bytes that it holds (and touched).
+    pub bytes: u64,
+    /// Its major faults so far.
+    pub major_faults: u64,
+    /// Its minor faults so far.
+    pub minor_faults: u64,
+    /// Processor time of its thread so far, ns.
+    pub processor_ns: u64,
+    /// Rounds over its memory so far (touchers).
+    pub rounds: u64,
+    /// Whether it has reached what it was asked for, and holds.
+    pub holding: bool,
+}
+
+impl Progress {
+    /// One line of JSON.
+    pub fn to_json(self) -> String {
+        let Progress {
+            time_ns,
+            bytes,
+            major_faults,
+            minor_faults,
+            processor_ns,
+            rounds,
+            holding,
+        } = self;
+        format!(
+            "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\
+             \"minor_faults\":{minor_faults},\"processor_ns\":{processor_ns},\"rounds\":{rounds},\
+             \"holding\":{holding}}}"
+        )
+    }
+
+    /// Reads such a line; what is missing stays 0.
+    pub fn parse(line: &str) -> Progress {
+        let text = |name: &str| {
+            let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+            rest.split([',', '}']).next()
+        };
+        let number = |name: &str| text(name).and_then(|t| t.trim().parse().ok()).unwrap_or(0);
+        Progress {
+            time_ns: number("time_ns"),
+            bytes: number("bytes"),
+            major_faults: number("major_faults"),
+            minor_faults: number("minor_faults"),
+            processor_ns: number("processor_ns"),
+            rounds: number("rounds"),
+            holding: text("holding") == Some("true"),
+        }
+    }
+}
