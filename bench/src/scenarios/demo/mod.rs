@@ -12,13 +12,15 @@ use crate::harness::runner::run;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::report::page::Page;
-use crate::report::results::{self, commit, root};
+use crate::report::plot::Plot;
+use crate::report::results::{commit, root};
 use compare::Runs;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// What the three programs share, and the hog takes from, bytes.
 const BUDGET: u64 = 1500 << 20;
 const HOG: u64 = BUDGET / 2;
 /// Bytes per second that the hog takes, and gives back.
@@ -53,7 +55,7 @@ pub fn run_demo(record: bool) -> Result<(), String> {
     runs.shared
         .push(with_broker(&folder.join("1"), &shared, true)?);
     let path = folder.join("report.html");
-    save(&path, &report(&shared, &fixed, &runs)?.html())?;
+    save(&path, &report(&shared, &fixed, &runs).html())?;
     if let Some(ground) = &ground {
         println!(
             "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap has a \
@@ -70,7 +72,7 @@ pub fn run_demo(record: bool) -> Result<(), String> {
             .push(with_broker(&folder.join("2"), &shared, false)?);
     }
     let results = runs.table(&shared);
-    save(&path, &report(&shared, &fixed, &runs)?.html())?;
+    save(&path, &report(&shared, &fixed, &runs).html())?;
     for row in results.cells() {
         let cells = row[1..].iter().map(|cell| format!("{cell:>11}"));
         println!("{:34}{}", row[0], cells.collect::<String>());
@@ -84,10 +86,7 @@ pub fn run_demo(record: bool) -> Result<(), String> {
         );
     }
     if record {
-        save(
-            &results::folder().join("demo.svg"),
-            &picture(&shared, &runs.shared[0])?,
-        )?;
+        picture(&shared, &runs.shared[0]).record("demo")?;
         results.save().map_err(|e| e.to_string())?;
     }
     println!("\nThe report, with plots: {}", path.display());
@@ -197,16 +196,28 @@ fn programs_toml(scenario: &Scenario) -> String {
     text
 }
 
-fn picture(scenario: &Scenario, trace: &Trace) -> Result<String, String> {
-    super::plot(
-        "Three programs with weights 10, 40, 20, and a hog",
-        scenario,
-        trace,
-    )
-    .svg(960, 440)
+/// The README's picture: understood without the text around it.
+fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
+    let title = "Three programs share 1500 MB by weight; a hog takes half of it and gives it back";
+    let mut plot = super::plot(title, scenario, trace);
+    plot.series.retain(|series| series.name != "in swap");
+    for series in &mut plot.series {
+        series.note = match scenario.programs.iter().find(|p| p.name == series.name) {
+            Some(program) if program.outsider => "not steered".to_owned(),
+            Some(program) => format!("weight {}", program.weight),
+            None => continue,
+        };
+    }
+    Plot {
+        note: "Dashed: the share by weight. What one program does not want, the others may use"
+            .to_owned(),
+        unit: "megabytes".to_owned(),
+        events: Vec::new(),
+        ..plot
+    }
 }
 
-fn report(shared: &Scenario, fixed: &Scenario, runs: &Runs) -> Result<Page, String> {
+fn report(shared: &Scenario, fixed: &Scenario, runs: &Runs) -> Page {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
@@ -216,19 +227,19 @@ fn report(shared: &Scenario, fixed: &Scenario, runs: &Runs) -> Result<Page, Stri
          locks it, keeps it for {HOLD} s and gives it back at the same rate.",
     ));
     for trace in &runs.shared {
-        let title = "Memory, with the broker (dashed: ideal shares)";
+        let title = "Memory, with the broker";
         page.heading("With the broker")
-            .picture(&super::plot(title, shared, trace).svg(960, 440)?);
+            .picture(&super::plot(title, shared, trace).svg());
     }
     for trace in &runs.fixed {
         let title = "Memory, fixed heap sizes, no broker";
         page.heading("Without")
-            .picture(&super::plot(title, fixed, trace).svg(960, 440)?);
+            .picture(&super::plot(title, fixed, trace).svg());
     }
     let results = runs.table(shared);
     page.heading("Side by side").table(&results.cells());
     page.note(&format!("{} At commit {}.", results.method, commit()));
-    Ok(page)
+    page
 }
 
 #[cfg(test)]
