@@ -1,4 +1,5 @@
-//! The measurements: scenarios, the harness that runs them under real memory limits, and reports.
+//! The measurements: [`scenarios`], the [`harness`] that runs them under real memory limits, and what they
+//! leave behind ([`report`]).
 
 pub mod harness;
 pub mod report;

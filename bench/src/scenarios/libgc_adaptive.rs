@@ -11,6 +11,7 @@ use crate::report::results::{Results, folder};
 use crate::report::statistics::spread;
 use std::collections::BTreeMap;
 
+/// What the program and the hog share, bytes.
 const BUDGET: u64 = 1500 << 20;
 /// What the fixed schedule is told that it has: nearly all of it, as in the paper.
 const FIXED: u64 = 1350 << 20;

@@ -15,6 +15,7 @@ use crate::report::results::{Cell, Results, folder};
 use crate::report::statistics::{quantile, spread};
 use std::path::Path;
 
+/// What the programs share, bytes.
 const BUDGET: u64 = 1500 << 20;
 /// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
 const TOLERANCE: f64 = 0.03;

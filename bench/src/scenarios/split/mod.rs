@@ -18,6 +18,7 @@ use crate::report::results::{Results, folder};
 use crate::report::statistics::spread;
 use std::path::Path;
 
+/// What the two programs share, bytes.
 const BUDGET: u64 = 560 << 20;
 /// Percent of the heap memory that the first program gets.
 const COARSE: [u32; 3] = [30, 50, 70];

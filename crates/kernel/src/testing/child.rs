@@ -42,7 +42,9 @@ impl Progress {
             holding,
         } = self;
         format!(
-            "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\"minor_faults\":{minor_faults},\"processor_ns\":{processor_ns},\"rounds\":{rounds},\"holding\":{holding}}}"
+            "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\
+             \"minor_faults\":{minor_faults},\"processor_ns\":{processor_ns},\"rounds\":{rounds},\
+             \"holding\":{holding}}}"
         )
     }
 
