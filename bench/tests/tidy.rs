@@ -218,14 +218,18 @@ fn maps_name_every_module() {
 /// The modules that a file declares, but for those of tests and of features.
 fn modules(text: &str) -> Vec<&str> {
     let mut modules = Vec::new();
-    let mut last = "";
+    let mut conditional = false;
     for line in text.lines() {
+        if line.starts_with("#[") {
+            conditional |= line.starts_with("#[cfg(");
+            continue;
+        }
         let declared = line.split_once("mod ").filter(|(before, _)| {
             before.is_empty() || before.starts_with("pub ") || before.starts_with("pub(")
         });
         let module = declared.and_then(|(_, rest)| rest.strip_suffix(';'));
-        modules.extend(module.filter(|_| !last.starts_with("#[cfg(")));
-        last = line;
+        modules.extend(module.filter(|_| !conditional));
+        conditional = false;
     }
     modules
 }

@@ -25,7 +25,7 @@
 //! | `mark`, `census` | what can be reached, and counting it |
 //! | `residency`, `watch`, `summary` | what is in swap, who was written to, what absent superpages refer to |
 //! | `steps` | marking while the program runs |
-//! | `stress`, `verify` | bad luck on demand; whether a collection lost something |
+//! | `stress`, `verify`, `fuzz` | bad luck on demand; whether a collection lost something; any bytes |
 //! | `area`, `bits`, `prefetch` | a stack of values, bits in words, loading ahead |
 //! | `os` | every system call |
 //!
