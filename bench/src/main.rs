@@ -14,7 +14,7 @@ const BESIDES: [(&str, &str); 3] = [
     ("names", "Print the names of the measurements"),
     (
         "figures",
-        "Write the table of targets into the README, the list of measurements into the book",
+        "Write the tables of targets and of measurements into the README and the book, draw plots anew",
     ),
 ];
 

@@ -182,32 +182,10 @@ fn collect_all(
     earlier: Option<Earlier>,
     here: usize,
 ) {
-    // Programs prepare there for [`GC_push_other_roots`], and end that in it: a last step has both, too.
-    if let Some(callback) = start_callback.get() {
-        callback();
-    }
-    state.toggles.decide();
-    state.unknown.prepare();
-    state.finalization.prepare();
-    state.leaks.prepare(heap, &state.central);
-    helpers::call(heap, state);
-    follow::start();
-    if may_page(state) {
-        heap.ask_for_tables(&state.central);
-    }
+    prepare(heap, state);
     stop_at_roots(state, &mut cycle);
     heap.begin_collection();
-    private::clear_lists();
-    if earlier.is_none() && !state.steps.are_under_way() {
-        let spare = state.spare.as_deref();
-        state
-            .leaks
-            .begin(heap, &state.central, &state.threads, spare);
-    }
-    state.threads.retire_bins(heap);
-    if let Some(bins) = &mut state.spare {
-        bins.retire(heap);
-    }
+    empty_bins(heap, state, earlier.is_none());
     // Others were given up before; and a callback may have forked just now: then what is left of
     // the steps is not known, nor what the marks are worth.
     let given_up = steps::give_up(heap, state);
@@ -257,6 +235,38 @@ fn collect_all(
     heap.end_marking();
     start(state, &mut cycle);
     reclaim(heap, state, cycle, young, residency);
+}
+
+/// Before the world is stopped: asks the program, and makes room for what may come of marking.
+fn prepare(heap: &'static Heap, state: &mut State) {
+    // Programs prepare there for [`GC_push_other_roots`], and end that in it: a last step has both, too.
+    if let Some(callback) = start_callback.get() {
+        callback();
+    }
+    state.toggles.decide();
+    state.unknown.prepare();
+    state.finalization.prepare();
+    state.leaks.prepare(heap, &state.central);
+    helpers::call(heap, state);
+    follow::start();
+    if may_page(state) {
+        heap.ask_for_tables(&state.central);
+    }
+}
+
+/// The world stands still: nobody has bins to allocate from any more.
+fn empty_bins(heap: &'static Heap, state: &mut State, begins: bool) {
+    private::clear_lists();
+    if begins && !state.steps.are_under_way() {
+        let spare = state.spare.as_deref();
+        state
+            .leaks
+            .begin(heap, &state.central, &state.threads, spare);
+    }
+    state.threads.retire_bins(heap);
+    if let Some(bins) = &mut state.spare {
+        bins.retire(heap);
+    }
 }
 
 /// What is not marked is free. Others run, but have no bins to allocate from until they get the lock.

@@ -497,7 +497,10 @@ mod tests {
     proptest! {
         #[test]
         fn growth_is_bounded_by_the_usual_the_room_and_progress(
-            resident in 0u64..1 << 40, growth in 0u64..1 << 40, free in any::<u64>(), capacity in any::<u64>(),
+            resident in 0u64..1 << 40,
+            growth in 0u64..1 << 40,
+            free in any::<u64>(),
+            capacity in any::<u64>(),
             stalls in proptest::collection::vec(0u64..2, 1..20),
         ) {
             let mut footprint = Footprint::default();

@@ -14,7 +14,8 @@
 //! Rooms inside: [`detect`] (which runtime is it?), [`launch`] (what to add at the start, in which
 //! [`setting`]), [`process`] (what `/proc` tells), [`running`] (which runtime it has while it
 //! runs), [`hotspot`] (Java), [`libgc`] (which collector a program on libgc gets), [`passive`]
-//! (anything else).
+//! (anything else), [`adapter`] (what all of them are), [`client`] (the link to a broker), [`family`]
+//! (a process and its descendants), `elf` (the libraries of an executable).
 
 pub mod adapter;
 pub mod client;

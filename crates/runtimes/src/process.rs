@@ -264,7 +264,8 @@ mod tests {
     #[test]
     fn a_status_is_read_as_far_as_it_goes() {
         let text = "Name:\tjava\nState:\tT (stopped)\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nNSpid:\t900\t7\n\
-                    RssAnon:\t   12 kB\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000000004\nSigCgt:\t0000000181005ccf\n";
+                    RssAnon:\t   12 kB\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000000004\n\
+                    SigCgt:\t0000000181005ccf\n";
         let status = parse_status(text);
         assert_eq!((status.euid, status.egid), (2, 6));
         assert_eq!((status.inner_pid, status.levels), (7, 2));

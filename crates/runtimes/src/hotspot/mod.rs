@@ -8,10 +8,11 @@
 //! | *lever* | a manageable flag or a collection that moves its memory |
 //! | *live* | bytes that survived the last collection of the whole heap |
 //!
-//! [`flags`] before the start; then [`attach`] (commands), `quit` (who may be signalled for it),
-//! [`hsperfdata`] and [`snapshot`] (reading), [`machine`] (what it is), [`levers`] (what moves it),
-//! [`footprint`] (what it uses), [`control`] (what to do), `release` (what a machine gets back), `silence`
-//! (when it does not answer), and the adapter [`HotSpot`], which joins them.
+//! Rooms inside: [`flags`] before the start; then [`attach`] (commands), `trigger` and `quit` (how a machine
+//! is made to listen, and which may be signalled for it), [`reply`] (the protocol's bytes), [`hsperfdata`]
+//! and [`snapshot`] (reading), [`machine`] (what it is), [`levers`] (what moves it), [`footprint`] (what it
+//! uses), `surprise` (native memory that grows at once), [`control`] (what to do), `release` (what a machine
+//! gets back), `silence` (when it does not answer), and `steer`, the adapter [`HotSpot`], which joins them.
 
 pub mod attach;
 pub mod control;

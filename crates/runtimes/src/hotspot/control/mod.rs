@@ -3,7 +3,7 @@
 //! | word | meaning |
 //! |---|---|
 //! | *room* | limit - native part - a margin: what the resident heap may take |
-//! | *size* | what a lever sets: the committed heap (G1), the young generation (Serial, Parallel), the soft maximum |
+//! | *size* | what a lever sets: committed heap (G1), young generation (Serial, Parallel), soft maximum |
 //! | *bias* | added to the room because not all that is committed is resident (and the other way round) |
 //! | *over*, *under* | uses is above the limit, or stays below it although the program allocates |
 //! | *basis* | the used bytes to which the free ratios are applied, at the time they are |
