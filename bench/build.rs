@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What measurements write themselves: the recorded figures, and their table in the README.
-const WRITTEN: [&str; 2] = [":!bench/results", ":!README.md"];
+/// What measurements write themselves: the recorded figures, and their tables in the README and the book.
+const WRITTEN: [&str; 3] = [":!bench/results", ":!README.md", ":!docs/src/figures.md"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,7 +1,9 @@
-//! What the docs show of the measurements: the README's table of targets, out of the files in
-//! `bench/results`, and the book's list of measurements.
+//! What the docs show of the measurements, out of the files in `bench/results` and the list: all
+//! targets and all measurements in the book, and in the README those targets that a reader understands
+//! who does not know the measurements.
 
-use crate::report::results::{Results, folder, root};
+use crate::report::plot;
+use crate::report::results::{Results, Target, folder, root};
 use crate::scenarios::ALL;
 use crate::{Error, Result};
 use std::fmt::Write as _;
@@ -16,11 +18,20 @@ struct Place {
     text: fn() -> Result<String>,
 }
 
-const PLACES: [Place; 2] = [
+const FIGURES: &str = "<!-- figures: written by `plimsoll-bench figures` -->";
+const END_OF_FIGURES: &str = "<!-- end of figures -->";
+
+const PLACES: [Place; 3] = [
     Place {
         document: "README.md",
-        begin: "<!-- figures: written by `plimsoll-bench figures` -->",
-        end: "<!-- end of figures -->",
+        begin: FIGURES,
+        end: END_OF_FIGURES,
+        text: || front(&all()?),
+    },
+    Place {
+        document: "docs/src/figures.md",
+        begin: FIGURES,
+        end: END_OF_FIGURES,
         text: || Ok(table(&all()?)),
     },
     Place {
@@ -31,16 +42,77 @@ const PLACES: [Place; 2] = [
     },
 ];
 
-/// Writes the table and the list into the docs, between their marks.
+/// A row of the README's table: a target in words of its own.
+struct Row {
+    /// The measurement that it is from.
+    measurement: &'static str,
+    /// How the claim of the target begins.
+    claim: &'static str,
+    /// What was measured.
+    words: &'static str,
+    /// What was asked for.
+    asked: &'static str,
+    /// Whether the measured value goes without what stands in brackets after it.
+    brief: bool,
+}
+
+const ROWS: [Row; 6] = [
+    Row {
+        measurement: "demo",
+        claim: "the demo: under 1 % of their major faults",
+        words: "The demo above: major page faults of the three programs, against those with fixed heap sizes",
+        asked: "under 1 %",
+        brief: false,
+    },
+    Row {
+        measurement: "demo",
+        claim: "the demo: work of all",
+        words: "The demo above: work of the three, in ratio to that with fixed heap sizes",
+        asked: "at least 1",
+        brief: true,
+    },
+    Row {
+        measurement: "libgc-pressure",
+        claim: "every run finishes",
+        words: "Programs on our `libgc.so.1` that finish in 50 to 60 % of the memory they took before",
+        asked: "all",
+        brief: false,
+    },
+    Row {
+        measurement: "shares",
+        claim: "G1 17: within 3 % of the budget",
+        words: "How far Java programs (G1, JDK 17) are from their share 2 s after it changed",
+        asked: "at most 3 % of the budget",
+        brief: false,
+    },
+    Row {
+        measurement: "container",
+        claim: "of those killed alone nine tenths live",
+        words: "Java in a container without swap: of the runs killed without us, those that live with us",
+        asked: "nine tenths",
+        brief: false,
+    },
+    Row {
+        measurement: "broker-cost",
+        claim: "at most 6 MiB resident",
+        words: "Memory of the broker",
+        asked: "at most 6 MiB",
+        brief: false,
+    },
+];
+
+/// Writes the tables and the list into the docs, between their marks, and draws the recorded plots
+/// anew.
 ///
 /// # Errors
-/// When a document or a result cannot be read or written, or has no marks.
+/// When a document, a result or a plot cannot be read or written, a document has no marks, or a row of
+/// the README no target.
 pub fn write() -> Result<()> {
     for place in &PLACES {
         let path = place.path();
         std::fs::write(&path, place.filled()?).map_err(Error::file("write", &path))?;
     }
-    Ok(())
+    plot::redraw()
 }
 
 impl Place {
@@ -97,6 +169,38 @@ pub fn table(results: &[Results]) -> String {
         }
     }
     out
+}
+
+/// The README's rows.
+fn front(results: &[Results]) -> Result<String> {
+    let mut out = "| | asked for | measured | met |\n|---|---|---|---|\n".to_owned();
+    for row in &ROWS {
+        let target = row.target(results).ok_or(Error::NoTarget {
+            measurement: row.measurement,
+            claim: row.claim,
+        })?;
+        let measured = match target.measured.split_once(" (") {
+            Some((value, _)) if row.brief => value,
+            _ => target.measured.as_str(),
+        };
+        let met = target.verdict();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {measured} | {met} |",
+            row.words, row.asked
+        );
+    }
+    Ok(out)
+}
+
+impl Row {
+    /// What it is about.
+    fn target<'a>(&self, results: &'a [Results]) -> Option<&'a Target> {
+        let mut results = results.iter();
+        let result = results.find(|result| result.name == self.measurement)?;
+        let mut targets = result.targets.iter();
+        targets.find(|target| target.claim.starts_with(self.claim))
+    }
 }
 
 /// One row a measurement.

@@ -61,7 +61,10 @@ pub enum Error {
     #[error("{name} is not among the principals: its program may have ended early")]
     NoPrincipal { name: String },
     /// A file of the broker is not what it should be.
-    #[error("{} is no availability page: {why} (are the broker and this program of one build?)", path.display())]
+    #[error(
+        "{} is no availability page: {why} (are the broker and this program of one build?)",
+        path.display()
+    )]
     Page { path: PathBuf, why: String },
     /// A program did not do what it was started for.
     #[error("{program}: {what}; nothing was recorded")]
@@ -75,11 +78,8 @@ pub enum Error {
     /// A measurement was asked to run in a guest that it does not have.
     #[error("{0} boots no guest: leave `--inside` out")]
     NoGuest(&'static str),
-    /// A picture could not be drawn or written.
-    #[error("no picture: {0}")]
-    Picture(String),
-    /// A recorded result cannot be read.
-    #[error("{} is no result of a measurement: {source}; measure again", path.display())]
+    /// A recorded result or plot cannot be read.
+    #[error("{} is not what a measurement records: {source}; measure again", path.display())]
     Recorded {
         path: PathBuf,
         source: serde_json::Error,
@@ -90,6 +90,15 @@ pub enum Error {
         path: PathBuf,
         begin: &'static str,
         end: &'static str,
+    },
+    /// A row of the README's table is about nothing.
+    #[error(
+        "bench/results/{measurement}.json has no target that begins with {claim:?}: name another in ROWS \
+         (bench/src/docs.rs), or measure again"
+    )]
+    NoTarget {
+        measurement: &'static str,
+        claim: &'static str,
     },
     /// Some of several measurements failed, each with a message of its own.
     #[error("{} of the measurements failed: {}", .0.len(), .0.join(", "))]

@@ -6,7 +6,7 @@
 //! - [`measurement`]: what a measurement is;
 //! - [`runner`]: what runs one: repetition, order, where results go;
 //! - [`harness`]: has programs run under real memory limits, and watches them;
-//! - [`report`]: tables, pictures, pages; [`progress`]; errors.
+//! - [`report`]: tables, pictures, pages; [`progress`]: what goes on; `error`: what can go wrong.
 
 pub mod docs;
 mod error;

@@ -13,7 +13,7 @@ const BESIDES: [(&str, &str); 2] = [
     ("all", "Every measurement, one after the other"),
     (
         "figures",
-        "Write the table of targets into the README, the list of measurements into the book",
+        "Write the tables of targets and of measurements into the README and the book, draw plots anew",
     ),
 ];
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use world::{MIB, World};
 
+/// Bytes of addresses of the heap.
 const MOST: usize = 16 * MIB;
 /// What happens from one input: more takes long, and shows no more.
 const STEPS: usize = 200;

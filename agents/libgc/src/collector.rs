@@ -92,7 +92,10 @@ macro_rules! functions {
         /// The table of functions; all of them are there, or there is no table.
         #[derive(Debug)]
         pub struct Libgc {
-            $(#[doc = concat!("`", $name, "`")] pub $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(
+                #[doc = concat!("`", $name, "`")]
+                pub $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,
+            )*
         }
 
         impl Libgc {
@@ -102,7 +105,10 @@ macro_rules! functions {
                         let address = symbols::real(concat!($name, "\0"))?;
                         // SAFETY: gc.h of libgc 8 declares the function of this name with this type.
                         unsafe {
-                            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(address)
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                            >(address)
                         }
                     },)*
                 })

@@ -7,6 +7,7 @@ use crate::{helper, hooks::SHARED, interpose::WISHES};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+/// Whose turn it is: nobody's, the helper's, a fork's.
 const FREE: u32 = 0;
 const HELPER: u32 = 1;
 const FORKING: u32 = 2;

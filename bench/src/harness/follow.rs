@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+/// Between two samples.
 const PACE: Duration = Duration::from_millis(200);
 
 /// Follows `child` for the scenario's time; the output of each program is in `folder`, as

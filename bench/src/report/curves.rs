@@ -1,13 +1,13 @@
 //! Plots of utilization over window sizes as SVG.
 
-use super::plot::colour;
-use plotters::prelude::*;
+use super::chart::{Axis, Chart, Kind, Series};
+use crate::{Error, Result};
 use std::path::Path;
 
 /// A line of such a plot.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// Shown in the legend.
+    /// Beside it.
     pub name: String,
     /// `(seconds, part of the time)`.
     pub points: Vec<(f64, f64)>,
@@ -20,66 +20,45 @@ pub struct Curve {
 /// Writes curves to `path`.
 ///
 /// # Errors
-/// A sentence on what could not be drawn or written.
-pub fn save(title: &str, curves: &[Curve], path: &Path) -> Result<(), String> {
-    let svg = svg(title, curves)?;
-    std::fs::write(path, svg).map_err(|e| format!("cannot write {}: {e}", path.display()))
+/// When it cannot be written.
+pub fn save(title: &str, curves: &[Curve], path: &Path) -> Result<()> {
+    std::fs::write(path, svg(title, curves)).map_err(Error::file("write", path))
 }
 
-fn svg(title: &str, curves: &[Curve]) -> Result<String, String> {
-    let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, (960, 440)).into_drawing_area();
-    draw(&root, title, curves)
-        .and_then(|()| root.present())
-        .map_err(|e| format!("cannot draw {title:?}: {e}"))?;
-    drop(root);
-    Ok(text)
-}
-
-fn draw<DB: DrawingBackend>(
-    root: &DrawingArea<DB, plotters::coord::Shift>,
-    title: &str,
-    curves: &[Curve],
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    root.fill(&WHITE)?;
-    let longest = curves.iter().flat_map(|curve| &curve.points);
-    let longest = longest.map(|point| point.0).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(root)
-        .caption(title, ("sans-serif", 17))
-        .margin(10)
-        .x_label_area_size(36)
-        .y_label_area_size(62)
-        .build_cartesian_2d((1e-3..longest).log_scale(), 0.0..1.0)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.08))
-        .x_desc("window, seconds")
-        .y_desc("bounded mutator utilization")
-        .label_style(("sans-serif", 13))
-        .draw()?;
-    for curve in curves {
-        let tint = colour(curve.colour);
-        let points = curve.points.iter().copied();
-        let drawn = if curve.reference {
-            let style = tint.mix(0.75).stroke_width(1);
-            chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?
-        } else {
-            chart.draw_series(LineSeries::new(points, tint.stroke_width(2)))?
-        };
-        let width = if curve.reference { 1 } else { 3 };
-        drawn.label(&curve.name).legend(move |(x, y)| {
-            PathElement::new([(x, y), (x + 18, y)], tint.stroke_width(width))
-        });
+fn svg(title: &str, curves: &[Curve]) -> String {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    let longest = points.map(|point| point.0).fold(1.0, f64::max);
+    let series: Vec<Series> = curves
+        .iter()
+        .map(|curve| Series {
+            name: curve.name.clone(),
+            points: curve.points.clone(),
+            colour: curve.colour,
+            kind: if curve.reference {
+                Kind::Dashed
+            } else {
+                Kind::Line
+            },
+            ..Series::default()
+        })
+        .collect();
+    Chart {
+        title,
+        note: "",
+        across: Axis {
+            name: "window, seconds".to_owned(),
+            ends: (1e-3, longest),
+            logarithmic: true,
+        },
+        up: Axis {
+            name: "bounded mutator utilization".to_owned(),
+            ends: (0.0, 1.0),
+            logarithmic: false,
+        },
+        series: &series,
+        marks: &[],
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.2))
-        .label_font(("sans-serif", 13))
-        .draw()?;
-    Ok(())
+    .svg(960.0, 440.0)
 }
 
 #[cfg(test)]
@@ -88,14 +67,17 @@ mod tests {
 
     #[test]
     fn draws_curves_and_nothing() {
-        let curve = Curve {
-            name: "ours".into(),
-            points: vec![(1e-3, 0.0), (0.1, 0.4), (10.0, 0.9)],
+        let curve = |name: &str, reference| Curve {
+            name: name.into(),
+            points: vec![(1e-3, 0.0), (0.5, 0.4), (2.0, 0.9)],
             colour: 1,
-            reference: true,
+            reference,
         };
-        let drawn = svg("Utilization", &[curve]).unwrap();
-        assert!(drawn.starts_with("<svg") && drawn.contains("ours"));
-        assert!(svg("", &[]).unwrap().starts_with("<svg"));
+        let drawn = svg("Utilization", &[curve("libgc", true), curve("ours", false)]);
+        assert!(
+            drawn.contains(">libgc<") && drawn.contains(">ours<"),
+            "{drawn}"
+        );
+        assert!(svg("", &[]).starts_with("<svg"));
     }
 }

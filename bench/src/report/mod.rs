@@ -1,5 +1,6 @@
 //! What a measurement leaves behind: values with units, a table, a plot, a page.
 
+pub mod chart;
 pub mod curves;
 pub mod page;
 pub mod plot;

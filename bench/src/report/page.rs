@@ -1,5 +1,6 @@
 //! A report as one HTML file that needs nothing else: pictures inside, tables, a few sentences.
 
+use super::chart::escaped;
 use std::fmt::Write as _;
 
 /// A report being written.
@@ -22,25 +23,25 @@ impl Page {
     pub fn new(title: &str) -> Self {
         Page {
             title: title.to_owned(),
-            body: format!("<h1>{}</h1>\n", escape(title)),
+            body: format!("<h1>{}</h1>\n", escaped(title)),
         }
     }
 
     /// A heading.
     pub fn heading(&mut self, text: &str) -> &mut Self {
-        let _ = writeln!(self.body, "<h2>{}</h2>", escape(text));
+        let _ = writeln!(self.body, "<h2>{}</h2>", escaped(text));
         self
     }
 
     /// A paragraph.
     pub fn text(&mut self, text: &str) -> &mut Self {
-        let _ = writeln!(self.body, "<p>{}</p>", escape(text));
+        let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
         self
     }
 
     /// A small remark.
     pub fn note(&mut self, text: &str) -> &mut Self {
-        let _ = writeln!(self.body, "<p class=note>{}</p>", escape(text));
+        let _ = writeln!(self.body, "<p class=note>{}</p>", escaped(text));
         self
     }
 
@@ -57,7 +58,7 @@ impl Page {
         };
         let cells = |row: &[String], tag: &str| {
             row.iter()
-                .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
+                .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)))
                 .collect::<String>()
         };
         let _ = writeln!(
@@ -76,17 +77,12 @@ impl Page {
     pub fn html(&self) -> String {
         format!(
             "<!doctype html>\n<html lang=en><meta charset=utf-8>\
-             <meta name=viewport content=\"width=device-width\">\n<title>{}</title>\n<style>{STYLE}</style>\n{}</html>\n",
-            escape(&self.title),
+             <meta name=viewport content=\"width=device-width\">\n\
+             <title>{}</title>\n<style>{STYLE}</style>\n{}</html>\n",
+            escaped(&self.title),
             self.body
         )
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

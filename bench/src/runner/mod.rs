@@ -6,12 +6,12 @@ mod lanes;
 
 pub use experiment::{Experiment, Turn, Variant};
 
+use crate::Result;
 use crate::harness::ground::Ground;
 use crate::progress::Progress;
 use crate::report::curves::{self, Curve};
 use crate::report::plot::Plot;
 use crate::report::results::{self, Results, root};
-use crate::{Error, Result};
 use std::path::PathBuf;
 
 /// How much of a measurement is wanted, and where its results go.
@@ -77,13 +77,16 @@ impl Runner {
         Results::new(self.name, title, method, self.repeat())
     }
 
-    /// Draws what was seen over time, as `NAME-PART.svg` (`NAME.svg` without a part).
+    /// Draws what was seen over time, as `NAME-PART.svg` (`NAME.svg` without a part). What is recorded is
+    /// kept with what it is drawn from.
     ///
     /// # Errors
-    /// When it cannot be drawn or written.
+    /// When it cannot be written.
     pub fn plot(&self, part: &str, plot: &Plot) -> Result<()> {
-        let drawn = plot.save(&self.picture(part));
-        drawn.map_err(|e| Error::Picture(e.to_string()))
+        match self.options.record {
+            true => plot.record(&self.file(part)),
+            false => plot.save(&self.picture(part)),
+        }
     }
 
     /// Draws utilization, as `NAME-PART.svg`.
@@ -91,15 +94,19 @@ impl Runner {
     /// # Errors
     /// As [`Runner::plot`].
     pub fn curves(&self, part: &str, title: &str, lines: &[Curve]) -> Result<()> {
-        let drawn = curves::save(title, lines, &self.picture(part));
-        drawn.map_err(|e| Error::Picture(e.to_string()))
+        curves::save(title, lines, &self.picture(part))
     }
 
     fn picture(&self, part: &str) -> PathBuf {
-        self.folder().join(match part {
-            "" => format!("{}.svg", self.name),
-            part => format!("{}-{part}.svg", self.name),
-        })
+        self.folder().join(format!("{}.svg", self.file(part)))
+    }
+
+    /// Name of the files of a part, without their ends.
+    fn file(&self, part: &str) -> String {
+        match part {
+            "" => self.name.to_owned(),
+            part => format!("{}-{part}", self.name),
+        }
     }
 
     /// Where results and pictures go.

@@ -23,7 +23,9 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 const PRINCIPALS: usize = 100;
+/// After its start the broker is left alone for so long.
 const SETTLE: Duration = Duration::from_secs(30);
+/// And is watched doing nothing for so long.
 const IDLE: Duration = Duration::from_secs(20);
 /// Weight changes whose echo is timed; each wakes every subscriber.
 const CHANGES: usize = 40;

@@ -13,10 +13,14 @@ use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 
+/// What the three programs share, and the hog takes from, bytes.
 const BUDGET: u64 = 1500 << 20;
 const HALF: u64 = BUDGET / 2;
+/// Bytes that the hog takes in a second.
 const RATE: u64 = 100_000_000;
+/// When the hog begins, seconds.
 const BEGIN: f64 = 15.0;
+/// How long a run is, seconds.
 const SECONDS: f64 = 60.0;
 
 /// What one run came to.
@@ -76,66 +80,66 @@ impl Measurement for Hog {
     }
 }
 
-fn empty(runner: &Runner) -> Results {
-    let results = runner.results(
-        "An unrelated program takes half of 1500 MB at 100 MB/s and keeps it.",
-        "Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the hog \
-         begins at 15 s and locks what it takes. \
-         Work is what the programs did from then to 60 s, relative to the run in which the hog's memory \
-         is absent from the start: half of the budget, and the same hog, but outside of it. Fixed sizes: \
-         no broker, \
-         each program has the size of its share of all of the memory for good (-Xms and -Xmx; libgc told \
-         to collect at that size only). Yardstick: processor time of a fixed piece of work in the \
-         harness, ten times a second, \
-         which tells when a run had a slower machine than another.",
-    );
-    results.columns(&[
-        ("conditions", ""),
-        ("work, Guile", ""),
-        ("work, G1 17", ""),
-        ("work, Serial 25", ""),
-        ("major faults of the three", ""),
-        ("swapped pages", ""),
-        ("limit hit", ""),
-        ("killed", ""),
-        ("hog done after", "s"),
-        ("yardstick", "µs"),
-    ])
+const TITLE: &str = "An unrelated program takes half of 1500 MB at 100 MB/s and keeps it.";
+const METHOD: &str = "\
+     Guile (weight 10), Lucene on JDK 17 (G1, weight 40) and on JDK 25 (Serial, weight 20); the \
+     hog begins at 15 s and locks what it takes. Work is what the programs did from then to 60 s, relative \
+     to the run in which the hog's memory is absent from the start: half of the budget, and the same hog, \
+     but outside of it. Fixed sizes: no broker, each program has the size of its share of all of the \
+     memory for good (-Xms and -Xmx; libgc told to collect at that size only). Yardstick: processor time \
+     of a fixed piece of work in the harness, ten times a second, which tells when a run had a slower \
+     machine than another.";
+const COLUMNS: [(&str, &str); 10] = [
+    ("conditions", ""),
+    ("work, Guile", ""),
+    ("work, G1 17", ""),
+    ("work, Serial 25", ""),
+    ("major faults of the three", ""),
+    ("swapped pages", ""),
+    ("limit hit", ""),
+    ("killed", ""),
+    ("hog done after", "s"),
+    ("yardstick", "µs"),
+];
+
+fn median(outcomes: &[Outcome], pick: impl Fn(&Outcome) -> f64) -> f64 {
+    spread(&outcomes.iter().map(pick).collect::<Vec<_>>()).median
 }
 
 fn report<V>(ran: &[Variant<V, Outcome>], runner: &Runner) -> Results {
-    let mut results = empty(runner);
+    let mut results = runner.results(TITLE, METHOD).columns(&COLUMNS);
     let outcomes: Vec<&[Outcome]> = ran.iter().map(|variant| &variant.outcomes[..]).collect();
-    let median = |outcomes: &[Outcome], pick: &dyn Fn(&Outcome) -> f64| {
-        spread(&outcomes.iter().map(pick).collect::<Vec<_>>()).median
-    };
-    let base: Vec<f64> = (0..3)
-        .map(|i| median(outcomes[2], &|o| o.work[i]).max(1e-9))
-        .collect();
+    let base = [0, 1, 2].map(|i| median(outcomes[2], |o| o.work[i]).max(1e-9));
     for Variant { name, outcomes, .. } in ran {
-        let work = |i: usize| median(outcomes, &|o| o.work[i]) / base[i];
+        let work = |i: usize| median(outcomes, |o| o.work[i]) / base[i];
         results.row([
             name.as_str().into(),
             work(0).into(),
             work(1).into(),
             work(2).into(),
-            median(outcomes, &|o| o.major_faults as f64).into(),
-            median(outcomes, &|o| o.swap_traffic as f64).into(),
-            median(outcomes, &|o| o.limit_hits as f64).into(),
-            median(outcomes, &|o| o.killed as f64).into(),
-            median(outcomes, &|o| o.hog).into(),
-            (median(outcomes, &|o| o.yardstick) / 1000.0).into(),
+            median(outcomes, |o| o.major_faults as f64).into(),
+            median(outcomes, |o| o.swap_traffic as f64).into(),
+            median(outcomes, |o| o.limit_hits as f64).into(),
+            median(outcomes, |o| o.killed as f64).into(),
+            median(outcomes, |o| o.hog).into(),
+            (median(outcomes, |o| o.yardstick) / 1000.0).into(),
         ]);
     }
     let killed: usize = outcomes[0].iter().map(|o| o.killed).sum();
     results.target(NOBODY, format!("{killed} killed"), killed == 0);
-    let faults = [0, 1].map(|v| median(outcomes[v], &|o| o.major_faults as f64));
+    let faults = [0, 1].map(|v| median(outcomes[v], |o| o.major_faults as f64));
     results.target(
         FAULTS,
         format!("{:.0} against {:.0}", faults[0], faults[1]),
         faults[0] <= 0.01 * faults[1],
     );
-    let works = [0, 1, 2].map(|i| median(outcomes[0], &|o| o.work[i]) / base[i]);
+    judge_work(&mut results, &outcomes, &base);
+    results
+}
+
+/// The work beside the hog, against that with its memory absent, `base`.
+fn judge_work(results: &mut Results, outcomes: &[&[Outcome]], base: &[f64; 3]) {
+    let works = [0, 1, 2].map(|i| median(outcomes[0], |o| o.work[i]) / base[i]);
     let least = works.iter().copied().fold(f64::MAX, f64::min);
     let pairs = || outcomes[0].iter().zip(outcomes[2]);
     let apart = [0, 1, 2].map(|i| {
@@ -159,7 +163,6 @@ fn report<V>(ran: &[Variant<V, Outcome>], runner: &Runner) -> Results {
         ),
         least >= 0.95 && base.iter().all(|&work| work > 1.0),
     );
-    results
 }
 
 fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {

@@ -13,6 +13,7 @@ use crate::runner::{Runner, Variant};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// What the program and the hog share, bytes.
 const BUDGET: u64 = 1500 << 20;
 /// What the fixed schedule is told that it has: nearly all of it, as in the paper.
 const FIXED: u64 = 1350 << 20;

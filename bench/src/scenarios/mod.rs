@@ -13,9 +13,10 @@ mod split;
 
 use crate::harness::programs::Jvm;
 use crate::harness::scenario::Scenario;
-use crate::harness::trace::Trace;
+use crate::harness::trace::{Sample, Trace};
 use crate::measurement::Measurement;
-use crate::report::plot::{Line, Plot};
+use crate::report::chart::{Kind, Series};
+use crate::report::plot::Plot;
 
 /// All measurements, in the order of the docs. The command line with its help, `make bench-NAME` and
 /// the book's list come from here.
@@ -85,54 +86,57 @@ pub const JVMS: [Jvm; 10] = [
     },
 ];
 
+/// Bytes.
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Memory over time with the ideal shares in it.
+/// Memory of programs while they live, with the ideal shares as dashed lines; outsiders are areas.
 pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
+    let over_time = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {
+        let samples = trace.samples.iter();
+        samples
+            .filter_map(|s| Some((s.at, value(s)? / MIB)))
+            .collect()
+    };
     for (index, program) in scenario.programs.iter().enumerate() {
-        let points = trace
-            .samples
-            .iter()
-            .map(|s| (s.at, s.programs[index].uses as f64 / MIB))
-            .collect();
-        lines.push(Line {
+        let shown = |s: &Sample| program.outsider || s.programs[index].alive;
+        series.push(Series {
             name: program.name.clone(),
-            points,
+            points: over_time(&|s| shown(s).then_some(s.programs[index].uses as f64)),
             colour: index,
-            ideal: false,
+            kind: if program.outsider {
+                Kind::Area
+            } else {
+                Kind::Line
+            },
+            ..Series::default()
         });
-        let ideal = |at| scenario.ideal(&program.name, at);
         if !program.outsider {
-            let points = trace
-                .samples
-                .iter()
-                .filter(|s| s.budget > 0)
-                .map(|s| (s.at, ideal(s.at) * s.budget as f64 / MIB))
-                .collect();
-            lines.push(Line {
-                name: String::new(),
-                points,
+            let ideal = |s: &Sample| scenario.ideal(&program.name, s.at) * s.budget as f64;
+            series.push(Series {
+                points: over_time(&|s| (shown(s) && s.budget > 0).then(|| ideal(s))),
                 colour: index,
-                ideal: true,
+                kind: Kind::Dashed,
+                ..Series::default()
             });
         }
     }
-    let swapped = trace
-        .samples
-        .iter()
-        .map(|s| (s.at, s.swapped as f64 / MIB))
-        .collect();
-    lines.push(Line {
+    series.push(Series {
         name: "in swap".to_owned(),
-        points: swapped,
+        points: over_time(&|s| Some(s.swapped as f64)),
         colour: 6,
-        ideal: false,
+        ..Series::default()
     });
+    let shared = trace.samples.iter().any(|sample| sample.budget > 0);
     Plot {
         title: title.to_owned(),
+        note: if shared {
+            "Dashed: the share by weight".to_owned()
+        } else {
+            String::new()
+        },
         unit: "MiB".to_owned(),
-        lines,
+        series,
         events: scenario.turning_points(),
         seconds: scenario.seconds,
         top: scenario.budget as f64 / MIB,

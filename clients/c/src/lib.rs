@@ -3,7 +3,8 @@
 //! # Glossary
 //! As in the header. A *handle* is what the header calls `plimsoll *`: a boxed [`Principal`].
 //!
-//! No panic crosses the boundary: each function runs inside [`failure::guarded`].
+//! No panic crosses the boundary: each function runs inside [`failure::guarded`]. The header's structures are
+//! in `structs`.
 
 mod failure;
 mod structs;
@@ -16,6 +17,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use structs::{Known, Numbers, Options};
 
+/// `PLIMSOLL_…` of the header: the bits of `flags`, and all of them.
 const NO_GUARD: u32 = 1;
 const NO_PROCESS: u32 = 2;
 const ALONE: u32 = 4;

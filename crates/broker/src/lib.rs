@@ -28,6 +28,7 @@
 //! | [`turns`] | work by user, one after the other |
 //! | [`state`] | what survives `kill -9` |
 //! | [`service`] | manners: service manager, signals, memory lock, clock |
+//! | [`error`], `own_name` | why it cannot go on; names of files that it made |
 //! | [`daemon`] | puts them together |
 
 pub mod act;

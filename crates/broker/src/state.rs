@@ -13,6 +13,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// Of the file's layout.
 const VERSION: u32 = 1;
 /// A state longer than this (bytes) is not read.
 const MAX_STATE: u64 = 64 << 20;

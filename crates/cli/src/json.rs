@@ -39,7 +39,10 @@ fn escape(json: &str) -> String {
 mod tests {
     use super::*;
 
-    const UNSAFE: &str = "a\u{7f}\u{80}\u{9b}2J\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\\\u{85}\"\u{1b}\n\t";
+    const UNSAFE: &str = concat!(
+        "a\u{7f}\u{80}\u{9b}2J\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}",
+        "\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\\\u{85}\"\u{1b}\n\t"
+    );
     const SAFE: &str = "caf\u{e9} \u{65e5}\u{672c} \u{1f600}";
 
     #[test]

@@ -20,6 +20,7 @@
 //! | [`ps`], [`set`], [`top`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
+//! | `descriptors`, [`error`] | what a process in the background lets go; why a command was not done |
 
 pub mod adopt;
 pub mod args;

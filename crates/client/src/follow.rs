@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Words of 8 bytes on a page.
 const WORDS: usize = PAGE_SIZE / 8;
 /// Tries to read a page that is being written, per look.
 const TRIES: usize = 8;

@@ -32,6 +32,18 @@
 //! - **joined**: a broker knows the principal; the opposite is **alone**.
 //! - **watcher**: the one thread of a principal: keeps the connections, senses when alone, rejoins.
 //!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `principal` | a principal: registered with a broker, or on its own |
+//! | `adaptive` | one function that is called with what may be used now |
+//! | `follow` | the principal that the environment names, for adapters inside of a program |
+//! | `reading`, `window` | what is read, and the address at which it is read |
+//! | `connection`, `socket` | calls with deadlines; where a broker's socket can be |
+//! | `local` | what a program may use when nobody tells it |
+//! | `guard`, `thread` | the handler of SIGBUS; threads that a host does not notice |
+//! | `error` | what can go wrong |
+//!
 //! # What it does to a program
 //! Nothing when it is loaded. A joined principal has one thread (256 KiB of stack, all signals
 //! blocked but faults), at most five descriptors (all closed on exec), and two pages. The only signal

@@ -248,7 +248,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_there_is(capacity in 0u64..1 << 50, room in any::<u64>(), uses in any::<u64>(), bound in any::<u64>(), now in any::<u64>()) {
+        fn never_more_than_there_is(
+            capacity in 0u64..1 << 50,
+            room in any::<u64>(),
+            uses in any::<u64>(),
+            bound in any::<u64>(),
+            now in any::<u64>(),
+        ) {
             let room = room % (capacity + 1);
             let uses = uses % (capacity - room + 1);
             let now = decide(&Sensed { capacity, room, uses }, bound, &Numbers::default(), now);

@@ -83,6 +83,25 @@ fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) {
     }
 }
 
+/// All of them have the broker's numbers.
+fn await_joined(principals: [&Principal; 2]) {
+    for principal in principals {
+        await_event(principal, |event| matches!(event, Event::Joined(_)));
+        assert_eq!(principal.read().source, Source::Broker);
+    }
+}
+
+/// What a connection of another process than theirs can ask while two principals are there.
+fn assert_shown(socket: &Socket) {
+    let mut control = Connection::open(socket, TIMEOUT).unwrap();
+    assert_eq!(control.list().unwrap().principals.len(), 2);
+    let interface = control.describe("io.plimsoll").unwrap();
+    assert!(interface.contains("method Register("));
+    let mut watch = control.watch(100).unwrap();
+    let watched = watch.next(TIMEOUT).unwrap().unwrap();
+    assert_eq!(watched.principals.len(), 2);
+}
+
 #[test]
 fn joins_survives_and_rejoins_the_real_broker() {
     let directory = tempfile::Builder::new()
@@ -102,10 +121,7 @@ fn joins_survives_and_rejoins_the_real_broker() {
     let (one, other) = (sleeper(), sleeper());
     let light = builder().weight(10).pid(one.0.id()).open().unwrap();
     let heavy = builder().weight(30).pid(other.0.id()).open().unwrap();
-    for principal in [&light, &heavy] {
-        await_event(principal, |event| matches!(event, Event::Joined(_)));
-        assert_eq!(principal.read().source, Source::Broker);
-    }
+    await_joined([&light, &heavy]);
     await_that("shares are by weight", || {
         let (light, heavy) = (light.read().share, heavy.read().share);
         light > 0 && heavy.abs_diff(light * 3) <= 4096 * 3
@@ -124,21 +140,7 @@ fn joins_survives_and_rejoins_the_real_broker() {
     await_that("a new weight counts", || {
         light.read().share.abs_diff(heavy.read().share) <= 4096
     });
-    let mut control = Connection::open(&socket, TIMEOUT).unwrap();
-    let listing = control.list().unwrap();
-    assert_eq!(listing.principals.len(), 2);
-    let watched = Connection::open(&socket, TIMEOUT)
-        .unwrap()
-        .watch(100)
-        .unwrap()
-        .next(TIMEOUT);
-    assert_eq!(watched.unwrap().unwrap().principals.len(), 2);
-    assert!(
-        control
-            .describe("io.plimsoll")
-            .unwrap()
-            .contains("method Register(")
-    );
+    assert_shown(&socket);
 
     // SIGKILL: nobody notices more than other numbers.
     drop(broker);
@@ -149,10 +151,7 @@ fn joins_survives_and_rejoins_the_real_broker() {
     assert!(light.read().uses > 0);
 
     let _broker = Broker::start(directory.path());
-    for principal in [&light, &heavy] {
-        await_event(principal, |event| matches!(event, Event::Joined(_)));
-        assert_eq!(principal.read().source, Source::Broker);
-    }
+    await_joined([&light, &heavy]);
     let listing = Connection::open(&socket, TIMEOUT).unwrap().list().unwrap();
     let weights: Vec<_> = listing
         .principals

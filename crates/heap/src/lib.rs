@@ -12,10 +12,22 @@
 //! | *side* | all metadata: one range beside the heap, never inside of it |
 //! | *absent* | said of a superpage a part of which was in swap when the collection began |
 //! | *summary* | what a superpage's objects refer to, kept at the side while it is absent |
-//! | *bookmark* | a bit at the side: an absent superpage refers to this slot, says a summary that names no slots |
+//! | *bookmark* | a bit at the side: an absent superpage, whose summary names no slots, refers to this one |
 //! | *age* | for how many collections nobody wrote to a superpage, as far as it is watched |
 //! | *young* | said of a superpage that may have been written to since the last collection |
 //! | *pending* | said of a superpage with marked objects that nobody looked into yet |
+//!
+//! | module | is |
+//! |---|---|
+//! | `address`, `class`, `kind` | units and addresses, size classes, what objects have in common |
+//! | `heap`, `side` | the ranges; the tables of metadata beside them |
+//! | `alloc`, `large`, `central` | small objects, large ones, what threads share |
+//! | `mark`, `census` | what can be reached, and counting it |
+//! | `residency`, `watch`, `summary` | what is in swap, who was written to, what absent superpages refer to |
+//! | `steps` | marking while the program runs |
+//! | `stress`, `verify`, `fuzz` | bad luck on demand; whether a collection lost something; any bytes |
+//! | `area`, `bits`, `prefetch` | a stack of values, bits in words, loading ahead |
+//! | `os` | every system call |
 //!
 //! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from
 //! superpages (`alloc`, over `central`), a collection marks (`mark`) and then counts (`census`),

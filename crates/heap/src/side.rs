@@ -30,6 +30,7 @@ pub enum UsedBy {
     Evicted,
 }
 
+/// Places of the tables in [`SPECS`].
 const DESCRIPTORS: usize = 0;
 const MARKS: usize = 1;
 const FREE: usize = 2;

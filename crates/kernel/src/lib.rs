@@ -14,6 +14,21 @@
 //! - **tier**: which of several ways to the same end this kernel and these rights allow; probed
 //!   once, by calling it.
 //!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | how much memory there is, of which kind |
+//! | [`cgroup`] | a memory cgroup of version 1 or 2 |
+//! | [`process`], [`smaps`] | one process; what each of its areas holds |
+//! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
+//! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
+//! | [`advise`] | advice on another process's memory |
+//! | [`pressure`], [`stalls`] | early warning; who had to wait for memory |
+//! | [`probe`] | what this kernel and these rights allow |
+//! | [`identity`], [`peer`], [`environment`] | acting as another user; whom and what to believe |
+//! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
+//! | `error` | what can go wrong |
+//!
 //! # Conventions
 //! Sizes are bytes in `u64`; times say their unit. A reader keeps its file descriptor and reads
 //! with `pread` into a buffer on the stack: nothing is allocated on the paths that run every tick.

@@ -7,6 +7,7 @@ use crate::reader::write_text;
 use crate::smaps::{self, FileKey};
 use crate::{Error, Result};
 
+/// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 /// How often and how dearly a process is sampled.
@@ -350,9 +351,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_cost_stays_within_its_share(cost_ms in 0u64..10_000, share in 0.001f64..0.5, seed in any::<u64>()) {
+        fn the_cost_stays_within_its_share(
+            cost_ms in 0u64..10_000,
+            share in 0.001f64..0.5,
+            seed in any::<u64>(),
+        ) {
             let pace = Pace { share, ..Pace::default() };
-            let (spent, samples) = run(pace, cost_ms * 1_000_000, |n| (n.wrapping_mul(seed) >> 34) % (1 << 30));
+            let bytes = |n: u64| (n.wrapping_mul(seed) >> 34) % (1 << 30);
+            let (spent, samples) = run(pace, cost_ms * 1_000_000, bytes);
             // The last sample's rest after it lies beyond the hour.
             let bound = share * 3600.0 * SECOND as f64 + 2.0 * cost_ms as f64 * 1e6;
             prop_assert!(spent as f64 <= bound * 1.001, "{} in {} samples, bound {}", spent, samples, bound);

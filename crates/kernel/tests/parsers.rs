@@ -42,7 +42,11 @@ const MEMBERSHIP: &str = "9:name=systemd:/\n4:memory,hugetlb:/a/b:c\n0::/user.sl
 const CGROUP_STAT: &str = "cache 1\nrss 2\ninactive_file 3\ntotal_cache 100\ntotal_rss \
                            200\ntotal_inactive_file 50\ntotal_dirty 10\ntotal_swapcached 5\ntotal_swap \
                            7\ntotal_pgmajfault 9\n";
-const SWAPS: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/a\\040b                                 file\t\t1024\t\t12\t\t-2\n/dev/zram0                              partition\t2048\t0\t100\n";
+const SWAPS: &str = concat!(
+    "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
+    "/a\\040b                                 file\t\t1024\t\t12\t\t-2\n",
+    "/dev/zram0                              partition\t2048\t0\t100\n"
+);
 
 #[test]
 fn good_text_gives_the_numbers_in_it() {
@@ -268,7 +272,11 @@ proptest! {
     }
 
     #[test]
-    fn mutated_text_is_harmless(sample in samples(), at in any::<prop::sample::Index>(), with in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn mutated_text_is_harmless(
+        sample in samples(),
+        at in any::<prop::sample::Index>(),
+        with in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
         let mut text = sample.as_bytes().to_vec();
         let at = at.index(text.len());
         let end = (at + with.len()).min(text.len());
@@ -289,9 +297,12 @@ proptest! {
 
     #[test]
     fn a_missing_line_leaves_zero_and_the_rest(skip in 0usize..14) {
-        let text: Vec<&str> = STATUS.lines().enumerate().filter(|(i, _)| *i != skip).map(|(_, l)| l).collect();
+        let kept = STATUS.lines().enumerate().filter(|(i, _)| *i != skip);
+        let text: Vec<&str> = kept.map(|(_, line)| line).collect();
         let (full, part) = (parse_status(STATUS.as_bytes()), parse_status(text.join("\n").as_bytes()));
-        for (whole, cut) in [(full.anon, part.anon), (full.file, part.file), (full.shmem, part.shmem), (full.swap, part.swap)] {
+        let whole = [full.anon, full.file, full.shmem, full.swap];
+        let cut = [part.anon, part.file, part.shmem, part.swap];
+        for (whole, cut) in whole.into_iter().zip(cut) {
             prop_assert!(cut == whole || cut == 0);
         }
     }

@@ -25,11 +25,13 @@ struct Header {
     seal: usize,
 }
 
+/// Seals of an object in use, and of one that was freed.
 const LIVE: usize = 0x5aa5_1c3c_7e81_0ff0;
 const FREED: usize = 0x0dea_d0b1_ec75_eaf5;
 /// What the word behind an object holds.
 const END: usize = 0x3cc3_a55a_9669_f00f;
 const WORD: usize = size_of::<usize>();
+/// Bytes before an object.
 const HEADER: usize = size_of::<Header>();
 /// What an object is filled with when it is freed.
 const FILL: u8 = 0xdb;

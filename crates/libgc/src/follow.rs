@@ -19,6 +19,7 @@ use plimsoll_policy::footprint::{low_water, threshold};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 /// Between two looks: while the program allocates, and while it does not but for news.
 const NAP: Duration = Duration::from_millis(50);

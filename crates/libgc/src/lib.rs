@@ -5,16 +5,18 @@
 //!
 //! | room | is |
 //! |---|---|
-//! | `allocate`, `release`, `resize`, `kinds`, `typed`, `debug` | objects: getting them, what is in them |
+//! | `allocate`, `release`, `resize` | objects: getting them, giving them back, changing their size |
+//! | `kinds`, `typed`, `gcj`, `debug`, `inspect` | what is in them, and questions about them |
 //! | `roots`, `loader`, `thread` | where references are that are not in objects |
 //! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
 //! | `leaks` | what a program lost, or wrote beside of |
-//! | `collect`, `pace` | a collection, step by step, and when there is one |
-//! | `incremental` | collections of young objects |
+//! | `collect`, `pace` | a collection, phase by phase, and when there is one |
+//! | `incremental`, `steps`, `helpers` | of young objects; in steps; by several threads |
 //! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
 //! | `private` | names of libgc's private headers |
-//! | `unwind` | exceptions |
+//! | `fork`, `unwind` | a child of fork; exceptions |
+//! | `stress` | collections often, and each is checked |
 //! | `collector`, `lock` | all of the above together, behind one lock |
 //!
 //! While the world stands still no thread may be waited for and nothing may be allocated or freed

@@ -7,6 +7,7 @@ use plimsoll_heap::Heap;
 use std::collections::HashMap;
 use std::ffi::CStr;
 
+/// What libgc's functions for links return (gc.h).
 const SUCCESS: c_int = 0;
 const DUPLICATE: c_int = 1;
 const UNIMPLEMENTED: c_int = 3;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::{Duration, Instant};
 
+/// States of the lock.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Held, and somebody waits.

@@ -170,8 +170,8 @@ impl Stats {
             residency,
             marking,
             young,
-            settled,
             size,
+            ..
         } = work;
         let whole = cycle.so_far();
         let faults = major_faults() - cycle.faults;
@@ -200,43 +200,53 @@ impl Stats {
             .saturating_add(std::mem::take(&mut self.told));
         self.obtained = self.obtained.max(*size);
         if verbose > 0 {
-            let why = match cycle.why {
-                Why::Allocation => "heap full",
-                Why::Young | Why::Lack => "no room",
-                Why::Asked | Why::Begun => "asked for",
-                Why::Limit => "limit fell",
-            };
-            let steps = match cycle.steps {
-                1 => String::new(),
-                steps => format!("in {steps} steps, "),
-            };
-            report::say(&format!(
-                "gc {}: {}{}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} \
-                 objects \
-                 ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} \
-                 dropped, {} made in {} KiB; \
-                 freed {} superpages, gave back {}, paged out {}\n",
-                GC_gc_no.get(),
-                if *young { "young, " } else { "" },
-                steps,
-                cycle.pause.as_micros(),
-                whole.as_micros(),
-                census.live >> 10,
-                census.objects,
-                marking.shared,
-                marking.overflows,
-                residency.absent,
-                marking.read,
-                marking.replayed,
-                residency.dropped,
-                marking.summarised,
-                collector::heap().summary_bytes() >> 10,
-                census.freed,
-                settled.given,
-                settled.shed,
-            ));
+            say(&cycle, work, whole, faults);
         }
     }
+}
+
+/// Prints what a collection did, how long it took, and how many major faults it had.
+fn say(cycle: &Cycle, work: &Work, whole: Duration, faults: i64) {
+    let Work {
+        census,
+        residency,
+        marking,
+        young,
+        settled,
+        ..
+    } = work;
+    let why = match cycle.why {
+        Why::Allocation => "heap full",
+        Why::Young | Why::Lack => "no room",
+        Why::Asked | Why::Begun => "asked for",
+        Why::Limit => "limit fell",
+    };
+    let steps = match cycle.steps {
+        1 => String::new(),
+        steps => format!("in {steps} steps, "),
+    };
+    report::say(&format!(
+        "gc {}: {}{steps}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
+         ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} \
+         made in {} KiB; freed {} superpages, gave back {}, paged out {}\n",
+        GC_gc_no.get(),
+        if *young { "young, " } else { "" },
+        cycle.pause.as_micros(),
+        whole.as_micros(),
+        census.live >> 10,
+        census.objects,
+        marking.shared,
+        marking.overflows,
+        residency.absent,
+        marking.read,
+        marking.replayed,
+        residency.dropped,
+        marking.summarised,
+        collector::heap().summary_bytes() >> 10,
+        census.freed,
+        settled.given,
+        settled.shed,
+    ));
 }
 
 /// What a broker is told.

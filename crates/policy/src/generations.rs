@@ -234,7 +234,10 @@ mod tests {
         /// and what is spent is less than the price and one rent.
         #[test]
         fn memory_and_cost_are_bounded(
-            steps in proptest::collection::vec((0u64..1 << 40, 0u64..1 << 30, 0u64..1 << 40, any::<bool>()), 1..100),
+            steps in proptest::collection::vec(
+                (0u64..1 << 40, 0u64..1 << 30, 0u64..1 << 40, any::<bool>()),
+                1..100,
+            ),
         ) {
             let mut generations = Generations::default();
             let (mut most, mut price, mut spent) = (0, 0, 0);

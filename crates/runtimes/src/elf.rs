@@ -194,7 +194,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn damaged_files_never_panic(changes in proptest::collection::vec((0_usize..4096, any::<u8>()), 1..64)) {
+        fn damaged_files_never_panic(
+            changes in proptest::collection::vec((0_usize..4096, any::<u8>()), 1..64),
+        ) {
             let mut bytes = vec![0; 4096];
             std::fs::File::open("/proc/self/exe").unwrap().read_exact(&mut bytes).unwrap();
             for (at, value) in changes {

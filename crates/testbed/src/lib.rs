@@ -7,6 +7,18 @@
 //! - *program*: one that takes, touches or shares memory as it is told: `plimsoll-misbehave`, or a
 //!   test's own binary, started again.
 //! - *guest*: an emulated machine with cgroup version 2.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `cgroup`, `swap` | grounds |
+//! | [`programs`], `options`, `memory` | programs: what each does, its arguments, the memory that it takes |
+//! | `child`, `progress` | a program that a test started, and what it tells of itself |
+//! | [`children`] | children in a group of their own, gone with their parent |
+//! | [`guest`] | a guest that boots into a program of ours |
+//! | [`page`] | an availability page that says what a test says |
+//! | `refuse` | a program that the kernel refuses what others would do for it |
+//! | `skip` | tests that cannot run here |
 
 mod cgroup;
 mod child;

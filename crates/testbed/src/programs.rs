@@ -2,15 +2,15 @@
 //! prints a line of JSON now and then (see [`Progress`]), and ends on SIGTERM with a last line.
 //!
 //! ```text
-//! hog   --bytes N [--rate R] [--hold SECONDS] [--release-rate R] [--delay SECONDS] [--lock] [--huge]
-//!       [--repeat N]
-//!       takes N bytes at R bytes a second (all at once without), holds them (for ever without),
-//!       gives them back at a rate, ends
+//! hog   --bytes N [--rate R] [--hold SECONDS] [--release-rate R] [--delay SECONDS]
+//!       [--lock] [--huge] [--repeat N]
+//!       takes N bytes at R bytes a second (all at once without), holds them (for ever without), gives
+//!       them back at a rate, ends
 //! touch --bytes N [--part 0.3] [--every MS] [--read] [--huge]
 //!       takes N bytes and touches that part of them over and over
 //! share --path FILE --bytes N [--rate R] [--on MS --off MS]
-//!       maps a file together with others and touches each page R times a second on average, in
-//!       bursts if asked
+//!       maps a file together with others and touches each page R times a second on average, in bursts
+//!       if asked
 //! share --path FILE --bytes N --unpaced
 //!       the same as fast as it can; a round is as many touches as there are pages
 //! tree  --depth D --width W
@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Nanoseconds.
 const SECOND: f64 = 1e9;
 /// Between two looks at the clock.
 const TICK: Duration = Duration::from_millis(2);

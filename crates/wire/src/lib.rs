@@ -1,7 +1,8 @@
 //! What crosses between the broker and a program: the availability page ([`page`]) and the
 //! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]). No I/O happens here:
 //! the page's writer and the decoder are data, the system calls are the caller's. What a client
-//! sends is checked as it is read ([`checked`], by the rules of [`checks`], and [`standing`]).
+//! sends is checked as it is read ([`checked`], by the rules of [`checks`], and [`standing`]). Fuzzers
+//! enter by [`fuzz`].
 //!
 //! # Glossary
 //! - *principal*: whoever memory is accounted to: a process (with its descendants) or a group.

@@ -108,7 +108,11 @@ proptest! {
     #[test]
     fn a_text_in_the_place_of_a_number_is_refused(text in text(), at in 0usize..7) {
         prop_assume!(text.len() < 60_000);
-        let field = ["live", "demand", "floor", "collections", "reaction_ms", "allocation_rate", "collection_ms"][at];
+        let fields = [
+            "live", "demand", "floor", "collections", "reaction_ms", "allocation_rate",
+            "collection_ms",
+        ];
+        let field = fields[at];
         let refused = read::<Report>(&json!({"id": 1, field: text})).unwrap_err();
         prop_assert_eq!(refused.name, ErrorName::InvalidParameter);
         prop_assert_eq!(refused.subject.as_deref(), Some(field));

@@ -336,7 +336,12 @@ fn views_go_to_threads() {
 
 proptest! {
     #[test]
-    fn any_numbers_come_back(values in any::<[u64; 6]>(), level in 0u64..3, id in any::<u64>(), now in any::<u64>()) {
+    fn any_numbers_come_back(
+        values in any::<[u64; 6]>(),
+        level in 0u64..3,
+        id in any::<u64>(),
+        now in any::<u64>(),
+    ) {
         let [limit, available, owed, deadline, uses, share] = values;
         let level = Level::from_number(level);
         let numbers = Numbers { limit, available, owed, deadline, uses, share, level };

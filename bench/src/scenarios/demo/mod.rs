@@ -23,6 +23,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What the three programs share, and the hog takes from, bytes.
 const BUDGET: u64 = 1500 << 20;
 const HOG: u64 = BUDGET / 2;
 /// Bytes per second that the hog takes, and gives back.
@@ -138,7 +139,7 @@ impl Shown {
     /// Writes the report on what was run so far; where it is.
     fn report(&self, runs: &Runs, runner: &Runner) -> Result<PathBuf> {
         let path = self.folder.join("report.html");
-        let page = page(&self.shared, &self.fixed, runs, runner)?;
+        let page = page(&self.shared, &self.fixed, runs, runner);
         save(&path, &page.html())?;
         Ok(path)
     }
@@ -211,16 +212,28 @@ fn programs_toml(scenario: &Scenario) -> String {
     text
 }
 
+/// The README's picture: understood without the text around it.
 fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
-    let title = "Three programs with weights 10, 40, 20, and a hog";
-    super::plot(title, scenario, trace)
+    let title = "Three programs share 1500 MB by weight; a hog takes half of it and gives it back";
+    let mut plot = super::plot(title, scenario, trace);
+    plot.series.retain(|series| series.name != "in swap");
+    for series in &mut plot.series {
+        series.note = match scenario.programs.iter().find(|p| p.name == series.name) {
+            Some(program) if program.outsider => "not steered".to_owned(),
+            Some(program) => format!("weight {}", program.weight),
+            None => continue,
+        };
+    }
+    Plot {
+        note: "Dashed: the share by weight. What one program does not want, the others may use"
+            .to_owned(),
+        unit: "megabytes".to_owned(),
+        events: Vec::new(),
+        ..plot
+    }
 }
 
-fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
-    let drawn = |title: &str, scenario: &Scenario, trace: &Trace| {
-        let svg = super::plot(title, scenario, trace).svg(960, 440);
-        svg.map_err(|e| Error::Picture(e.to_string()))
-    };
+fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Page {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
@@ -230,19 +243,19 @@ fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Re
          locks it, keeps it for {HOLD} s and gives it back at the same rate.",
     ));
     for trace in &runs.shared {
-        let title = "Memory, with the broker (dashed: ideal shares)";
+        let title = "Memory, with the broker";
         page.heading("With the broker")
-            .picture(&drawn(title, shared, trace)?);
+            .picture(&super::plot(title, shared, trace).svg());
     }
     for trace in &runs.fixed {
         let title = "Memory, fixed heap sizes, no broker";
         page.heading("Without")
-            .picture(&drawn(title, fixed, trace)?);
+            .picture(&super::plot(title, fixed, trace).svg());
     }
     let results = runs.results(shared, runner);
     page.heading("Side by side").table(&results.cells());
     page.note(&format!("{} At commit {}.", results.method, commit()));
-    Ok(page)
+    page
 }
 
 #[cfg(test)]

@@ -134,31 +134,33 @@ impl Pair {
     }
 }
 
+const METHOD: &str = "\
+     Unchanged programs, each with libgc and with ours in turn. largelive: 9.8 million objects of \
+     64 bytes that live (with two threads, half of them each), then 60 million cells that die young. \
+     bintree: depth 20. gcbench: five rounds, by each thread. Guile: a hash table of a million entries, \
+     20,000 rounds of garbage. Nix: 400,000 attribute sets. Pauses are from before the world is stopped \
+     to after it is started again, by the same events of both libraries. Tables: what is resident of the \
+     metadata beside our heap at the end, of the resident peak.";
+
 fn report(pairs: &[Pair], runner: &Runner) -> Results {
-    let mut results = runner.results(
-        "Our collector in the place of Debian's libgc 8.2.2, in enough memory.",
-        "Unchanged programs, each with libgc and with ours in turn. largelive: 9.8 million objects of 64 \
-         bytes that live (with two threads, half of \
-         them each), then 60 million cells that die young. bintree: depth 20. gcbench: five rounds, by \
-         each thread. Guile: a hash table of a million entries, \
-         20,000 rounds of garbage. Nix: 400,000 attribute sets. Pauses are from before the world is \
-         stopped to after it is started again, by the same events of both \
-         libraries. Tables: what is resident of the metadata beside our heap at the end, of the resident \
-         peak.",
-    )
-    .columns(&[
-        ("program", ""),
-        ("collector", ""),
-        ("time", "s"),
-        ("of libgc's", ""),
-        ("longest pause", "ms"),
-        ("of libgc's", ""),
-        ("median pause", "ms"),
-        ("pauses", ""),
-        ("resident", "MiB"),
-        ("of libgc's", ""),
-        ("tables", "%"),
-    ]);
+    let mut results = runner
+        .results(
+            "Our collector in the place of Debian's libgc 8.2.2, in enough memory.",
+            METHOD,
+        )
+        .columns(&[
+            ("program", ""),
+            ("collector", ""),
+            ("time", "s"),
+            ("of libgc's", ""),
+            ("longest pause", "ms"),
+            ("of libgc's", ""),
+            ("median pause", "ms"),
+            ("pauses", ""),
+            ("resident", "MiB"),
+            ("of libgc's", ""),
+            ("tables", "%"),
+        ]);
     pairs.iter().for_each(|pair| pair.note(&mut results));
     let figures = |wanted: &dyn Fn(&str) -> bool, of: &dyn Fn(&Pair) -> Option<f64>| {
         let wanted = pairs.iter().filter(|pair| wanted(&pair.name));

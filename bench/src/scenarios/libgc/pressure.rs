@@ -49,8 +49,8 @@ impl Measurement for LibgcPressure {
     fn about(&self) -> About {
         About {
             name: "libgc-pressure",
-            question: "Our collector in the place of libgc, in too little memory: who finishes, how soon, \
-                       and what do collections cost by then?",
+            question: "Our collector in the place of libgc, in too little memory: which runs finish, how \
+                       soon, and what do collections cost?",
             asks: &[FINISH, TIME, FAULTS, PAUSES],
             minutes: 120,
         }

@@ -19,6 +19,7 @@ use crate::runner::Runner;
 use outcome::{Outcome, TOLERANCE};
 use std::path::Path;
 
+/// What the programs share, bytes.
 const BUDGET: u64 = 1500 << 20;
 /// Allowed time to get there, seconds.
 const SOON: f64 = 2.0;

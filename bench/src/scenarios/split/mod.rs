@@ -23,6 +23,7 @@ use crate::runner::Runner;
 use outcome::{BURST, Outcome, Outcomes, REST, goal};
 use std::path::Path;
 
+/// What the two programs share, bytes.
 const BUDGET: u64 = 560 << 20;
 /// Percent of the heap memory that the first program gets.
 const COARSE: [u32; 3] = [30, 50, 70];

@@ -14,6 +14,7 @@ use super::node::{Node, Reported};
 use plimsoll_policy::shares::{Collector, useful_demand};
 use plimsoll_wire::messages::Kind;
 
+/// Bytes.
 const MIB: u64 = 1 << 20;
 const HEADROOM_LEAST: u64 = 16 * MIB;
 /// Thousandths of its time in collections below which more memory is of no use.

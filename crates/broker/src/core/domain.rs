@@ -8,6 +8,7 @@ use super::{DomainFigures, Nanos, SensedDomain};
 use plimsoll_policy::footprint::surprise;
 
 const MILLISECOND: Nanos = 1_000_000;
+/// Bytes.
 const MIB: u64 = 1 << 20;
 /// Over how long the growth of outsiders is measured.
 const TAU: Nanos = 200 * MILLISECOND;

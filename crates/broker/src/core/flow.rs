@@ -6,6 +6,7 @@
 
 use super::Nanos;
 
+/// Nanoseconds.
 const SECOND: i128 = 1_000_000_000;
 
 /// See the module.

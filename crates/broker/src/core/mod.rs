@@ -26,7 +26,7 @@
 //! | `domain`, `flow` | outsiders, their growth, the reserve, the budget |
 //! | `demand` | how much a principal can make use of |
 //! | `settle`, `debt` | the limit in force, what is owed and by when, what is news |
-//! | `ladder` | what to do to who does not pay |
+//! | `revoke`, `ladder` | what is needed, and from whom; what to do to who does not pay |
 //! | `pace` | when to look again |
 //! | `view`, `keep` | listings; settings that outlive a crash |
 //!

@@ -4,6 +4,7 @@ use super::domain::Domain;
 use super::{Nanos, Pace};
 
 const MILLISECOND: Nanos = 1_000_000;
+/// Between two looks: while memory is short, while anything moves, and when that is over.
 const FAST: Nanos = 25 * MILLISECOND;
 const MOVING: Nanos = 50 * MILLISECOND;
 const SETTLED: Nanos = 250 * MILLISECOND;

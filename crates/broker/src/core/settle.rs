@@ -6,6 +6,7 @@ use super::node::{Node, Told};
 use super::{Nanos, Rung};
 use plimsoll_wire::page::{Level, Numbers};
 
+/// Bytes.
 const MIB: u64 = 1 << 20;
 /// A page is rewritten when it would otherwise be this old (ns) by the next tick; a little under the
 /// promised second.

@@ -111,7 +111,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_user_has_its_part(counts in prop::collection::vec(1usize..200, 1..20), most in 20usize..400) {
+        fn every_user_has_its_part(
+            counts in prop::collection::vec(1usize..200, 1..20),
+            most in 20usize..400,
+        ) {
             let owners = counts.iter().enumerate().flat_map(|(uid, count)| vec![uid as u32; *count]);
             let quotas = quotas(owners, most);
             let total: usize = counts.iter().sum();

@@ -4,6 +4,7 @@ use super::Daemon;
 use super::calls::Caller;
 use crate::config::Given;
 use crate::core::{Kept, NewPrincipal, Refusal};
+use crate::error::Error;
 use crate::members::Member;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{self, RootDomain};
@@ -235,23 +236,11 @@ impl Daemon {
         } = draft;
         let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
         let id = self.core.register(&new, now).map_err(refused)?;
-        let page = PageFile::create(&self.pages.path_of(id), id);
-        let socket = self.paths.pressure.join(format!("{id}.sock"));
-        let pressure = PressureSocket::bind(&socket, self.options.system);
-        let (page, pressure) = match (page, pressure) {
-            (Ok(page), Ok(pressure)) => (page, pressure),
-            (Err(error), _) | (_, Err(error)) => {
-                let _ = self.core.remove(id);
-                tracing::warn!(%error, name = %new.name, "a principal could not be registered");
-                return Err(failed(&error));
-            }
-        };
-        if let Err(error) = self
-            .poll
-            .add(&pressure, Token::PressureListener(id), Interest::Read)
-        {
-            tracing::warn!(principal = id, %error, "its pressure socket cannot be watched");
-        }
+        let (page, pressure) = self.open_files(id).map_err(|error| {
+            let _ = self.core.remove(id);
+            tracing::warn!(%error, name = %new.name, "a principal could not be registered");
+            failed(&error)
+        })?;
         let member = Member {
             id,
             name: new.name,
@@ -291,6 +280,20 @@ impl Daemon {
         self.state.touch();
         self.tick_soon_for(uid, now);
         Ok(id)
+    }
+
+    /// Makes a principal's page and its pressure socket, and watches the socket.
+    fn open_files(&self, id: Id) -> Result<(PageFile, PressureSocket), Error> {
+        let page = PageFile::create(&self.pages.path_of(id), id)?;
+        let socket = self.paths.pressure.join(format!("{id}.sock"));
+        let pressure = PressureSocket::bind(&socket, self.options.system)?;
+        let watched = self
+            .poll
+            .add(&pressure, Token::PressureListener(id), Interest::Read);
+        if let Err(error) = watched {
+            tracing::warn!(principal = id, %error, "its pressure socket cannot be watched");
+        }
+        Ok((page, pressure))
     }
 
     /// Gives a rejoined principal its settings back, and its children that came back earlier.

@@ -1,88 +1,72 @@
 //! Every bad message that we could think of: a clear answer, and nothing for others to notice.
 
 use crate::common::{Broker, Client, Program, until};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 
-#[test]
-fn bad_parameters_are_answered_with_what_to_do() {
-    let broker = Broker::start();
-    let mut neighbour = Program::register(&broker, "neighbour", json!({}));
-    let mut client = broker.connect();
-    for (parameters, error, says) in [
+/// Parameters of `Register`, the error that answers them, and what its message says.
+type Refused = (Value, &'static str, &'static str);
+
+fn bad_numbers() -> Vec<Refused> {
+    let with = |field: &str, value: Value| json!({"name": "a", field: value});
+    vec![
+        (with("weight", json!(0)), "BadWeight", "give 1 to 10000"),
+        (with("weight", json!(10001)), "BadWeight", "give 1 to 10000"),
+        (with("weight", json!(-5)), "BadWeight", "weight"),
+        (with("weight", json!(1e300)), "BadWeight", "weight"),
+        (with("weight", json!("heavy")), "BadWeight", "weight"),
         (
-            json!({"name": "a", "weight": 0}),
-            "BadWeight",
-            "give 1 to 10000",
-        ),
-        (
-            json!({"name": "a", "weight": 10001}),
-            "BadWeight",
-            "give 1 to 10000",
-        ),
-        (json!({"name": "a", "weight": -5}), "BadWeight", "weight"),
-        (json!({"name": "a", "weight": 1e300}), "BadWeight", "weight"),
-        (
-            json!({"name": "a", "weight": "heavy"}),
-            "BadWeight",
-            "weight",
-        ),
-        (
-            json!({"name": "a", "priority": 101}),
+            with("priority", json!(101)),
             "BadPriority",
             "give -100 to 100",
         ),
         (
-            json!({"name": "a", "priority": -101}),
+            with("priority", json!(-101)),
             "BadPriority",
             "give -100 to 100",
         ),
-        (json!({"name": ""}), "BadName", "1 to 64 bytes"),
-        (json!({"name": "x".repeat(65)}), "BadName", "1 to 64 bytes"),
-        (json!({"name": "two\nlines"}), "BadName", "leave it out"),
-        (json!({"name": "bell\u{7}"}), "BadName", "leave it out"),
-        (json!({"name": "\u{202e}turned"}), "BadName", "leave it out"),
-        (json!({"name": "c1\u{9b}2J"}), "BadName", "leave it out"),
-        (json!({"weight": 1}), "BadName", "missing"),
+        (with("max", json!(0)), "BadMax", "give bytes from"),
+        (with("max", json!(-1)), "BadMax", "max"),
+        (with("max", json!(u64::MAX)), "BadMax", "give bytes from"),
+        (with("pid", json!(0)), "NoSuchProcess", "give the number"),
         (
-            json!({"name": "a", "adapter": "x".repeat(60_000)}),
-            "BadName",
-            "1 to 32 bytes",
-        ),
-        (json!({"name": "a", "adapter": "Self"}), "BadName", "a to z"),
-        (json!({"name": "a", "max": 0}), "BadMax", "give bytes from"),
-        (json!({"name": "a", "max": -1}), "BadMax", "max"),
-        (
-            json!({"name": "a", "max": u64::MAX}),
-            "BadMax",
-            "give bytes from",
-        ),
-        (
-            json!({"name": "a", "pid": 0}),
+            with("pid", json!(u32::MAX)),
             "NoSuchProcess",
             "give the number",
         ),
         (
-            json!({"name": "a", "pid": 4_294_967_295u32}),
-            "NoSuchProcess",
-            "give the number",
-        ),
-        (
-            json!({"name": "a", "pid": 2_147_483_647}),
+            with("pid", json!(i32::MAX)),
             "NoSuchProcess",
             "may have exited",
         ),
-        (json!({"name": "a", "pid": -1}), "InvalidParameter", "pid"),
+        (with("pid", json!(-1)), "InvalidParameter", "pid"),
+        (with("parent", json!(999)), "NoSuchPrincipal", "plimsoll ps"),
+        (with("wait", json!(5)), "InvalidParameter", "wait"),
+    ]
+}
+
+fn bad_texts() -> Vec<Refused> {
+    let name = |name: &str| json!({"name": name});
+    let adapter = |adapter: &str| json!({"name": "a", "adapter": adapter});
+    let group = |cgroup: &str| json!({"name": "g", "kind": "group", "cgroup": cgroup});
+    vec![
+        (name(""), "BadName", "1 to 64 bytes"),
+        (name(&"x".repeat(65)), "BadName", "1 to 64 bytes"),
+        (name("two\nlines"), "BadName", "leave it out"),
+        (name("bell\u{7}"), "BadName", "leave it out"),
+        (name("\u{202e}turned"), "BadName", "leave it out"),
+        (name("c1\u{9b}2J"), "BadName", "leave it out"),
+        (json!({"weight": 1}), "BadName", "missing"),
+        (adapter(&"x".repeat(60_000)), "BadName", "1 to 32 bytes"),
+        (adapter("Self"), "BadName", "a to z"),
+        (group("x"), "BadCgroup", "root"),
+        (group("/../../etc"), "BadCgroup", "without .."),
+        (group("/no/such/group"), "BadCgroup", "no/such/group"),
+        (group("/etc"), "BadCgroup", "etc"),
         (
-            json!({"name": "a", "parent": 999}),
-            "NoSuchPrincipal",
-            "plimsoll ps",
-        ),
-        (json!({"name": "a", "wait": 5}), "InvalidParameter", "wait"),
-        (
-            json!({"name": "g", "kind": "group", "pid": 1}),
-            "InvalidParameter",
-            "leave pid out",
+            json!({"name": "p", "cgroup": "/x"}),
+            "BadCgroup",
+            "only a group",
         ),
         (
             json!({"name": "g", "kind": "herd"}),
@@ -90,31 +74,19 @@ fn bad_parameters_are_answered_with_what_to_do() {
             "herd",
         ),
         (
-            json!({"name": "p", "cgroup": "/x"}),
-            "BadCgroup",
-            "only a group",
+            json!({"name": "g", "kind": "group", "pid": 1}),
+            "InvalidParameter",
+            "leave pid out",
         ),
-        (
-            json!({"name": "g", "kind": "group", "cgroup": "x"}),
-            "BadCgroup",
-            "root",
-        ),
-        (
-            json!({"name": "g", "kind": "group", "cgroup": "/../../etc"}),
-            "BadCgroup",
-            "without ..",
-        ),
-        (
-            json!({"name": "g", "kind": "group", "cgroup": "/no/such/group"}),
-            "BadCgroup",
-            "no/such/group",
-        ),
-        (
-            json!({"name": "g", "kind": "group", "cgroup": "/etc"}),
-            "BadCgroup",
-            "etc",
-        ),
-    ] {
+    ]
+}
+
+#[test]
+fn a_bad_registration_is_answered_with_what_to_do() {
+    let broker = Broker::start();
+    let mut neighbour = Program::register(&broker, "neighbour", json!({}));
+    let mut client = broker.connect();
+    for (parameters, error, says) in bad_numbers().into_iter().chain(bad_texts()) {
         client.refuses("Register", parameters, error, says);
     }
     // A pipe in the place of a kernel file would stop whoever opens it.
@@ -133,58 +105,78 @@ fn bad_parameters_are_answered_with_what_to_do() {
         "AlreadyRegistered",
         "use that one",
     );
-    client.refuses(
-        "Adapt",
-        json!({"id": neighbour.id, "adapter": "\u{202e}"}),
-        "BadName",
-        "1 to 32 bytes",
-    );
-    client.refuses("Subscribe", json!({"id": 1}), "ExpectedMore", "\"more\"");
-    client.refuses(
-        "Nonsense",
-        json!({}),
-        "MethodNotFound",
-        "GetInterfaceDescription",
-    );
-    client.refuses(
-        "com.example.Other",
-        json!({}),
-        "InterfaceNotFound",
-        "GetInfo",
-    );
-    client.refuses(
-        "Report",
-        json!({"id": neighbour.id, "live": -1}),
-        "InvalidParameter",
-        "live",
-    );
-    client.refuses(
-        "Report",
-        json!({"id": neighbour.id, "collector": {"heap": "much"}}),
-        "InvalidParameter",
-        "much",
-    );
-    client.refuses(
-        "Attach",
-        json!({"id": neighbour.id, "pid": std::process::id()}),
-        "AlreadyRegistered",
-        "already",
-    );
-    client.refuses(
-        "Attach",
-        json!({"id": 77, "pid": 1}),
-        "NoSuchPrincipal",
-        "77",
-    );
+    assert_alone(&mut client);
+    neighbour.assert_unharmed();
+}
+
+#[test]
+fn bad_calls_are_answered_with_what_to_do() {
+    let broker = Broker::start();
+    let mut neighbour = Program::register(&broker, "neighbour", json!({}));
+    let mut client = broker.connect();
+    let id = neighbour.id;
+    let own = std::process::id();
+    let much = json!({"heap": "much"});
+    for (method, parameters, error, says) in [
+        (
+            "Adapt",
+            json!({"id": id, "adapter": "\u{202e}"}),
+            "BadName",
+            "1 to 32 bytes",
+        ),
+        ("Subscribe", json!({"id": 1}), "ExpectedMore", "\"more\""),
+        (
+            "Nonsense",
+            json!({}),
+            "MethodNotFound",
+            "GetInterfaceDescription",
+        ),
+        (
+            "com.example.Other",
+            json!({}),
+            "InterfaceNotFound",
+            "GetInfo",
+        ),
+        (
+            "Report",
+            json!({"id": id, "live": -1}),
+            "InvalidParameter",
+            "live",
+        ),
+        (
+            "Report",
+            json!({"id": id, "collector": much}),
+            "InvalidParameter",
+            "much",
+        ),
+        (
+            "Attach",
+            json!({"id": id, "pid": own}),
+            "AlreadyRegistered",
+            "already",
+        ),
+        (
+            "Attach",
+            json!({"id": 77, "pid": 1}),
+            "NoSuchPrincipal",
+            "77",
+        ),
+    ] {
+        client.refuses(method, parameters, error, says);
+    }
     let refused = client
         .subscribe("Watch", json!({"interval_ms": 1}))
         .expect_err("too often");
     assert!(refused.message.contains("give 100 to 60000"), "{refused:?}");
-    assert_eq!(
-        client.list()["principals"].as_array().map(Vec::len),
-        Some(1)
-    );
+    assert_alone(&mut client);
     neighbour.assert_unharmed();
+}
+
+/// The neighbour is the only principal.
+#[track_caller]
+fn assert_alone(client: &mut Client) {
+    let listing = client.list();
+    assert_eq!(listing["principals"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
@@ -354,7 +346,11 @@ fn half_messages_silent_peers_and_floods_cost_others_nothing() {
 fn pipelined_calls_are_answered_in_order_and_oneway_ones_not_at_all() {
     let broker = Broker::start();
     let mut client = broker.connect();
-    client.send(b"{\"method\":\"io.plimsoll.List\",\"oneway\":true}\0{\"method\":\"org.varlink.service.GetInfo\"}\0");
+    let calls = [
+        &b"{\"method\":\"io.plimsoll.List\",\"oneway\":true}\0"[..],
+        b"{\"method\":\"org.varlink.service.GetInfo\"}\0",
+    ];
+    client.send(&calls.concat());
     assert_eq!(
         client.reply().expect("an answer")["parameters"]["product"],
         "plimsolld"

@@ -1,40 +1,20 @@
 //! The groups of users: who may set what, how deep they are, how many there may be.
 
 use crate::common::{Client, until};
-use crate::users::{Domain, FIRST, Ground, HONEST, SECOND, number};
+use crate::users::{Domain, FIRST, Ground, HONEST, SECOND, assert_stands, group_of, number};
 use serde_json::json;
 
 #[test]
-fn a_user_sets_what_is_its_own_and_rules_say_how_users_stand() {
-    let config = format!("[[rule]]\nuser = \"{HONEST}\"\nuser_weight = 300\nuser_priority = 2\n");
-    let Some(ground) = Ground::new(None, Domain::Machine, &config) else {
+fn a_user_sets_what_is_its_own_and_nothing_else() {
+    let Some(ground) = Ground::new(None, Domain::Machine, "") else {
         return;
     };
     let sleeper = ground.start(HONEST, "hog --bytes 4K");
     let (mut honest, own) = ground.register(HONEST, json!({"name": "own", "pid": sleeper.pid()}));
     let (mut hostile, other) = ground.register(FIRST, json!({"name": "other"}));
-    let group_of = |client: &mut Client, uid: u32| {
-        let name = json!(format!("user {uid}"));
-        let listing = client.list();
-        let groups = listing["principals"]
-            .as_array()
-            .expect("principals")
-            .clone();
-        groups
-            .into_iter()
-            .find(|group| group["name"] == name)
-            .expect("it has a group")
-    };
-    let group = group_of(&mut honest, HONEST);
-    assert_eq!(
-        (&group["weight"], &group["priority"]),
-        (&json!(300), &json!(2))
-    );
+    let group = group_of(&honest.list(), HONEST);
     assert_eq!(group["children"][0]["id"], json!(own));
-    let (id, foreign) = (
-        number(&group, "id"),
-        number(&group_of(&mut hostile, FIRST), "id"),
-    );
+    let id = number(&group, "id");
     // Neither its own group nor anything of another's is for a user to set, nor a place to be in.
     for set in [
         json!({"id": id, "weight": 10_000}),
@@ -44,63 +24,60 @@ fn a_user_sets_what_is_its_own_and_rules_say_how_users_stand() {
     ] {
         hostile.refuses("Set", set, "NotPermitted", "only");
     }
-    honest.refuses(
-        "Set",
-        json!({"id": id, "weight": 10_000}),
-        "NotPermitted",
-        "only",
-    );
+    let set = json!({"id": id, "weight": 10_000});
+    honest.refuses("Set", set, "NotPermitted", "only");
     for parent in [own, id] {
         let mut client = ground.client(FIRST);
-        client.refuses(
-            "Register",
-            json!({"name": "in", "parent": parent}),
-            "NotPermitted",
-            "only",
-        );
+        let parameters = json!({"name": "in", "parent": parent});
+        client.refuses("Register", parameters, "NotPermitted", "only");
     }
     // Within its own group it may.
-    hostile
-        .call(
-            "Set",
-            json!({"id": other, "priority": 100, "weight": 10_000}),
-        )
-        .expect("it is its own");
-    // Root may, but for the place of a user's group.
+    let set = json!({"id": other, "priority": 100, "weight": 10_000});
+    hostile.call("Set", set).expect("it is its own");
+}
+
+#[test]
+fn root_and_rules_say_how_users_stand() {
+    let config = format!("[[rule]]\nuser = \"{HONEST}\"\nuser_weight = 300\nuser_priority = 2\n");
+    let Some(ground) = Ground::new(None, Domain::Machine, &config) else {
+        return;
+    };
+    let sleeper = ground.start(HONEST, "hog --bytes 4K");
+    let _honest = ground.register(HONEST, json!({"name": "own", "pid": sleeper.pid()}));
+    let _other = ground.register(FIRST, json!({"name": "other"}));
     let mut root = ground.broker.connect();
+    let ruled = group_of(&root.list(), HONEST);
+    assert_stands(&ruled, 300, 2);
+    let foreign = number(&group_of(&root.list(), FIRST), "id");
     root.call("Set", json!({"id": foreign, "weight": 40}))
         .expect("root may");
-    assert_eq!(group_of(&mut root, FIRST)["weight"], json!(40));
-    root.refuses(
-        "Set",
-        json!({"id": foreign, "parent": id}),
-        "NotPermitted",
-        "stays at the top",
-    );
-    // What runs as a user is that user's, whoever registers it.
-    let adopted = ground.start(FIRST, "hog --bytes 4K");
-    let mut life = ground.broker.connect();
-    let adopted = life
-        .call("Register", json!({"name": "adopted", "pid": adopted.pid()}))
-        .expect("root may")["id"]
-        .clone();
-    let children = group_of(&mut root, FIRST)["children"].clone();
-    let ids = children
-        .as_array()
-        .expect("children")
-        .iter()
-        .map(|child| child["id"].clone());
-    assert!(ids.collect::<Vec<_>>().contains(&adopted), "{children}");
+    assert_stands(&group_of(&root.list(), FIRST), 40, 0);
+    // But for the place of a user's group.
+    let set = json!({"id": foreign, "parent": number(&ruled, "id")});
+    root.refuses("Set", set, "NotPermitted", "stays at the top");
     // Rules that are read anew come before all that.
     std::fs::write(ground.own.path().join("plimsoll.toml"), "").expect("it can");
     root.call("Reload", json!({})).expect("root may");
     for uid in [HONEST, FIRST] {
-        let group = group_of(&mut root, uid);
-        assert_eq!(
-            (&group["weight"], &group["priority"]),
-            (&json!(100), &json!(0))
-        );
+        assert_stands(&group_of(&root.list(), uid), 100, 0);
     }
+}
+
+#[test]
+fn what_runs_as_a_user_is_that_users_whoever_registers_it() {
+    let Some(ground) = Ground::new(None, Domain::Machine, "") else {
+        return;
+    };
+    let adopted = ground.start(FIRST, "hog --bytes 4K");
+    let mut root = ground.broker.connect();
+    let parameters = json!({"name": "adopted", "pid": adopted.pid()});
+    let id = root.call("Register", parameters).expect("root may")["id"].clone();
+    let children = group_of(&root.list(), FIRST)["children"].clone();
+    let children = children.as_array().expect("children");
+    assert!(
+        children.iter().any(|child| child["id"] == id),
+        "{children:?}"
+    );
 }
 
 #[test]

@@ -217,9 +217,50 @@ pub(crate) fn number(shown: &Value, field: &str) -> u64 {
     shown[field].as_u64().expect("a number")
 }
 
+/// The group of a user, in a listing.
+pub(crate) fn group_of(listing: &Value, uid: u32) -> Value {
+    let name = json!(format!("user {uid}"));
+    let groups = listing["principals"].as_array().expect("principals");
+    let group = groups.iter().find(|group| group["name"] == name);
+    group.expect("it has a group").clone()
+}
+
+/// A group has this weight and this priority.
+#[track_caller]
+pub(crate) fn assert_stands(group: &Value, weight: u32, priority: i32) {
+    assert_eq!(group["weight"], json!(weight), "{group}");
+    assert_eq!(group["priority"], json!(priority), "{group}");
+}
+
 /// As loud as the protocol lets it be.
 fn loud(name: &str) -> Value {
     json!({"name": name, "weight": 10_000, "priority": 100, "adapter": "self"})
+}
+
+/// Principals that want everything, and have no process behind them.
+fn hollow(ground: &Ground, uid: u32, count: u32) -> Vec<Client> {
+    let socket = ground.broker.socket();
+    as_user(uid, || {
+        let register = |n: u32| {
+            let mut life = Client::connect(&socket);
+            let name = format!("hollow{n}");
+            let id = life.call("Register", loud(&name)).expect("it may")["id"].clone();
+            life.call("Report", json!({"id": id, "demand": 1u64 << 40}))
+                .expect("it may");
+            life
+        };
+        (0..count).map(register).collect()
+    })
+}
+
+/// Heavy principals that do nothing, with their processes.
+fn idle(ground: &Ground, uid: u32, count: u32) -> Vec<(Client, Child)> {
+    let start = |_| {
+        let sleeper = ground.program(uid, "hog --bytes 4K");
+        let parameters = json!({"name": "s", "pid": sleeper.pid(), "weight": 10_000});
+        (ground.register(uid, parameters).0, sleeper)
+    };
+    (0..count).map(start).collect()
 }
 
 #[test]
@@ -229,37 +270,13 @@ fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
         return;
     };
     let mut honest = Honest::start(&ground, 56);
-    // The first has two hundred principals, and no process behind any.
-    let socket = ground.broker.socket();
-    let hollow: Vec<Client> = as_user(FIRST, || {
-        let register = |n: u32| {
-            let mut life = Client::connect(&socket);
-            let name = format!("hollow{n}");
-            let id = life.call("Register", loud(&name)).expect("it may")["id"].clone();
-            life.call("Report", json!({"id": id, "demand": 1u64 << 40}))
-                .expect("it may");
-            life
-        };
-        (0..200).map(register).collect()
-    });
+    let hollow = hollow(&ground, FIRST, 200);
     // The second has one that wants everything, and gets more and more.
     let mut greedy = ground.program(SECOND, "hog --bytes 120M --rate 20M");
     let mut parameters = loud("greedy");
     parameters["pid"] = json!(greedy.pid());
     let (mut life, id) = ground.register(SECOND, parameters);
-    // The third has many that do nothing.
-    let sleepers: Vec<Child> = (0..30)
-        .map(|_| ground.program(THIRD, "hog --bytes 4K"))
-        .collect();
-    let lives: Vec<_> = sleepers
-        .iter()
-        .map(|sleeper| {
-            ground.register(
-                THIRD,
-                json!({"name": "s", "pid": sleeper.pid(), "weight": 10_000}),
-            )
-        })
-        .collect();
+    let idle = idle(&ground, THIRD, 30);
     let mut ask = || {
         life.call(
             "Report",
@@ -277,28 +294,18 @@ fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
     let share = number(&honest.shown(), "share");
     let budget = number(&listing, "budget");
     assert!(share + MIB >= budget / 3, "{share} of {budget}");
-    let shown = |uid: u32| {
-        let name = json!(format!("user {uid}"));
-        let groups = listing["principals"].as_array().expect("principals");
-        groups
-            .iter()
-            .find(|group| group["name"] == name)
-            .expect("it has a group")
-            .clone()
-    };
-    assert_eq!(number(&shown(FIRST), "share"), 0, "nobody is there");
-    assert_eq!(number(&shown(FIRST), "limit"), 0);
+    let first = group_of(&listing, FIRST);
+    assert_eq!(number(&first, "share"), 0, "nobody is there");
+    assert_eq!(number(&first, "limit"), 0);
     for uid in [HONEST, FIRST, SECOND, THIRD] {
-        let group = shown(uid);
-        assert_eq!(
-            (&group["weight"], &group["priority"]),
-            (&json!(100), &json!(0))
-        );
+        let group = group_of(&listing, uid);
+        assert_stands(&group, 100, 0);
         assert_eq!(
             (&group["kind"], &group["pid"]),
             (&json!("group"), &json!(null))
         );
     }
+    let (lives, _sleepers): (Vec<Client>, Vec<Child>) = idle.into_iter().unzip();
     drop((hollow, lives));
     until("their groups are gone", || {
         let listing = honest.life.list();

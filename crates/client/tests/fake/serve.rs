@@ -154,26 +154,29 @@ fn dispatch(
             encode_reply(out, &Nothing {}, false).unwrap();
         }
         Method::List => {
-            let principals = state.pages.keys().zip(&state.registered);
-            let principals = principals
-                .map(|(&id, r)| messages::Principal {
-                    id,
-                    pid: r.pid,
-                    page: (state.script == Script::PagesElsewhere)
-                        .then(|| page_of(common, state, id).display().to_string()),
-                    ..messages::Principal::default()
-                })
-                .collect();
-            let listing = Listing {
-                principals,
-                ..Listing::default()
-            };
-            encode_reply(out, &listing, false).unwrap();
+            encode_reply(out, &listing(common, state), false).unwrap();
         }
         Method::Watch | Method::Reload => return Err(WireError::expected_more("x")),
     }
     common.changed.notify_all();
     Ok(())
+}
+
+fn listing(common: &Common, state: &State) -> Listing {
+    let principals = state.pages.keys().zip(&state.registered);
+    let principals = principals
+        .map(|(&id, r)| messages::Principal {
+            id,
+            pid: r.pid,
+            page: (state.script == Script::PagesElsewhere)
+                .then(|| page_of(common, state, id).display().to_string()),
+            ..messages::Principal::default()
+        })
+        .collect();
+    Listing {
+        principals,
+        ..Listing::default()
+    }
 }
 
 fn register(common: &Common, state: &mut State, asked: Register) -> Result<Registered, WireError> {

@@ -7,6 +7,7 @@
 
 use super::SUMMARY;
 
+/// Bytes before the groups.
 const HEADER: usize = 5;
 /// Bits of a granule's number: heaps up to 16 TiB.
 const NUMBER: u32 = 40;

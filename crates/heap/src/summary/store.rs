@@ -158,7 +158,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_do_not_overlap_and_are_used_again(steps in proptest::collection::vec((any::<bool>(), 1usize..=SUMMARY), 1..300)) {
+        fn blocks_do_not_overlap_and_are_used_again(
+            steps in proptest::collection::vec((any::<bool>(), 1usize..=SUMMARY), 1..300),
+        ) {
             let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
             let store = Store::new();
             let mut blocks: Vec<(u32, usize, u8)> = Vec::new();

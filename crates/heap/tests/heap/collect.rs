@@ -22,7 +22,8 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => LARGEST_SMALL + 1..200_000,
     ];
     prop_oneof![
-        30 => (0u8..10, bytes, any::<bool>()).prop_map(|(kind, bytes, root)| Step::Allocate { kind, bytes, root }),
+        30 => (0u8..10, bytes, any::<bool>())
+            .prop_map(|(kind, bytes, root)| Step::Allocate { kind, bytes, root }),
         20 => (any::<usize>(), 0usize..30, any::<usize>())
             .prop_map(|(from, at, to)| Step::Link { from, at, to }),
         8 => any::<usize>().prop_map(Step::Drop),
@@ -81,7 +82,10 @@ pub(crate) fn take(world: &mut World, marker: &mut Marker<'_>, step: Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn what_the_model_reaches_lives_and_nothing_else(steps in proptest::collection::vec(step(), 1..400), room in 1usize..40) {
+    fn what_the_model_reaches_lives_and_nothing_else(
+        steps in proptest::collection::vec(step(), 1..400),
+        room in 1usize..40,
+    ) {
         let mut world = World::new(64 * MIB);
         let mut marker = Marker::with_room(world.heap, &NoTracer, room).unwrap();
         for step in steps {

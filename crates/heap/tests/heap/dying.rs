@@ -67,6 +67,58 @@ fn evict(world: &World, pages: &Pages, pattern: u64) {
 
 const SIZES: [usize; 6] = [16, 48, 400, 3000, 12_000, 70_000];
 
+/// Allocates objects, some of them opaque, some of them roots.
+fn allocate(world: &mut World, sizes: &[(usize, u8)]) -> Vec<usize> {
+    let mut all = Vec::new();
+    for &(size, what) in sizes {
+        let kind = if what == 0 { world.opaque } else { world.words };
+        let start = world.allocate(kind, SIZES[size]).unwrap();
+        if what == 1 {
+            world.roots.push(start);
+        }
+        all.push(start);
+    }
+    all
+}
+
+/// Has objects refer to each other.
+fn link(world: &mut World, all: &[usize], edges: &[(u16, u16, u16)]) {
+    for &(from, at, to) in edges {
+        let from = all[usize::from(from) % all.len()];
+        let words = world.objects[&from].words.len();
+        // Some have all of their references at the end.
+        let at = if at % 2 == 0 {
+            usize::from(at) % words
+        } else {
+            words - 1
+        };
+        if world.objects[&from].kind != world.opaque {
+            // Now and then to itself.
+            let to = if to % 8 == 0 {
+                from
+            } else {
+                all[usize::from(to) % all.len()]
+            };
+            world.write(from, at, to);
+        }
+    }
+}
+
+/// Adds what dying objects refer to, one after the other, to what is reached. Tells of which a
+/// cycle is found.
+fn expect_contents(world: &World, objects: &Objects, expected: &mut BTreeSet<usize>) -> Vec<usize> {
+    let mut cycles = Vec::new();
+    for &(start, itself) in objects {
+        if !expected.contains(&start) {
+            reach(world, expected, contents(world, start, itself));
+            if expected.contains(&start) {
+                cycles.push(start);
+            }
+        }
+    }
+    cycles
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
@@ -84,26 +136,8 @@ proptest! {
         let _ends = Ends(pages.clone());
         pages.untracked.store(usize::from(untracked), SeqCst);
         let mut marker = Marker::with_room(world.heap, &NoTracer, room).unwrap();
-        let mut all = Vec::new();
-        for &(size, what) in &sizes {
-            let kind = if what == 0 { world.opaque } else { world.words };
-            let start = world.allocate(kind, SIZES[size]).unwrap();
-            if what == 1 {
-                world.roots.push(start);
-            }
-            all.push(start);
-        }
-        for &(from, at, to) in &edges {
-            let from = all[usize::from(from) % all.len()];
-            let words = world.objects[&from].words.len();
-            // Some have all of their references at the end.
-            let at = if at % 2 == 0 { usize::from(at) % words } else { words - 1 };
-            if world.objects[&from].kind != world.opaque {
-                // Now and then to itself.
-                let to = if to % 8 == 0 { from } else { all[usize::from(to) % all.len()] };
-                world.write(from, at, to);
-            }
-        }
+        let all = allocate(&mut world, &sizes);
+        link(&mut world, &all, &edges);
         if !everything_is_here {
             evict(&world, &pages, absent);
         }
@@ -114,15 +148,7 @@ proptest! {
         objects.sort_unstable();
         objects.dedup_by_key(|object| object.0);
         objects.retain(|object| !expected.contains(&object.0));
-        let mut cycles = Vec::new();
-        for &(start, itself) in &objects {
-            if !expected.contains(&start) {
-                reach(&world, &mut expected, contents(&world, start, itself));
-                if expected.contains(&start) {
-                    cycles.push(start);
-                }
-            }
-        }
+        let cycles = expect_contents(&world, &objects, &mut expected);
         let found = mark_contents(&world, &mut marker, &objects);
         prop_assert_eq!(marked(&world), expected.clone());
         if everything_is_here {

@@ -1,7 +1,9 @@
 //! How much must stay free so that there is time to react, from how fast usage was seen to grow;
 //! and how often to look. Pure.
 
+/// Bytes.
 const MIB: f64 = (1 << 20) as f64;
+/// Nanoseconds.
 const SECOND: f64 = 1e9;
 
 /// How fast the system can answer, and the bounds of the watermark.
@@ -170,8 +172,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn always_within_bounds(samples in proptest::collection::vec((0u64..10_000_000_000, any::<u64>()), 0..50),
-                                capacity in any::<u64>(), used in any::<u64>()) {
+        fn always_within_bounds(
+            samples in proptest::collection::vec((0u64..10_000_000_000, any::<u64>()), 0..50),
+            capacity in any::<u64>(),
+            used in any::<u64>(),
+        ) {
             let mut w = Watermark::new(Reaction::default());
             let mut now = 0u64;
             for (step, value) in samples {

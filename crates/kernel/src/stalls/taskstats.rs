@@ -356,7 +356,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in any::<u16>(), sequence in any::<u32>()) {
+        fn nothing_panics(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            kind in any::<u16>(),
+            sequence in any::<u32>(),
+        ) {
             let _ = (attribute(&bytes, kind), parse_answer(&bytes, sequence), TaskStalls::parse(&bytes));
         }
     }

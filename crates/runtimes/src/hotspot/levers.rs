@@ -3,10 +3,13 @@
 //! | collector | sizing | what makes it act | returns memory |
 //! |---|---|---|---|
 //! | G1 | free ratios, of the whole heap | a concurrent cycle (11: a full collection only) | at once |
-//! | Serial | free ratios, of the old generation; the young one follows it | a full collection; four with `ShrinkHeapInSteps` | at once |
+//! | Serial | free ratios, of the old generation; the young one follows | a full collection (a) | at once |
 //! | Parallel | free ratios, of the old generation, as far as they go | full collections | partly |
-//! | ZGC | `SoftMaxHeapSize` (11: nothing) | its own cycles | after `ZUncommitDelay` (25: in parts; 11: never) |
-//! | Shenandoah | `SoftMaxHeapSize`, at least 1.25 times the live bytes | its own cycles | when `SoftMaxHeapSize` changes, else after `ShenandoahUncommitDelay` |
+//! | ZGC | `SoftMaxHeapSize` (11: nothing) | its own cycles | after `ZUncommitDelay` (b) |
+//! | Shenandoah | `SoftMaxHeapSize`, at least 1.25 times the live bytes | its own cycles | (c) |
+//!
+//! (a) Four with `ShrinkHeapInSteps`. (b) 25: in parts; 11: never. (c) When `SoftMaxHeapSize` changes, else
+//! after `ShenandoahUncommitDelay`.
 //!
 //! Measured with 11, 17, 21 (ZGC with generations and without) and 25. Shenandoah 11 has the soft maximum by
 //! another name, see [`super::attach::Attach::rename`]. A version that is not known gets the row of its

@@ -7,9 +7,9 @@
 //!
 //! | told by | |
 //! |---|---|
-//! | the counters of the process itself | whether it may be attached to, its options, whether `java` (or another launcher of its kind) started it |
-//! | where they are missing or cut off, its command line | the same, if all of it can be read: variables and files with options too |
-//! | `/proc/PID/status`, its groups | whether it catches the signal, and whether the signal would reach it at once |
+//! | the counters of the process itself | its options; may it be attached to? did a launcher start it? |
+//! | where they lack or are cut off, its command line | the same, if all can be read: variables, files too |
+//! | `/proc/PID/status`, its groups | does it catch the signal? would the signal reach it at once? |
 //!
 //! `-Xrs` has a machine open its socket by itself, and so has `-XX:+StartAttachListener`: there it is waited
 //! for.

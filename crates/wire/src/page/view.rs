@@ -4,6 +4,7 @@ use super::{Level, MAGIC, Numbers, PAGE_SIZE, STALE_AFTER_NS, VERSION, offset};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// Words of 8 bytes on a page.
 const WORDS: usize = PAGE_SIZE / 8;
 /// Tries before a reader gives up on a page that stays odd: a writer holds it for three short
 /// system calls, and one that died in between holds it for ever.

@@ -4,11 +4,8 @@ use super::*;
 use plimsoll_wire::messages::Set;
 
 #[test]
-fn refuses_what_makes_no_sense_and_changes_nothing() {
-    let mut core = Core::new(Config {
-        max_principals: 3,
-        ..Config::default()
-    });
+fn a_principal_that_makes_no_sense_is_refused() {
+    let mut core = Core::new(Config::default());
     assert_eq!(
         core.register(
             &NewPrincipal {
@@ -19,6 +16,12 @@ fn refuses_what_makes_no_sense_and_changes_nothing() {
         ),
         Err(Refusal::NoSuchPrincipal(9))
     );
+    assert_eq!(core.remove(99), Err(Refusal::NoSuchPrincipal(99)));
+}
+
+#[test]
+fn a_change_that_makes_no_sense_is_refused_and_changes_nothing() {
+    let mut core = Core::new(Config::default());
     let top = core.register(&group(None), 0).expect("registers");
     let below = core.register(&group(Some(top)), 0).expect("registers");
     let cycle = Set {
@@ -47,9 +50,18 @@ fn refuses_what_makes_no_sense_and_changes_nothing() {
         })
     );
     assert_eq!(core.figures(top).map(|one| one.weight), Some(weight(100)));
-    core.register(&new("c"), 0).expect("registers");
-    assert_eq!(core.register(&new("d"), 0), Err(Refusal::TooMany(3)));
-    assert_eq!(core.remove(99), Err(Refusal::NoSuchPrincipal(99)));
+}
+
+#[test]
+fn no_more_principals_than_may_be() {
+    let mut core = Core::new(Config {
+        max_principals: 2,
+        ..Config::default()
+    });
+    for name in ["a", "b"] {
+        core.register(&new(name), 0).expect("registers");
+    }
+    assert_eq!(core.register(&new("c"), 0), Err(Refusal::TooMany(2)));
 }
 
 #[test]

@@ -34,7 +34,12 @@ fn a_deadline_stays_until_the_debt_is_paid() {
     bench.outsiders = 0;
     let actions = bench.ticks(100, 50 * MS);
     assert_eq!(bench.numbers(id).owed, 0);
-    let relief = |action: &Action| matches!(action, Action::Publish { numbers, wake: true, .. } if numbers.owed == 0 && numbers.level < Level::Critical);
+    let relief = |action: &Action| match action {
+        Action::Publish { numbers, wake, .. } => {
+            *wake && numbers.owed == 0 && numbers.level < Level::Critical
+        }
+        _ => false,
+    };
     assert!(actions.iter().any(relief), "relief wakes as well");
 }
 

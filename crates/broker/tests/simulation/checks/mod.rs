@@ -5,7 +5,7 @@
 //! | budget | the limits of a domain's principals never exceed its budget, nor their own `max` |
 //! | held | nobody is allowed to grow into what others still use |
 //! | priority | no lower class has memory that a higher one wants |
-//! | entitled | nobody who uses what it may is kept waiting under its entitlement, less what it lends, once things are calm |
+//! | entitled | once things are calm, none that uses its limit waits under its entitlement less its loans |
 //! | users | a user who wants anything is entitled to an equal part of the budget, whatever others ask for |
 //! | waste | memory that somebody wants does not lie idle once things are calm |
 //! | victims | rungs only against who owes, past its deadline, and for no more than it owes |

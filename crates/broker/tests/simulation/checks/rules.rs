@@ -55,70 +55,60 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
     )
 }
 
+/// Sums over a principal and all below it, bytes.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    limits: u64,
+    /// Of each the limit, or what it uses where that is more.
+    held: u64,
+    uses: u64,
+}
+
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.limits += other.limits;
+        self.held += other.held;
+        self.uses += other.uses;
+    }
+
+    /// Rules `budget` and `held`.
+    fn within(&self, budget: u64, seen: &Seen, ids: &[Id]) -> Checked {
+        let Sums { limits, held, uses } = *self;
+        let what = || format!("limits {limits} of {budget}, {held} held, {uses} used");
+        hold(limits <= budget, seen, "budget", ids, what)?;
+        hold(held <= budget.max(uses), seen, "held", ids, what)
+    }
+}
+
 /// Rules `budget` and `held`, for the root, each group, each `max`.
 pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>) -> Checked {
-    let mut limits = vec![0u64; all.len() + 1];
-    let mut held = vec![0u64; all.len() + 1];
-    let mut uses = vec![0u64; all.len() + 1];
+    let mut sums = vec![Sums::default(); all.len() + 1];
     let root = all.len();
     for at in (0..all.len()).rev() {
         let one = &all[at];
         if one.kind == Kind::Process {
-            limits[at] += one.numbers.limit;
-            held[at] += one.numbers.limit.max(one.numbers.uses);
-            uses[at] += one.numbers.uses;
+            sums[at].add(Sums {
+                limits: one.numbers.limit,
+                held: one.numbers.limit.max(one.numbers.uses),
+                uses: one.numbers.uses,
+            });
         }
         let above = one.parent.map_or(root, |id| figures[&id]);
-        for sums in [&mut limits, &mut held, &mut uses] {
-            sums[above] += sums[at];
-        }
+        let below = sums[at];
+        sums[above].add(below);
         let budget = seen
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget)
             .min(one.max.cap());
-        let what = || {
-            format!(
-                "limits {} of {budget}, {} held, {} used",
-                limits[at], held[at], uses[at]
-            )
-        };
-        hold(limits[at] <= budget, seen, "budget", &[one.id], what)?;
-        hold(
-            held[at] <= budget.max(uses[at]),
-            seen,
-            "held",
-            &[one.id],
-            what,
-        )?;
-        hold(
-            limits[at] == one.subtree_limit,
-            seen,
-            "budget",
-            &[one.id],
-            || {
-                format!(
-                    "limits below it add up to {}, it says {}",
-                    limits[at], one.subtree_limit
-                )
-            },
-        )?;
+        below.within(budget, seen, &[one.id])?;
+        let (limits, told) = (below.limits, one.subtree_limit);
+        hold(limits == told, seen, "budget", &[one.id], || {
+            format!("limits below it add up to {limits}, it says {told}")
+        })?;
     }
     let domain = seen.core.domain(None).unwrap_or_default();
-    let what = || {
-        format!(
-            "limits {} of {}, {} held, {} used",
-            limits[root], domain.budget, held[root], uses[root]
-        )
-    };
-    hold(limits[root] <= domain.budget, seen, "budget", &[], what)?;
-    hold(
-        held[root] <= domain.budget.max(uses[root]),
-        seen,
-        "held",
-        &[],
-        what,
-    )?;
+    sums[root].within(domain.budget, seen, &[])?;
     let shared = domain.budget + domain.outsiders + domain.reserve;
     hold(
         shared <= domain.capacity.max(domain.outsiders),

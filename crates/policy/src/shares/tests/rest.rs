@@ -62,7 +62,8 @@ proptest! {
         let shares = decide(&principals, budget);
         let cap = |p: &Principal| p.demand.min(p.max);
         let weights: u64 = principals.iter().filter(|p| cap(p) > 0).map(|p| u64::from(p.weight)).sum();
-        let top = principals.iter().zip(&shares).filter(|(p, s)| s.target < cap(p)).map(|(p, _)| p.priority).max();
+        let lacking = principals.iter().zip(&shares).filter(|(p, s)| s.target < cap(p));
+        let top = lacking.map(|(p, _)| p.priority).max();
         for (q, t) in principals.iter().zip(&shares).filter(|(q, _)| Some(q.priority) < top && cap(q) > 0) {
             let flat = u128::from(budget) * u128::from(q.weight) / u128::from(weights);
             let protected = u128::from(q.working_set.min(cap(q))).min(flat);
@@ -83,7 +84,11 @@ proptest! {
     }
 
     #[test]
-    fn asking_for_more_never_gets_less(mut principals in flat(12), budget in budget(), more in 1..1u64 << 30) {
+    fn asking_for_more_never_gets_less(
+        mut principals in flat(12),
+        budget in budget(),
+        more in 1..1u64 << 30,
+    ) {
         let slip = 2 * principals.len() as u64;
         principals.iter_mut().for_each(|p| p.collector = Collector::default());
         let before = decide(&principals, budget)[0].target;
@@ -92,11 +97,21 @@ proptest! {
     }
 
     #[test]
-    fn splitting_into_children_gains_nothing(mut principals in flat(10), budget in budget(), parts in 1..20u32) {
+    fn splitting_into_children_gains_nothing(
+        mut principals in flat(10),
+        budget in budget(),
+        parts in 1..20u32,
+    ) {
         let slip = 100;
         let others = principals.len();
         principals.iter_mut().for_each(|p| (p.collector, p.working_set) = (Collector::default(), 0));
-        let greedy = Principal { parent: None, max: u64::MAX, demand: u64::MAX, priority: 0, ..principals[0] };
+        let greedy = Principal {
+            parent: None,
+            max: u64::MAX,
+            demand: u64::MAX,
+            priority: 0,
+            ..principals[0]
+        };
         principals.push(greedy);
         let alone = decide(&principals, budget)[others].target;
         let child = Principal { parent: Some(others as u32), ..greedy };

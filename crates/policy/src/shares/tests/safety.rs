@@ -57,7 +57,11 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_siblings_plays_no_part(principals in forest(20), budget in budget(), turn in any::<u64>()) {
+    fn the_order_of_siblings_plays_no_part(
+        principals in forest(20),
+        budget in budget(),
+        turn in any::<u64>(),
+    ) {
         let n = principals.len();
         // Any order that keeps parents first: by depth, then scrambled.
         let mut depth = vec![0; n];
@@ -102,7 +106,11 @@ proptest! {
                 5 => p.trend = i64::MIN,
                 6 => p.trend = i64::MAX,
                 7 => p.last_limit = u64::MAX,
-                8 => p.collector = Collector { live: u64::MAX, allocation_rate: u64::MAX, collection_speed: 1 },
+                8 => p.collector = Collector {
+                    live: u64::MAX,
+                    allocation_rate: u64::MAX,
+                    collection_speed: 1,
+                },
                 _ => p.parent = Some(u32::MAX),
             }
         }

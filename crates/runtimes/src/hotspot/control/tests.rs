@@ -503,7 +503,8 @@ fn any_seen() -> impl Strategy<Value = Seen> {
 proptest! {
     #[test]
     fn absurd_counters_never_panic(moments in proptest::collection::vec(any_seen(), 1..20)) {
-        for sizing in [Sizing::HeapRatios, Sizing::OldRatios { new_ratio: 3 }, Sizing::OldOnly, Sizing::SoftMax] {
+        let old_ratios = Sizing::OldRatios { new_ratio: 3 };
+        for sizing in [Sizing::HeapRatios, old_ratios, Sizing::OldOnly, Sizing::SoftMax] {
             for concurrent in [false, true] {
                 let mut control = Control::new(levers(sizing, concurrent), 0.05);
                 for seen in &moments {
