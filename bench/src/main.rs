@@ -9,9 +9,8 @@ use plimsoll_bench::{Error, Result, docs, measurement};
 use std::process::ExitCode;
 
 /// What may be named besides measurements.
-const BESIDES: [(&str, &str); 3] = [
+const BESIDES: [(&str, &str); 2] = [
     ("all", "Every measurement, one after the other"),
-    ("names", "Print the names of the measurements"),
     (
         "figures",
         "Write the tables of targets and of measurements into the README and the book, draw plots anew",
@@ -70,12 +69,8 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         (_, Some(one)) if arguments.inside => measurement::run_inside(one, &options),
         (_, Some(one)) => measurement::run(one, &options),
         ("all", None) => all(&options),
-        ("figures", None) => docs::write(),
-        // The parser lets nothing else through than `names`.
-        _ => {
-            ALL.iter().for_each(|one| println!("{}", one.about().name));
-            Ok(())
-        }
+        // The parser lets nothing else through than `figures`.
+        _ => docs::write(),
     }
 }
 
