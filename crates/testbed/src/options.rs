@@ -83,3 +83,33 @@ impl Options {
         Ok((bytes as u64).div_ceil(page).max(1).saturating_mul(page))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> io::Result<Options> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn sizes_have_units_and_are_whole_pages() {
+        let options = parse("hog --bytes 1M --rate 2.5K --lock").unwrap();
+        assert_eq!(options.program, "hog");
+        assert_eq!(options.bytes().unwrap(), 1 << 20);
+        assert_eq!(options.number("rate").unwrap(), Some(2560.0));
+        assert_eq!(options.number("hold").unwrap(), None);
+        assert!(options.has("lock") && !options.has("huge"));
+        let odd = parse("hog --bytes 1").unwrap();
+        assert_eq!(odd.bytes().unwrap(), page_size());
+    }
+
+    #[test]
+    fn what_is_not_known_or_not_a_number_is_told() {
+        assert!(parse("hog --byte 1").is_err());
+        assert!(parse("hog --bytes").is_err());
+        assert!(parse("hog").unwrap().bytes().is_err());
+        assert!(parse("hog --bytes -1").unwrap().bytes().is_err());
+    }
+}

@@ -56,3 +56,26 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+
+    #[test]
+    fn a_line_says_all_of_it_wherever_it_begins() {
+        let told = Progress {
+            time_ns: 1,
+            bytes: 2,
+            major_faults: 3,
+            minor_faults: 4,
+            processor_ns: 5,
+            rounds: 6,
+            holding: true,
+        };
+        assert_eq!(Progress::parse(&told.to_json()), told);
+        // A test harness may have begun the line.
+        let line = format!("test common::program ... {}", told.to_json());
+        assert_eq!(Progress::parse(&line), told);
+        assert_eq!(Progress::parse("running 1 test"), Progress::default());
+    }
+}
