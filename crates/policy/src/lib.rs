@@ -5,9 +5,9 @@
 //! |---|---|
 //! | [`shares`] | who may use how much |
 //! | [`ownership`] | who is charged for shared memory |
-//! | [`footprint`] | how much memory a collected heap takes |
+//! | [`sizing`] | how large a heap may be: one trait, its policies, and which heap runs which |
+//! | [`footprint`] | what bounds a heap: a broker, the machine, a group, and what the kernel took |
 //! | [`generations`] | which collections are of young objects |
-//! | [`isla_vista`] | heap sizes from stalls |
 
 pub mod footprint;
 pub mod generations;
