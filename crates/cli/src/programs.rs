@@ -23,8 +23,7 @@
 
 use crate::args::{AdapterChoice, check_name};
 use crate::size::Size;
-use plimsoll_wire::messages::{Priority, Weight};
-use plimsoll_wire::varlink::plain;
+use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,10 +42,12 @@ pub struct Programs {
     pub name: Option<String>,
     /// What all programs and outsiders of the file share; the machine's memory when absent.
     pub budget: Option<Size>,
-    /// Of the group against other principals.
-    pub weight: Option<Weight>,
-    /// Of the group.
-    pub priority: Option<Priority>,
+    /// Of the group against other principals, as written.
+    weight: Option<i64>,
+    priority: Option<i64>,
+    /// The same, read when the file was.
+    #[serde(skip)]
+    pub standing: Standing,
     /// Run under the broker.
     #[serde(default, rename = "program")]
     pub programs: Vec<Program>,
@@ -63,10 +64,12 @@ pub struct Program {
     pub name: String,
     /// Program and arguments.
     pub command: Command,
-    /// Against its siblings'.
-    pub weight: Option<Weight>,
-    /// Its class among its siblings.
-    pub priority: Option<Priority>,
+    /// Against its siblings', as written.
+    weight: Option<i64>,
+    priority: Option<i64>,
+    /// The same, read when the file was.
+    #[serde(skip)]
+    pub standing: Standing,
     /// Never more than this.
     pub max: Option<Size>,
     /// How it is steered.
@@ -178,10 +181,11 @@ impl Programs {
     /// # Errors
     /// When it is not TOML, or says something that cannot be done.
     pub fn parse(text: &str, path: &Path) -> Result<Programs, ProgramsError> {
-        let programs: Programs = toml::from_str(text).map_err(|error| ProgramsError::Syntax {
-            path: path.to_owned(),
-            message: plain(error.to_string().trim_end()),
-        })?;
+        let mut programs: Programs =
+            toml::from_str(text).map_err(|error| ProgramsError::Syntax {
+                path: path.to_owned(),
+                message: error.to_string().trim_end().to_owned(),
+            })?;
         programs.check().map_err(|message| ProgramsError::Meaning {
             path: path.to_owned(),
             message,
@@ -189,7 +193,8 @@ impl Programs {
         Ok(programs)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Checks what serde cannot, and reads the numbers.
+    fn check(&mut self) -> Result<(), String> {
         if self.programs.is_empty() {
             return Err("no [[program]] in it: add one with a name and a command".into());
         }
@@ -202,12 +207,14 @@ impl Programs {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
+        self.standing =
+            Standing::read(self.weight, self.priority).map_err(|error| error.message)?;
         if self.budget == Some(Size::Bytes(0)) {
             return Err(
                 "budget is 0: give what the programs share, `budget = \"1500M\"` say".into(),
             );
         }
-        for program in self.programs.iter().chain(&self.outsiders) {
+        for program in self.programs.iter_mut().chain(&mut self.outsiders) {
             program
                 .check()
                 .map_err(|message| format!("program `{}`: {message}", program.name))?;
@@ -230,8 +237,10 @@ impl Programs {
 }
 
 impl Program {
-    fn check(&self) -> Result<(), String> {
+    fn check(&mut self) -> Result<(), String> {
         check_name(&self.name)?;
+        self.standing =
+            Standing::read(self.weight, self.priority).map_err(|error| error.message)?;
         if self.stop.is_some_and(|stop| stop <= self.start) {
             return Err("stop is not after start: both count from the file's start".into());
         }

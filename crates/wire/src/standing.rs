@@ -107,6 +107,28 @@ ranged! {
     Priority(i32), "priority", BadPriority, -100 to 100, else 0
 }
 
+/// A weight and a priority, as far as a file gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Against siblings'.
+    pub weight: Option<Weight>,
+    /// The class among siblings.
+    pub priority: Option<Priority>,
+}
+
+impl Standing {
+    /// From numbers as written.
+    ///
+    /// # Errors
+    /// `BadWeight` or `BadPriority`.
+    pub fn read(weight: Option<i64>, priority: Option<i64>) -> Result<Standing, WireError> {
+        Ok(Standing {
+            weight: weight.map(Weight::new).transpose()?,
+            priority: priority.map(Priority::new).transpose()?,
+        })
+    }
+}
+
 /// The most bytes that a principal may have, with all below it; or [`Max::NONE`], which is above all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Max(u64);

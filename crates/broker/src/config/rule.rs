@@ -2,7 +2,7 @@
 
 use super::names::uid_of;
 use plimsoll_wire::messages::{Priority, Weight};
-use plimsoll_wire::varlink::WireError;
+use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
 
 /// One `[[rule]]`. All conditions that are given must hold; a rule needs at least one.
@@ -35,23 +35,6 @@ pub struct Rule {
     pub(super) standing: Standing,
     #[serde(skip)]
     pub(super) user_standing: Standing,
-}
-
-/// A weight and a priority, as far as they are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
-    weight: Option<Weight>,
-    priority: Option<Priority>,
-}
-
-impl Standing {
-    /// From the numbers as written.
-    fn read(weight: Option<i64>, priority: Option<i64>) -> Result<Standing, WireError> {
-        Ok(Standing {
-            weight: weight.map(Weight::new).transpose()?,
-            priority: priority.map(Priority::new).transpose()?,
-        })
-    }
 }
 
 /// What rules look at.

@@ -61,8 +61,8 @@ impl Many {
         });
         let wanted = Wanted {
             name: file.name.as_deref().unwrap_or("programs"),
-            weight: file.weight,
-            priority: file.priority,
+            weight: file.standing.weight,
+            priority: file.standing.priority,
             max: bytes,
             adapter: None,
         };
@@ -261,8 +261,8 @@ impl Many {
     fn join(&self, program: &Program, adapter: Option<&'static str>) -> Option<Member> {
         let wanted = Wanted {
             name: &program.name,
-            weight: program.weight,
-            priority: program.priority,
+            weight: program.standing.weight,
+            priority: program.standing.priority,
             max: program.max.map(|max| max.bytes(member::capacity())),
             adapter,
         };
