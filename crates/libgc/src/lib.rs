@@ -10,7 +10,7 @@
 //! | `roots`, `loader`, `thread` | where references are that are not in objects |
 //! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
 //! | `leaks` | what a program lost, or wrote beside of |
-//! | `collect`, `mark`, `pace` | a collection, phase by phase, where its marking begins, and when there is one |
+//! | `collect`, `mark`, `pace` | a collection, phase by phase; where marking begins; when there is one |
 //! | `incremental`, `steps`, `helpers` | of young objects; in steps; by several threads |
 //! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |

@@ -8,7 +8,7 @@ mod support;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
-use plimsoll_runtimes::hotspot::levers::{Levers, Sizing};
+use plimsoll_runtimes::hotspot::levers::{Levers, SizedBy};
 use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
@@ -174,7 +174,7 @@ fn a_machine_says_what_it_is() {
             let machine = Machine::ask(&attach, LONG).unwrap();
             assert_eq!((machine.version, machine.collector), (version, collector));
             assert_eq!(machine.heap.is_none(), collector == Collector::Z);
-            let fixed = Levers::of(&machine).sizing == Sizing::Fixed;
+            let fixed = Levers::of(&machine).sized_by == SizedBy::Fixed;
             assert_eq!(fixed, (version, collector) == (11, Collector::Z));
             assert_eq!(
                 attach.negotiate(LONG).unwrap(),
@@ -294,7 +294,7 @@ fn a_heap_of_one_size_is_left_alone() {
             let mut perf = counters(&process);
             let machine = Machine::ask(&Attach::new(process).unwrap(), LONG).unwrap();
             let levers = Levers::of(&machine);
-            assert_eq!(levers.sizing, Sizing::Fixed, "{collector}");
+            assert_eq!(levers.sized_by, SizedBy::Fixed, "{collector}");
             assert!(levers.remarks.iter().any(|remark| remark.contains("-Xms")));
             let script = Script::default();
             script.limit.store(60 * MIB, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! What moves the heap of a running machine: one table, chosen by what the machine is.
 //!
-//! | collector | sizing | what makes it act | returns memory |
+//! | collector | sized by | what makes it act | returns memory |
 //! |---|---|---|---|
 //! | G1 | free ratios, of the whole heap | a concurrent cycle (11: a full collection only) | at once |
 //! | Serial | free ratios, of the old generation; the young one follows | a full collection (a) | at once |
@@ -31,7 +31,7 @@ fn least_heap(flags: &Flags) -> u64 {
 
 /// How the size of a heap is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sizing {
+pub enum SizedBy {
     /// `MinHeapFreeRatio` and `MaxHeapFreeRatio` over the whole heap.
     HeapRatios,
     /// The same over the old generation; the young generation is the old one divided by `new_ratio`.
@@ -70,7 +70,7 @@ impl Trigger {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levers {
     /// How its size is set.
-    pub sizing: Sizing,
+    pub sized_by: SizedBy,
     /// How a collection is asked for.
     pub trigger: Trigger,
     /// The collection that is asked for runs beside the program.
@@ -97,12 +97,12 @@ impl Levers {
     pub fn of(machine: &Machine) -> Levers {
         let flags = &machine.flags;
         let mut levers = match machine.collector {
-            Collector::G1 => Levers::row(Sizing::HeapRatios, 130),
+            Collector::G1 => Levers::row(SizedBy::HeapRatios, 130),
             Collector::Serial => Levers::serial(flags),
             Collector::Parallel => Levers::parallel(flags),
             Collector::Z => Levers::z(machine),
             Collector::Shenandoah | Collector::GenShenandoah => Levers::shenandoah(flags),
-            Collector::Other => Levers::row(Sizing::Fixed, 100),
+            Collector::Other => Levers::row(SizedBy::Fixed, 100),
         };
         levers.concurrent |=
             machine.collector == Collector::G1 && flags.on("ExplicitGCInvokesConcurrent");
@@ -118,17 +118,17 @@ impl Levers {
                 .remarks
                 .push("-XX:+DisableExplicitGC: collections are asked for by GC.class_histogram");
         }
-        let missing = match levers.sizing {
-            Sizing::HeapRatios | Sizing::OldRatios { .. } | Sizing::OldOnly => {
+        let missing = match levers.sized_by {
+            SizedBy::HeapRatios | SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
                 !flags.manageable("MinHeapFreeRatio") || !flags.manageable("MaxHeapFreeRatio")
             }
-            Sizing::SoftMax => !flags.manageable("SoftMaxHeapSize"),
-            Sizing::Fixed => false,
+            SizedBy::SoftMax => !flags.manageable("SoftMaxHeapSize"),
+            SizedBy::Fixed => false,
         };
         if missing {
-            levers.sizing = Sizing::Fixed;
+            levers.sized_by = SizedBy::Fixed;
         }
-        if levers.sizing == Sizing::Fixed {
+        if levers.sized_by == SizedBy::Fixed {
             levers.remarks.push(
                 "this collector has no lever that is known: the heap keeps the size it takes",
             );
@@ -141,9 +141,9 @@ impl Levers {
     fn keep_to_sizes(&mut self, flags: &Flags) {
         let least = least_heap(flags);
         let fixed = flags.number("MaxHeapSize").is_some_and(|max| least >= max);
-        let by_ratios = !matches!(self.sizing, Sizing::SoftMax | Sizing::Fixed);
+        let by_ratios = !matches!(self.sized_by, SizedBy::SoftMax | SizedBy::Fixed);
         if by_ratios && fixed {
-            self.sizing = Sizing::Fixed;
+            self.sized_by = SizedBy::Fixed;
             self.remarks.push(
                 "-Xms as large as -Xmx: the heap keeps that size, and is not steered; leave -Xms out to \
                  have it follow a limit",
@@ -162,9 +162,9 @@ impl Levers {
         }
     }
 
-    fn row(sizing: Sizing, least_percent: u64) -> Levers {
+    fn row(sized_by: SizedBy, least_percent: u64) -> Levers {
         Levers {
-            sizing,
+            sized_by,
             trigger: Trigger::Run,
             concurrent: false,
             shrink_collections: 1,
@@ -179,7 +179,7 @@ impl Levers {
 
     fn serial(flags: &Flags) -> Levers {
         let new_ratio = flags.number("NewRatio").unwrap_or(2).max(1);
-        let mut levers = Levers::row(Sizing::OldRatios { new_ratio }, 105);
+        let mut levers = Levers::row(SizedBy::OldRatios { new_ratio }, 105);
         if flags.on("ShrinkHeapInSteps") {
             levers.shrink_collections = 4;
             levers
@@ -190,7 +190,7 @@ impl Levers {
     }
 
     fn parallel(flags: &Flags) -> Levers {
-        let mut levers = Levers::row(Sizing::OldOnly, 130);
+        let mut levers = Levers::row(SizedBy::OldOnly, 130);
         levers.shrink_collections = 2;
         if !flags.on("UseAdaptiveSizePolicyWithSystemGC") {
             levers
@@ -202,7 +202,7 @@ impl Levers {
 
     fn z(machine: &Machine) -> Levers {
         let flags = &machine.flags;
-        let mut levers = Levers::row(Sizing::SoftMax, 125);
+        let mut levers = Levers::row(SizedBy::SoftMax, 125);
         levers.concurrent = true;
         levers.delay = Duration::from_secs(flags.number("ZUncommitDelay").unwrap_or(300));
         if flags.number("ZUncommitDelay").is_none() {
@@ -226,7 +226,7 @@ impl Levers {
     }
 
     fn shenandoah(flags: &Flags) -> Levers {
-        let mut levers = Levers::row(Sizing::SoftMax, 125);
+        let mut levers = Levers::row(SizedBy::SoftMax, 125);
         levers.concurrent = true;
         // Experimental flags are told only while they are unlocked; locked ones have their defaults. A heap
         // that may not shrink below its maximum returns nothing either.
@@ -271,11 +271,11 @@ mod tests {
     #[test]
     fn g1_resizes_in_concurrent_cycles_since_12() {
         let g1 = |version| of(version, Collector::G1, RATIOS);
-        let lever = |levers: &Levers| (levers.sizing, levers.trigger, levers.concurrent);
-        let whole = (Sizing::HeapRatios, Trigger::Histogram, false);
+        let lever = |levers: &Levers| (levers.sized_by, levers.trigger, levers.concurrent);
+        let whole = (SizedBy::HeapRatios, Trigger::Histogram, false);
         assert_eq!(lever(&g1(11)), whole);
         for version in [0, 17, 21, 25] {
-            let beside = (Sizing::HeapRatios, Trigger::Run, true);
+            let beside = (SizedBy::HeapRatios, Trigger::Run, true);
             assert_eq!(lever(&g1(version)), beside, "{version}");
         }
     }
@@ -285,15 +285,15 @@ mod tests {
         let flags =
             "bool UseZGC = true {experimental};size_t ShenandoahSoftMaxHeapSize = 0 {manageable}";
         let old = of(11, Collector::Z, flags);
-        assert_eq!(old.sizing, Sizing::Fixed);
+        assert_eq!(old.sized_by, SizedBy::Fixed);
         assert!(old.remarks[0].contains("no memory"), "{:?}", old.remarks);
         let flags = "size_t SoftMaxHeapSize = 9 {manageable};bool ZUncommit = true {product};\
                      uintx ZUncommitDelay = 1 {product}";
         for (version, seconds) in [(17, 1), (21, 1), (25, 3)] {
             let z = of(version, Collector::Z, flags);
             assert_eq!(
-                (z.sizing, z.delay),
-                (Sizing::SoftMax, Duration::from_secs(seconds))
+                (z.sized_by, z.delay),
+                (SizedBy::SoftMax, Duration::from_secs(seconds))
             );
             assert!(z.remarks.is_empty(), "{:?}", z.remarks);
         }
@@ -303,7 +303,10 @@ mod tests {
     fn shenandoah_of_11_has_its_soft_maximum_by_another_name() {
         let flags = "size_t ShenandoahSoftMaxHeapSize = 0 {manageable};bool UseShenandoahGC = true {product}";
         let old = of(11, Collector::Shenandoah, flags);
-        assert_eq!((old.sizing, old.returns_on_change), (Sizing::SoftMax, true));
+        assert_eq!(
+            (old.sized_by, old.returns_on_change),
+            (SizedBy::SoftMax, true)
+        );
     }
 
     #[test]
@@ -331,22 +334,24 @@ mod tests {
     fn a_size_that_the_user_fixed_is_left_and_told() {
         let of = |version, collector, sizes: &str| {
             let levers = of(version, collector, &format!("{RATIOS};{sizes}"));
-            (levers.sizing, levers.least_size, levers.remarks.len())
+            (levers.sized_by, levers.least_size, levers.remarks.len())
         };
         let both =
             "size_t InitialHeapSize = 900000000 {product};size_t MaxHeapSize = 900000000 {product}";
         for collector in [Collector::G1, Collector::Serial] {
             // Java 11 begins with a small maximum by itself.
-            assert!(matches!(of(11, collector, both), (sizing, 0, 0) if sizing != Sizing::Fixed));
+            assert!(
+                matches!(of(11, collector, both), (sized_by, 0, 0) if sized_by != SizedBy::Fixed)
+            );
             let since = format!("{both};size_t MinHeapSize = 900000000 {{product}}");
-            assert_eq!(of(17, collector, &since), (Sizing::Fixed, 0, 1));
+            assert_eq!(of(17, collector, &since), (SizedBy::Fixed, 0, 1));
         }
         // -XX:InitialHeapSize alone is no floor, where a floor is told.
         let initial = format!("{both};size_t MinHeapSize = 8388608 {{product}}");
-        assert_eq!(of(17, Collector::G1, &initial), (Sizing::HeapRatios, 0, 0));
+        assert_eq!(of(17, Collector::G1, &initial), (SizedBy::HeapRatios, 0, 0));
         let some =
             "size_t MinHeapSize = 100000000 {product};size_t MaxHeapSize = 900000000 {product}";
-        let floor = (Sizing::HeapRatios, 100_000_000, 1);
+        let floor = (SizedBy::HeapRatios, 100_000_000, 1);
         assert_eq!(of(25, Collector::G1, some), floor);
         let large = "bool UseLargePages = true {product}";
         assert_eq!(of(17, Collector::G1, large).2, 1);
@@ -358,7 +363,7 @@ mod tests {
     fn what_is_not_known_is_left_its_size() {
         for collector in [Collector::Other, Collector::G1, Collector::Shenandoah] {
             let levers = of(99, collector, "");
-            assert_eq!(levers.sizing, Sizing::Fixed);
+            assert_eq!(levers.sized_by, SizedBy::Fixed);
             assert!(!levers.remarks.is_empty());
         }
     }

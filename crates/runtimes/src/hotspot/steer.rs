@@ -6,7 +6,7 @@ use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::greet::{COMMAND, IDLE, greet};
 use super::hsperfdata::{PerfError, PerfFile};
-use super::levers::{Levers, Sizing, Trigger};
+use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::Machine;
 use super::recognise::is_machine;
 use super::release;
@@ -55,8 +55,8 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
     );
     for remark in &levers.remarks {
         // Who cannot be steered at all is worth a word to who did not ask.
-        match levers.sizing {
-            Sizing::Fixed => warn!("process {pid}: {remark}"),
+        match levers.sized_by {
+            SizedBy::Fixed => warn!("process {pid}: {remark}"),
             _ => info!("process {pid}: {remark}"),
         }
     }
@@ -103,8 +103,8 @@ impl<'a> Loop<'a> {
             Ok(perf) => Some(perf),
             Err(error) => {
                 // A soft maximum needs no counters to be right; ratios do.
-                if levers.sizing != Sizing::SoftMax {
-                    levers.sizing = Sizing::Fixed;
+                if levers.sized_by != SizedBy::SoftMax {
+                    levers.sized_by = SizedBy::Fixed;
                 }
                 warn!("{error}");
                 None

@@ -2,7 +2,7 @@
 
 use super::Seen;
 use super::watch::Watch;
-use crate::hotspot::levers::{Levers, Sizing};
+use crate::hotspot::levers::{Levers, SizedBy};
 
 /// What the size should be, and what the ratios can make it: a whole percentage, so that sizes come in steps.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ impl Aim {
         let live = live.max(1);
         let least = least(live, levers);
         // The ratios are applied to `basis`; the lever's size is what they make over `part`.
-        let (basis, wanted, max, part, resident) = match levers.sizing {
-            Sizing::OldRatios { new_ratio } => {
+        let (basis, wanted, max, part, resident) = match levers.sized_by {
+            SizedBy::OldRatios { new_ratio } => {
                 let max = seen.heap.young.max.max(1);
                 let (young, resident) = match fills {
                     true => (room / new_ratio.saturating_add(1), 1.0),
@@ -49,7 +49,7 @@ impl Aim {
                     resident,
                 )
             }
-            Sizing::OldOnly => {
+            SizedBy::OldOnly => {
                 let size = room.saturating_sub(seen.heap.young.capacity);
                 (live, size, u64::MAX, 1, 1.0)
             }
@@ -83,8 +83,8 @@ impl Aim {
 
 /// The least that the ratios can make of the heap, or of the old generation where they are about that, bytes.
 fn least(live: u64, levers: &Levers) -> u64 {
-    let set = match levers.sizing {
-        Sizing::OldRatios { new_ratio } => {
+    let set = match levers.sized_by {
+        SizedBy::OldRatios { new_ratio } => {
             let parts = new_ratio.saturating_add(1);
             levers.least_size / parts * new_ratio
         }
@@ -109,9 +109,9 @@ fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
 
 /// What the lever sets, as it is now.
 pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
-    match levers.sizing {
-        Sizing::OldRatios { .. } => seen.heap.young.capacity,
-        Sizing::OldOnly => seen.heap.old.capacity,
+    match levers.sized_by {
+        SizedBy::OldRatios { .. } => seen.heap.young.capacity,
+        SizedBy::OldOnly => seen.heap.old.capacity,
         _ => seen.heap.committed(),
     }
 }

@@ -21,7 +21,7 @@ mod ratios;
 mod soft_max;
 mod watch;
 
-use super::levers::{Levers, Sizing, Trigger};
+use super::levers::{Levers, SizedBy, Trigger};
 use super::snapshot::Snapshot;
 use allowance::Allowance;
 pub use watch::Facts;
@@ -120,23 +120,23 @@ impl Control {
             self.allowance.renew();
         }
         // No collection makes a heap of one size smaller, however long its program rests.
-        let fixed = self.levers.sizing == Sizing::Fixed;
+        let fixed = self.levers.sized_by == SizedBy::Fixed;
         if fixed || seen.limit == 0 || seen.heap.committed() == 0 {
             return Vec::new();
         }
         if self.must_look() {
             return vec![Action::Collect];
         }
-        match self.levers.sizing {
-            Sizing::HeapRatios | Sizing::OldRatios { .. } | Sizing::OldOnly => {
+        match self.levers.sized_by {
+            SizedBy::HeapRatios | SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
                 self.ratios
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
             }
-            Sizing::SoftMax => {
+            SizedBy::SoftMax => {
                 self.soft_max
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
             }
-            Sizing::Fixed => Vec::new(),
+            SizedBy::Fixed => Vec::new(),
         }
     }
 
@@ -178,7 +178,7 @@ impl Control {
     /// What is known of the machine, for the broker.
     pub fn facts(&self, seen: &Seen) -> Facts {
         let mut facts = self.watch.facts(seen, &self.levers);
-        if let Sizing::HeapRatios | Sizing::OldRatios { .. } = self.levers.sizing {
+        if let SizedBy::HeapRatios | SizedBy::OldRatios { .. } = self.levers.sized_by {
             let attainable = self.ratios.attainable(seen, &self.levers, &self.watch);
             facts.demand = facts.demand.min(attainable.unwrap_or(u64::MAX));
         }
@@ -187,8 +187,8 @@ impl Control {
 
     /// One line about the state, for `-v`.
     pub fn describe(&self) -> String {
-        match self.levers.sizing {
-            Sizing::SoftMax => self.soft_max.describe(),
+        match self.levers.sized_by {
+            SizedBy::SoftMax => self.soft_max.describe(),
             _ => self.ratios.describe(),
         }
     }

@@ -10,7 +10,7 @@ use super::aim::{Aim, size};
 use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, slack, tolerance};
-use crate::hotspot::levers::{Levers, Sizing};
+use crate::hotspot::levers::{Levers, SizedBy};
 use grow::is_much_more;
 use old_generation::OldGeneration;
 
@@ -133,7 +133,7 @@ impl Ratios {
         }
         let urgent =
             seen.uses.saturating_add(seen.kept) > seen.limit.saturating_add(tolerance(seen.limit));
-        if levers.sizing == Sizing::OldOnly && !urgent {
+        if levers.sized_by == SizedBy::OldOnly && !urgent {
             return actions;
         }
         let (whole, aim) = self.plan(urgent, seen, levers, watch);
@@ -256,7 +256,7 @@ impl Ratios {
             // No collection came of it; the ratios wait for the machine's own.
             return self.hold();
         }
-        if self.concurrent && !way.tight && !way.whole && levers.sizing == Sizing::HeapRatios {
+        if self.concurrent && !way.tight && !way.whole && levers.sized_by == SizedBy::HeapRatios {
             self.learn_drift(done, now, seen.heap.old.max);
         }
         let (whole, aim) = self.plan(way.urgent, seen, levers, watch);
@@ -267,7 +267,7 @@ impl Ratios {
         let over = now > done.wanted;
         if way.tight
             || (miss
-                && levers.sizing != Sizing::OldOnly
+                && levers.sized_by != SizedBy::OldOnly
                 && way.tries < TRIES
                 && (allowance.may(1, watch.changed_lately(seen)) || (way.urgent && over)))
         {

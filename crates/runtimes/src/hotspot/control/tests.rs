@@ -10,9 +10,9 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-fn levers(sizing: Sizing, concurrent: bool) -> Levers {
+fn levers(sized_by: SizedBy, concurrent: bool) -> Levers {
     Levers {
-        sizing,
+        sized_by,
         trigger: Trigger::Run,
         concurrent,
         shrink_collections: 1,
@@ -54,7 +54,7 @@ impl Model {
             old,
             ..Snapshot::default()
         };
-        if let Sizing::OldRatios { .. } = levers.sizing {
+        if let SizedBy::OldRatios { .. } = levers.sized_by {
             heap.young = Generation {
                 capacity: 64 * MIB,
                 max: 4096 * MIB,
@@ -82,8 +82,8 @@ impl Model {
     }
 
     fn uses(&self) -> u64 {
-        let heap = match self.levers.sizing {
-            Sizing::OldRatios { .. } => self.live + self.seen.heap.young.capacity * 83 / 100,
+        let heap = match self.levers.sized_by {
+            SizedBy::OldRatios { .. } => self.live + self.seen.heap.young.capacity * 83 / 100,
             _ => self.seen.heap.old.capacity * self.touched / 100,
         };
         heap + self.native
@@ -131,7 +131,7 @@ impl Model {
             .capacity
             .clamp(least, most.max(least))
             .min(heap.old.max);
-        if let Sizing::OldRatios { new_ratio } = self.levers.sizing {
+        if let SizedBy::OldRatios { new_ratio } = self.levers.sized_by {
             heap.young.capacity = heap.old.capacity / new_ratio;
         }
     }
@@ -167,8 +167,8 @@ impl Model {
     }
 }
 
-fn follows(sizing: Sizing) {
-    let levers = levers(sizing, false);
+fn follows(sized_by: SizedBy) {
+    let levers = levers(sized_by, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
     for limit in [500, 900, 400, 700, 1500, 500] {
@@ -176,20 +176,20 @@ fn follows(sizing: Sizing) {
         let (uses, limit) = (model.uses(), limit * MIB);
         assert!(
             uses <= limit + limit / 50,
-            "{sizing:?}: {} MiB over {} MiB",
+            "{sized_by:?}: {} MiB over {} MiB",
             uses / MIB,
             limit / MIB
         );
         assert!(
             uses + limit / 8 >= limit,
-            "{sizing:?}: {} MiB under {} MiB",
+            "{sized_by:?}: {} MiB under {} MiB",
             uses / MIB,
             limit / MIB
         );
     }
     assert!(
         model.forced < 40,
-        "{sizing:?}: {} collections in a minute",
+        "{sized_by:?}: {} collections in a minute",
         model.forced
     );
     let facts = control.facts(&model.seen);
@@ -199,12 +199,12 @@ fn follows(sizing: Sizing) {
 
 #[test]
 fn ratios_of_the_heap_follow_the_limit() {
-    follows(Sizing::HeapRatios);
+    follows(SizedBy::HeapRatios);
 }
 
 #[test]
 fn a_program_that_allocates_fast_while_a_cycle_marks_is_collected_whole() {
-    let levers = levers(Sizing::HeapRatios, true);
+    let levers = levers(SizedBy::HeapRatios, true);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
     model.drift = 300 * MIB;
@@ -220,13 +220,13 @@ fn a_program_that_allocates_fast_while_a_cycle_marks_is_collected_whole() {
 
 #[test]
 fn ratios_of_the_old_generation_follow_the_limit() {
-    follows(Sizing::OldRatios { new_ratio: 1 });
-    follows(Sizing::OldRatios { new_ratio: 2 });
+    follows(SizedBy::OldRatios { new_ratio: 1 });
+    follows(SizedBy::OldRatios { new_ratio: 2 });
 }
 
 #[test]
 fn a_soft_maximum_follows_the_limit() {
-    let levers = levers(Sizing::SoftMax, true);
+    let levers = levers(SizedBy::SoftMax, true);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
     for limit in [500, 900, 400] {
@@ -241,7 +241,7 @@ fn a_soft_maximum_follows_the_limit() {
 
 /// What it holds does not go by itself, neither from memory nor from swap.
 fn shenandoah_that_keeps_what_it_has() -> (Control, Model) {
-    let mut levers = levers(Sizing::SoftMax, true);
+    let mut levers = levers(SizedBy::SoftMax, true);
     levers.returns_on_change = true;
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 50 * MIB);
@@ -295,16 +295,19 @@ fn shenandoah_is_asked_to_collect_when_much_too_much_stays() {
 
 #[test]
 fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
-    for sizing in [Sizing::HeapRatios, Sizing::OldRatios { new_ratio: 1 }] {
-        let levers = levers(sizing, false);
+    for sized_by in [SizedBy::HeapRatios, SizedBy::OldRatios { new_ratio: 1 }] {
+        let levers = levers(sized_by, false);
         let mut control = Control::new(levers.clone(), 0.05);
         let mut model = Model::new(levers, 10 * MIB);
         model.run(&mut control, 820 * MIB, 10);
         let (uses, demand) = (model.uses(), control.facts(&model.seen).demand);
-        assert!(uses < 700 * MIB, "{sizing:?}: the size is out of reach");
-        assert!(demand >= uses && demand < 700 * MIB, "{sizing:?}: {demand}");
+        assert!(uses < 700 * MIB, "{sized_by:?}: the size is out of reach");
+        assert!(
+            demand >= uses && demand < 700 * MIB,
+            "{sized_by:?}: {demand}"
+        );
         model.run(&mut control, demand, 20);
-        assert_eq!(model.uses(), uses, "{sizing:?}: it keeps what it has");
+        assert_eq!(model.uses(), uses, "{sized_by:?}: it keeps what it has");
         assert_eq!(control.facts(&model.seen).demand, demand);
         // Who can have twice as much can have the next step.
         model.seen.available = 1200 * MIB;
@@ -315,7 +318,7 @@ fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
 
 #[test]
 fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
-    let levers = levers(Sizing::SoftMax, true);
+    let levers = levers(SizedBy::SoftMax, true);
     let mut watch = Watch::default();
     let mut seen = Model::new(levers.clone(), 100 * MIB).seen;
     (seen.limit, seen.uses) = (500 * MIB, 600 * MIB);
@@ -338,7 +341,7 @@ fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
 
 #[test]
 fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
-    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let levers = levers(SizedBy::OldRatios { new_ratio: 1 }, false);
     let mut watch = Watch::default();
     let mut seen = Model::new(levers.clone(), 10 * MIB).seen;
     (seen.uses, seen.processor_ns) = (200 * MIB, 1);
@@ -370,16 +373,16 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
 
 #[test]
 fn a_program_that_begins_to_rest_is_collected_once() {
-    let asked = collections_in_three_rests(Sizing::OldRatios { new_ratio: 1 });
+    let asked = collections_in_three_rests(SizedBy::OldRatios { new_ratio: 1 });
     let rests: Vec<i32> = asked.iter().map(|(rest, _)| *rest).collect();
     assert_eq!(rests, [0, 1], "{asked:?}");
     // No collection makes this one smaller.
-    assert_eq!(collections_in_three_rests(Sizing::Fixed), []);
+    assert_eq!(collections_in_three_rests(SizedBy::Fixed), []);
 }
 
 /// The rest, and the tenth of a second in it, of each collection that was asked for when the program rested.
-fn collections_in_three_rests(sizing: Sizing) -> Vec<(i32, i32)> {
-    let levers = levers(sizing, false);
+fn collections_in_three_rests(sized_by: SizedBy) -> Vec<(i32, i32)> {
+    let levers = levers(sized_by, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
     model.seen.processor_ns = 1;
@@ -406,7 +409,7 @@ fn collections_in_three_rests(sizing: Sizing) -> Vec<(i32, i32)> {
 
 #[test]
 fn a_limit_below_the_floor_does_not_make_it_collect_for_ever() {
-    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let levers = levers(SizedBy::OldRatios { new_ratio: 1 }, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 300 * MIB);
     model.run(&mut control, 200 * MIB, 120);
@@ -416,13 +419,13 @@ fn a_limit_below_the_floor_does_not_make_it_collect_for_ever() {
 
 #[test]
 fn a_machine_that_ignores_collections_is_not_asked_without_end() {
-    for sizing in [
-        Sizing::HeapRatios,
-        Sizing::OldRatios { new_ratio: 2 },
-        Sizing::OldOnly,
-        Sizing::SoftMax,
+    for sized_by in [
+        SizedBy::HeapRatios,
+        SizedBy::OldRatios { new_ratio: 2 },
+        SizedBy::OldOnly,
+        SizedBy::SoftMax,
     ] {
-        let levers = levers(sizing, false);
+        let levers = levers(sized_by, false);
         let mut control = Control::new(levers.clone(), 0.05);
         let mut model = Model::new(levers, 100 * MIB);
         model.seen.heap.old.capacity = 2000 * MIB;
@@ -430,7 +433,7 @@ fn a_machine_that_ignores_collections_is_not_asked_without_end() {
         model.run(&mut control, 300 * MIB, 120);
         assert!(
             model.forced < 80,
-            "{sizing:?}: {} collections",
+            "{sized_by:?}: {} collections",
             model.forced
         );
     }
@@ -438,7 +441,7 @@ fn a_machine_that_ignores_collections_is_not_asked_without_end() {
 
 #[test]
 fn without_a_limit_nothing_is_done() {
-    let levers = levers(Sizing::HeapRatios, false);
+    let levers = levers(SizedBy::HeapRatios, false);
     let mut control = Control::new(levers.clone(), 0.05);
     assert!(control.tick(&Model::new(levers, 100 * MIB).seen).is_empty());
 }
@@ -503,10 +506,10 @@ fn any_seen() -> impl Strategy<Value = Seen> {
 proptest! {
     #[test]
     fn absurd_counters_never_panic(moments in proptest::collection::vec(any_seen(), 1..20)) {
-        let old_ratios = Sizing::OldRatios { new_ratio: 3 };
-        for sizing in [Sizing::HeapRatios, old_ratios, Sizing::OldOnly, Sizing::SoftMax] {
+        let old_ratios = SizedBy::OldRatios { new_ratio: 3 };
+        for sized_by in [SizedBy::HeapRatios, old_ratios, SizedBy::OldOnly, SizedBy::SoftMax] {
             for concurrent in [false, true] {
-                let mut control = Control::new(levers(sizing, concurrent), 0.05);
+                let mut control = Control::new(levers(sized_by, concurrent), 0.05);
                 for seen in &moments {
                     for action in control.tick(seen) {
                         if let Action::Set(name, value) = action {

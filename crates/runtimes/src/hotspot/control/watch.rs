@@ -4,7 +4,7 @@ use super::activity::Activity;
 use super::cost::Cost;
 use super::heap_size::HeapSize;
 use super::{Seen, tolerance};
-use crate::hotspot::levers::{Levers, Sizing};
+use crate::hotspot::levers::{Levers, SizedBy};
 
 /// How long the highest use is remembered at the least, nanoseconds; and until the young generation
 /// was filled in that time.
@@ -91,7 +91,7 @@ impl Watch {
             self.epoch_ns = seen.now_ns;
             self.leasts[0] = (seen.now_ns, u64::MAX);
         }
-        let generational = levers.sizing != Sizing::SoftMax;
+        let generational = levers.sized_by != SizedBy::SoftMax;
         let whole = counts[1] != self.collections[1] || counts[2] != self.collections[2];
         self.whole_seen |= (counts[1] | counts[2]) > 0;
         let stopped = counts[1] != self.collections[1];
@@ -126,9 +126,9 @@ impl Watch {
     /// seconds is taken.
     fn learn_live(&mut self, seen: &Seen, levers: &Levers, stopped: bool) {
         let used = seen.heap.old.used;
-        match levers.sizing {
-            Sizing::SoftMax => self.learn_least(seen),
-            Sizing::HeapRatios if !stopped => {
+        match levers.sized_by {
+            SizedBy::SoftMax => self.learn_least(seen),
+            SizedBy::HeapRatios if !stopped => {
                 self.learn_least(seen);
                 self.live = self.live.max(1 << 20);
             }
@@ -303,12 +303,12 @@ impl Watch {
 
     pub(super) fn facts(&self, seen: &Seen, levers: &Levers) -> Facts {
         let least = self.live.saturating_mul(levers.least_percent) / 100;
-        let young = match levers.sizing {
-            Sizing::OldRatios { new_ratio } => least / new_ratio.max(1),
+        let young = match levers.sized_by {
+            SizedBy::OldRatios { new_ratio } => least / new_ratio.max(1),
             _ => 0,
         };
-        let max = match levers.sizing {
-            Sizing::OldRatios { .. } | Sizing::OldOnly => {
+        let max = match levers.sized_by {
+            SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
                 seen.heap.old.max.saturating_add(seen.heap.young.max)
             }
             _ => seen.heap.old.max,

@@ -4,7 +4,7 @@ use super::{Ratios, Way};
 use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::control::{Action, RETURNING, Seen, slack};
-use crate::hotspot::levers::{Levers, Sizing};
+use crate::hotspot::levers::{Levers, SizedBy};
 
 /// Between two steps of the bias downward, nanoseconds.
 const CALM: u64 = 300_000_000;
@@ -21,7 +21,7 @@ impl Ratios {
     ) -> Vec<Action> {
         let now = size(seen, levers);
         let resized_for = seen.now_ns.saturating_sub(self.resized_ns);
-        let returns = levers.sizing == Sizing::HeapRatios && self.resized_ns > 0;
+        let returns = levers.sized_by == SizedBy::HeapRatios && self.resized_ns > 0;
         if !smaller(aim, now, seen) && returns && resized_for < RETURNING {
             return Vec::new();
         }
@@ -40,7 +40,7 @@ impl Ratios {
             ..Way::default()
         };
         let new = self.futile_percent != Some(aim.percent);
-        if (smaller(aim, now, seen) && new) || levers.sizing == Sizing::OldOnly {
+        if (smaller(aim, now, seen) && new) || levers.sized_by == SizedBy::OldOnly {
             return self.resize(aim, way, seen, levers);
         }
         let calm = seen

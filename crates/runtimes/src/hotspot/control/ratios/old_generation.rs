@@ -5,7 +5,7 @@
 
 use crate::hotspot::control::Seen;
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::levers::{Levers, Sizing};
+use crate::hotspot::levers::{Levers, SizedBy};
 
 /// An old generation that is full of garbage again within this time fills with it, and is taken for
 /// one that does for so long, nanoseconds.
@@ -51,8 +51,8 @@ impl OldGeneration {
 
 /// Old-generation memory that is resident although nothing lives there, bytes.
 fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
-    match levers.sizing {
-        Sizing::OldRatios { .. } => watch
+    match levers.sized_by {
+        SizedBy::OldRatios { .. } => watch
             .old_peak
             .min(seen.heap.old.capacity)
             .saturating_sub(watch.live),

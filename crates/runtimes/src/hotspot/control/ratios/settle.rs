@@ -4,7 +4,7 @@ use super::Ratios;
 use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::control::{Action, Seen, tolerance};
-use crate::hotspot::levers::{Levers, Sizing};
+use crate::hotspot::levers::{Levers, SizedBy};
 
 /// How long after a resizing uses is trusted to have settled, nanoseconds.
 const SETTLING: u64 = 700_000_000;
@@ -55,7 +55,7 @@ impl Ratios {
         let below = seen.limit.saturating_sub(tolerance(seen.limit));
         let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
         let corrected = self.bias.saturating_add(signed(gap));
-        if levers.sizing != Sizing::HeapRatios {
+        if levers.sized_by != SizedBy::HeapRatios {
             return corrected;
         }
         if peak > below {

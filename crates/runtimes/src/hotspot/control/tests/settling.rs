@@ -3,7 +3,7 @@
 use super::*;
 
 fn g1(live: u64) -> (Control, Model) {
-    let levers = levers(Sizing::HeapRatios, false);
+    let levers = levers(SizedBy::HeapRatios, false);
     (
         Control::new(levers.clone(), 0.05),
         Model::new(levers, live * MIB),
@@ -84,7 +84,7 @@ fn memory_that_is_returned_late_does_not_keep_it_small() {
 
 #[test]
 fn a_limit_that_it_cannot_keep_to_teaches_nothing_of_a_larger_one() {
-    let levers = levers(Sizing::OldRatios { new_ratio: 1 }, false);
+    let levers = levers(SizedBy::OldRatios { new_ratio: 1 }, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
     model.run(&mut control, 400 * MIB, 5);
