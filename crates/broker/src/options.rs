@@ -3,6 +3,7 @@
 use crate::error::Error;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::peer::is_own_directory;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -87,14 +88,19 @@ impl Options {
         if self.system {
             return PathBuf::from(SYSTEM_CONFIG);
         }
-        let base = variable("XDG_CONFIG_HOME").filter(|value| !value.is_empty());
-        let base = match (base, variable("HOME")) {
-            (Some(base), _) => PathBuf::from(base),
-            (None, Some(home)) => PathBuf::from(home).join(".config"),
-            (None, None) => PathBuf::from("/etc"),
-        };
-        base.join("plimsoll/plimsoll.toml")
+        config_below(variable("XDG_CONFIG_HOME"), variable("HOME"))
     }
+}
+
+/// The user's configuration file. Relative paths count as none, as the XDG base directory specification
+/// has it: a broker must not take the configuration of whatever directory it was started in.
+fn config_below(config_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let whole = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+    let base = config_home
+        .and_then(whole)
+        .or_else(|| Some(home.and_then(whole)?.join(".config")));
+    base.unwrap_or_else(|| PathBuf::from("/etc"))
+        .join("plimsoll/plimsoll.toml")
 }
 
 /// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else
@@ -125,4 +131,24 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
         what: "cannot be made absolute; give a full path".into(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_never_taken_from_the_working_directory() {
+        let place = |config_home: &str, home: &str| {
+            let path = config_below(Some(config_home.into()), Some(home.into()));
+            path.to_str().unwrap().to_owned()
+        };
+        assert_eq!(place("/c", "/h"), "/c/plimsoll/plimsoll.toml");
+        assert_eq!(place("", "/h"), "/h/.config/plimsoll/plimsoll.toml");
+        assert_eq!(place("c", "/h"), "/h/.config/plimsoll/plimsoll.toml");
+        assert_eq!(place("c", "h"), "/etc/plimsoll/plimsoll.toml");
+        assert_eq!(place("", ""), "/etc/plimsoll/plimsoll.toml");
+        let none = config_below(None, None);
+        assert_eq!(none, Path::new("/etc/plimsoll/plimsoll.toml"));
+    }
 }

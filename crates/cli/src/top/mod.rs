@@ -59,6 +59,11 @@ fn text(state: &State, width: u16, height: u16) -> String {
     lines.take(count).collect()
 }
 
+/// Whether a terminal with this `TERM` knows how to place text: a dumb one would show the commands instead.
+fn draws(term: Option<&std::ffi::OsStr>) -> bool {
+    term.is_none_or(|term| term != "dumb")
+}
+
 /// Shows the screen until the user quits, a signal ends us, or `done` says so.
 ///
 /// # Errors
@@ -68,8 +73,10 @@ pub fn run(
     interval: Duration,
     mut done: impl FnMut() -> bool,
 ) -> Result<(), CliError> {
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        let hint = "top needs a terminal; `plimsoll top --once` prints one frame anywhere";
+    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if !terminal || !draws(std::env::var_os("TERM").as_deref()) {
+        let hint =
+            "top needs a terminal that can draw; `plimsoll top --once` prints one frame anywhere";
         return Err(CliError::Usage(hint.into()));
     }
     let ended = Arc::new(AtomicBool::new(false));
@@ -274,6 +281,12 @@ mod tests {
         );
         assert!(drawn.lines().count() == 8 && drawn.lines().all(|l| l.chars().count() <= 80));
         assert!(!drawn.contains('\x1b'));
+    }
+
+    #[test]
+    fn a_dumb_terminal_gets_no_screen() {
+        assert!(draws(None) && draws(Some("xterm".as_ref())));
+        assert!(!draws(Some("dumb".as_ref())));
     }
 
     #[test]
