@@ -213,7 +213,8 @@ pub(super) fn has_answered(this: &Thread) -> bool {
 
 /// How long to wait for answers before threads that did not answer are sent the signal again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long threads are waited for while a lock is held, and without it the first time.
+/// How long threads are waited for while a lock is held, and without it the first time. The latter is
+/// also how long those that stand wait for the lock to be taken again.
 const SOON: Duration = Duration::from_millis(10);
 const LATE: Duration = Duration::from_millis(100);
 /// After so long a thread that does not answer is reported: most likely it blocks the signal.
