@@ -84,6 +84,12 @@ pub enum Error {
         path: PathBuf,
         source: serde_json::Error,
     },
+    /// A chart cannot be drawn.
+    #[error("cannot draw {title:?}: {source}")]
+    Picture {
+        title: String,
+        source: plotters::drawing::DrawingAreaErrorKind<io::Error>,
+    },
     /// Where a table belongs is not to be found.
     #[error("{} lacks the lines {begin:?} and {end:?}: put them around the table", path.display())]
     Marks {

@@ -1,6 +1,7 @@
 //! Plots of utilization over window sizes as SVG.
 
-use super::chart::{Axis, Chart, Kind, Series};
+use super::axis::Axis;
+use super::chart::{Chart, Kind, Series};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -20,12 +21,12 @@ pub struct Curve {
 /// Writes curves to `path`.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When it cannot be drawn or written.
 pub fn save(title: &str, curves: &[Curve], path: &Path) -> Result<()> {
-    std::fs::write(path, svg(title, curves)).map_err(Error::file("write", path))
+    std::fs::write(path, svg(title, curves)?).map_err(Error::file("write", path))
 }
 
-fn svg(title: &str, curves: &[Curve]) -> String {
+fn svg(title: &str, curves: &[Curve]) -> Result<String> {
     let points = curves.iter().flat_map(|curve| &curve.points);
     let longest = points.map(|point| point.0).fold(1.0, f64::max);
     let series: Vec<Series> = curves
@@ -58,7 +59,7 @@ fn svg(title: &str, curves: &[Curve]) -> String {
         series: &series,
         marks: &[],
     }
-    .svg(960.0, 440.0)
+    .svg()
 }
 
 #[cfg(test)]
@@ -73,11 +74,12 @@ mod tests {
             colour: 1,
             reference,
         };
-        let drawn = svg("Utilization", &[curve("libgc", true), curve("ours", false)]);
+        let curves = [curve("libgc", true), curve("ours", false)];
+        let drawn = svg("Utilization", &curves).expect("drawn");
         assert!(
-            drawn.contains(">libgc<") && drawn.contains(">ours<"),
+            drawn.contains("\nlibgc\n") && drawn.contains("\nours\n"),
             "{drawn}"
         );
-        assert!(svg("", &[]).starts_with("<svg"));
+        assert!(svg("", &[]).expect("drawn").starts_with("<svg"));
     }
 }

@@ -1,7 +1,9 @@
 //! What a measurement leaves behind: values with units, a table, a plot, a page.
 
+mod axis;
 pub mod chart;
 pub mod curves;
+mod names;
 pub mod page;
 pub mod plot;
 pub mod results;

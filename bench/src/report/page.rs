@@ -1,6 +1,5 @@
 //! A report as one HTML file that needs nothing else: pictures inside, tables, a few sentences.
 
-use super::chart::escaped;
 use std::fmt::Write as _;
 
 /// A report being written.
@@ -83,6 +82,13 @@ impl Page {
             self.body
         )
     }
+}
+
+/// Text as HTML has it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Plots over time as SVG: bytes of some principals, their ideal shares, what happened when.
 
-use super::chart::{Axis, Chart, Series};
+use super::axis::Axis;
+use super::chart::{Chart, Series};
 use super::results::folder;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,10 @@ pub struct Plot {
 
 impl Plot {
     /// The plot as the text of an SVG file.
-    pub fn svg(&self) -> String {
+    ///
+    /// # Errors
+    /// When it cannot be drawn.
+    pub fn svg(&self) -> Result<String> {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let right = points().map(|p| p.0).fold(self.seconds, f64::max);
         let top = points().map(|p| p.1).fold(self.top, f64::max);
@@ -44,15 +48,15 @@ impl Plot {
             series: &self.series,
             marks: &self.events,
         }
-        .svg(960.0, 440.0)
+        .svg()
     }
 
     /// Writes the picture to `path`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be drawn or written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.svg()).map_err(Error::file("write", path))
+        std::fs::write(path, self.svg()?).map_err(Error::file("write", path))
     }
 
     /// Writes the picture, and what it is drawn from, into `bench/results`: [`redraw`] draws it anew.
@@ -131,16 +135,15 @@ mod tests {
             events: vec![(2.0, "hog starts".into())],
             ..Plot::default()
         };
-        let svg = plot.svg();
+        let svg = plot.svg().expect("drawn");
         for part in [
-            ">guile<",
-            ">hog<",
-            ">hog starts<",
+            "\nguile\n",
+            "\nhog\n",
+            "\nhog starts\n",
             "polygon",
-            "dashed",
-            ">weight 10<",
+            "\nweight 10\n",
         ] {
-            assert!(svg.contains(part), "{part} in {svg}");
+            assert!(svg.contains(part), "{part:?} in {svg}");
         }
     }
 
@@ -151,7 +154,7 @@ mod tests {
         for (path, plot) in recorded {
             let drawn = std::fs::read_to_string(&path).unwrap_or_default();
             assert!(
-                drawn == plot.svg(),
+                drawn == plot.svg().expect("drawn"),
                 "run `cargo run -p plimsoll-bench -- figures`: {} is not the recorded plot",
                 path.display()
             );

@@ -139,7 +139,7 @@ impl Shown {
     /// Writes the report on what was run so far; where it is.
     fn report(&self, runs: &Runs, runner: &Runner) -> Result<PathBuf> {
         let path = self.folder.join("report.html");
-        let page = page(&self.shared, &self.fixed, runs, runner);
+        let page = page(&self.shared, &self.fixed, runs, runner)?;
         save(&path, &page.html())?;
         Ok(path)
     }
@@ -233,7 +233,7 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     }
 }
 
-fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Page {
+fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
@@ -245,17 +245,17 @@ fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Pa
     for trace in &runs.shared {
         let title = "Memory, with the broker";
         page.heading("With the broker")
-            .picture(&super::plot(title, shared, trace).svg());
+            .picture(&super::plot(title, shared, trace).svg()?);
     }
     for trace in &runs.fixed {
         let title = "Memory, fixed heap sizes, no broker";
         page.heading("Without")
-            .picture(&super::plot(title, fixed, trace).svg());
+            .picture(&super::plot(title, fixed, trace).svg()?);
     }
     let results = runs.results(shared, runner);
     page.heading("Side by side").table(&results.cells());
     page.note(&format!("{} At commit {}.", results.method, commit()));
-    page
+    Ok(page)
 }
 
 #[cfg(test)]

@@ -1,0 +1,128 @@
+//! Names of the series of a chart: at the right of the lines, moved apart, and inside the areas.
+
+use super::chart::{Axes, Drawn, FAINT, Kind, Root, SIZE, Series, font, write};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Pixels from a name to its note, and from there to the next name.
+const NAME_HEIGHT: i32 = 34;
+const NOTE_HEIGHT: i32 = 34;
+/// Pixels around names.
+const GAP: i32 = 20;
+
+/// The series whose names are written.
+pub(super) struct Names<'a> {
+    beside: Vec<&'a Series>,
+    inside: Vec<&'a Series>,
+    /// Pixels of one of those beside, with its note.
+    height: i32,
+}
+
+impl<'a> Names<'a> {
+    /// Without room for all those beside, one below the other, there are none.
+    pub(super) fn of(series: &'a [Series]) -> Self {
+        let named = series.iter().filter(|series| !series.name.is_empty());
+        let (inside, mut beside): (Vec<_>, Vec<_>) = named.partition(|s| s.kind == Kind::Area);
+        let noted = beside.iter().any(|series| !series.note.is_empty());
+        let height = NAME_HEIGHT + if noted { NOTE_HEIGHT } else { 0 };
+        if height * beside.len() as i32 > SIZE.1 as i32 - 300 {
+            beside.clear();
+        }
+        Names {
+            beside,
+            inside,
+            height,
+        }
+    }
+
+    /// Pixels that they take at the right of the axes, at most a third of all.
+    pub(super) fn room(&self, root: &Root) -> Drawn<i32> {
+        let mut room = GAP;
+        for series in &self.beside {
+            let (name, _) = root.estimate_text_size(&series.name, &name_font(series))?;
+            let (note, _) = root.estimate_text_size(&series.note, &note_font())?;
+            room = room.max(2 * GAP + name.max(note) as i32);
+        }
+        Ok(room.min(SIZE.0 as i32 / 3))
+    }
+
+    pub(super) fn draw(&self, root: &Root, axes: &Axes) -> Drawn<()> {
+        let (across, up) = (axes.x_range(), axes.y_range());
+        let pixel = |value: f64| axes.backend_coord(&(across.end, value));
+        let mut beside: Vec<(i32, &Series)> = Vec::new();
+        for series in &self.beside {
+            let (_, y) = pixel(last(series, up.end / 50.0));
+            beside.push((y - self.height / 2, series));
+        }
+        beside.sort_by_key(|(y, _)| *y);
+        let mut tops: Vec<i32> = beside.iter().map(|(y, _)| *y).collect();
+        let (right, top) = pixel(up.end);
+        move_apart(&mut tops, self.height, (top, pixel(up.start).1));
+        for (y, (_, series)) in tops.into_iter().zip(beside) {
+            name(root, HPos::Left, (right + GAP, y), series)?;
+        }
+        for series in &self.inside {
+            let (x, y) = axes.backend_coord(&summit(series));
+            name(root, HPos::Center, (x, y + GAP), series)?;
+        }
+        Ok(())
+    }
+}
+
+/// The last value above some floor: programs end before the picture does.
+fn last(series: &Series, floor: f64) -> f64 {
+    let values = || series.points.iter().rev().map(|point| point.1);
+    let last = values().find(|value| *value > floor);
+    last.or_else(|| values().next()).unwrap_or(0.0)
+}
+
+/// The middle of where a series is about as high as it gets.
+fn summit(series: &Series) -> (f64, f64) {
+    let most = series.points.iter().fold(0.0, |most, p| p.1.max(most));
+    let mut high = series.points.iter().filter(|point| point.1 >= 0.9 * most);
+    let first = high.next().map_or(0.0, |point| point.0);
+    let last = high.next_back().map_or(first, |point| point.0);
+    ((first + last) / 2.0, most)
+}
+
+/// Moves the tops of boxes, which come from top to bottom, until none covers another and all are within
+/// the ends, if there is room.
+fn move_apart(tops: &mut [i32], height: i32, (mut free, mut end): (i32, i32)) {
+    for y in tops.iter_mut() {
+        *y = free.max(*y);
+        free = *y + height;
+    }
+    for y in tops.iter_mut().rev() {
+        *y = (*y).min(end - height);
+        end = *y;
+    }
+}
+
+fn name_font(series: &Series) -> TextStyle<'static> {
+    font(31, FontStyle::Bold, series.rgb())
+}
+
+fn note_font() -> TextStyle<'static> {
+    font(25, FontStyle::Normal, FAINT)
+}
+
+fn name(root: &Root, side: HPos, (x, y): (i32, i32), series: &Series) -> Drawn<()> {
+    let at = Pos::new(side, VPos::Top);
+    write(root, &series.name, &name_font(series).pos(at), (x, y))?;
+    let below = (x, y + NAME_HEIGHT);
+    write(root, &series.note, &note_font().pos(at), below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_move_apart_and_stay_within() {
+        for (wanted, moved) in [([0, 2, 89], [0, 20, 80]), ([-9, 85, 86], [0, 60, 80])] {
+            let mut tops = wanted;
+            move_apart(&mut tops, 20, (0, 100));
+            assert_eq!(tops, moved);
+        }
+    }
+}
