@@ -117,7 +117,7 @@ if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
   if command -v ldconfig >/dev/null; then ldconfig; fi
   # The user that the system's unit names.
   if command -v systemd-sysusers >/dev/null; then systemd-sysusers "$root/lib/sysusers.d/plimsoll.conf"; fi
-  if ! getent passwd plimsoll >/dev/null; then
+  if ! id -u plimsoll >/dev/null 2>&1; then
     printf 'install: for the service, make its user: useradd --system --no-create-home plimsoll\n' >&2
   fi
 fi

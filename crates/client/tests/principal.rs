@@ -402,6 +402,15 @@ fn caches_get_one_function() {
 }
 
 #[test]
+fn a_maximum_of_zero_is_none() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let _principal = builder(&fake).max(0).open().unwrap();
+    let asked = fake.state(|state| state.registered[0].max.bytes());
+    assert_eq!(asked, None);
+}
+
+#[test]
 fn bad_parameters_are_refused_before_they_are_sent() {
     let name = |builder: Builder| match builder.alone().open() {
         Err(Error::Refused(error)) => error.name,

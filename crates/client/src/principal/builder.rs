@@ -72,9 +72,9 @@ impl Builder {
         self
     }
 
-    /// Never more than this many bytes, for it and its children together.
+    /// Never more than this many bytes, for it and its children together; 0: no bound.
     pub fn max(mut self, bytes: u64) -> Builder {
-        self.wish.register.max = self.taken(Max::new(bytes)).unwrap_or_default();
+        self.wish.register.max = self.taken(Max::or_none(bytes)).unwrap_or_default();
         self
     }
 

@@ -177,18 +177,22 @@ fn walk(
 ) -> Result<bool> {
     let start = out.len();
     let mut text = Vec::new();
-    if !append_children(root, max, threads, &mut text, out)? {
+    let listed = append_children(root, max, threads, &mut text, out);
+    if let Ok(false) = listed {
         out.truncate(start);
         return by_parents(root, max, keep, out);
     }
+    // Also what was found before an error is only what `keep` wants: callers use it.
     retain_from(start, keep, out);
+    listed?;
     let mut next = start;
     while next < out.len() && out.len() - start < max {
         let pid = out[next];
         next += 1;
         let new = out.len();
-        append_children(pid, max - (new - start), threads, &mut text, out)?;
+        let listed = append_children(pid, max - (new - start), threads, &mut text, out);
         retain_from(new, keep, out);
+        listed?;
     }
     Ok(out.len() - start < max && *threads > 0)
 }
