@@ -7,30 +7,31 @@ use crate::{Error, Result};
 /// What a measurement says of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// As in `make bench-NAME`; its results have this name.
+    /// As in `make bench-NAME`; its results have this name. `a` to `z` and `-`, like no other's.
     pub name: &'static str,
-    /// What it answers, in a sentence.
+    /// What it answers, in a sentence with a capital letter; the help shows it.
     pub question: &'static str,
-    /// What is asked for, as its results say it; `*` stands for what differs between variants.
+    /// What is asked for, word for word as [`Results::target`] says it; `*` stands for what differs between
+    /// variants. Empty where nothing is asked for.
     pub asks: &'static [&'static str],
     /// How long five repetitions take on two processors, about.
     pub minutes: u32,
 }
 
-/// One measurement. [`crate::scenarios::ALL`] lists them.
+/// One measurement. [`crate::scenarios::ALL`] lists them; `docs/src/adding-a-measurement.md` goes through
+/// a new one.
 pub trait Measurement: Sync {
     /// What it says of itself.
     fn about(&self) -> About;
 
-    /// Measures, by means of the runner. What comes back is saved; what was set up is gone when this
-    /// returns, well or not.
+    /// Measures, by means of the runner: it repeats, says what goes on, and gives empty results. What comes
+    /// back is saved and printed. What was set up is gone when this returns, well or not.
     ///
     /// # Errors
     /// What could not be set up or started, or went wrong.
     fn run(&self, runner: &Runner) -> Result<Results>;
 
-    /// The part of it that is run in a guest which it boots; tells on standard output what came of
-    /// it.
+    /// The part of it that runs in a guest, if it boots one; it tells on standard output what came of it.
     ///
     /// # Errors
     /// As [`Measurement::run`]; [`Error::NoGuest`] where it has no such part.

@@ -37,6 +37,7 @@ impl Broker {
         if let Some(cgroup) = cgroup {
             command.arg("--domain").arg(cgroup.dir());
         }
+        children::end_with_us(&mut command);
         let child = command.spawn().map_err(Error::start(&command))?;
         let mut broker = Broker { child, socket };
         let deadline = Instant::now() + PATIENCE;

@@ -166,7 +166,7 @@ pub fn libgc_adapter() -> PathBuf {
     sibling("libplimsoll_libgc.so")
 }
 
-/// A program of ours that was built next to this one.
+/// A program of this workspace: it was built next to this one.
 pub fn sibling(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.parent()

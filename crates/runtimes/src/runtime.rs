@@ -16,43 +16,46 @@ use std::path::PathBuf;
 ///    (`--adapter`) comes before that where [`Runtime::gives_way`].
 /// 2. **prepare**: [`Runtime::prepare`], once, for the runtime that was recognised or said. What it returns
 ///    is added to the command line and to the environment; then the program starts.
-/// 3. **recognise a process**: [`Runtime::runs`], for the program and each of its descendants, every two
-///    seconds (more often in the first two), for as long as the program runs. A program that was adopted
-///    begins here.
+/// 3. **recognise a process**: [`Runtime::runs`], for the program and each of its descendants, a few times in
+///    the first two seconds and then every two seconds. A program that was adopted begins here.
 /// 4. **steer**: the loop in [`Runtime::steered`], in a thread of its own, for the process that uses the most
 ///    memory of those that can be steered from outside.
 ///
 /// All but the loop come back at once: they read files of at most some megabytes. Nothing fails: what cannot
 /// be read is not recognised, and nothing is added for it.
 pub trait Runtime: Debug + Sync {
-    /// What `ps` shows and the broker's rules take: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`, like no
-    /// other's.
+    /// Its name, like no other's: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`. `ps` shows it while
+    /// somebody steers the program, and the broker's rules take it.
     fn name(&self) -> &'static str;
 
-    /// What a user may give as `--adapter` for programs of this runtime, the first by its name. None where
-    /// there is nothing to choose.
+    /// What a user may give as `--adapter` for programs of this runtime. A runtime that somebody steers has
+    /// at least one, and the first is its name. A runtime that nobody steers has none.
     fn choices(&self) -> &'static [Choice] {
         &[]
     }
 
-    /// Phase 1. Whether the command line starts a program of this runtime. The first in the list that says so
-    /// has it. Scripts start nothing that is known: what they start is found when it runs.
+    /// Phase 1. Whether the command line starts a program of this runtime, by the file that it names
+    /// ([`Command::executable`]). The first in the list that says so has it. A script is no runtime's
+    /// program: what it starts is found when it runs.
     fn starts(&self, command: &Command<'_>) -> bool;
 
-    /// Phase 1. Whether a command that was recognised may be there to start a program of another runtime, as
-    /// build tools are: then the user's word counts for more. A launcher of the runtime itself would not
-    /// understand what is added for another one.
+    /// Phase 1. Whether the user's `--adapter` counts for more than [`Runtime::starts`]. Yes where the
+    /// command may only be there to start a program of another runtime, as build tools are. No where it
+    /// would not understand what is added for another runtime.
     fn gives_way(&self) -> bool {
         false
     }
 
-    /// Phase 2. What is added before the program starts. What the user gave wins, wherever it stands, and a
-    /// program that fails without us has to fail in the same way with what is added.
+    /// Phase 2. What is added before the program starts. What the user gave wins, wherever it stands. A
+    /// program that fails without us has to fail in the same way with what is added. A program that nobody
+    /// steers may get something, too. There is no limit yet: [`Plan::budget`] is the number to start with.
     fn prepare(&self, _start: &Start<'_>) -> Addition {
         Addition::default()
     }
 
-    /// Phase 3. Whether this process has the runtime now. A process may become another program.
+    /// Phase 3. Whether this process has the runtime now, by the files that it has mapped
+    /// ([`Candidate::names`]) or by its executable (`exe` of [`Candidate::path`]). Neither can be seen where
+    /// we may not look into it ([`Candidate::is_closed`]). A process may become another program.
     fn runs(&self, process: &Candidate) -> bool;
 
     /// Phase 4. Who steers a program of this runtime; the same at each call.
@@ -121,8 +124,8 @@ pub struct Target<'a> {
 /// What is known before the start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Bytes that the broker has to share out, when it is known: a program alone should be able to
-    /// use all of it.
+    /// Bytes that a program alone could use of what the broker shares out; `None` where that is not known.
+    /// Limits are not known before the start, and change while the program runs.
     pub budget: Option<u64>,
     /// Bytes of memory of the machine, or of the lowest limit above: what a virtual machine takes for its
     /// memory.
@@ -153,9 +156,9 @@ pub struct Start<'a> {
 pub struct Addition {
     /// Stand before the program's own arguments.
     pub arguments: Vec<OsString>,
-    /// Variables to set (a value that was there is kept inside of the new one).
+    /// Variables to set. The new value holds what the user had in the old one.
     pub environment: Vec<(OsString, OsString)>,
-    /// Somebody will steer the program; else it is registered as passive.
+    /// Somebody will steer the program ([`Runtime::steered`] says who); else it is registered as passive.
     pub steered: bool,
     /// What was added and why, one line each, for `-v`.
     pub notes: Vec<String>,

@@ -236,7 +236,7 @@ pub(super) fn swap() -> Capability {
         return found("none".into()).lesser(
             Grade::Missing,
             "a swap file or zram",
-            "programs without an adapter cannot be made smaller; a group that is full is killed in",
+            "programs without an adapter cannot be made smaller; in a full group one is killed",
         );
     }
     let size: u64 = spaces.iter().map(|s| s.size).sum();

@@ -28,11 +28,13 @@ pub use all::All;
 pub use isla_vista::{IslaVista, Ratios};
 pub use square_root::SquareRoot;
 
-/// The drop-in's heap, while memory is not short: what is enough for it.
+/// The drop-in's heap, while memory is not short. It gets what is enough for how fast the program allocates
+/// and what a collection costs.
 pub type DropInEnough = SquareRoot;
-/// The drop-in's heap in a machine or a group whose memory may be short.
+/// The drop-in's heap in a machine or a group whose memory may be short. It grows by the collector's own
+/// rule; from the first stall on Isla Vista decides, until the spike is over.
 pub type DropIn = AfterStalls;
-/// The heap of a HotSpot virtual machine.
+/// The heap of a HotSpot virtual machine. It gets all that there is room for.
 pub type HotSpot = All;
 
 /// A collection that ended. Sizes in bytes, times in nanoseconds of one clock that never goes back.
@@ -62,15 +64,15 @@ pub struct Ended {
 /// 1. [`Sizing::bounded`], before anything else, and whenever the bound is looked up or changes: at any time,
 ///    also twice in a row.
 /// 2. [`Sizing::ended`], once at the end of each collection that tells what lives: after the bound that holds
-///    now, before the size is asked for.
+///    now, before the size is asked for. A heap that was not collected yet is asked for its size without it.
 /// 3. [`Sizing::size`], as often as somebody wants to know. A heap that has reached it is due to be
 ///    collected, and one that is above it has memory to give back. Then it goes on with 1 or 2.
 ///
 /// That a collection begins is not told: when it did follows from [`Ended::now`] and [`Ended::took`], and no
 /// heap changes its size at that moment. Time passes as a number, with each collection.
 ///
-/// `Default` is a heap of which nothing is known yet. A policy starts anew as such where what it learned
-/// means nothing any more. `Clone` answers what the size were within another bound.
+/// `Default` is a heap of which nothing is known yet. A heap whose policy learned what means nothing any more
+/// begins with it anew. `Clone` is for asking what the size would be within another bound.
 ///
 /// The smallest useful one, twice what lives:
 ///
@@ -111,9 +113,9 @@ pub trait Sizing: Clone + std::fmt::Debug + Default {
     /// A collection ended.
     fn ended(&mut self, ended: &Ended);
 
-    /// Bytes that the heap may have now: never more than the bound, or than what lives where that is more,
-    /// because no policy makes that less. It may be less than what lives; whoever sets a size keeps to what
-    /// is possible. The same until the next call of another method.
+    /// Bytes that the heap may have now: at most the bound, or what lives if that is more, because no policy
+    /// makes that less. It may be less than what lives: whoever sets the size keeps to what is possible. The
+    /// answer stays the same until another method is called.
     fn size(&self) -> u64;
 }
 

@@ -36,12 +36,12 @@ impl Runtime for Example {
         }]
     }
 
-    /// By the name of its file. Others go by what lies beside it (`java`), or by what is in it (`elf`).
+    /// By the name of its file. Others look at what lies beside it (`java`), or at what is in it (`elf`).
     fn starts(&self, command: &Command<'_>) -> bool {
         command.executable().is_some_and(is_called_so)
     }
 
-    /// Adds nothing that the user gave; says what it added.
+    /// Adds what the user did not give, and says so.
     fn prepare(&self, start: &Start<'_>) -> Addition {
         let given = (start.command.setting.variables)(BUDGET).is_some();
         let budget = start.plan.budget.filter(|_| !given);
@@ -60,7 +60,8 @@ impl Runtime for Example {
         }
     }
 
-    /// By the files that it has mapped: the executable is one of them.
+    /// By the files that it has mapped: the executable is one of them. Others look into it
+    /// (`native_image`).
     fn runs(&self, process: &Candidate) -> bool {
         process.names().any(|name| name == PROGRAM)
     }
