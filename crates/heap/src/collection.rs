@@ -240,25 +240,25 @@ impl<'h> Cleared<'h> {
         crew: Option<&Crew>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> Marked<'h> {
-        mark_all(central, marker, crew, |marker| {
-            roots(marker);
-            if self.rest {
-                marker.written(central, crew);
-            }
-        });
+        mark_all(central, marker, crew, self.rest, roots);
         Marked { pause: self.pause }
     }
 }
 
+/// Marks from `roots`, and, where the `rest` counts as marked, from what was written of that.
 fn mark_all(
     central: &Central,
     marker: &mut Marker<'_>,
     crew: Option<&Crew>,
+    rest: bool,
     roots: impl FnOnce(&mut Marker<'_>),
 ) {
     let begin = |marker: &mut Marker<'_>| {
         roots(marker);
         marker.uncollectable(central);
+        if rest {
+            marker.written(central, crew);
+        }
     };
     match crew {
         Some(crew) => crew.lead(marker, central, begin),
@@ -280,7 +280,7 @@ impl<'h> Marked<'h> {
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> io::Result<Difference> {
         let before = self.pause.heap.begin_verification(central)?;
-        mark_all(central, marker, crew, roots);
+        mark_all(central, marker, crew, false, roots);
         Ok(self.pause.heap.end_verification(central, before))
     }
 

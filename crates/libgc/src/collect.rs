@@ -110,20 +110,19 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
 fn stop(state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     state.threads.stop_world();
-    stopped(cycle);
+    tell(Event::PostStop);
+    cycle.stopped();
+    tell(Event::MarkStart);
 }
 
 /// Stops the world, and reads static data where no thread is in the midst of loading or unloading.
 fn stop_at_roots(heap: &Heap, state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     let State { roots, threads, .. } = state;
-    threads.stop_world_with(&mut roots.reading(heap.range()));
-    stopped(cycle);
-}
-
-fn stopped(cycle: &mut Cycle) {
+    let mut reading = roots.reading(heap.range());
+    threads.stop_world_with(&mut reading);
+    cycle.stopped_at(reading.began());
     tell(Event::PostStop);
-    cycle.stopped();
     tell(Event::MarkStart);
 }
 

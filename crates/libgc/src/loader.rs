@@ -34,10 +34,17 @@ pub(crate) fn while_held<F: FnOnce()>(then: F) {
     }
 }
 
-/// Tells the name of its object and the addresses of each writable segment but our own. The lock is
+/// What is loaded.
+pub(crate) struct Object {
+    pub(crate) name: *const c_char,
+    /// How many others were unloaded before it was listed.
+    pub(crate) unloaded: u64,
+}
+
+/// Tells the object and the addresses of each writable segment but our own. The lock is
 /// held meanwhile.
-pub(crate) fn each_segment<F: FnMut(*const c_char, Range<usize>)>(mut tell: F) {
-    unsafe extern "C" fn each_object<F: FnMut(*const c_char, Range<usize>)>(
+pub(crate) fn each_segment<F: FnMut(&Object, Range<usize>)>(mut tell: F) {
+    unsafe extern "C" fn each_object<F: FnMut(&Object, Range<usize>)>(
         info: *mut dl_phdr_info,
         _: usize,
         tell: *mut c_void,
@@ -54,7 +61,7 @@ pub(crate) fn each_segment<F: FnMut(*const c_char, Range<usize>)>(mut tell: F) {
 ///
 /// # Safety
 /// The loader's lock is held, and `info` is the loader's.
-unsafe fn each_of(info: &dl_phdr_info, tell: &mut impl FnMut(*const c_char, Range<usize>)) {
+unsafe fn each_of(info: &dl_phdr_info, tell: &mut impl FnMut(&Object, Range<usize>)) {
     static OURS: AtomicUsize = AtomicUsize::new(0);
     // SAFETY: says the caller.
     let headers =
@@ -72,8 +79,12 @@ unsafe fn each_of(info: &dl_phdr_info, tell: &mut impl FnMut(*const c_char, Rang
     if !main && segments.clone().any(|header| range(header).contains(&own)) {
         return;
     }
+    let object = Object {
+        name: info.dlpi_name,
+        unloaded: info.dlpi_subs,
+    };
     for header in segments.filter(|header| header.p_flags & libc::PF_W != 0) {
-        tell(info.dlpi_name, range(header));
+        tell(&object, range(header));
     }
 }
 

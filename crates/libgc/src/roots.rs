@@ -7,20 +7,28 @@
 //! callbacks: one of these may fork, and the child would never get the lock again. No other way is
 //! as good: files of `/proc` may be closed, and a fault that is caught would be caught in the
 //! program's place.
+//!
+//! Where the program is told that the world stands, it may store to static data then, and libgc
+//! reads that afterwards. So we read it later in such a program, and take the lock for that.
 
 use crate::collect::{GC_disable, GC_enable};
-use crate::settings::{GC_no_dls, Variable};
+use crate::settings::{GC_no_dls, Variable, on_collection_event, on_thread_event};
 use crate::thread::AtStop;
 use crate::{collector, loader};
 use libc::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
+use std::time::Instant;
 
 type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
 
-/// So many words of static data are kept at most: 512 KiB. Most programs have a few thousand that
-/// refer to the heap.
+/// Room for so many words of static data is made at first: 512 KiB. Most programs have a few thousand
+/// that refer to the heap.
 const WORDS: usize = 1 << 16;
+
+/// So often is static data read for one stop. Each time there is room for a quarter more than was
+/// found before.
+const READINGS: u32 = 3;
 
 const WORD: usize = size_of::<usize>();
 
@@ -37,12 +45,18 @@ pub(crate) struct Roots {
     /// that the program said has no references.
     loaded: Vec<Range<usize>>,
     refused: Vec<Range<usize>>,
+    /// How many objects had been unloaded until then: while that is the same, a range is the same.
+    unloaded: u64,
     /// Static data counts.
     data: bool,
     /// What static data referred to in the heap when the world stopped. Its room is made before.
     words: Vec<usize>,
-    /// They are all: there was room.
+    /// They are all: there was room, and nobody may have stored to static data since.
     are_all: bool,
+    /// How many there were when static data was read last, with those for which there was no room;
+    /// and how many there should be room for now.
+    found: usize,
+    wanted: usize,
 }
 
 /// Reads static data when the world stops.
@@ -50,6 +64,17 @@ pub(crate) struct Reading<'a> {
     roots: &'a mut Roots,
     /// Addresses where objects are.
     heap: Range<usize>,
+    /// When it began to read; the world stood then.
+    began: Instant,
+    /// How often it may read, until it is content with what it has.
+    left: u32,
+}
+
+impl Reading<'_> {
+    /// Since when the world stands.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
 }
 
 impl AtStop for Reading<'_> {
@@ -57,8 +82,10 @@ impl AtStop for Reading<'_> {
         self.roots.list();
     }
 
-    fn stopped(&mut self) {
-        self.roots.read(&self.heap);
+    fn stopped(&mut self) -> bool {
+        self.began = Instant::now();
+        self.left = self.left.saturating_sub(1);
+        self.roots.read(&self.heap) || self.left == 0
     }
 }
 
@@ -81,7 +108,12 @@ impl Roots {
 
     /// What reads static data that may refer to these addresses.
     pub(crate) fn reading(&mut self, heap: Range<usize>) -> Reading<'_> {
-        Reading { roots: self, heap }
+        Reading {
+            roots: self,
+            heap,
+            began: Instant::now(),
+            left: READINGS,
+        }
     }
 
     /// Lists what is loaded, and makes room for what will be read of it. The loader's lock is held,
@@ -94,33 +126,45 @@ impl Roots {
         if !self.data {
             return;
         }
-        loader::each_segment(|name, range| {
+        let mut unloaded = 0;
+        loader::each_segment(|object, range| {
+            unloaded = object.unloaded;
             let wanted = HAS_ROOTS.get().is_none_or(|ask| {
                 // SAFETY: the program's own callback, with what libgc gives it.
-                unsafe { ask(name, range.start as *mut c_void, range.len()) != 0 }
+                unsafe { ask(object.name, range.start as *mut c_void, range.len()) != 0 }
             });
             match wanted {
                 true => self.loaded.push(range),
                 false => self.refused.push(range),
             }
         });
+        self.unloaded = unloaded;
         let most = self.loaded.iter().map(Range::len).sum::<usize>() / WORD;
+        self.wanted = most.min(WORDS.max(self.found + self.found / 4));
         self.words.clear();
         // Where there is no memory for them, static data is read later.
-        let _ = self.words.try_reserve_exact(most.min(WORDS));
+        let _ = self.words.try_reserve_exact(self.wanted);
     }
 
     /// Keeps the words of static data that may refer to the heap. The world stands still, and the
-    /// loader's lock is held.
-    fn read(&mut self, heap: &Range<usize>) {
+    /// loader's lock is held. False where more room should be made, which needs a world that runs.
+    fn read(&mut self, heap: &Range<usize>) -> bool {
         let mut words = std::mem::take(&mut self.words);
-        let mut are_all = true;
         words.clear();
+        // Asked only now, for a callback before may have set or unset one.
+        if on_collection_event.get().is_some() || on_thread_event.get().is_some() {
+            (self.words, self.are_all) = (words, false);
+            return true;
+        }
+        let mut found = 0;
         self.each_loaded(&mut |start, end| {
             // SAFETY: static data that stays as long as the lock is held.
-            are_all = are_all && unsafe { keep(start..end, heap, &mut words) };
+            found += unsafe { keep(start..end, heap, &mut words) };
         });
-        (self.words, self.are_all) = (words, are_all);
+        self.are_all = found == words.len();
+        (self.words, self.found) = (words, found);
+        // Without memory it is read later: another attempt makes no more room.
+        self.are_all || self.words.capacity() < self.wanted
     }
 
     /// Bytes that [`each`](Roots::each) reports, about.
@@ -130,7 +174,7 @@ impl Roots {
     }
 
     /// Every stretch of memory that holds references and was not read when the world stopped: what
-    /// the program added. Where there was no room for the words of static data it is listed, too:
+    /// the program added. Where the words of static data are not all that counts, it is listed, too:
     /// then `root` is no more than a look, for the loader's lock is held meanwhile.
     pub(crate) fn each(&self, mut root: impl FnMut(usize, usize)) {
         for range in &self.added {
@@ -141,7 +185,7 @@ impl Roots {
         }
     }
 
-    /// Every word of static data that may refer to the heap, where there was room for all.
+    /// Every word of static data that may refer to the heap, where these are all that counts.
     pub(crate) fn each_word(&self, root: impl FnMut(usize)) {
         if self.are_all {
             self.words.iter().copied().for_each(root);
@@ -151,8 +195,9 @@ impl Roots {
     /// Every stretch of static data that holds references.
     fn each_loaded(&self, root: &mut impl FnMut(usize, usize)) {
         if self.data {
-            loader::each_segment(|_, range| {
-                if !self.refused.contains(&range) {
+            loader::each_segment(|object, range| {
+                // Another one may have come to the addresses of one that was refused.
+                if object.unloaded != self.unloaded || !self.refused.contains(&range) {
                     self.each_part(&range, root);
                 }
             });
@@ -178,23 +223,24 @@ impl Roots {
     }
 }
 
-/// Adds the words of a range that are addresses of the heap, as far as there is room. False where
-/// there was none for some: the world is stopped, and nothing may be allocated.
+/// Adds the words of a range that are addresses of the heap, as far as there is room: the world is
+/// stopped, and nothing may be allocated. How many such words there are.
 ///
 /// # Safety
 /// The range can be read.
-unsafe fn keep(range: Range<usize>, heap: &Range<usize>, words: &mut Vec<usize>) -> bool {
+unsafe fn keep(range: Range<usize>, heap: &Range<usize>, words: &mut Vec<usize>) -> usize {
+    let mut found = 0;
     for at in (range.start.next_multiple_of(WORD)..range.end / WORD * WORD).step_by(WORD) {
         // SAFETY: a word of the range. Threads that are not stopped may write to it.
         let word = unsafe { (at as *const usize).read_volatile() };
         if heap.contains(&word) {
-            if words.len() == words.capacity() {
-                return false;
+            found += 1;
+            if words.len() < words.capacity() {
+                words.push(word);
             }
-            words.push(word);
         }
     }
-    true
+    found
 }
 
 fn range(low: *mut c_void, high: *mut c_void) -> Range<usize> {
@@ -308,7 +354,7 @@ mod tests {
     fn static_data_of_the_program_is_found() {
         let mut roots = Roots::default();
         roots.list();
-        roots.read(&HEAP);
+        assert!(roots.read(&HEAP));
         let word = &raw const WRITABLE as usize;
         assert!(roots.are_all && finds(&roots));
         assert!(roots.loaded.iter().any(|range| range.contains(&word)));
@@ -318,6 +364,10 @@ mod tests {
         roots.refused = roots.loaded.clone();
         roots.read(&HEAP);
         assert!(!finds(&roots));
+        roots.unloaded += 1;
+        roots.read(&HEAP);
+        assert!(finds(&roots), "another object at those addresses");
+        roots.unloaded -= 1;
         roots.refused.clear();
         roots.loaded.clear();
         roots.read(&HEAP);
@@ -328,13 +378,51 @@ mod tests {
     }
 
     #[test]
-    fn static_data_for_which_there_is_no_room_is_read_later() {
+    fn static_data_for_which_there_is_no_memory_is_read_later() {
         let mut roots = Roots::default();
         roots.list();
         roots.words = Vec::new();
-        roots.read(&HEAP);
+        assert!(
+            roots.read(&HEAP),
+            "another attempt would find no memory either"
+        );
         assert!(!roots.are_all && roots.words.is_empty());
         assert!(finds(&roots));
+    }
+
+    #[test]
+    fn room_is_made_for_all_that_was_found() {
+        const MANY: usize = WORDS + 10_000;
+        const OTHER: Range<usize> = 0x5432_1000..0x5432_2000;
+        static TABLE: [AtomicUsize; MANY] = [const { AtomicUsize::new(0) }; MANY];
+        // Nobody reads it, as far as the compiler can see.
+        for word in std::hint::black_box(&TABLE) {
+            word.store(OTHER.start, Relaxed);
+        }
+        let mut roots = Roots::default();
+        let mut reading = roots.reading(OTHER);
+        reading.prepare();
+        assert!(!reading.stopped(), "there is room for {WORDS}");
+        reading.prepare();
+        assert!(reading.stopped());
+        assert!(roots.are_all && roots.words.len() >= MANY);
+        // The next collection knows.
+        roots.list();
+        assert!(roots.read(&OTHER));
+    }
+
+    #[test]
+    fn too_little_room_has_all_tried_again_but_not_for_ever() {
+        let mut roots = Roots::default();
+        let mut reading = roots.reading(HEAP);
+        for left in (0..READINGS).rev() {
+            reading.prepare();
+            // As if more had been loaded since than there is room for.
+            reading.roots.words = Vec::new();
+            reading.roots.wanted = 0;
+            assert_eq!(reading.stopped(), left == 0);
+        }
+        assert!(!roots.are_all && finds(&roots));
     }
 
     #[test]

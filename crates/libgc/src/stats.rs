@@ -81,7 +81,12 @@ impl Cycle {
     }
 
     pub(crate) fn stopped(&mut self) {
-        self.stopped = Instant::now();
+        self.stopped_at(Instant::now());
+    }
+
+    /// The same, and it stands since then.
+    pub(crate) fn stopped_at(&mut self, stopped: Instant) {
+        self.stopped = stopped;
         self.before_pause = major_faults();
     }
 

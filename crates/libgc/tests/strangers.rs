@@ -99,6 +99,7 @@ fn libraries_are_unloaded_while_a_stopped_thread_allocates() {
     for who in ["unregistered", "blocking", "unwilling"] {
         if let Some(directory) = plugins(&format!("plugins-allocator-{who}"), 1) {
             sound("unloader", &[directory.as_str(), who], &[]);
+            sound("unloader", &[directory.as_str(), who, "many"], &[]);
         }
     }
 }

@@ -217,6 +217,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// also how long those that stand wait for the lock to be taken again.
 const SOON: Duration = Duration::from_millis(10);
 const LATE: Duration = Duration::from_millis(100);
+/// So many of those that stand look at that time.
+const WATCHES: u32 = 4;
 /// After so long a thread that does not answer is reported: most likely it blocks the signal.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two tries all go on for so long.
@@ -240,26 +242,27 @@ impl Threads {
     ///
     /// A thread that blocks the signal and waits for the lock answers when the lock is released. Then
     /// it is taken again while the world stands. A thread that is not stopped may have it meanwhile,
-    /// and wait for a stopped one: then the world goes on, and all is tried again.
+    /// and wait for a stopped one: then the world goes on, and all is tried again. So it is where the
+    /// reader has too little room, which is made only while the world runs.
     pub(crate) fn stop_world_with(&self, reader: &mut impl AtStop) {
         self.try_until_stopped(|late| {
-            let (mut stop, mut missing) = (0, 0);
+            let (mut stop, mut missing, mut done) = (0, 0, false);
+            // The lock may be hard to get again: then more should have answered before it is released.
+            let soon = SOON.max(late / 10).min(LATE);
             loader::while_held(|| {
                 reader.prepare();
                 stop = begin();
-                missing = self.wait_for_answers(stop, SOON);
-                if missing == 0 {
-                    reader.stopped();
-                }
+                missing = self.wait_for_answers(stop, soon);
+                done = missing == 0 && reader.stopped();
             });
-            if missing == 0 {
-                return Ok(stop);
+            if missing > 0 {
+                missing = self.wait_for_answers(stop, late);
+                done = missing == 0 && while_it_stands(stop, || reader.stopped());
             }
-            missing = self.wait_for_answers(stop, late);
-            if missing == 0 && while_it_stands(stop, || reader.stopped()) {
-                return Ok(stop);
+            match done {
+                true => Ok(stop),
+                false => Err((stop, missing)),
             }
-            Err((stop, missing))
         });
     }
 
@@ -276,14 +279,13 @@ impl Threads {
                 Err(failed) => failed,
             };
             let _ = end(stop);
-            if missing > 0 && began.elapsed() >= PATIENCE && !std::mem::replace(&mut told, true) {
-                report::warn(
-                    c"A thread does not stop: does it block the suspend signal? %ld threads wait\n",
-                    missing as usize,
-                );
+            if began.elapsed() >= PATIENCE && !std::mem::replace(&mut told, true) {
+                warn_of_failure(missing);
             }
             std::thread::sleep(REST);
-            if missing > 0 {
+            // All answered, but there was no lock, or no room: what lets more answer while the lock is
+            // held is enough. Such attempts are short, and soon all would wait for hours.
+            if missing > 0 || late < LATE * 10 {
                 late *= 2;
             }
         }
@@ -362,8 +364,23 @@ pub(crate) trait AtStop {
     /// Before threads are told to stop, which may be several times.
     fn prepare(&mut self);
 
-    /// When the world stands still: nothing may be allocated.
-    fn stopped(&mut self);
+    /// When the world stands still: nothing may be allocated. False where the world has to run, and
+    /// all to be done again.
+    fn stopped(&mut self) -> bool;
+}
+
+/// Warns the program that the world does not come to a stop.
+fn warn_of_failure(missing: u32) {
+    match missing {
+        0 => report::warn(
+            c"The loader's lock is not to be had while all threads are stopped: tried for %ld seconds\n",
+            PATIENCE.as_secs() as usize,
+        ),
+        _ => report::warn(
+            c"A thread does not stop: does it block the suspend signal? %ld threads wait\n",
+            missing as usize,
+        ),
+    }
 }
 
 /// Begins a stop, and says which that is.
@@ -382,19 +399,17 @@ fn end(stop: u32) -> Result<u32, u32> {
     ended
 }
 
-/// Takes the loader's lock for `then`, while the world stands. False where that took too long, and
-/// whoever stood has ended the stop.
-fn while_it_stands(stop: u32, then: impl FnOnce()) -> bool {
+/// Takes the loader's lock for `then`, while the world stands, and gives what that does. False where
+/// the lock took too long, and whoever stood has ended the stop.
+fn while_it_stands(stop: u32, then: impl FnOnce() -> bool) -> bool {
     STOP.store(stop | TAKES, SeqCst);
-    // One of those that stand is to look at the time from now on: all of many would take long to wake.
-    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, 1);
-    let mut stands = false;
+    // Some of those that stand are to look at the time from now on: all of many would take long to
+    // wake, and a single one may be in a handler of the program's that waits for something.
+    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, WATCHES);
+    let mut done = false;
     loader::while_held(|| {
         let taken = STOP.compare_exchange(stop | TAKES, stop, SeqCst, Relaxed);
-        stands = taken.is_ok();
-        if stands {
-            then();
-        }
+        done = taken.is_ok() && then();
     });
-    stands
+    done
 }

@@ -1,7 +1,8 @@
 /* A thread that is not stopped unloads libraries, and the C library frees what it knew of them with its
    loader's lock held. The program's allocator has a lock, too, and another thread holds that nearly all the
    time: most collections stop it there. A collector that waited for the loader's lock then would wait for
-   ever. With "unwilling" a third thread takes the loader's lock with the suspend signal blocked, so that the
+   ever. With "many" static data refers to more objects than a collector may have had room for. With
+   "unwilling" a third thread takes the loader's lock with the suspend signal blocked, so that the
    world stands still only when that lock is free again. */
 #include "sound.h"
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 
 #define WAITS 30
 #define LEAST 20
+#define MANY 70000
 
 extern void __libc_free(void *);
 
@@ -18,6 +20,7 @@ static pthread_mutex_t allocator = PTHREAD_MUTEX_INITIALIZER;
 static const char *directory;
 static volatile int held, waited, ended;
 static __thread int unloads;
+static struct node *table[MANY];
 
 static int is_done(void) { return waited >= WAITS; }
 
@@ -91,6 +94,9 @@ int main(int count, char **arguments) {
     int is_unwilling = !strcmp(arguments[2], "unwilling");
     GC_INIT();
     live = tree(DEPTH, 0);
+    if (!strcmp(arguments[count - 1], "many"))
+        for (int i = 0; i < MANY; i++)
+            table[i] = node(i, 0, 0);
     pthread_t holder, loader, other;
     if (GC_pthread_create(&holder, 0, allocates, 0) ||
         (is_blocking ? GC_pthread_create(&loader, 0, blocking, 0)
@@ -107,6 +113,9 @@ int main(int count, char **arguments) {
     GC_pthread_join(holder, 0);
     if (is_unwilling)
         GC_pthread_join(other, 0);
+    for (int i = 0; i < MANY && table[0]; i++)
+        if (!is_tree(table[i], 1, i))
+            fail("what the table refers to");
     printf("%ld collections\n", (long)GC_get_gc_no());
     return sound();
 }

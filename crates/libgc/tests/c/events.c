@@ -57,6 +57,61 @@ static void make_many(void) {
         GC_register_finalizer(GC_malloc(40), on_count, 0, 0, 0);
 }
 
+/* Objects that only a callback stores to static data. */
+#define REVEALED 100
+static GC_hidden_pointer hidden[REVEALED];
+static long *revealed[REVEALED];
+static GC_EventType reveals_at;
+
+static void hide(void) {
+    for (int i = 0; i < REVEALED; i++) {
+        long *object = GC_malloc(100);
+        object[0] = i;
+        hidden[i] = GC_HIDE_POINTER(object);
+        revealed[i] = 0;
+    }
+}
+
+static void reveal(void) {
+    for (int i = 0; i < REVEALED; i++)
+        revealed[i] = GC_REVEAL_POINTER(hidden[i]);
+}
+
+/* Once: from then on nothing is told. */
+static void reveal_at(GC_EventType event) {
+    if (event == reveals_at) {
+        reveal();
+        GC_set_on_collection_event(0);
+    }
+}
+
+static int are_whole(void) {
+    for (int i = 0; i < REVEALED; i++)
+        if (revealed[i][0] != i || revealed[i][1] != 0)
+            return 0;
+    return 1;
+}
+
+static void fill(void) {
+    for (int i = 0; i < 100000; i++)
+        memset(GC_malloc(100), 0x5a, 100);
+}
+
+static void reveal_all(void) {
+    static const GC_EventType events[] = {GC_EVENT_PRE_STOP_WORLD, GC_EVENT_POST_STOP_WORLD,
+                                          GC_EVENT_MARK_START};
+    for (int i = 0; i < 3; i++) {
+        below(hide);
+        wipe();
+        reveals_at = events[i];
+        GC_set_on_collection_event(reveal_at);
+        GC_gcollect();
+        CHECK(GC_get_on_collection_event() == 0);
+        below(fill);
+        CHECK(are_whole());
+    }
+}
+
 int main(void) {
     GC_INIT();
     CHECK(GC_get_on_collection_event() == 0);
@@ -151,6 +206,8 @@ int main(void) {
     GC_gcollect();
     CHECK(pushes > 0);
     GC_set_push_other_roots(roots);
+
+    reveal_all();
 
     below(make_many);
     collect_well();

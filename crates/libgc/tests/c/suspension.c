@@ -48,6 +48,27 @@ static void on_thread(GC_EventType event, void *thread) {
         strange_threads++;
 }
 
+/* An object that is stored to static data only when a thread was stopped. */
+static GC_hidden_pointer hidden;
+static char *revealed;
+
+static void hide(void) {
+    char *object = GC_malloc(100);
+    memset(object, 7, 100);
+    hidden = GC_HIDE_POINTER(object);
+    revealed = 0;
+}
+
+static void reveal(GC_EventType event, void *thread) {
+    if (event == GC_EVENT_THREAD_SUSPENDED)
+        revealed = GC_REVEAL_POINTER(hidden);
+}
+
+static void fill(void) {
+    for (int i = 0; i < 100000; i++)
+        memset(GC_malloc(100), 0x5a, 100);
+}
+
 static void *collector_thread(void *argument) {
     for (int i = 0; i < 5; i++)
         GC_gcollect();
@@ -106,7 +127,20 @@ int main(void) {
         moves();
         GC_gcollect();
     }
+    GC_set_on_thread_event(reveal);
+    /* Nobody else collects it. */
+    GC_set_disable_automatic_collection(1);
+    for (int i = 0; i < 1000 && !revealed; i++) {
+        moves();
+        below(hide);
+        wipe();
+        GC_gcollect();
+    }
     GC_set_on_thread_event(0);
+    CHECK(revealed != 0);
+    below(fill);
+    CHECK(is_filled(revealed, 7, 100));
+    GC_set_disable_automatic_collection(0);
     stop = 1;
     void *result;
     CHECK(GC_pthread_join(walker, &result) == 0 && result == &suspended_events);
