@@ -5,10 +5,10 @@ use crate::link::{Ended, Link, Options};
 use crate::list::Runtimes;
 use crate::process::Process;
 use crate::runtime::{Steer, Steered, Target};
-use crate::{ALL, family, passive};
+use crate::{ALL, family, passive, still};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
@@ -25,7 +25,7 @@ const MOST_TRIES: u32 = 3;
 /// How often it is looked, while one machine is steered, for others that are left alone: that reads the
 /// memory map of each process.
 const TELL: Duration = Duration::from_secs(30);
-/// Reasons that are told, at the most.
+/// Reasons that are kept, at the most, so that none is told twice.
 const MOST_TOLD: usize = 64;
 
 /// Steers the program that was started as `pid`, or whatever among its descendants can be steered,
@@ -91,7 +91,7 @@ struct Machine {
 }
 
 /// Processes that are left alone although they look as if they could be steered, and why.
-type Alone = Vec<(u32, &'static str)>;
+type Alone = Vec<(Process, &'static str)>;
 
 /// What can be steered of a process and its descendants, and what is left alone.
 fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
@@ -110,7 +110,9 @@ fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
                         }),
                 );
             }
-            Steered::LeftAlone(why) => alone.push((pid, why)),
+            Steered::LeftAlone(why) => {
+                alone.extend(Process::new(pid).ok().map(|process| (process, why)));
+            }
             Steered::Inside | Steered::Passive => {}
         }
     }
@@ -120,8 +122,10 @@ fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
 /// What was learned of a program while it was followed.
 #[derive(Debug, Default)]
 struct Known {
-    /// Reasons that were told.
-    told: BTreeSet<String>,
+    /// Reasons that were told, each with the process that it was told of.
+    told: BTreeMap<String, Process>,
+    /// It was told that there are more.
+    is_cut: bool,
     /// Processes that were not reached: until when they come last, and how often they were tried.
     put_off: BTreeMap<Process, (Instant, u32)>,
     /// The link was told that nothing of the program is steered.
@@ -129,15 +133,30 @@ struct Known {
 }
 
 impl Known {
-    /// Whether this reason was not told before.
-    fn is_news(&mut self, why: &str) -> bool {
-        self.told.len() < MOST_TOLD && self.told.insert(why.to_owned())
+    /// Whether this reason was not told before. Where there is no room for another one, those of processes
+    /// that are gone are forgotten.
+    fn is_news(&mut self, process: Process, why: &str) -> bool {
+        if self.told.contains_key(why) {
+            return false;
+        }
+        if self.told.len() >= MOST_TOLD {
+            self.told.retain(|_, process| process.alive());
+        }
+        if self.told.len() >= MOST_TOLD {
+            if !std::mem::replace(&mut self.is_cut, true) {
+                warn!("{MOST_TOLD} reasons why processes are not steered were told; more are not");
+            }
+            return false;
+        }
+        self.told.insert(why.to_owned(), process);
+        true
     }
 
     /// Says why they are left alone, each reason once.
     fn tell(&mut self, alone: &Alone) {
-        for (pid, why) in alone {
-            if self.is_news(why) {
+        for (process, why) in alone {
+            if self.is_news(*process, why) {
+                let pid = process.pid;
                 warn!("process {pid} is accounted, but not steered: {why}");
             }
         }
@@ -157,11 +176,13 @@ impl Known {
         known.is_some_and(|(until, tries)| *tries >= MOST_TRIES || Instant::now() < *until)
     }
 
-    fn put_off(&mut self, process: Process) {
+    /// Only a try that may have sent it something `counts`.
+    fn put_off(&mut self, process: Process, counts: bool) {
         self.put_off.retain(|process, _| process.alive());
         let tries = self.put_off.get(&process).map_or(0, |(_, tries)| *tries);
         let until = Instant::now() + PUT_OFF * (1 << tries.min(MOST_TRIES));
-        self.put_off.insert(process, (until, tries + 1));
+        self.put_off
+            .insert(process, (until, tries + u32::from(counts)));
     }
 }
 
@@ -178,6 +199,8 @@ struct Watched<'a> {
     tell_at: Instant,
     /// Since when it is tried in vain.
     in_vain: Option<Instant>,
+    /// It did not stand still while it was tried: something may have been sent to it.
+    is_tried: bool,
     /// Another one is to be steered.
     left: bool,
 }
@@ -198,6 +221,7 @@ impl<'a> Watched<'a> {
             look_at: Instant::now() + LOOK,
             tell_at: Instant::now() + TELL,
             in_vain: None,
+            is_tried: false,
             left: false,
         }
     }
@@ -214,11 +238,16 @@ impl<'a> Watched<'a> {
             true => 0,
             false => family::uses(pid).unwrap_or(0).saturating_mul(OUTGROWN),
         };
-        self.left = family::of(self.root)
-            .into_iter()
-            .filter(|&other| other != pid && family::uses(other).is_some_and(|uses| uses > bound))
-            .any(|other| self.can_steer(other));
-        self.look_at = Instant::now() + LOOK;
+        let is_larger = |other| family::uses(other).is_some_and(|uses| uses > bound);
+        let mut others = family::of(self.root);
+        others.retain(|&other| other != pid && is_larger(other));
+        self.left = others.iter().any(|&other| self.can_steer(other));
+        // That read the memory map of each: while all are candidates, not every time.
+        let pause = match in_vain && !others.is_empty() {
+            true => TELL,
+            false => LOOK,
+        };
+        self.look_at = Instant::now() + pause;
         if Instant::now() >= self.tell_at {
             self.known.tell(&among(self.runtimes, self.root).1);
             self.tell_at = Instant::now() + TELL;
@@ -234,7 +263,7 @@ impl<'a> Watched<'a> {
     /// The adapter has come back. Whether another machine is to be steered.
     fn leave(self) -> bool {
         if self.left && self.in_vain.is_some() {
-            self.known.put_off(self.process);
+            self.known.put_off(self.process, self.is_tried);
         }
         self.left
     }
@@ -261,15 +290,20 @@ impl Link for Watched<'_> {
     fn steered_by(&mut self, adapter: Option<&'static str>) {
         if adapter.is_some() {
             self.in_vain = None;
+            self.is_tried = false;
+            self.look_at = self.look_at.min(Instant::now() + LOOK);
             self.known.put_off.remove(&self.process);
         }
         self.link.steered_by(adapter);
     }
 
     fn not_steered(&mut self, why: &str) {
-        if self.known.is_news(why) {
+        if self.known.is_news(self.process, why) {
             warn!("{why}");
         }
+        let status = self.process.status();
+        let pid = self.process.pid;
+        self.is_tried |= status.is_ok_and(|status| still::how(pid, &status).is_none());
         if self.in_vain.is_none() {
             self.in_vain = Some(Instant::now());
             self.link.not_steered(why);

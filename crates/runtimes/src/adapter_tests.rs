@@ -221,7 +221,7 @@ fn one_that_comes_while_another_is_steered_is_told_of() {
     assert!(watched.known.told.is_empty(), "not at each look");
     (watched.look_at, watched.tell_at) = (now, now);
     watched.wait(Duration::ZERO);
-    assert!(watched.known.told.contains("it is odd"));
+    assert!(watched.known.told.contains_key("it is odd"));
     assert!(!watched.leave());
 }
 
@@ -237,17 +237,17 @@ fn one_that_was_not_reached_comes_last_for_longer_each_time() {
     let mut known = Known::default();
     let chosen = |known: &Known, machines: &[Machine]| known.choose(machines).unwrap().uses;
     assert_eq!(chosen(&known, &machines), 9);
-    known.put_off(own);
+    known.put_off(own, true);
     assert_eq!(chosen(&known, &machines), 1);
     assert_eq!(chosen(&known, &machines[..1]), 9, "there is no other");
     let first = known.put_off[&own].0;
-    known.put_off(own);
+    known.put_off(own, true);
     assert!(known.put_off[&own].0 >= first + PUT_OFF);
     // In time it is tried again, but not without end.
     let past = |known: &mut Known| known.put_off.get_mut(&own).unwrap().0 = Instant::now();
     past(&mut known);
     assert_eq!(chosen(&known, &machines), 9);
-    known.put_off(own);
+    known.put_off(own, true);
     past(&mut known);
     assert_eq!(chosen(&known, &machines), 1);
     assert!(known.choose(&[]).is_none());
@@ -255,8 +255,79 @@ fn one_that_was_not_reached_comes_last_for_longer_each_time() {
 
 #[test]
 fn reasons_are_told_once_and_not_without_end() {
+    let own = Process::new(std::process::id()).unwrap();
+    let gone = Process { pid: 0, started: 0 };
     let mut known = Known::default();
-    assert!(known.is_news("a") && !known.is_news("a"));
-    let told = (0..2 * MOST_TOLD).filter(|n| known.is_news(&n.to_string()));
-    assert_eq!(told.count(), MOST_TOLD - 1);
+    assert!(known.is_news(own, "a") && !known.is_news(own, "a"));
+    assert!(!known.is_news(gone, "a"), "whomever it is of");
+    let mut told = |process: Process, prefix: &str| {
+        let texts = (0..2 * MOST_TOLD).map(|n| format!("{prefix}{n}"));
+        texts.filter(|text| known.is_news(process, text)).count()
+    };
+    assert_eq!(told(gone, "gone"), 2 * MOST_TOLD);
+    let room = told(own, "own");
+    assert!((1..MOST_TOLD).contains(&room), "{room}");
+    assert_eq!(told(own, "more"), 0);
+    assert!(known.is_cut && known.told.contains_key("a"));
+}
+
+#[test]
+fn one_that_stands_still_does_not_come_last_for_good() {
+    let child = std::process::Command::new("sleep").arg("60").spawn();
+    let mut child = child.unwrap();
+    let process = Process::new(child.id()).unwrap();
+    let target = Target {
+        process,
+        root: process.pid,
+        options: &Options::default(),
+    };
+    let mut link = Heard {
+        events: Vec::new(),
+        until: Instant::now() + LONG,
+    };
+    let mut known = Known::default();
+    let mut tries = |known: &mut Known| {
+        let mut watched = Watched::new(&mut link, THESE, &target, known);
+        watched.not_steered("it does not answer");
+        watched.left = true;
+        assert!(watched.leave());
+        known.put_off[&process].1
+    };
+    process.signal(rustix::process::Signal::STOP).unwrap();
+    while process.status().unwrap().state != b'T' {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!((tries(&mut known), tries(&mut known)), (0, 0));
+    assert!(known.is_put_off(&process), "but for a while");
+    process.signal(rustix::process::Signal::CONT).unwrap();
+    while process.status().unwrap().state == b'T' {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(tries(&mut known), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn while_one_refuses_the_others_are_not_looked_into_each_time() {
+    let pair = Pair::start("deaf", "odd");
+    let root = pair.0.id();
+    let target = Target {
+        process: among(THESE, root).0[0].process,
+        root,
+        options: &Options::default(),
+    };
+    let now = Instant::now();
+    let mut link = Heard {
+        events: Vec::new(),
+        until: now + LONG,
+    };
+    let mut known = Known::default();
+    let mut watched = Watched::new(&mut link, THESE, &target, &mut known);
+    watched.in_vain = now.checked_sub(PATIENCE);
+    watched.look_at = now;
+    watched.wait(Duration::ZERO);
+    assert!(!watched.left && watched.look_at >= now + TELL);
+    watched.steered_by(Some("deaf"));
+    assert!(watched.look_at <= Instant::now() + LOOK);
 }

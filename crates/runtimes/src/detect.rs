@@ -2,6 +2,7 @@
 
 use crate::process::{Process, maps};
 use crate::setting::Setting;
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -44,12 +45,22 @@ fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
+/// A Java virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jvm {
+    /// That of OpenJDK and Oracle, with `libjvm.so`.
+    HotSpot,
+    /// That of Eclipse and IBM, which has a `libjvm.so` of its own.
+    OpenJ9,
+}
+
 /// A running process, as one look at it found it.
 #[derive(Debug)]
 pub struct Candidate {
     pid: u32,
     files: Vec<String>,
     closed: bool,
+    jvm: OnceCell<Option<Jvm>>,
 }
 
 impl Candidate {
@@ -59,7 +70,12 @@ impl Candidate {
             Ok(maps) => (mapped(maps), false),
             Err(error) => (Vec::new(), error.kind() == ErrorKind::PermissionDenied),
         };
-        Candidate { pid, files, closed }
+        Candidate {
+            pid,
+            files,
+            closed,
+            jvm: OnceCell::new(),
+        }
     }
 
     /// Its number.
@@ -87,6 +103,11 @@ impl Candidate {
         self.closed
     }
 
+    /// The Java virtual machine that it has. Several runtimes ask; it is looked for once.
+    pub(crate) fn jvm(&self, look: impl FnOnce() -> Option<Jvm>) -> Option<Jvm> {
+        *self.jvm.get_or_init(look)
+    }
+
     /// `/proc/PID/<name>`.
     pub fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
@@ -101,6 +122,7 @@ impl Candidate {
             pid: 0,
             files: mapped(text.as_bytes()),
             closed: false,
+            jvm: OnceCell::new(),
         }
     }
 }
@@ -130,6 +152,9 @@ mod tests {
         let found = Candidate::made_up(&["/a/b.so", "/a/b.so", "", "[heap]", "/c d (deleted)"]);
         assert_eq!(found.files().collect::<Vec<_>>(), ["/a/b.so", "/c d"]);
         assert_eq!(found.names().collect::<Vec<_>>(), ["b.so", "c d"]);
+        assert_eq!(found.jvm(|| Some(Jvm::HotSpot)), Some(Jvm::HotSpot));
+        let again = found.jvm(|| unreachable!("it was looked for"));
+        assert_eq!(again, Some(Jvm::HotSpot));
         let own = Candidate::look(std::process::id());
         assert!(!own.is_closed() && own.names().any(|name| name == "libc.so.6"));
         let none = Candidate::look(0);

@@ -1,19 +1,11 @@
 //! Installations of Java: which virtual machine a launcher starts and of which version, and which one a
 //! process has. `hotspot` and `openj9` both ask: the two have the same names of files.
 
+pub(crate) use crate::detect::Jvm;
 use crate::detect::{Candidate, Command};
+use crate::regular::Root;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// A Java virtual machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Jvm {
-    /// That of OpenJDK and Oracle, with `libjvm.so`.
-    HotSpot,
-    /// That of Eclipse and IBM, which has a `libjvm.so` of its own.
-    OpenJ9,
-}
 
 /// Bytes of a file `release` that are read at the most.
 const MAX_RELEASE: u64 = 64 << 10;
@@ -30,21 +22,21 @@ const LIBRARIES: [&str; 5] = [
 /// Where `OpenJ9` has its own, below those.
 const J9_FOLDERS: [&str; 3] = ["default", "compressedrefs", "j9vm"];
 
-/// The virtual machine that this file starts, if it is a launcher `bin/java`.
-pub(crate) fn of_launcher(real: &Path) -> Option<Jvm> {
+/// The virtual machine that this file below `root` starts, if it is a launcher `bin/java`.
+pub(crate) fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
     if real.file_name() != Some(OsStr::new("java")) {
         return None;
     }
     let home = real.parent()?.parent()?;
-    if is_home_of_j9(home) {
+    if is_home_of_j9(root, home) {
         return Some(Jvm::OpenJ9);
     }
-    library_in(home).map(|_| Jvm::HotSpot)
+    library_in(root, home).map(|_| Jvm::HotSpot)
 }
 
 /// The virtual machine that a process has, by the libraries that it has mapped.
 pub(crate) fn of_process(process: &Candidate) -> Option<Jvm> {
-    among(process, &process.path("root"))
+    process.jvm(|| among(process, &process.path("root")))
 }
 
 /// The same; the paths of the libraries are below `root`.
@@ -52,28 +44,24 @@ fn among(process: &Candidate, root: &Path) -> Option<Jvm> {
     if process.names().any(is_j9) {
         return Some(Jvm::OpenJ9);
     }
-    let libraries = process
-        .files()
-        .filter(|file| file.ends_with("/libjvm.so"))
-        .map(|file| root.join(file.trim_start_matches('/')));
-    let beside_j9 = libraries.map(|library| is_beside_j9(&library));
-    beside_j9
-        .reduce(|one, other| one || other)
-        .map(|is_j9| match is_j9 {
-            true => Jvm::OpenJ9,
-            false => Jvm::HotSpot,
-        })
+    // Beside the first only: a program may map any number of files of that name.
+    let library = process.files().find(|file| file.ends_with("/libjvm.so"))?;
+    let root = Root::open(root);
+    match root.is_ok_and(|root| is_beside_j9(&root, Path::new(library))) {
+        true => Some(Jvm::OpenJ9),
+        false => Some(Jvm::HotSpot),
+    }
 }
 
 /// The library of the virtual machine that a command line starts.
 pub(crate) fn libjvm(command: &Command<'_>) -> Option<PathBuf> {
-    library_in(home(command)?)
+    library_in(&Root::Ours, home(command)?)
 }
 
 /// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so`.
-fn library_in(home: &Path) -> Option<PathBuf> {
+fn library_in(root: &Root, home: &Path) -> Option<PathBuf> {
     let places = LIBRARIES.map(|folder| home.join(folder).join("server/libjvm.so"));
-    places.into_iter().find(|path| path.is_file())
+    places.into_iter().find(|path| root.has_file(path))
 }
 
 fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
@@ -85,6 +73,7 @@ fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
 pub(crate) fn version(command: &Command<'_>) -> Option<u32> {
     let home = home(command)?;
     // The launcher of Java 8 may be in a `jre` below it.
+    let release = |home: &Path| release(&Root::Ours, home);
     let text = release(home).or_else(|| release(home.parent()?))?;
     version_in(&text)
 }
@@ -101,11 +90,9 @@ pub(crate) fn version_in(release: &str) -> Option<u32> {
         .ok()
 }
 
-fn release(home: &Path) -> Option<String> {
-    let file = std::fs::File::open(home.join("release")).ok()?;
-    let mut text = String::new();
-    file.take(MAX_RELEASE).read_to_string(&mut text).ok()?;
-    Some(text)
+fn release(root: &Root, home: &Path) -> Option<String> {
+    let read = root.read(&home.join("release"), MAX_RELEASE);
+    read.map(|(text, _)| text)
 }
 
 /// The main library of `OpenJ9`: `libj9vm29.so`, by its version.
@@ -117,21 +104,20 @@ fn is_j9(name: &str) -> bool {
 
 /// Whether this `libjvm.so` belongs to an installation of `OpenJ9`. While a machine starts it has not mapped
 /// more yet.
-fn is_beside_j9(library: &Path) -> bool {
-    let home = library.ancestors().skip(1).take(5);
-    home.into_iter().any(is_home_of_j9)
+fn is_beside_j9(root: &Root, library: &Path) -> bool {
+    let mut homes = library.ancestors().skip(1).take(5);
+    homes.any(|home| is_home_of_j9(root, home))
 }
 
-fn is_home_of_j9(home: &Path) -> bool {
+fn is_home_of_j9(root: &Root, home: &Path) -> bool {
     let main = |folder: PathBuf| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names = entries.take(MAX_ENTRIES).map(|entry| entry.file_name());
-        names.any(|name| name.to_str().is_some_and(is_j9))
+        let names = root.names(&folder, MAX_ENTRIES);
+        names.iter().any(|name| name.to_str().is_some_and(is_j9))
     };
     let mut folders = LIBRARIES
         .iter()
         .flat_map(|library| J9_FOLDERS.map(|folder| home.join(library).join(folder)));
-    folders.any(main) || release(home).is_some_and(|text| tells_j9(&text))
+    folders.any(main) || release(root, home).is_some_and(|text| tells_j9(&text))
 }
 
 fn tells_j9(release: &str) -> bool {
@@ -182,12 +168,43 @@ mod tests {
         assert_eq!(of(&[old]), Some(Jvm::HotSpot));
         write("jdk8/jre/lib/amd64/compressedrefs/libj9vm29.so", "");
         assert_eq!(of(&[old]), Some(Jvm::OpenJ9));
+        // The first counts, and nothing above its root does.
+        assert_eq!(of(&[old, "/other/libjvm.so"]), Some(Jvm::OpenJ9));
+        assert_eq!(of(&["/other/libjvm.so", old]), Some(Jvm::HotSpot));
+        let below = root.path().join("jdk/lib");
+        let short = among(&Candidate::made_up(&["/libjvm.so"]), &below);
+        assert_eq!(short, Some(Jvm::HotSpot));
         // A launcher of it.
         write("jdk8/bin/java", "");
         let java = [root.path().join("jdk8/bin/java").into_os_string()];
         let ours = Setting::ours();
         let command = Command::new(&java, &ours);
-        let launched = command.executable().and_then(of_launcher);
+        let launched = command.executable();
+        let launched = launched.and_then(|file| of_launcher(&Root::Ours, file));
         assert_eq!(launched, Some(Jvm::OpenJ9));
+    }
+
+    /// Whoever keeps an installation may put anything under that name.
+    #[test]
+    fn what_is_no_file_is_neither_opened_nor_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("made/lib/server")).unwrap();
+        let release = root.path().join("made/release");
+        let of = || {
+            let made_up = Candidate::made_up(&["/made/lib/server/libjvm.so"]);
+            among(&made_up, root.path())
+        };
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &release, mode).unwrap();
+        assert_eq!(of(), Some(Jvm::HotSpot));
+        // A link leads to what the process would find there, not to ours.
+        std::fs::remove_file(&release).unwrap();
+        let ours = root.path().join("ours");
+        std::fs::write(&ours, "JVM_VARIANT=\"Openj9\"\n").unwrap();
+        std::os::unix::fs::symlink(&ours, &release).unwrap();
+        assert_eq!(of(), Some(Jvm::HotSpot));
+        std::fs::remove_file(&release).unwrap();
+        std::os::unix::fs::symlink("/ours", &release).unwrap();
+        assert_eq!(of(), Some(Jvm::OpenJ9));
     }
 }

@@ -16,8 +16,9 @@
 //!
 //! - what all use: [`setting`] (where a program starts), [`process`] (what `/proc` tells; it stands in
 //!   `kernel`), [`link`] (what adapter and surroundings tell each other), `elf` and `privileges`
-//!   (executables), [`family`] (a program's processes), [`detect`] (what a runtime is recognised by),
-//!   [`runtime`] (the trait), `java` (installations of Java);
+//!   (executables), `regular` (files that others keep), `still` (processes that stand still), [`family`] (a
+//!   program's processes), [`detect`] (what a runtime is recognised by), [`runtime`] (the trait), `java`
+//!   (installations of Java);
 //! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
 //!   else), and [`example`], which is not in the list;
 //! - what goes through them: [`list`], [`launch`] (what to add at the start), [`adapter`] (who steers what),
@@ -39,8 +40,10 @@ pub mod native_image;
 pub mod openj9;
 pub mod passive;
 mod privileges;
+mod regular;
 pub mod runtime;
 pub mod setting;
+mod still;
 
 /// What `/proc` tells of a process, as adapters need it: nothing is held open.
 pub mod process {

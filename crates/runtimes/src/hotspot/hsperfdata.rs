@@ -9,6 +9,7 @@
 //! the offset of its value.
 
 use crate::process::{self, Process};
+use crate::regular;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::io::BufRead;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -215,15 +216,22 @@ fn open_beneath(
                 };
             }
         };
-    let file = match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
-        Ok(f) => f,
+    // Opening a device may do something.
+    let found = match rustix::fs::openat(&directory, name, flags | OFlags::PATH, Mode::empty()) {
+        Ok(found) => found,
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
         Err(e) => return Err(e),
     };
-    let stat = rustix::fs::fstat(&file)?;
-    let regular =
+    let stat = rustix::fs::fstat(&found)?;
+    let is_regular =
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
-    Ok((regular && stat.st_uid == uid).then_some(file))
+    if !is_regular || stat.st_uid != uid {
+        return Ok(None);
+    }
+    match regular::open(&found) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(e) => Err(rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO)),
+    }
 }
 
 /// The counters in one copy of the file.

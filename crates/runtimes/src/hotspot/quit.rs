@@ -20,8 +20,9 @@ use super::hsperfdata::{Counters, PerfError, PerfFile};
 use super::recognise::{is_launcher, is_machine};
 use crate::java;
 use crate::process::{Process, Status};
+use crate::regular::Root;
 use crate::setting::Setting;
-use plimsoll_kernel::cgroup::is_frozen;
+use crate::still;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -105,13 +106,8 @@ pub(super) fn is_the_moment(process: &Process) -> Result<(), AttachError> {
 }
 
 fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
-    let frozen = || i32::try_from(pid).is_ok_and(|pid| is_frozen(pid).unwrap_or(false));
-    match status {
-        _ if matches!(status.state, b'T' | b't') => Some("is stopped"),
-        _ if status.pending & QUIT != 0 => Some("has a SIGQUIT waiting that has not reached it"),
-        _ if frozen() => Some("is frozen with its group"),
-        _ => None,
-    }
+    let waits = "has a SIGQUIT waiting that has not reached it";
+    still::how(pid, status).or((status.pending & QUIT != 0).then_some(waits))
 }
 
 /// What counters tell of a machine that may be signalled as far as they know.
@@ -192,8 +188,8 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     // One that was replaced while it runs.
     let name = program.to_string_lossy();
     let program = Path::new(name.strip_suffix(" (deleted)").unwrap_or(&name));
-    let below = program.strip_prefix("/").unwrap_or(program);
-    if !is_launcher(&process.path("root").join(below)) {
+    let root = Root::open(&process.path("root"));
+    if !root.is_ok_and(|root| is_launcher(&root, program)) {
         return not_known(HOST);
     }
     let files = Files::of(process);

@@ -4,11 +4,12 @@ use super::hsperfdata;
 use crate::detect::Candidate;
 use crate::java::{self, Jvm};
 use crate::process::Process;
+use crate::regular::Root;
 use std::path::Path;
 
-/// Whether this file is a launcher `bin/java` of a `HotSpot`; links were followed.
-pub(super) fn is_launcher(real: &Path) -> bool {
-    java::of_launcher(real) == Some(Jvm::HotSpot)
+/// Whether this file below `root` is a launcher `bin/java` of a `HotSpot`; links were followed.
+pub(super) fn is_launcher(root: &Root, real: &Path) -> bool {
+    java::of_launcher(root, real) == Some(Jvm::HotSpot)
 }
 
 /// By what it has mapped; where its map is closed to us (it has capabilities that we have not), by the

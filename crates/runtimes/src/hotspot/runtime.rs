@@ -2,6 +2,7 @@
 
 use super::{NAME, recognise, start, steer};
 use crate::detect::{Candidate, Command};
+use crate::regular::Root;
 use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
 
 /// Java virtual machines with `HotSpot`'s `libjvm.so`.
@@ -21,7 +22,8 @@ impl Runtime for HotSpot {
     }
 
     fn starts(&self, command: &Command<'_>) -> bool {
-        command.executable().is_some_and(recognise::is_launcher)
+        let file = command.executable();
+        file.is_some_and(|file| recognise::is_launcher(&Root::Ours, file))
     }
 
     fn prepare(&self, start: &Start<'_>) -> Addition {

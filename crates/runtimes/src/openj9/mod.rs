@@ -2,6 +2,7 @@
 
 use crate::detect::{Candidate, Command};
 use crate::java::{self, Jvm};
+use crate::regular::Root;
 use crate::runtime::{Runtime, Steered};
 
 /// `OpenJ9` Java virtual machines, which are left alone.
@@ -14,7 +15,8 @@ impl Runtime for OpenJ9 {
     }
 
     fn starts(&self, command: &Command<'_>) -> bool {
-        command.executable().and_then(java::of_launcher) == Some(Jvm::OpenJ9)
+        let file = command.executable();
+        file.and_then(|file| java::of_launcher(&Root::Ours, file)) == Some(Jvm::OpenJ9)
     }
 
     fn runs(&self, process: &Candidate) -> bool {

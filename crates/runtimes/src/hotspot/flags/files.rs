@@ -2,39 +2,37 @@
 //! so it is looked at before it is opened, never waited for, and read to a bound.
 
 use crate::process::Process;
-use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
+use crate::regular::{self, Root};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where the names of files lead.
 #[derive(Debug)]
 pub enum Files {
-    /// Where they lead us; relative ones begin in this folder.
+    /// Where they lead us, who are about to start the program; relative ones begin in this folder.
     Ours(PathBuf),
-    /// Where they lead a process that has another root.
+    /// Where they lead a process that runs.
     Inner(Inner),
     /// Nowhere: what the process sees is closed to us.
     Closed,
 }
 
-/// What a process with another root sees.
+/// What a process sees that runs.
 #[derive(Debug)]
 pub struct Inner {
-    root: OwnedFd,
+    root: Root,
     /// Its working directory, below that root; none where it lies outside of it, or is removed.
     folder: Option<PathBuf>,
 }
 
 impl Files {
-    /// As this process finds them, in its own mount namespace and below its own root.
+    /// As this process finds them, in its own mount namespace and below its own root. Also where these are
+    /// ours: `/dev/fd/5` and `/proc/self/cwd` are something else to it than to us, and are not found.
     pub fn of(process: &Process) -> Files {
-        if is_where_we_are(process) {
-            return Files::Ours(process.path("cwd"));
-        }
         Inner::of(process).map_or(Files::Closed, Files::Inner)
     }
 
@@ -42,34 +40,17 @@ impl Files {
     /// where it cannot be read. A pipe (`@<(…)`) is left alone: what we read of it the launcher would not
     /// find any more. So is a file of `/proc`, which may say something else to us.
     pub fn read(&self, name: &Path, most: u64) -> Option<(String, bool)> {
-        let found = self.find(name).ok()?;
-        let is_proc = rustix::fs::fstatfs(&found).is_ok_and(|on| on.f_type == PROC_SUPER_MAGIC);
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&found).ok()?.st_mode);
-        if kind != FileType::RegularFile || is_proc {
-            return None;
-        }
-        // This very file, whatever has that name by now.
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(format!("/proc/self/fd/{}", found.as_raw_fd()))
-            .ok()?;
-        let length = file.metadata().ok()?.len();
-        let mut bytes = Vec::new();
-        // Of one that breaks off, what there was.
-        let read = file.take(most).read_to_end(&mut bytes);
-        let whole = read.is_ok() && length <= most;
-        Some((String::from_utf8_lossy(&bytes).into_owned(), whole))
+        regular::read(&self.find(name).ok()?, most)
     }
 
-    /// Finds a file without opening it: opening a device may do something.
+    /// Whether there is nothing of this name, or a link of this name that leads nowhere.
+    pub(super) fn lacks(&self, name: &Path) -> bool {
+        matches!(self.find(name), Err(Errno::NOENT | Errno::NOTDIR))
+    }
+
     fn find(&self, name: &Path) -> rustix::io::Result<OwnedFd> {
         match self {
-            Files::Ours(folder) => rustix::fs::open(
-                folder.join(name),
-                OFlags::PATH | OFlags::CLOEXEC,
-                Mode::empty(),
-            ),
+            Files::Ours(folder) => Root::Ours.find(&folder.join(name), OFlags::empty()),
             Files::Inner(inner) => inner.find(name, OFlags::empty()),
             Files::Closed => Err(Errno::ACCESS),
         }
@@ -78,8 +59,7 @@ impl Files {
 
 impl Inner {
     fn of(process: &Process) -> io::Result<Inner> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(process.path("root"), flags, Mode::empty())?;
+        let root = Root::open(&process.path("root"))?;
         let mut inner = Inner { root, folder: None };
         let folder = path_below_root(process, "cwd");
         inner.folder = folder.filter(|folder| inner.is_cwd(process, folder));
@@ -96,30 +76,15 @@ impl Inner {
         })
     }
 
-    /// No link and no `..` leads out of its root.
     fn find(&self, name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let path = match &self.folder {
             _ if name.is_absolute() => name.to_path_buf(),
             Some(folder) => folder.join(name),
-            None => return Err(Errno::NOENT),
+            // There may be one where we cannot look.
+            None => return Err(Errno::ACCESS),
         };
-        let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
+        self.root.find(&path, flags)
     }
-}
-
-/// Whether the names of files mean the same to it as to us.
-fn is_where_we_are(process: &Process) -> bool {
-    let own = Path::new("/proc/self");
-    let namespace = |of: &Path| std::fs::read_link(of.join("ns/mnt")).ok();
-    let root = |of: &Path| {
-        let root = std::fs::metadata(of.join("root")).ok()?;
-        Some((root.dev(), root.ino()))
-    };
-    let its = process.path("");
-    let same = namespace(own).is_some_and(|ours| namespace(&its) == Some(ours));
-    same && root(own).is_some_and(|ours| root(&its) == Some(ours))
 }
 
 /// The path, as the process itself would name it, that `/proc/PID/<link>` leads to (`cwd`, `exe`). `None`
@@ -133,6 +98,9 @@ pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
 
     const MOST: u64 = 1 << 20;
@@ -140,7 +108,7 @@ mod tests {
     /// What a process with this root and this folder in it would find.
     fn inner(root: &Path, folder: Option<&str>) -> Files {
         Files::Inner(Inner {
-            root: File::open(root).unwrap().into(),
+            root: Root::open(root).unwrap(),
             folder: folder.map(PathBuf::from),
         })
     }
@@ -212,12 +180,28 @@ mod tests {
     #[test]
     fn a_process_is_found_where_it_works() {
         let own = Process::new(std::process::id()).unwrap();
-        assert!(matches!(Files::of(&own), Files::Ours(_)));
         let cwd = std::env::current_dir().unwrap();
         assert_eq!(path_below_root(&own, "cwd"), Some(cwd.clone()));
         assert_eq!(Inner::of(&own).unwrap().folder, Some(cwd));
         let nobody = Process { pid: 0, started: 0 };
-        assert!(!is_where_we_are(&nobody));
         assert!(matches!(Files::of(&nobody), Files::Closed));
+    }
+
+    #[test]
+    fn what_each_process_has_of_its_own_is_not_taken_from_us() {
+        let own = Process::new(std::process::id()).unwrap();
+        let files = Files::of(&own);
+        assert!(text(&files, "Cargo.toml").is_some());
+        let open = File::open("Cargo.toml").unwrap();
+        let fd = open.as_raw_fd();
+        for name in [
+            format!("/dev/fd/{fd}"),
+            format!("/proc/self/fd/{fd}"),
+            "/proc/self/cwd/Cargo.toml".to_owned(),
+            "/proc/thread-self/cwd/Cargo.toml".to_owned(),
+        ] {
+            assert_eq!(text(&files, &name), None, "{name}");
+            assert!(!files.lacks(Path::new(&name)), "{name}");
+        }
     }
 }

@@ -74,8 +74,9 @@ impl Given {
         files: &Files,
     ) -> Given {
         let mut gather = Gather::of(arguments, setting, files);
-        // Builds for debugging read it unasked.
-        if setting.folder.join(UNASKED).symlink_metadata().is_ok() {
+        // Builds for debugging read it unasked, and pass over a link that leads nowhere.
+        let is_there = setting.folder.join(UNASKED).symlink_metadata().is_ok();
+        if is_there && !files.lacks(Path::new(UNASKED)) {
             gather.add(&format!("-XX:Flags={UNASKED}"));
         }
         gather.given

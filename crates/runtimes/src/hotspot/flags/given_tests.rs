@@ -185,6 +185,14 @@ fn what_cannot_be_read_is_not_taken_for_nothing() {
         assert!(!given.is_whole(), "{word}");
     }
     assert!(running(dir.path(), &["@args", "A"], ("", "")).is_whole());
+    // A link that leads nowhere is passed over where nobody named it.
+    std::os::unix::fs::symlink("nowhere", dir.path().join(UNASKED)).unwrap();
+    assert!(running(dir.path(), &["A"], ("", "")).is_whole());
+    let named = format!("-XX:Flags={UNASKED}");
+    assert!(!running(dir.path(), &[&named, "A"], ("", "")).is_whole());
+    let unseen = running_with(dir.path(), &["A"], ("", ""), &Files::Closed);
+    assert!(!unseen.is_whole());
+    std::fs::remove_file(dir.path().join(UNASKED)).unwrap();
     // What the program sees is closed to us.
     let closed = |word| running_with(dir.path(), &[word, "A"], ("", ""), &Files::Closed);
     assert!(!closed("@args").is_whole() && closed("-Xmx9m").is_whole());

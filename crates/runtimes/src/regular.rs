@@ -1,0 +1,155 @@
+//! Files that others name or keep. Who keeps them may put a pipe, a device or a link there: so what is found
+//! is looked at before it is opened, is never waited for, and is read to a bound.
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// File systems whose files the kernel makes up: reading one may do something, or say something else to us.
+const MADE_UP: [libc::c_long; 4] = [
+    libc::PROC_SUPER_MAGIC,
+    libc::SYSFS_MAGIC,
+    libc::DEBUGFS_MAGIC,
+    libc::TRACEFS_MAGIC,
+];
+/// A search is begun anew so often where something was moved meanwhile.
+const MOST_SEARCHES: usize = 8;
+
+/// Where paths begin.
+#[derive(Debug)]
+pub(crate) enum Root {
+    /// Where ours do.
+    Ours,
+    /// At the root directory of a process: no link and no `..` leads out of it.
+    Of(OwnedFd),
+}
+
+impl Root {
+    /// The one that lies there (`/proc/PID/root`).
+    pub(crate) fn open(path: &Path) -> rustix::io::Result<Root> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).map(Root::Of)
+    }
+
+    /// Finds a file without opening it: opening a device may do something.
+    pub(crate) fn find(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
+        match self {
+            Root::Ours => rustix::fs::open(path, flags, Mode::empty()),
+            Root::Of(root) => find_below(root, path, flags),
+        }
+    }
+
+    /// What a file holds, as [`read`] says.
+    pub(crate) fn read(&self, path: &Path, most: u64) -> Option<(String, bool)> {
+        read(&self.find(path, OFlags::empty()).ok()?, most)
+    }
+
+    /// Whether a regular file has this name.
+    pub(crate) fn has_file(&self, path: &Path) -> bool {
+        let found = self.find(path, OFlags::empty());
+        found.is_ok_and(|found| is_regular(&found))
+    }
+
+    /// Names in a folder, so many at the most.
+    pub(crate) fn names(&self, folder: &Path, most: usize) -> Vec<OsString> {
+        let Ok(found) = self.find(folder, OFlags::DIRECTORY) else {
+            return Vec::new();
+        };
+        let entries = std::fs::read_dir(path_of(&found)).into_iter().flatten();
+        let entries = entries.take(most).flatten();
+        entries.map(|entry| entry.file_name()).collect()
+    }
+}
+
+fn find_below(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    // `/proc/self/fd/5` and the like would lead to what is ours.
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let search = || rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
+    let mut searches = std::iter::repeat_with(search).take(MOST_SEARCHES);
+    let found = searches.find(|found| !matches!(found, Err(Errno::AGAIN)));
+    found.unwrap_or(Err(Errno::AGAIN))
+}
+
+fn path_of(found: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", found.as_raw_fd())
+}
+
+fn is_regular(found: &OwnedFd) -> bool {
+    rustix::fs::fstat(found)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+}
+
+/// Opens this very file, whatever has its name by now. It has to be a regular one.
+pub(crate) fn open(found: &OwnedFd) -> std::io::Result<File> {
+    File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path_of(found))
+}
+
+/// What a file holds, of which `most` bytes are read at the most, and whether that is all of it. `None` where
+/// it cannot be read. A pipe is left alone: what we read of it its reader would not find any more.
+pub(crate) fn read(found: &OwnedFd, most: u64) -> Option<(String, bool)> {
+    let is_made_up =
+        rustix::fs::fstatfs(found).is_ok_and(|on| MADE_UP.contains(&(on.f_type as libc::c_long)));
+    if is_made_up || !is_regular(found) {
+        return None;
+    }
+    Some(read_to(open(found).ok()?, most))
+}
+
+/// What it gives, and whether that is all. It is not asked for its length: some say 0, others grow.
+fn read_to(from: impl Read, most: u64) -> (String, bool) {
+    let mut bytes = Vec::new();
+    // Of one that breaks off, what there was.
+    let read = from.take(most.saturating_add(1)).read_to_end(&mut bytes);
+    let bound = usize::try_from(most).unwrap_or(usize::MAX);
+    let whole = read.is_ok() && bytes.len() <= bound;
+    bytes.truncate(bound);
+    (String::from_utf8_lossy(&bytes).into_owned(), whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const MOST: u64 = 1 << 10;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("folder")).unwrap();
+        std::fs::write(at("folder/file"), "text").unwrap();
+        symlink("/folder/file", at("link")).unwrap();
+        symlink("/dev/zero", at("device")).unwrap();
+        symlink("/sys/kernel/mm/transparent_hugepage/enabled", at("made up")).unwrap();
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), mode).unwrap();
+        let below = Root::open(dir.path()).unwrap();
+        let inside = |name: &str| below.read(Path::new(name), MOST);
+        assert_eq!(inside("link"), Some(("text".to_owned(), true)));
+        assert!(below.has_file(Path::new("/link")) && !below.has_file(Path::new("/pipe")));
+        for name in ["pipe", "device", "made up", "folder"] {
+            assert_eq!(inside(name), None, "{name}");
+            assert_eq!(Root::Ours.read(&at(name), MOST), None, "{name}");
+        }
+        let names = |folder: &str| below.names(Path::new(folder), 1);
+        assert_eq!(names("folder"), ["file"]);
+        assert!(names("pipe").is_empty() && names("nothing").is_empty());
+    }
+
+    #[test]
+    fn what_goes_on_behind_the_bound_is_not_whole() {
+        assert_eq!(read_to(&b"four"[..], 4), ("four".to_owned(), true));
+        assert_eq!(read_to(&b"four"[..], 3), ("fou".to_owned(), false));
+        assert_eq!(read_to(std::io::repeat(b'a'), 2), ("aa".to_owned(), false));
+    }
+}
