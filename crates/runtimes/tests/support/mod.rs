@@ -163,10 +163,16 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        for pid in family::of(self.child.id()) {
+        let family = family::of(self.child.id());
+        for &pid in &family {
             if let Ok(process) = Process::new(pid) {
                 let _ = process.signal(Signal::KILL);
             }
+        }
+        // A machine that is killed leaves its socket. Another user's machine that gets the same number later
+        // could not remove it, and could not be reached.
+        for pid in family {
+            let _ = std::fs::remove_file(format!("/tmp/.java_pid{pid}"));
         }
         let _ = self.child.wait();
     }
