@@ -1,21 +1,22 @@
 //! Ballast: free heap that the adapter takes as pointer-free, uncollectable objects of its own, so
 //! that the program cannot use it, and whose pages it gives back to the kernel. libgc never shrinks
-//! its address range, reuses discarded blocks before resident ones, and unmaps a block only after
-//! it was free for several collections; with the surplus in ballast, none of that matters: the
-//! program has exactly the heap it should have, and what is discarded is memory of our own objects.
+//! its address range, prefers discarded blocks to resident ones, and unmaps a block only after it
+//! was free for several collections. With the surplus in ballast none of that matters: the program
+//! has exactly the heap that it should have, and only pages of the adapter's own objects are
+//! discarded.
 //!
-//! Only the helper calls this, from within an active region, while no fork is under way.
+//! Only the helper calls this, as an active thread, while no fork is under way.
 
 use crate::collector::Libgc;
 use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Largest and smallest piece, bytes. A piece that fits nowhere costs its size in address space
-/// (never in memory), and then the next smaller ones are tried.
+/// The largest and the smallest piece, in bytes. A piece that fits nowhere costs its size in
+/// address space, but never memory; then the next smaller size is tried.
 const LARGEST: u64 = 4 << 20;
 const SMALLEST: u64 = 4 << 10;
-/// Pieces held at the most.
+/// The most pieces held at a time.
 const MOST: usize = 1 << 18;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ struct Piece {
 }
 
 static PIECES: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
-/// The largest size that was found to fit, from which the next search starts, four times larger.
+/// The largest size that was found to fit. The next search starts at four times that size.
 static FITTING: AtomicU64 = AtomicU64::new(LARGEST);
 static HELD: AtomicU64 = AtomicU64::new(0);
 static EVER: AtomicU64 = AtomicU64::new(0);
@@ -35,14 +36,14 @@ pub fn held() -> u64 {
     HELD.load(Ordering::Acquire)
 }
 
-/// Bytes that were ever taken: libgc counts them as allocated.
+/// Bytes ever taken as ballast: libgc counts them as allocated.
 pub fn ever() -> u64 {
     EVER.load(Ordering::Acquire)
 }
 
-/// Takes up to `bytes` of free heap out of the program's reach and discards them. Returns how many
-/// were free heap before. `lend` lets the heap grow by so many bytes, for a piece that may not fit;
-/// 0 ends that.
+/// Takes up to `bytes` bytes of free heap out of the program's reach and discards them. Returns how
+/// many of them were free heap before. `lend(n)` lets the heap grow by n bytes, for a piece that
+/// may not fit; `lend(0)` ends that.
 pub fn take(gc: &Libgc, bytes: u64, lend: impl Fn(u64)) -> u64 {
     let Ok(mut pieces) = PIECES.lock() else {
         return 0;
@@ -77,7 +78,7 @@ pub fn take(gc: &Libgc, bytes: u64, lend: impl Fn(u64)) -> u64 {
     taken
 }
 
-/// Gives about `bytes` of ballast back to the program, large pieces first; never more.
+/// Gives up to `bytes` bytes of ballast back to the program, large pieces first.
 pub fn give(gc: &Libgc, bytes: u64) {
     let Ok(mut pieces) = PIECES.lock() else {
         return;
@@ -97,7 +98,7 @@ pub fn give(gc: &Libgc, bytes: u64) {
 }
 
 fn allocate(gc: &Libgc, size: u64) -> Option<Piece> {
-    // libgc adds a byte where pointers past the end of an object keep it alive.
+    // libgc adds a byte to objects if pointers past the end keep them alive.
     // SAFETY: a plain getter.
     let past_end = unsafe { (gc.all_interior_pointers)() } != 0;
     let request = usize::try_from(size).ok()? - usize::from(past_end);

@@ -1,5 +1,5 @@
-//! libgc's public functions (`gc.h`), found at run time. A process without libgc has none of them, and
-//! then [`get`] is `None`.
+//! libgc's public functions (`gc.h`), looked up at run time. In a process without libgc, [`get`]
+//! returns `None`.
 
 use crate::symbols;
 use std::ffi::{c_int, c_void};
@@ -18,19 +18,19 @@ pub type Body = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// `GC_EVENT_START`: a collection begins; the allocation lock is held.
 pub const EVENT_START: c_int = 0;
-/// `GC_EVENT_RECLAIM_END`: free blocks are known, and unmapped where they were to be.
+/// `GC_EVENT_RECLAIM_END`: the free blocks are known; those that were due have been unmapped.
 pub const EVENT_RECLAIM_END: c_int = 4;
 /// `GC_EVENT_END`: the collection is over; the lock is still held.
 pub const EVENT_END: c_int = 5;
 
-/// `struct GC_stack_base`, on machines without a register stack.
+/// `struct GC_stack_base` (without the field for machines with a register stack).
 #[repr(C)]
 #[derive(Debug)]
 pub struct StackBase {
     base: *mut c_void,
 }
 
-/// `struct GC_prof_stats_s`: bytes, and counts since the start.
+/// `struct GC_prof_stats_s`: sizes in bytes, counts since the start.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
@@ -40,9 +40,9 @@ pub struct Stats {
     pub free: Word,
     /// Bytes given back to the kernel.
     pub unmapped: Word,
-    /// Allocated since the last collection.
+    /// Bytes allocated since the last collection.
     pub allocated_since: Word,
-    /// Allocated before it.
+    /// Bytes allocated before the last collection.
     pub allocated_before: Word,
     /// Explicitly managed bytes.
     pub non_gc: Word,
@@ -50,38 +50,38 @@ pub struct Stats {
     pub collections: Word,
     /// Marker threads besides the collecting one.
     pub markers_m1: Word,
-    /// Reclaimed since the last collection.
+    /// Bytes reclaimed since the last collection.
     pub reclaimed_since: Word,
-    /// Reclaimed before it.
+    /// Bytes reclaimed before the last collection.
     pub reclaimed_before: Word,
-    /// Explicitly freed since the last collection.
+    /// Bytes explicitly freed since the last collection.
     pub freed_since: Word,
-    /// Obtained from the kernel.
+    /// Bytes obtained from the kernel.
     pub obtained: Word,
 }
 
 impl Stats {
-    /// Heap that is not unmapped.
+    /// Bytes of heap that are not unmapped.
     pub fn mapped(&self) -> u64 {
         self.heap.saturating_sub(self.unmapped) as u64
     }
 
-    /// Heap in blocks that hold objects.
+    /// Bytes of heap in blocks that hold objects.
     pub fn used(&self) -> u64 {
         self.heap.saturating_sub(self.free) as u64
     }
 
-    /// Free whole blocks, unmapped ones included.
+    /// Bytes of free whole blocks, including unmapped ones.
     pub fn free_bytes(&self) -> u64 {
         self.free as u64
     }
 
-    /// Free heap that is still mapped.
+    /// Bytes of free heap that are still mapped.
     pub fn idle(&self) -> u64 {
         self.free.saturating_sub(self.unmapped) as u64
     }
 
-    /// Everything that was ever allocated.
+    /// Bytes allocated since the start.
     pub fn allocated(&self) -> u64 {
         self.allocated_before.saturating_add(self.allocated_since) as u64
     }
@@ -89,7 +89,7 @@ impl Stats {
 
 macro_rules! functions {
     ($($field:ident: $name:literal, fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The table of functions; all of them are there, or there is no table.
+        /// The table of functions. It exists only if all of them were found.
         #[derive(Debug)]
         pub struct Libgc {
             $(
@@ -159,7 +159,7 @@ const SUCCESS: c_int = 0;
 /// `GC_DUPLICATE`: the thread is registered already.
 const DUPLICATE: c_int = 1;
 
-/// The table, when the process has a libgc that offers all of it.
+/// The table, if the process has a libgc that offers all of the functions.
 pub fn get() -> Option<&'static Libgc> {
     static TABLE: OnceLock<Libgc> = OnceLock::new();
     if let Some(table) = TABLE.get() {
@@ -170,7 +170,8 @@ pub fn get() -> Option<&'static Libgc> {
 }
 
 impl Libgc {
-    /// The counters, without the allocation lock: one that changes meanwhile may be a block ahead of another.
+    /// Reads the counters without the allocation lock: while they change, one may be ahead of
+    /// another by a block.
     pub fn read(&self) -> Stats {
         let mut stats = Stats::default();
         // SAFETY: the structure is valid for writing and its size is given.
@@ -184,13 +185,13 @@ impl Libgc {
         unsafe { (self.is_disabled)() != 0 }
     }
 
-    /// Whether the program made the collector incremental; its schedule is another one then.
+    /// Whether the program made the collector incremental, which gives it another schedule.
     pub fn incremental(&self) -> bool {
         // SAFETY: no preconditions.
         unsafe { (self.is_incremental)() != 0 }
     }
 
-    /// Makes the calling thread one that may collect.
+    /// Registers the calling thread, so that it may collect.
     pub fn register_this_thread(&self) -> bool {
         let mut base = StackBase {
             base: std::ptr::null_mut(),

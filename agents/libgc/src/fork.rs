@@ -1,13 +1,13 @@
-//! Fork. The helper is never inside libgc while another thread forks, so that the child finds the
-//! collector whole. A child that goes on collecting gets a helper of its own at its first
-//! collection; one that soon executes another program is not bothered.
+//! Fork. While any thread forks, the helper is not inside libgc, so that the child finds the
+//! collector in a consistent state. A child that collects gets a helper of its own at its first
+//! collection; a child that soon executes another program gets none.
 
 use crate::collector::Libgc;
 use crate::{helper, hooks::SHARED, interpose::WISHES};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Whose turn it is: nobody's, the helper's, a fork's.
+/// Who may work inside libgc: nobody claims it, the helper does, or a fork does.
 const FREE: u32 = 0;
 const HELPER: u32 = 1;
 const FORKING: u32 = 2;
@@ -15,11 +15,11 @@ const FORKING: u32 = 2;
 static TURN: AtomicU32 = AtomicU32::new(FREE);
 static ORPHAN: AtomicBool = AtomicBool::new(false);
 
-/// A fork waits at most this many steps of [`STEP`] for the helper (5 s), then goes on.
+/// A fork waits at most this many times [`STEP`] for the helper (5 s), then goes on.
 const STEPS: u32 = 50_000;
 const STEP: Duration = Duration::from_micros(100);
 
-/// Installs the handlers.
+/// Installs the fork handlers.
 pub fn watch() {
     // SAFETY: the handlers live as long as the process and only touch atomics.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
@@ -43,21 +43,21 @@ unsafe extern "C" fn after() {
 
 unsafe extern "C" fn in_child() {
     TURN.store(FREE, Ordering::Release);
-    // Where the helper was waited for in vain, it was in the midst of this.
+    // If the wait for the helper was in vain, the helper was inside a collection.
     SHARED.helper_collects.store(false, Ordering::Release);
     SHARED.taking.store(0, Ordering::Release);
     WISHES.finalizers_held.store(false, Ordering::Release);
     ORPHAN.store(true, Ordering::Release);
 }
 
-/// Starts the helper anew in a child. From within a collection's end.
+/// Starts a new helper in a child; called at the end of a collection.
 pub fn revive(gc: &'static Libgc) {
     if ORPHAN.swap(false, Ordering::AcqRel) {
         helper::spawn(gc, false);
     }
 }
 
-/// Runs `work` while no fork is under way; skipped (`None`) when one is.
+/// Runs `work` while no fork is under way. Returns `None` without running it if one is.
 pub fn unless_forking<T>(work: impl FnOnce() -> T) -> Option<T> {
     TURN.compare_exchange(FREE, HELPER, Ordering::AcqRel, Ordering::Acquire)
         .ok()?;

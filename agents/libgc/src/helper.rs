@@ -1,6 +1,6 @@
-//! The adapter's thread. It follows the limit, collects where the program would not, and gives
-//! memory back. It is registered with libgc (only such threads may collect) but spends its life in
-//! `GC_do_blocking`, so that no collection of the program has to stop it.
+//! The adapter's thread, called the helper. It follows the limit, collects when the program would
+//! not, and gives memory back. It is registered with libgc, because only registered threads may
+//! collect. But it stays in `GC_do_blocking`, so that the program's collections need not stop it.
 
 use crate::collector::{Body, Libgc};
 use crate::hooks::{self, SHARED};
@@ -17,15 +17,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The helper's stack, bytes. It calls the marker, which keeps its own stack elsewhere.
+/// Bytes of the helper's stack. It runs the marker, which keeps its own stack elsewhere.
 const STACK: usize = 1 << 20;
-/// Nanoseconds.
+/// One second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds between two reports.
 const REPORT_EVERY: u64 = 1_000_000_000;
-/// Bytes of live data that libgc marks in a second, until it was measured.
+/// Assumed marking speed until it was measured, in bytes of live data per second.
 const USUAL_SPEED: u64 = 400 << 20;
-/// How many looks back the rest of the family is taken to use at least.
+/// Looks over which the use of the rest of the family is taken as the minimum.
 const FAMILY_WINDOW: usize = 8;
 
 fn current_mode() -> &'static Mode {
@@ -33,19 +33,20 @@ fn current_mode() -> &'static Mode {
     MODE.get_or_init(settings::from_environment)
 }
 
-/// Whether there is anything to do in this process.
+/// Whether the adapter has anything to do in this process.
 pub fn wanted() -> bool {
     *current_mode() != Mode::Off
 }
 
-/// Allows threads and starts the helper. Called once, right after libgc's own start.
+/// Allows threads to register and starts the helper. Called once, right after libgc's own
+/// initialisation.
 pub fn start(gc: &'static Libgc) {
     // SAFETY: the collector is initialised and this is the thread that did it.
     unsafe { (gc.allow_threads)() };
     spawn(gc, true);
 }
 
-/// Starts the helper; where no thread can be made, the program runs as without the adapter.
+/// Starts the helper. If no thread can be created, the program runs as without the adapter.
 pub fn spawn(gc: &'static Libgc, reports: bool) {
     let blocked = block_signals(gc);
     let thread = std::thread::Builder::new()
@@ -59,7 +60,8 @@ pub fn spawn(gc: &'static Libgc, reports: bool) {
     }
 }
 
-/// Blocks all signals but the collector's and those of the thread's own faults; the new thread inherits that.
+/// Blocks all signals except the collector's and those of the thread's own faults. A new thread
+/// inherits this mask. Returns the mask to restore.
 fn block_signals(gc: &Libgc) -> libc::sigset_t {
     // SAFETY: plain old data, filled in by the calls below.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -110,13 +112,13 @@ unsafe extern "C" fn blocking(data: *mut c_void) -> *mut c_void {
     let helper = unsafe { &mut *data.cast::<Helper>() };
     let outcome = catch_unwind(AssertUnwindSafe(|| helper.run()));
     if outcome.is_err() {
-        // A fault of ours must not cost the program more than its adapter.
+        // After a panic in the adapter, the program must run on without it.
         let _ = catch_unwind(AssertUnwindSafe(|| disengage(helper.gc)));
     }
     std::ptr::null_mut()
 }
 
-/// What to do inside `GC_call_with_gc_active`.
+/// Work to do inside `GC_call_with_gc_active`.
 struct Task<'a> {
     gc: &'static Libgc,
     work: &'a mut dyn FnMut(&'static Libgc),
@@ -130,8 +132,8 @@ unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Works as a thread that libgc knows, while no fork is under way. Finalizers wait for the
-/// program's own threads. False when the program forks.
+/// Does the work as an active thread of libgc, while no fork is under way. Finalizers are left to
+/// the program's own threads. False if the program forks.
 fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
     fork::unless_forking(|| {
         WISHES.finalizers_held.store(true, Ordering::Release);
@@ -174,7 +176,8 @@ struct Helper {
     family: [u64; FAMILY_WINDOW],
     looks: usize,
     started: u64,
-    /// Collections in the first second. What lived then says nothing of what lives now.
+    /// Collections in the first second. They do not count, because what was live then says little
+    /// about later.
     early: u64,
     last_look: u64,
     last_allocated: u64,
@@ -211,7 +214,7 @@ impl Helper {
         }
     }
 
-    /// One look, and what follows from it.
+    /// Does one look, and what follows from it.
     fn step(&mut self) {
         self.measure_rate();
         let Some(numbers) = self.link.read() else {
@@ -231,14 +234,14 @@ impl Helper {
         }
     }
 
-    /// Tells the broker what the collector is like, about once a second.
+    /// Reports the collector's state to the broker, about once a second.
     fn report(&mut self, view: &View) {
         if !self.link.is_heard() || view.now.saturating_sub(self.reported) < REPORT_EVERY {
             return;
         }
         self.reported = view.now;
-        // What a program allocates while it starts says nothing of what it will: until then it may
-        // want everything.
+        // What a program allocates while it starts does not show what it will allocate later: until
+        // then it may want everything.
         let known = self.measured_for(view.now) >= SECOND;
         let collections = SHARED.collections.load(Ordering::Acquire);
         if !known {
@@ -272,7 +275,7 @@ impl Helper {
         });
     }
 
-    /// Puts our schedule in force, where the program left one to us.
+    /// Puts the adapter's schedule in force, if the program left the schedule to it.
     fn steer(&self) -> bool {
         let theirs = WISHES.automatic_off.load(Ordering::Acquire) != 0 || self.gc.incremental();
         if theirs {
@@ -287,12 +290,13 @@ impl Helper {
         !self.gc.disabled()
     }
 
-    /// For how long the rate has been measured, nanoseconds.
+    /// For how long the rate has been measured, in nanoseconds.
     fn measured_for(&self, now: u64) -> u64 {
         now.saturating_sub(self.started)
     }
 
-    /// Allocated bytes per second, smoothed over about a second; over what has passed, in the first.
+    /// Measures the bytes allocated per second, smoothed over about a second; in the first second,
+    /// over the time so far.
     fn measure_rate(&mut self) {
         let now = sense::now();
         let passed = now.saturating_sub(self.last_look);
@@ -315,10 +319,10 @@ impl Helper {
         (self.last_look, self.last_allocated) = (now, allocated);
     }
 
-    /// What the process looks like, with target and ceiling brought up to date.
+    /// Returns the state of the process, and updates target and ceiling.
     fn look(&mut self, numbers: Granted) -> View {
-        // In this order, so that what the program allocates meanwhile does not count as something
-        // else than heap.
+        // Memory is read before the counters, so that allocations between the two reads do not
+        // count as memory outside the heap.
         let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
         release::saw_swapped(swapped);
         let stats = self.gc.read();
@@ -344,7 +348,7 @@ impl Helper {
         }
     }
 
-    /// What the rest of the family (children of this process, say) uses: the least of the last
+    /// The use of the rest of the family, such as children of this process: the minimum of the last
     /// looks, because the broker's count is older than ours while we grow or shrink.
     fn family(&mut self, seen: u64) -> u64 {
         self.family[self.looks % FAMILY_WINDOW] = seen;
@@ -355,7 +359,7 @@ impl Helper {
         }
     }
 
-    /// Makes the extent no larger than `goal` if it can, and then as large as the ceiling allows.
+    /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
     fn release(&mut self, goal: u64, numbers: Granted, view: &View) {
         let began = sense::now();
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
@@ -378,7 +382,8 @@ impl Helper {
     }
 }
 
-/// What libgc lets us know of it: the world stands still for the whole of its collections.
+/// The statistics to report, as far as libgc tells them. The world is stopped during the whole of
+/// its collections.
 fn collector(view: &View) -> Statistics {
     let pause = |took: &AtomicU64| Some(took.load(Ordering::Acquire) / 1000).filter(|&us| us > 0);
     Statistics {

@@ -1,6 +1,6 @@
-//! What runs inside libgc's own calls, on the program's thread, with the allocation lock held: it
-//! reads counters, turns `GC_set_dont_expand` and `GC_set_free_space_divisor` (which take no lock),
-//! and calls the program's own hooks. No memory is allocated here.
+//! What runs inside libgc's own calls, on the program's thread, with the allocation lock held. It
+//! reads counters, sets `GC_set_dont_expand` and `GC_set_free_space_divisor` (which take no lock),
+//! and calls the program's own hooks. Nothing here allocates memory.
 
 use crate::collector::{self, EVENT_END, EVENT_RECLAIM_END, EVENT_START, Libgc, Stats};
 use crate::interpose::{WISHES, program_notifier, program_on_event, program_on_resize};
@@ -8,44 +8,46 @@ use crate::{ballast, fork, schedule, sense};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many collections back the time of one is taken from.
+/// Collections over which the speed of the fastest is taken.
 const RECENT: usize = 3;
 
-/// What the hooks and the helper share. Sizes in bytes, times in nanoseconds.
+/// State that the hooks and the helper share; plain atomics, without a lock. Sizes in bytes, times
+/// in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Whether the schedule is the adapter's.
+    /// Whether the adapter's schedule is in force.
     pub engaged: AtomicBool,
-    /// Whether the helper is the one that collects now.
+    /// Whether the collection under way is the helper's.
     pub helper_collects: AtomicBool,
-    /// While the helper takes ballast, for which the heap may grow a little: up to this size. 0 otherwise.
+    /// While the helper takes ballast, the heap may grow up to this size. 0 otherwise.
     pub taking: AtomicU64,
-    /// What the process may use: the threshold, less what its family uses.
+    /// Bytes that the process may use: the threshold, less the use of the rest of its family.
     pub allowance: AtomicU64,
-    /// How large it may grow before the next collection.
+    /// The size that the heap may reach before the next collection.
     pub ceiling: AtomicU64,
-    /// Least step between two collections.
+    /// Bytes to allocate at least between two collections.
     pub guard: AtomicU64,
-    /// The ceiling is no lower than this: the last collection came too soon after the one before.
+    /// A lower bound for the ceiling, set if the last collection came too soon after the one
+    /// before.
     pub least: AtomicU64,
-    /// Use that is not heap, as well as it is known.
+    /// The best known value of the use that is not heap.
     pub other: AtomicU64,
     /// Used bytes after the last collection.
     pub live: AtomicU64,
-    /// Allocated bytes per second, as the helper measured.
+    /// Allocated bytes per second, as measured by the helper.
     pub rate: AtomicU64,
     /// Collections since the start.
     pub collections: AtomicU64,
-    /// Time spent in them.
+    /// Time spent in collections.
     pub collecting: AtomicU64,
-    /// How long the last one took.
+    /// Duration of the last collection.
     pub last: AtomicU64,
-    /// And the longest.
+    /// Duration of the longest collection.
     pub longest: AtomicU64,
-    /// How long a collection of what lives now takes, at the pace of the fastest of the last few:
-    /// one during which the thread had to wait for a processor says nothing.
+    /// The expected duration of a collection of the current live data, at the speed of the fastest
+    /// of the last few. (A slower one tells nothing if its thread had to wait for a processor.)
     pub took: AtomicU64,
-    /// Nanoseconds per MiB that lived.
+    /// Nanoseconds per MiB of live data, for the last few collections.
     recent: [AtomicU64; RECENT],
     heap: AtomicU64,
     began: AtomicU64,
@@ -53,7 +55,7 @@ pub struct Shared {
     cycle: AtomicU64,
 }
 
-/// The one of this process.
+/// The shared state of this process.
 pub static SHARED: Shared = Shared {
     engaged: AtomicBool::new(false),
     helper_collects: AtomicBool::new(false),
@@ -77,7 +79,7 @@ pub static SHARED: Shared = Shared {
     cycle: AtomicU64::new(0),
 };
 
-/// Puts the hooks in; the program's own are called from them.
+/// Installs the hooks; they call the program's own ones.
 pub fn install(gc: &Libgc) {
     SHARED.heap.store(gc.read().heap as u64, Ordering::Release);
     // SAFETY: both live as long as the process; they may be called on any thread.
@@ -87,33 +89,33 @@ pub fn install(gc: &Libgc) {
     }
 }
 
-/// Heap that the program can use without a collection.
+/// Heap that the program can use without a collection, in bytes.
 pub fn extent(stats: &Stats) -> u64 {
     (stats.heap as u64).saturating_sub(ballast::held())
 }
 
-/// Heap in blocks with objects of the program.
+/// Heap in blocks with objects of the program, in bytes.
 pub fn used(stats: &Stats) -> u64 {
     stats.used().saturating_sub(ballast::held())
 }
 
-/// What the program ever allocated.
+/// Bytes that the program has allocated since the start.
 pub fn allocated(stats: &Stats) -> u64 {
     stats.allocated().saturating_sub(ballast::ever())
 }
 
-/// What it allocated since the last collection.
+/// Bytes that it has allocated since the last collection.
 pub fn since(stats: &Stats) -> u64 {
     allocated(stats).saturating_sub(SHARED.allocated.load(Ordering::Relaxed))
 }
 
-/// Heap that may be resident: not unmapped, not ballast.
+/// Heap that may be resident, in bytes: neither unmapped nor ballast.
 pub fn mapped(stats: &Stats) -> u64 {
     stats.mapped().saturating_sub(ballast::held())
 }
 
-/// Turns `dont_expand` and the free space divisor, by which the heap's increments go, to what the
-/// heap's size and the program's wishes demand. Takes no lock.
+/// Sets `dont_expand` and the free space divisor, which determines the heap's increments, according
+/// to the heap's size and the program's wishes. Takes no lock.
 pub fn apply(gc: &'static Libgc) {
     let no_growth = WISHES.dont_expand.load(Ordering::Acquire);
     let divisor = WISHES.divisor.load(Ordering::Acquire);
@@ -137,8 +139,8 @@ pub fn apply(gc: &'static Libgc) {
     }
 }
 
-/// Lets the heap grow by so many bytes beyond the ceiling, for ballast that fits nowhere; 0 ends
-/// that. Takes no lock.
+/// Lets the heap grow by `bytes` bytes beyond the ceiling, for a piece of ballast that fits
+/// nowhere; 0 ends that. Takes no lock.
 pub fn lend(gc: &'static Libgc, bytes: u64) {
     let most = match bytes {
         0 => 0,
@@ -148,7 +150,8 @@ pub fn lend(gc: &'static Libgc, bytes: u64) {
     apply(gc);
 }
 
-/// Makes the schedule the adapter's or the program's own, as `SHARED.engaged` says. Not from a hook.
+/// Puts either the adapter's schedule or the program's in force, as `SHARED.engaged` says. Must not
+/// be called from a hook.
 pub fn engage(gc: &'static Libgc) {
     let ours = SHARED.engaged.load(Ordering::Acquire);
     let wish = WISHES.automatic_off.load(Ordering::Acquire);
@@ -158,9 +161,9 @@ pub fn engage(gc: &'static Libgc) {
     apply(gc);
 }
 
-/// While libgc does not collect by itself, it gives an allocation up when the kernel has no more
-/// memory for the heap, whatever garbage there is, unless it may try once more: then it collects.
-/// Takes no lock.
+/// Sets the number of retries. With automatic collection off, libgc fails an allocation when the
+/// kernel has no more memory for the heap, however much garbage there is, unless it may retry: then
+/// it collects. Takes no lock.
 pub fn retry(gc: &'static Libgc) {
     let wish = WISHES.retries.load(Ordering::Acquire);
     let ours = usize::from(SHARED.engaged.load(Ordering::Acquire));
@@ -168,7 +171,8 @@ pub fn retry(gc: &'static Libgc) {
     unsafe { (gc.set_retries)(wish.max(ours)) };
 }
 
-/// Who runs finalizers: as the program wishes, but while the helper collects, nobody. Takes no lock.
+/// Sets whether finalizers run on demand only: as the program wishes, but during a collection of
+/// the helper always, so that none runs. Takes no lock.
 pub fn demand(gc: &'static Libgc) {
     let held = WISHES.finalizers_held.load(Ordering::Acquire);
     let wish = WISHES.on_demand.load(Ordering::Acquire);
@@ -176,9 +180,9 @@ pub fn demand(gc: &'static Libgc) {
     unsafe { (gc.set_on_demand)(if held { 1 } else { wish }) };
 }
 
-/// Finalizers as the program wishes, except on the helper's thread: there they wait for the
-/// program's next allocation, or, where it runs them on demand, until it is notified of the next
-/// collection of its own. Not from a hook.
+/// Sets the finalizer notifier: the program's, except that none runs on the helper's thread.
+/// Finalizers found there wait for the program's next allocation, or, if the program runs them on
+/// demand, for the notification of its own next collection. Must not be called from a hook.
 pub fn finalizers(gc: &'static Libgc) {
     let held = WISHES.finalizers_held.load(Ordering::Acquire);
     let notifier = if held { None } else { program_notifier() };
@@ -207,7 +211,8 @@ unsafe extern "C" fn on_resize(size: usize) {
         let stats = gc.read();
         let heap = stats.heap as u64;
         let before = SHARED.heap.swap(heap, Ordering::AcqRel);
-        // Its tables grow with the heap, and the ceiling has to come down by as much before it is reached.
+        // libgc's tables grow with the heap, and the ceiling has to fall by as much before it is
+        // reached.
         measure_other(&stats, heap.saturating_sub(before));
         set_ceiling();
         apply(gc);
@@ -228,7 +233,7 @@ fn at_start(stats: &Stats) {
     measure_other(stats, 0);
 }
 
-/// Brings `other` up to date; that many mapped bytes are known to be untouched.
+/// Updates `other`. `untouched` mapped bytes are known to be untouched.
 pub fn measure_other(stats: &Stats, untouched: u64) {
     let errno = errno();
     if let Some(memory) = sense::memory() {
@@ -241,7 +246,7 @@ pub fn measure_other(stats: &Stats, untouched: u64) {
     set_errno(errno);
 }
 
-/// How large the heap may be.
+/// The target: the intended size of the heap in bytes.
 pub fn target() -> u64 {
     let other = SHARED.other.load(Ordering::Acquire);
     match SHARED.allowance.load(Ordering::Acquire) {
@@ -250,7 +255,7 @@ pub fn target() -> u64 {
     }
 }
 
-/// Brings the ceiling up to date with what it follows from.
+/// Recomputes the ceiling.
 pub fn set_ceiling() {
     let [live, guard, least] =
         [&SHARED.live, &SHARED.guard, &SHARED.least].map(|value| value.load(Ordering::Acquire));
@@ -258,7 +263,7 @@ pub fn set_ceiling() {
     SHARED.ceiling.store(ceiling, Ordering::Release);
 }
 
-/// Counts a collection after which so many bytes live, and how long it took.
+/// Counts a collection that left `live` bytes alive, and its duration.
 fn count_collection(live: u64) {
     const MIB: u128 = 1 << 20;
     let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
@@ -288,7 +293,8 @@ fn at_end(gc: &'static Libgc) {
     SHARED.guard.store(guard, Ordering::Release);
     let hurried = SHARED.cycle.load(Ordering::Relaxed) < guard / 2;
     let stuck = hurried && !SHARED.helper_collects.load(Ordering::Acquire);
-    // Free, but not where it fits: without more heap the program would collect at every large allocation.
+    // The free memory does not fit the request: without more heap, the program would collect at
+    // every large allocation.
     let least = if stuck {
         extent(&stats).saturating_add(guard)
     } else {

@@ -1,15 +1,15 @@
-//! The functions of libgc that the program's calls meet here first: `GC_init`, to know when the collector
-//! is there, and the setters whose knobs the schedule turns. What the program asks for is remembered,
-//! told back by the getters, and in force whenever the adapter is not steering.
+//! The functions of libgc that this library intercepts: `GC_init`, to know when the collector is
+//! ready, and the setters of values that the adapter's schedule changes. What the program sets is
+//! stored, returned by the getters, and in force whenever the adapter is not steering.
 //!
-//! In a process without libgc nobody calls them, and if somebody does, nothing happens.
+//! In a process without libgc nobody calls these functions, and a call does nothing.
 
 use crate::collector::{self, Libgc, Notifier, OnEvent, OnResize, Word};
 use crate::{fork, helper, hooks, settings, symbols};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
-/// What the program asked for.
+/// The values that the program set.
 #[derive(Debug)]
 pub struct Wishes {
     /// `GC_set_dont_expand`.
@@ -30,7 +30,7 @@ pub struct Wishes {
     pub on_demand: AtomicI32,
     /// `GC_set_finalizer_notifier`, the address of the function or 0.
     pub notifier: AtomicUsize,
-    /// Whether the helper is in a collection, during which no finalizer may run on its thread.
+    /// Whether the helper is in a collection. Meanwhile no finalizer may run on its thread.
     pub finalizers_held: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ pub static WISHES: Wishes = Wishes {
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the adapter took over the knobs of this process.
+/// Whether the adapter has taken over the settings of this process.
 pub fn started() -> bool {
     STARTED.load(Ordering::Acquire)
 }
@@ -61,13 +61,13 @@ fn address<F>(function: Option<F>) -> usize {
     unsafe { std::mem::transmute_copy(&function) }
 }
 
-/// The program's own event function.
+/// The program's own function for collection events.
 pub fn program_on_event() -> Option<OnEvent> {
     // SAFETY: holds 0 or the address of such a function, stored by `address`.
     unsafe { std::mem::transmute(WISHES.on_event.load(Ordering::Acquire)) }
 }
 
-/// The program's own resize function.
+/// The program's own function for heap resizing.
 pub fn program_on_resize() -> Option<OnResize> {
     // SAFETY: as above.
     unsafe { std::mem::transmute(WISHES.on_resize.load(Ordering::Acquire)) }
@@ -79,7 +79,8 @@ pub fn program_notifier() -> Option<Notifier> {
     unsafe { std::mem::transmute(WISHES.notifier.load(Ordering::Acquire)) }
 }
 
-/// Reads what the program (or `GC_init` from its environment) set before the adapter started.
+/// Reads the values that the program set before the adapter started, or that `GC_init` took from
+/// the environment.
 fn learn(gc: &Libgc) {
     if WISHES.most.load(Ordering::Acquire) == 0 {
         let most = settings::size("GC_MAXIMUM_HEAP_SIZE").unwrap_or(0);
@@ -108,7 +109,7 @@ fn learn(gc: &Libgc) {
     }
 }
 
-/// `GC_init`; libgc itself comes here too when the program never calls it.
+/// `GC_init`. If the program never calls it, libgc itself does, through this function.
 ///
 /// # Safety
 /// As libgc's.
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn GC_init() {
 
 macro_rules! setter {
     ($name:ident, $argument:ty, $wish:ident, $store:expr, $after:expr) => {
-        /// As libgc's, remembered.
+        /// Like libgc's, and the value is stored.
         ///
         /// # Safety
         /// As libgc's.
@@ -213,7 +214,7 @@ setter!(
     hooks::retry
 );
 
-/// As libgc's, and remembered: before the heap is as large it has to be collected.
+/// Like libgc's, and the value is stored: the adapter has to collect before the heap reaches it.
 ///
 /// # Safety
 /// As libgc's.
@@ -232,7 +233,7 @@ pub unsafe extern "C" fn GC_set_max_heap_size(bytes: Word) {
 
 macro_rules! getter {
     ($name:ident, $result:ty, $none:expr, $wish:expr) => {
-        /// As libgc's: what the program set.
+        /// Like libgc's: returns what the program set.
         ///
         /// # Safety
         /// As libgc's.

@@ -1,24 +1,24 @@
-//! Where the numbers come from, and where the reports go.
+//! The source of the limit, and the destination of reports.
 
 use crate::settings::Mode;
 use plimsoll_client::messages::Report;
 use plimsoll_client::{Follower, Granted};
 use std::time::Duration;
 
-/// The source of this process's numbers.
+/// Where this process gets its limit from.
 #[derive(Debug)]
 pub enum Link {
-    /// One limit for ever.
+    /// A constant limit, in bytes.
     Fixed(u64),
-    /// A broker's.
+    /// A broker.
     Broker(Follower),
-    /// Nobody.
+    /// Nothing.
     None,
 }
 
 impl Link {
-    /// As the environment says; `report` is false in a forked child, whose parent is the one who
-    /// reports. May take some seconds when a broker hangs.
+    /// Opens the link that the environment asks for. `report` is false in a forked child, whose
+    /// parent reports. This may take some seconds if a broker hangs.
     pub fn open(mode: &Mode, report: bool) -> Link {
         match mode {
             Mode::Off => Link::None,
@@ -29,7 +29,7 @@ impl Link {
         }
     }
 
-    /// The numbers of now; nothing before a broker spoke ([`Follower::read`]).
+    /// The current numbers; `None` before the broker has sent any ([`Follower::read`]).
     pub fn read(&mut self) -> Option<Granted> {
         match self {
             Link::None => None,
@@ -42,7 +42,7 @@ impl Link {
         }
     }
 
-    /// Sleeps until there is news, or that time is over.
+    /// Sleeps until there is news, or the time is over.
     pub fn wait(&self, time: Duration) {
         match self {
             Link::Broker(follower) => follower.wait(time),
@@ -50,19 +50,19 @@ impl Link {
         }
     }
 
-    /// Whether news wake [`Link::wait`], and somebody hears [`Link::report`].
+    /// Whether news wake [`Link::wait`], and anything receives [`Link::report`].
     pub fn is_heard(&self) -> bool {
         matches!(self, Link::Broker(follower) if follower.is_principal())
     }
 
-    /// Tells the broker. Does not wait.
+    /// Sends a report to the broker. Does not wait.
     pub fn report(&self, report: &Report) {
         if let Link::Broker(follower) = self {
             follower.report(report);
         }
     }
 
-    /// Tells the broker that bytes were given back. Does not wait.
+    /// Tells the broker how many bytes were given back. Does not wait.
     pub fn released(&self, bytes: u64) {
         if let Link::Broker(follower) = self {
             follower.released(bytes);

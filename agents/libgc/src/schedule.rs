@@ -1,20 +1,22 @@
-//! Every decision of the adapter, as pure functions of what was measured. Sizes in bytes, times in
+//! Every decision of the adapter, as pure functions of measured values. Sizes in bytes, times in
 //! nanoseconds.
 
 use crate::sense::Memory;
 pub use plimsoll_policy::footprint::{low_water, threshold};
 
-/// Smallest step between two collections.
+/// The smallest guard, in bytes.
 pub const MIN_GUARD: u64 = 1 << 20;
 
-/// The heap's increments are at most this share of it.
+/// The heap grows by at most one part in `DIVISOR` at a time.
 const DIVISOR: usize = 16;
 
 /// libgc's smallest increment (`MINHINCR`, 16 blocks).
 const MIN_INCREMENT: u64 = 64 << 10;
 
-/// What a program must be allowed to allocate between two collections: as long as a collection takes
-/// (half of the time, at worst), within 1/64 and 2/3 of the live data. libgc's own rule is about 2/3.
+/// Bytes that a program must be allowed to allocate between two collections: as many as it
+/// allocates in the time of one collection, so that at worst half of the time goes to collecting;
+/// at least 1/64 and at most 2/3 of the live data. libgc's own rule is about 2/3. `rate` is in
+/// bytes per second.
 pub fn guard(used_after: u64, rate: u64, collection_ns: u64) -> u64 {
     let fair = u128::from(rate) * u128::from(collection_ns) / 1_000_000_000;
     let fair = u64::try_from(fair).unwrap_or(u64::MAX);
@@ -22,13 +24,13 @@ pub fn guard(used_after: u64, rate: u64, collection_ns: u64) -> u64 {
         .max(MIN_GUARD)
 }
 
-/// How large the heap may grow before the next collection.
+/// The size that the heap may grow to before the next collection.
 pub fn ceiling(target: u64, used_after: u64, guard: u64) -> u64 {
     target.max(used_after.saturating_add(guard))
 }
 
-/// Up to where the heap may grow before it is collected, for a program with a maximum of its own
-/// (0: none): so far below it that the next increment still fits.
+/// The same bound for a program that set a maximum of its own (0: none): far enough below that
+/// maximum for the next increment to fit.
 pub fn most(maximum: u64) -> u64 {
     match maximum {
         0 => u64::MAX,
@@ -36,18 +38,19 @@ pub fn most(maximum: u64) -> u64 {
     }
 }
 
-/// The free space divisor: libgc adds 1/divisor of its heap (8 MiB at the most) and what it needs
-/// just now. A sixteenth, and never past the ceiling.
+/// The free space divisor: libgc grows by 1/divisor of its heap (8 MiB at most) and by what it
+/// needs just now. Here a sixteenth, and never beyond the ceiling.
 pub fn divisor(heap: u64, room: u64) -> usize {
     let least = heap.div_ceil(room.max(MIN_INCREMENT));
     usize::try_from(least).unwrap_or(usize::MAX).max(DIVISOR)
 }
 
-/// What of the process's memory is not heap, from what was known of it. `heap` is mapped, `idle` of it free.
+/// The process's memory that is not heap, updated from the value known so far. `heap` is mapped,
+/// `idle` bytes of it are free.
 ///
-/// The difference to the heap is a lower bound: heap may be untouched, or swapped out. Where hardly
-/// any of it is free, all of it was touched, and with what is in swap the difference is an upper
-/// bound too.
+/// The difference between resident memory and the heap is a lower bound: parts of the heap may be
+/// untouched, or swapped out. If hardly any of the heap is free, all of it was touched, and then
+/// the difference including swap is also an upper bound.
 pub fn other(known: u64, memory: Memory, heap: u64, idle: u64) -> u64 {
     let low = memory.resident.saturating_sub(heap);
     let high = memory
@@ -58,16 +61,16 @@ pub fn other(known: u64, memory: Memory, heap: u64, idle: u64) -> u64 {
     known.max(low).min(if full { high } else { u64::MAX })
 }
 
-/// What the process looks like at one moment.
+/// The state of the process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// May use now.
+    /// The limit.
     pub limit: u64,
-    /// Must give back.
+    /// Bytes that must be given back.
     pub owed: u64,
     /// Anonymous resident bytes of this process and its family.
     pub uses: u64,
-    /// What of `uses` is not this process's heap.
+    /// The part of `uses` that is not this process's heap.
     pub other: u64,
     /// Heap that the program can use without a collection: full and free blocks, resident or not.
     pub extent: u64,
@@ -75,48 +78,49 @@ pub struct View {
     pub used: u64,
     /// Heap in ballast.
     pub ballast: u64,
-    /// Allocated since the last collection.
+    /// Bytes allocated since the last collection.
     pub since: u64,
-    /// How large the extent should be.
+    /// The intended size of the extent.
     pub target: u64,
-    /// How large it may be: no less than what the live data need.
+    /// The most that the extent may be: at least what the live data need.
     pub ceiling: u64,
-    /// Least step between collections.
+    /// Bytes to allocate at least between collections.
     pub guard: u64,
     /// `CLOCK_MONOTONIC`.
     pub now: u64,
 }
 
-/// What the helper shall do.
+/// What the helper should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Nothing.
     Rest,
-    /// Give this much ballast back to the program: it may grow.
+    /// Give this many bytes of ballast back to the program, which may grow.
     Grow(u64),
-    /// Discard free heap, and collect if that is not enough, until the extent is no more than this.
+    /// Discard free heap, and collect if that is not enough, until the extent is at most this many
+    /// bytes.
     Shrink(u64),
-    /// As `Shrink`, because the process uses too much: its use was over the threshold.
+    /// As `Shrink`, but because the process's use was over the threshold.
     Release(u64),
 }
 
-/// What came of the last release, so that a hopeless one is not repeated.
+/// The result of the last release, so that a useless one is not repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
-    /// When it ended.
+    /// When it ended; 0 if there was none.
     pub at: u64,
     /// How long it took.
     pub took: u64,
-    /// Use after it.
+    /// The use after it.
     pub uses: u64,
-    /// The limit it worked for.
+    /// The limit at that time.
     pub limit: u64,
-    /// Whether the use came under the threshold.
+    /// Whether the use fell below the threshold.
     pub reached: bool,
 }
 
 impl Released {
-    /// Whether another release can be expected to bring something.
+    /// Whether another release can be expected to help.
     fn allows(&self, view: &View) -> bool {
         if self.at == 0 {
             return true;
@@ -128,12 +132,12 @@ impl Released {
     }
 }
 
-/// Deviations from the ceiling that are not worth an act.
+/// Deviations from the ceiling, in bytes, that are too small to act on.
 fn tolerance(ceiling: u64) -> u64 {
     (ceiling / 64).clamp(1 << 20, 32 << 20)
 }
 
-/// The helper's next step.
+/// Decides what the helper does next.
 pub fn decide(view: &View, last: &Released) -> Act {
     let slack = if view.owed > 0 {
         0
@@ -148,8 +152,8 @@ pub fn decide(view: &View, last: &Released) -> Act {
         return Act::Shrink(view.ceiling);
     }
     if view.used > view.target.saturating_add(tolerance) && view.since >= view.guard {
-        // Blocks that are partly live cannot be given back, and the program fills their holes
-        // without asking for more: only collections let them run empty.
+        // Partly live blocks cannot be given back, and the program fills their holes without asking
+        // for more memory. Only collections empty such blocks.
         return Act::Shrink(view.target);
     }
     let room = view.ceiling.saturating_sub(view.extent);
@@ -160,7 +164,7 @@ pub fn decide(view: &View, last: &Released) -> Act {
 }
 
 /// How long the helper sleeps between two looks, in nanoseconds: shorter while the program
-/// allocates, longer where news wake it.
+/// allocates, longer if news wake it. `rate` is in bytes per second.
 pub fn nap(rate: u64, woken: bool) -> u64 {
     match (rate > 0, woken) {
         (true, _) => 50_000_000,

@@ -1,5 +1,6 @@
-//! What the process can tell of itself. Nothing here allocates: it runs inside collections too. No
-//! descriptor is kept open, because programs close or reuse descriptors they do not know.
+//! What the process can tell about itself. Nothing here allocates, because it also runs inside
+//! collections. No descriptor is kept open, because programs close or reuse descriptors that they
+//! do not know.
 
 use std::ffi::CStr;
 
@@ -14,7 +15,7 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Reads the first bytes of a file; how many, or `None` when it cannot be read.
+/// Reads the first bytes of a file. Returns how many, or `None` if it cannot be read.
 pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     // SAFETY: `path` ends with NUL.
     let file = unsafe {
@@ -33,7 +34,7 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     usize::try_from(got).ok()
 }
 
-/// Anonymous memory of this process, bytes.
+/// Anonymous memory of this process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// In memory.
@@ -42,7 +43,7 @@ pub struct Memory {
     pub swapped: u64,
 }
 
-/// What `/proc/self/status` says; where it is too long or another sandbox's, what `statm` says (proc(5)).
+/// Reads `/proc/self/status`; if that is too long, or from another sandbox, `statm` (proc(5)).
 pub fn memory() -> Option<Memory> {
     let mut buffer = [0u8; 4096];
     let got = read_file(c"/proc/self/status", &mut buffer).unwrap_or(0);

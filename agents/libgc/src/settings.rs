@@ -1,23 +1,23 @@
-//! The environment: `PLIMSOLL_LIBGC` (tests and measurements) and what `plimsoll run` gives. In a
-//! program with more rights than who starts it (set-user-ID, file capabilities) nothing of it is
-//! believed, and the adapter does nothing.
+//! The environment: `PLIMSOLL_LIBGC` (for tests and measurements) and what `plimsoll run` sets. A
+//! program with more rights than the user who starts it (set-user-ID, file capabilities) ignores
+//! all of it, and the adapter does nothing there.
 
 use plimsoll_kernel::environment::is_trusted;
 
-/// What the adapter shall do in this process.
+/// What the adapter does in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Follow the broker.
     Adaptive,
-    /// Nothing at all (`off`).
+    /// Do nothing (`off`).
     Off,
-    /// Report to the broker, but leave libgc's own schedule (`default`).
+    /// Report to the broker, but leave libgc's own schedule in force (`default`).
     Default,
-    /// As if the limit were this many bytes for ever (`fixed:BYTES`).
+    /// Act as if the limit were always this many bytes (`fixed:BYTES`).
     Fixed(u64),
 }
 
-/// Reads a value of `PLIMSOLL_LIBGC`; what it does not understand leaves the program alone.
+/// Parses a value of `PLIMSOLL_LIBGC`. A value that is not understood leaves the program alone.
 pub fn mode(value: Option<&str>) -> Mode {
     match value {
         None | Some("") => Mode::Adaptive,
@@ -43,8 +43,8 @@ pub fn from_environment() -> Mode {
     }
 }
 
-/// A size from the environment, as libgc reads it: bytes, or a number with `k`, `M`, `G`. Nothing
-/// where it makes no sense.
+/// A size from the environment in libgc's format: bytes, or a number with `k`, `M` or `G`. `None`
+/// if it makes no sense.
 pub fn size(name: &str) -> Option<usize> {
     size_of(std::env::var(name).ok()?.trim())
 }

@@ -1,15 +1,15 @@
-//! The real functions behind the names that this library exports too. Where the program was linked
-//! with libgc they are the next in the loader's order; where a plug-in brought libgc by `dlopen`,
-//! they are in that library only, and its own calls come here all the same, because a preloaded
-//! library comes first.
+//! Finds the real functions behind the names that this library also exports. In a program linked
+//! with libgc, they come next in the loader's search order. If a plug-in brought libgc by `dlopen`,
+//! they are found in that library only. Its own calls still come here, because a preloaded library
+//! comes first.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Loaded objects that are looked through at the most.
+/// The most loaded objects to search.
 const OBJECTS: usize = 4096;
 
-/// The function of that name (ending with NUL) that is not this library's. Nothing when no loaded
+/// The function of that name (ending with NUL) that is not in this library. `None` if no loaded
 /// object has one.
 pub fn real(name: &'static str) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
@@ -24,7 +24,7 @@ pub fn real(name: &'static str) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// A handle of the library that defines `GC_init` without being in the loader's global order.
+/// A handle of a library that defines `GC_init` and is not in the loader's global scope.
 fn plugin() -> Option<*mut c_void> {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let found = FOUND.load(Ordering::Acquire);
@@ -52,7 +52,7 @@ fn open_if_libgc(path: &CStr) -> Option<*mut c_void> {
     None
 }
 
-/// Where the object that holds this address was loaded.
+/// The load address of the object that contains this address.
 fn object_of(address: *mut c_void) -> *mut c_void {
     // SAFETY: plain old data, filled in by dladdr.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -61,7 +61,7 @@ fn object_of(address: *mut c_void) -> *mut c_void {
     info.dli_fbase
 }
 
-/// The paths of all loaded objects but the program itself.
+/// The paths of all loaded objects except the program itself.
 fn objects() -> Vec<CString> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid structure, `objects` its own list.

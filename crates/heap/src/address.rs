@@ -1,13 +1,13 @@
-//! Units of the heap, as types: arithmetic on addresses happens here and in `side`.
+//! Units of the heap, as types. Arithmetic on addresses is confined to this module and `side`.
 
-/// Bytes that every object is aligned to.
+/// The alignment of every object, in bytes.
 pub const GRANULE: usize = 16;
 /// Bytes of a superpage: four pages (paper 3.1).
 pub const SUPERPAGE: usize = 16 << 10;
-/// Granules of a superpage, and so the most slots that it can have.
+/// Granules of a superpage; also the most slots that it can have.
 pub(crate) const GRANULES: usize = SUPERPAGE / GRANULE;
 
-/// A superpage by its number, from the start of the heap.
+/// A superpage, by its number from the start of the heap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Superpage(pub(crate) u32);
 

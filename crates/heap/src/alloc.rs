@@ -1,6 +1,6 @@
 //! Small objects. A thread allocates from its own bins, one per kind and class, by moving a cursor
-//! through a hole; a hole is found in the mark bits of a superpage that is the bin's alone, so
-//! sweeping never touches an object.
+//! through a hole. It finds a hole in the mark bits of a superpage that belongs to the bin alone,
+//! so sweeping never touches an object.
 
 use crate::address::{Slot, Superpage};
 use crate::bits;
@@ -12,25 +12,26 @@ use crate::side::{LEFT, TAKEN, Use, flag};
 use std::alloc::{alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Where one thread allocates objects of one kind and class. All zero is an empty one.
+/// Where one thread allocates objects of one kind and class. Only that thread changes it, except
+/// that a collection empties it. An all-zero bin is empty.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Bin {
     cursor: usize,
     limit: usize,
-    /// Freed slots, linked through their first words.
+    /// The first freed slot, or 0. Freed slots are linked through their first words.
     freed: usize,
-    /// The superpage that holes are looked for in, plus 1.
+    /// The superpage whose holes this bin uses, plus 1; 0 for none.
     superpage: u32,
-    /// The first slot of it that was not looked at.
+    /// The first slot of it that was not examined yet.
     next: u16,
 }
 
 impl Bin {
-    /// The place of the next object, if there is one in the hole at hand; `bytes` are those of the
-    /// bin's class.
+    /// Takes the place of the next object from the current hole. `None` if the hole is used up.
+    /// `bytes` is the slot size of the bin's class.
     ///
-    /// Whoever stops threads must not stop this one in between: see [`Bins`].
+    /// This thread must not be stopped inside this call: see [`Bins`].
     #[inline(always)]
     pub fn take(&mut self, bytes: usize) -> Option<usize> {
         let at = self.cursor;
@@ -48,12 +49,12 @@ impl Bin {
     }
 }
 
-/// All bins of one thread. All zero are empty ones.
+/// All bins of one thread. All-zero bins are empty.
 ///
 /// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped
 /// while it uses one: the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and
-/// [`Heap::free`] first. [`Heap::refill`] and what else takes [`Central`] cannot be under way when
-/// the world is stopped, because who stops it has that.
+/// [`Heap::free`] first. [`Heap::refill`] and other functions that take [`Central`] cannot be under
+/// way when the world is stopped, because whoever stops it holds [`Central`].
 #[repr(C)]
 pub struct Bins {
     rows: [[Bin; CLASSES]; KINDS],
@@ -68,8 +69,8 @@ impl Default for Bins {
 }
 
 impl Bins {
-    /// Empty ones in memory of their own. They do not come by way of the stack: the program's
-    /// threads may have less.
+    /// Empty bins on the heap of `malloc`. They are built in place: the stacks of the program's
+    /// threads may be smaller than this.
     pub fn boxed() -> Box<Bins> {
         let layout = std::alloc::Layout::new::<Bins>();
         // SAFETY: memory of this size; all zero are empty ones, and the box frees what it was made of.
@@ -88,11 +89,11 @@ impl Bins {
         &mut self.rows[usize::from(kind.0) % KINDS][usize::from(class.0)]
     }
 
-    /// Empties all bins: what was not handed out is found again by the census of the collection
-    /// that this begins.
+    /// Empties all bins. The census of the collection that begins with this finds again what was
+    /// not handed out.
     pub fn retire(&mut self, heap: &Heap) {
         for bin in self.rows.iter_mut().flatten() {
-            // Most were never used, and take no memory as long as they are not written to.
+            // Most bins were never used, and take no memory until they are written to.
             if bin.limit == 0 && bin.freed == 0 && bin.superpage == 0 {
                 continue;
             }
@@ -110,7 +111,8 @@ impl Bins {
         }
     }
 
-    /// Every slot that these bins would hand out next without the lock, but for those that were freed.
+    /// Calls `each` with every slot that these bins would hand out next without the lock, except
+    /// freed ones.
     pub fn each_free(&self, heap: &Heap, mut each: impl FnMut(Slot)) {
         for (number, bin) in self.rows.iter().flat_map(|row| row.iter().enumerate()) {
             let class = Class(number as u8);
@@ -135,8 +137,8 @@ impl Bins {
 }
 
 impl Heap {
-    /// Finds the next hole in the bin's own superpage, or a slot that was freed into it. False if
-    /// there is none.
+    /// Opens the next hole of the bin's own superpage, or a slot that was freed into the bin. False
+    /// if there is neither.
     pub fn next_hole(&self, bin: &mut Bin, kind: KindId, class: Class) -> bool {
         let bytes = class.bytes();
         let of = self.kind(kind);
@@ -159,7 +161,7 @@ impl Heap {
             bin.superpage = 0;
             return false;
         };
-        // What lives until it is freed is marked as it is handed out, so one at a time.
+        // An uncollectable slot is marked when it is handed out, so these are opened one at a time.
         let to = if of.uncollectable { from + 1 } else { to };
         bin.next = to as u16;
         let start = self.side.address(superpage) + from * bytes;
@@ -174,10 +176,10 @@ impl Heap {
         true
     }
 
-    /// Gives the bin a superpage with a hole, and opens it.
+    /// Gives the bin a superpage with a hole, and opens the hole.
     ///
     /// # Errors
-    /// There is none, and no free one may be taken.
+    /// No superpage has a hole, and no free superpage may be taken.
     pub fn refill(
         &self,
         central: &mut Central,
@@ -194,57 +196,60 @@ impl Heap {
                         self.side.make_small(superpage, class);
                         superpage
                     }
-                    // Before there is a collection, holes that have to be read from swap.
+                    // Holes that have to be read from swap are used only when a collection would be
+                    // needed otherwise.
                     Err(why) => central.take_absent(&self.side, kind, class).ok_or(why)?,
                 },
             };
             self.side.descriptor(superpage).next.store(TAKEN, Relaxed);
             bin.superpage = superpage.0 + 1;
             bin.next = 0;
-            // All that is free in it, at once: a locked addition for each hole waits until what was
-            // cleared has left the processor.
+            // Counts all free slots of the superpage at once: an atomic addition for each hole
+            // would wait until the cleared memory has left the processor.
             let marked = bits::count(self.side.marks(superpage), class.slots());
             self.add_allocated((class.slots() - marked) * class.bytes());
         }
         Ok(())
     }
 
-    /// Frees a small object: its slot is the next that this bin, which is of its kind and class,
-    /// hands out. False, and nothing is done, where it is free already.
+    /// Frees a small object: its slot is the next that this bin, which must be of its kind and
+    /// class, hands out. Returns false and does nothing if the slot is free already.
     ///
     /// # Safety
     /// `slot` is of the bin's kind and class, and its object, if there is one, is not used any more.
     pub unsafe fn free(&self, bin: &mut Bin, slot: Slot) -> bool {
         let start = self.side.start(slot);
-        // What the last collection found dead is handed out again by who takes its superpage.
-        // While marks are incomplete they do not tell.
+        // A slot that the last collection found dead is handed out again by the bin that takes its
+        // superpage. While marks are incomplete they do not tell that.
         let dead = !self.is_stepping()
             && !self.side.is_marked(slot)
             && self.side.descriptor(slot.superpage).next.load(Relaxed) < LEFT;
         if dead || self.freed(start).is_some() {
             return false;
         }
-        // A mark stays until the next collection: without it, who looks for holes would find this slot too.
+        // The mark stays until the next collection: without it, the search for holes would find
+        // this slot too.
         // SAFETY: nobody else uses the slot any more.
         unsafe { *(start as *mut [usize; 2]) = [bin.freed, self.seal(start, bin.freed)] };
         bin.freed = start;
         true
     }
 
-    /// The second word of a freed slot, of which the first is `next`.
+    /// The second word of a freed slot whose first word is `next`.
     fn seal(&self, start: usize, next: usize) -> usize {
         start ^ next ^ self.secret
     }
 
-    /// The slot behind a freed one in its list, or 0. None where it was not freed, or was written to since.
+    /// The slot after a freed one in its list, or 0. `None` if the slot was not freed, or was
+    /// written to since.
     pub(crate) fn freed(&self, start: usize) -> Option<usize> {
         // SAFETY: the first two words of a slot; the smallest has as many.
         let [next, seal] = unsafe { *(start as *const [usize; 2]) };
         (seal == self.seal(start, next)).then_some(next)
     }
 
-    /// Takes the first slot out of a list of freed ones, and says which is behind it, or 0. Where
-    /// the program wrote to it since, the rest of the list is left to the next collection.
+    /// Removes the first slot from a list of freed ones and returns the next, or 0. If the program
+    /// wrote to the freed slot, the rest of the list is left to the next collection.
     fn unlink(&self, start: usize) -> usize {
         let next = self.freed(start).unwrap_or(0);
         // SAFETY: a slot that nobody has.
@@ -252,7 +257,7 @@ impl Heap {
         next
     }
 
-    /// Says of a free superpage what its objects will be; its marks are cleared.
+    /// Assigns a kind to a free superpage and clears its marks.
     pub(crate) fn dedicate(&self, superpage: Superpage, kind: KindId) {
         let of = self.kind(kind);
         let it = self.side.descriptor(superpage);
@@ -273,7 +278,7 @@ impl Heap {
         }
     }
 
-    /// Zeroes memory that is about to be handed out, where its kind wants it.
+    /// Zeroes memory that is about to be handed out, if its kind demands that.
     pub(crate) fn clear(&self, kind: Kind, start: usize, bytes: usize, clean: bool) {
         if kind.zeroed && !clean {
             // SAFETY: slots of a superpage of the heap that nobody has.
@@ -281,7 +286,7 @@ impl Heap {
         }
     }
 
-    /// Marks what lives until it is freed.
+    /// Marks the slot of an uncollectable object.
     fn hold(&self, kind: Kind, start: usize) {
         if kind.uncollectable
             && let Some((slot, _)) = self.side.resolve(start)
@@ -290,8 +295,8 @@ impl Heap {
         }
     }
 
-    /// Takes back a slot that a bin holds and did not hand out: it may still have the mark of the
-    /// object that was freed, or that of what lives until it is.
+    /// Takes back a slot that a bin holds but did not hand out. It may still have the mark of the
+    /// object that was freed, or of an uncollectable one.
     fn give_up(&self, address: usize) {
         if let Some((slot, _)) = self.side.resolve(address) {
             self.side.unmark(slot);
@@ -299,7 +304,7 @@ impl Heap {
         }
     }
 
-    /// Says of a superpage, if a bin took it, that not all of what is not marked was handed out.
+    /// Notes for a superpage that a bin took: not all of its unmarked slots were handed out.
     fn leave(&self, superpage: Superpage) {
         let next = &self.side.descriptor(superpage).next;
         if next.load(Relaxed) == TAKEN {
@@ -312,9 +317,10 @@ impl Heap {
         self.freed(self.side.start(slot)).is_some()
     }
 
-    /// Every slot of a collectable object that was handed out, freed ones and those that bins hold
-    /// included; marks are as the last collection left them. Where a bin left, only what was marked
-    /// then: of the rest nobody knows which are objects.
+    /// Calls `each` with every slot of a collectable kind that was handed out, including freed
+    /// slots and those that bins hold. The marks must be those of the last collection. In a
+    /// superpage that a bin left, only the slots marked then are told: it is not known which of the
+    /// others hold objects.
     pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);

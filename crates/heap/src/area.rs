@@ -1,11 +1,11 @@
-//! A stack of plain values in a range of its own: its room is reserved once, so it never moves and
-//! never calls `malloc`; pages that it does not reach take no memory.
+//! A stack of plain values in an address range of its own. Its capacity is reserved once, so it
+//! never moves and never calls `malloc`. Pages that were never touched take no memory.
 
 use crate::os::Os;
 use std::io;
 use std::ptr::NonNull;
 
-/// A stack of at most so many values.
+/// A stack with a fixed capacity.
 pub(crate) struct Area<T> {
     start: NonNull<T>,
     length: usize,
@@ -16,7 +16,8 @@ pub(crate) struct Area<T> {
 unsafe impl<T: Send> Send for Area<T> {}
 
 impl<T: Copy> Area<T> {
-    /// Room for so many values, kept as long as the process lives.
+    /// An empty stack of `capacity` values. Its addresses stay reserved as long as the process
+    /// lives.
     pub(crate) fn new(os: &dyn Os, capacity: usize) -> io::Result<Area<T>> {
         let bytes = (capacity * size_of::<T>()).next_multiple_of(PAGES);
         let start = os.reserve(bytes, PAGES)?;
@@ -28,7 +29,7 @@ impl<T: Copy> Area<T> {
         })
     }
 
-    /// An empty one with room for so many: the one that there was, if it has it.
+    /// An empty stack of at least `room` values: reuses `before` if that is large enough.
     pub(crate) fn again(os: &dyn Os, before: Option<Area<T>>, room: usize) -> io::Result<Area<T>> {
         match before {
             Some(area) if area.capacity >= room => Ok(Area { length: 0, ..area }),
@@ -50,7 +51,7 @@ impl<T: Copy> Area<T> {
         self.length == self.capacity
     }
 
-    /// Puts a value on top; false if there is no room.
+    /// Pushes a value. False if there is no room.
     #[inline(always)]
     pub(crate) fn push(&mut self, value: T) -> bool {
         if self.is_full() {
@@ -62,7 +63,7 @@ impl<T: Copy> Area<T> {
         true
     }
 
-    /// Takes the value on top.
+    /// Pops the value on top.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.length = self.length.checked_sub(1)?;
@@ -70,13 +71,13 @@ impl<T: Copy> Area<T> {
         Some(unsafe { self.start.add(self.length).read() })
     }
 
-    /// The value at a place, from the bottom.
+    /// The value at index `at`, counted from the bottom.
     pub(crate) fn get(&self, at: usize) -> Option<T> {
         // SAFETY: a value was written there.
         (at < self.length).then(|| unsafe { self.start.add(at).read() })
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
     }
@@ -113,27 +114,27 @@ impl<T: Copy> Area<T> {
         }
     }
 
-    /// Gives back the pages behind the first `keep` bytes of an empty area.
+    /// Gives the memory behind the first `keep` bytes of an empty stack back to the kernel.
     pub(crate) fn shrink(&mut self, os: &dyn Os, keep: usize) {
         debug_assert!(self.is_empty());
         let start = self.start.as_ptr() as usize;
         let end = start + (self.capacity * size_of::<T>()).next_multiple_of(PAGES);
         let from = start + keep.next_multiple_of(PAGES);
         if from < end {
-            // What cannot be given back stays: no harm.
+            // What cannot be given back stays, without harm.
             let _ = os.discard(from..end);
         }
     }
 }
 
 impl Area<u64> {
-    /// One that is full, of zeros; they take no memory until they are [`set`](Area::set).
+    /// A full stack of zeros. They take no memory until they are [`set`](Area::set).
     pub(crate) fn zeroed(os: &dyn Os, length: usize) -> io::Result<Area<u64>> {
         let area = Area::new(os, length)?;
         Ok(Area { length, ..area })
     }
 
-    /// Replaces the value at a place that has one.
+    /// Replaces the value at index `at`, which must exist.
     pub(crate) fn set(&mut self, at: usize, value: u64) {
         assert!(at < self.length, "there is a value");
         // SAFETY: within the area, which nobody else has.
@@ -141,7 +142,7 @@ impl Area<u64> {
     }
 }
 
-/// Ranges are multiples of this: a page of any kernel that we run on.
+/// Ranges are multiples of this, in bytes: a multiple of the page size of every supported kernel.
 const PAGES: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Bits in words: finding them and setting them in runs.
+//! Bits in words: finding runs and setting them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The first bit in `at..end` that is set, or, with `set` false, that is not.
+/// The first bit in `at..end` that equals `set`.
 pub(crate) fn first(bits: &[AtomicU64], mut at: usize, end: usize, set: bool) -> Option<usize> {
     while at < end {
         let word = bits[at / 64].load(Relaxed) ^ if set { 0 } else { u64::MAX };
@@ -16,7 +16,7 @@ pub(crate) fn first(bits: &[AtomicU64], mut at: usize, end: usize, set: bool) ->
     None
 }
 
-/// How many of the first `end` bits are set; none behind them is.
+/// How many of the first `end` bits are set. No bit from `end` on may be set.
 pub(crate) fn count(bits: &[AtomicU64], end: usize) -> usize {
     let words = bits[..end.div_ceil(64)].iter();
     words
@@ -24,7 +24,8 @@ pub(crate) fn count(bits: &[AtomicU64], end: usize) -> usize {
         .sum()
 }
 
-/// Runs of bits in `start..end` that are set, or, with `set` false, that are not: where each begins and ends.
+/// The runs of bits in `start..end` that equal `set`, each as its first bit and the bit after its
+/// last.
 pub(crate) fn runs(
     bits: &[AtomicU64],
     start: usize,
@@ -39,8 +40,8 @@ pub(crate) fn runs(
     })
 }
 
-/// The first bit in `start..end` that `count` set ones in a row begin with, all before `end`.
-/// Behind `end` no bit is set. A word at a time: it does not matter how many runs are too short.
+/// The first bit in `start..end` at which `count` set bits in a row begin, all before `end`. No bit
+/// from `end` on may be set. This looks at whole words, so many short runs cost nothing extra.
 pub(crate) fn first_run(
     bits: &[AtomicU64],
     start: usize,
@@ -50,7 +51,7 @@ pub(crate) fn first_run(
     if count == 1 {
         return first(bits, start, end, true);
     }
-    // How many set bits end where the next word begins.
+    // Set bits in a row that end where the next word begins.
     let mut before = 0;
     for (at, mask) in words(start, end) {
         let word = bits[at].load(Relaxed) & mask;
@@ -72,7 +73,7 @@ pub(crate) fn first_run(
     None
 }
 
-/// The bits of a word that `count` set ones in a row begin with, in this word.
+/// The bits of a word at which `count` set bits in a row begin, all in this word.
 fn begin_runs(word: u64, count: usize) -> u64 {
     let (mut runs, mut long) = (word, 1);
     while long < count && runs != 0 {
@@ -83,7 +84,7 @@ fn begin_runs(word: u64, count: usize) -> u64 {
     runs
 }
 
-/// How many set bits in a row end before `end`.
+/// How many set bits in a row end just before `end`.
 pub(crate) fn run_before(bits: &[AtomicU64], end: usize) -> usize {
     let mut begin = end;
     while begin > 0 {
@@ -97,7 +98,7 @@ pub(crate) fn run_before(bits: &[AtomicU64], end: usize) -> usize {
     end - begin
 }
 
-/// The words that bits `start..end` are in, each with a mask of those.
+/// The words that hold the bits `start..end`, each with a mask of those bits.
 pub(crate) fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
     let of = match start < end {
         true => start / 64..end.div_ceil(64),
@@ -112,7 +113,7 @@ pub(crate) fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u6
     })
 }
 
-/// Makes `count` bits from `start` what `to` says. Not atomic: one thread writes at a time.
+/// Sets `count` bits from `start` to `to`. Not atomic: only one thread may write at a time.
 pub(crate) fn fill(bits: &[AtomicU64], start: usize, count: usize, to: bool) {
     for (at, mask) in words(start, start + count) {
         let word = bits[at].load(Relaxed);

@@ -1,5 +1,5 @@
-//! The end of a collection: what is marked is counted, what is not is free. Only metadata is read, so a dead
-//! superpage goes unread, present or not.
+//! The end of a collection: marked slots are counted, unmarked ones become free. Only metadata is
+//! read, so a dead superpage is not touched, whether it is present or not.
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::bits;
@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What a collection found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
-    /// Objects that live.
+    /// Live objects.
     pub objects: u64,
     /// Bytes of their slots.
     pub live: u64,
-    /// Of these, bytes of objects that hold no references.
+    /// Of `live`, the bytes of objects without references.
     pub opaque: u64,
     /// Bytes of free slots in superpages with holes.
     pub holes: u64,
@@ -26,8 +26,8 @@ pub struct Census {
 }
 
 impl Heap {
-    /// Forgets what is marked, but for what lives until it is freed. All threads are stopped, and
-    /// their bins retired.
+    /// Clears all marks except those of uncollectable objects. All threads are stopped and their
+    /// bins retired.
     pub(crate) fn clear_marks(&self, central: &mut Central) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
@@ -40,8 +40,8 @@ impl Heap {
         }
     }
 
-    /// Counts what is marked, frees superpages where nothing is, and lists those with holes, lowest
-    /// addresses first.
+    /// Counts marked slots, frees superpages without any, and lists those with holes, lowest
+    /// address first.
     pub(crate) fn census(&self, central: &mut Central) -> Census {
         let mut census = Census::default();
         central.clear_partial();

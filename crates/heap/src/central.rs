@@ -1,4 +1,4 @@
-//! What the threads of a heap share: free superpages, and superpages with holes.
+//! What the threads of a heap share: the free superpages and the superpages with holes.
 
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
@@ -11,26 +11,27 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Why there is no room for an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Exhausted {
-    /// The heap has all that its limit allows: collect, or raise the limit.
+    /// The heap has all that its limit allows. The caller may collect, or raise the limit.
     #[error("the heap is at its limit")]
     Limit,
-    /// The kernel gives no more, or all addresses are taken.
+    /// The kernel gives no more memory, or all addresses are in use.
     #[error("there is no more memory")]
     Memory,
 }
 
-/// The least superpages to commit at once: 1 MiB.
+/// The fewest superpages to commit at once: 1 MiB.
 const STEP: usize = (1 << 20) / SUPERPAGE;
 
-/// Tables are made longer for so many superpages at least, where that is possible: 64 MiB.
+/// The tables grow for at least this many superpages at once, if that is possible: 64 MiB.
 const TOLD: usize = (64 << 20) / SUPERPAGE;
 
-/// The first superpage that is used. The heap's first byte is in no object, because the collector's
-/// own words and registers hold its address, and a conservative front end would take them for
-/// references.
+/// The first superpage that is used. The heap's first byte belongs to no object, because the
+/// collector's own words and registers hold its address, and a conservative front end would take
+/// them for references.
 const FIRST: usize = 1;
 
-/// First of a list of superpages, plus 1, by kind and class; linked by `Descriptor::next`.
+/// The first superpage of each list, plus 1, by kind and class; 0 for an empty list. Linked by
+/// `Descriptor::next`.
 type Lists = [[u32; CLASSES]; KINDS];
 
 fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Superpage> {
@@ -40,28 +41,29 @@ fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Su
     Some(superpage)
 }
 
-/// Free superpages and those with holes, of one heap.
+/// The free superpages of one heap, and those with holes. Threads share it behind a lock of the
+/// front end.
 pub struct Central {
-    /// Superpages with holes, and those of them that are absent.
+    /// Superpages with holes: those that are present, and those that are absent.
     partial: Lists,
     absent: Lists,
     committed: usize,
-    /// Superpages that tables tell of: no fewer.
+    /// For at least this many superpages the tables are committed.
     known: usize,
     used: usize,
     limit: usize,
-    /// Where a search for so many adjacent ones, and one more, ended; the last is of more, too. No
-    /// run of so many lies before.
+    /// Where the last search for `index + 1` adjacent free superpages ended; the last entry is also
+    /// for longer runs. There is no such run below that place.
     searched: [usize; SIZES],
     /// The lowest superpage that was freed since the last search.
     freed: usize,
 }
 
-/// For so many superpages it is kept in mind where a search ended.
+/// For runs of up to this many superpages, the end of the last search is remembered.
 const SIZES: usize = 32;
 
 impl Central {
-    /// Tables tell of so many superpages.
+    /// A heap whose tables are committed for `known` superpages.
     pub(crate) fn new(known: usize) -> Central {
         Central {
             partial: [[0; CLASSES]; KINDS],
@@ -75,17 +77,17 @@ impl Central {
         }
     }
 
-    /// Superpages that objects may lie on.
+    /// Superpages in use.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Superpages that are readable and writable.
+    /// Superpages that can be read and written.
     pub fn committed(&self) -> usize {
         self.committed
     }
 
-    /// Sets how many superpages may be used before an allocation says [`Exhausted::Limit`].
+    /// Sets how many superpages may be used before an allocation fails with [`Exhausted::Limit`].
     pub fn set_limit(&mut self, superpages: usize) {
         self.limit = superpages;
     }
@@ -108,7 +110,7 @@ impl Central {
         *first = superpage.0 + 1;
     }
 
-    /// Takes a superpage with a hole, one that is there.
+    /// Takes a superpage with a hole that is in memory.
     pub(crate) fn take_partial(
         &mut self,
         side: &Side,
@@ -128,14 +130,14 @@ impl Central {
         take(&mut self.absent, side, kind, class)
     }
 
-    /// Forgets all lists of superpages with holes.
+    /// Empties all lists of superpages with holes.
     pub(crate) fn clear_partial(&mut self) {
         self.partial = [[0; CLASSES]; KINDS];
         self.absent = [[0; CLASSES]; KINDS];
     }
 
-    /// Takes `count` adjacent free superpages, the lowest that there are. They are as they were
-    /// left: `CLEAN` or not.
+    /// Takes `count` adjacent free superpages, at the lowest address possible. Their contents are
+    /// as they were left: `CLEAN` tells whether they are zero.
     pub(crate) fn take(&mut self, heap: &Heap, count: usize) -> Result<Superpage, Exhausted> {
         if self.used.saturating_add(count) > self.limit {
             return Err(Exhausted::Limit);
@@ -150,7 +152,7 @@ impl Central {
         Ok(Superpage(start as u32))
     }
 
-    /// Makes superpages free again. What is in them stays until it is given back.
+    /// Frees superpages. Their memory stays until it is given back.
     pub(crate) fn release(&mut self, heap: &Heap, superpage: Superpage, count: usize) {
         let side = &heap.side;
         for at in superpage.0..superpage.0 + count as u32 {
@@ -170,7 +172,7 @@ impl Central {
         self.searched[0].min(self.freed)
     }
 
-    /// The lowest of `count` adjacent free superpages, which are taken next.
+    /// Finds the lowest of `count` adjacent free superpages; the caller takes them next.
     fn find(&mut self, side: &Side, count: usize) -> Option<usize> {
         let freed = std::mem::replace(&mut self.freed, usize::MAX);
         if freed < usize::MAX {
@@ -179,12 +181,12 @@ impl Central {
             }
         }
         let size = count.clamp(1, SIZES) - 1;
-        // What ends behind there may begin before.
+        // A run that ends beyond this place may begin before it.
         let from = self.searched[size].saturating_sub(size).max(FIRST);
         let free = side.free(self.committed);
         let found = bits::first_run(free, from, self.committed, count);
         if count <= SIZES {
-            // One at a time is what most ask for: that is to cost nothing.
+            // Most callers take one superpage at a time, so that case must cost nothing extra.
             let larger = if count == 1 { 1 } else { SIZES };
             let end = found.map_or(self.committed, |start| start + count);
             for searched in &mut self.searched[size..larger] {
@@ -194,7 +196,8 @@ impl Central {
         found
     }
 
-    /// Commits enough for `count` adjacent superpages at the end, and more where that is cheap.
+    /// Commits enough for `count` adjacent superpages at the heap's end, and more where that is
+    /// cheap. Returns the first of them.
     fn grow(&mut self, heap: &Heap, count: usize) -> Result<usize, Exhausted> {
         let side = &heap.side;
         let free = side.free(self.committed);
@@ -222,8 +225,8 @@ impl Central {
         Ok(start)
     }
 
-    /// Has tables tell of so many superpages, and of more where that is cheap. False where the
-    /// kernel does not let them.
+    /// Commits the tables for this many superpages, and for more where that is cheap. False if the
+    /// kernel refuses.
     fn tell_of(&mut self, heap: &Heap, superpages: usize) -> bool {
         if superpages <= self.known {
             return true;
@@ -240,8 +243,9 @@ impl Central {
         told.is_some()
     }
 
-    /// Gives the memory of free superpages back to the kernel, but for the `keep` lowest, and drops
-    /// what is in swap unread. Says how many it gave, and how many it kept.
+    /// Gives the memory of free superpages back to the kernel, except for the `keep` lowest; what
+    /// is in swap is dropped unread. Returns how many superpages it gave back, and how many it
+    /// kept.
     pub fn give_back(&mut self, heap: &Heap, keep: usize) -> (usize, usize) {
         let side = &heap.side;
         let (mut kept, mut given) = (0, 0);
@@ -249,7 +253,7 @@ impl Central {
         let mut give = |run: Option<(usize, usize)>| {
             let Some((start, end)) = run else { return };
             let address = |at: usize| side.address(Superpage(at as u32));
-            // What is not taken back stays as it is, to be given another time.
+            // What the kernel does not take back stays as it is, for another try later.
             if heap.os.discard(address(start)..address(end)).is_ok() {
                 for at in start..end {
                     side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
@@ -287,7 +291,7 @@ mod tests {
     use crate::os::Linux;
     use proptest::prelude::*;
 
-    /// Where the first of so many free ones are; at the end, where there are none.
+    /// The first of `count` adjacent free superpages; the end if there is no such run.
     fn first_fit(free: &[bool], count: usize) -> usize {
         let end = free.iter().rev().take_while(|&&free| free).count();
         let fits = |windows: &[bool]| windows.iter().all(|&free| free);
@@ -310,7 +314,7 @@ mod tests {
                     free[start.index()..start.index() + count].fill(true);
                     continue;
                 }
-                // A few are of more than it is kept in mind for.
+                // Some runs are longer than those whose search ends are remembered.
                 let count = if what == 3 { count * count } else { count };
                 let expected = first_fit(&free, count);
                 let start = central.take(&heap, count).unwrap();
@@ -324,7 +328,8 @@ mod tests {
         }
     }
 
-    /// Every second superpage is free: who wants two looks at none of them twice.
+    /// Every second superpage is free, so a search for two adjacent ones must examine each of them
+    /// only once.
     #[test]
     fn where_nothing_was_found_nobody_looks_again() {
         let (heap, mut central) = Heap::new(Box::new(Linux::new()), 512 << 20).unwrap();
@@ -339,7 +344,7 @@ mod tests {
         assert_eq!(central.lowest(), FIRST);
         assert_eq!(central.take(&heap, 2).unwrap().index(), two + 2);
         assert_eq!(central.take(&heap, 1).unwrap().index(), FIRST);
-        // What is freed is found again, with what was free before it.
+        // A freed superpage is found again, together with the free ones before it.
         central.release(&heap, Superpage(4), 1);
         assert_eq!(central.take(&heap, 3).unwrap().index(), 3);
     }

@@ -1,16 +1,16 @@
-//! Size classes. A superpage holds slots of one class only, so a class is a count of granules that
-//! divides 1024 of them with little left over.
+//! Size classes. A superpage holds slots of one class only, so a class is a slot size in granules
+//! that divides the 1024 granules of a superpage with little left over.
 //!
-//! The paper bounds what a class wastes (3.1): inside of a slot at most 15 %, at most a third for
-//! the largest classes, and at a superpage's end at most a quarter. Here, beyond the rounding to a
-//! granule: 14 % inside, but for the largest four (16, 20, 25 and 33 %), and 1.6 % at the end. The
-//! tests below hold the table to it.
+//! The paper bounds the waste (3.1): inside a slot at most 15 %, or a third for the largest
+//! classes; at a superpage's end at most a quarter. Here it is, apart from the rounding to a
+//! granule: inside a slot 14 %, except for the largest four classes (16, 20, 25 and 33 %), and at
+//! the end 1.6 %. The tests below check the table against these bounds.
 
 use crate::address::{GRANULE, GRANULES};
 
 /// How many size classes there are.
 pub const CLASSES: usize = 36;
-/// Bytes of the largest small object; larger ones have superpages of their own.
+/// Bytes of the largest small object. Larger objects have superpages of their own.
 pub const LARGEST_SMALL: usize = GRANULES / 2 * GRANULE;
 
 /// Granules of a slot, by class.
@@ -19,7 +19,7 @@ const SIZES: [u16; CLASSES] = [
     93, 102, 113, 128, 146, 170, 204, 256, 341, 512,
 ];
 
-/// The class of an object, by its granules.
+/// The smallest class that fits an object, indexed by the object's granules.
 const BY_GRANULES: [u8; GRANULES / 2 + 1] = {
     let mut table = [0; GRANULES / 2 + 1];
     let (mut class, mut granules) = (0, 1);
@@ -33,8 +33,8 @@ const BY_GRANULES: [u8; GRANULES / 2 + 1] = {
     table
 };
 
-/// Binary digits after the point of a reciprocal. Exact for all offsets and sizes: `GRANULES *
-/// GRANULES / 2 < 2^20`.
+/// Fractional bits of a reciprocal. Exact for all offsets and sizes: `GRANULES * GRANULES / 2 <
+/// 2^20`.
 const POINT: u32 = 20;
 
 /// A size class by its number, small to large.
@@ -42,7 +42,8 @@ const POINT: u32 = 20;
 pub struct Class(pub(crate) u8);
 
 impl Class {
-    /// The class for an object of so many bytes; 0 bytes are one granule. None if it is large.
+    /// The class for an object of `bytes` bytes; an object of 0 bytes takes one granule. `None` if
+    /// it is large.
     #[inline]
     pub fn of(bytes: usize) -> Option<Class> {
         let granules = bytes.div_ceil(GRANULE).max(1);
@@ -72,13 +73,14 @@ impl Class {
         GRANULES / self.granules()
     }
 
-    /// What to multiply a granule's number with, for [`slot_at`].
+    /// The factor by which [`slot_at`] multiplies a granule's number.
     pub(crate) fn reciprocal(self) -> u32 {
         ((1 << POINT) as u32).div_ceil(self.granules() as u32)
     }
 }
 
-/// The slot that a granule of a superpage is in: a division by the slot's size without a division.
+/// The index of the slot that a granule of a superpage is in: divides by the slot's size with a
+/// multiplication.
 #[inline]
 pub(crate) fn slot_at(granule: usize, reciprocal: u32) -> usize {
     (granule as u32 * reciprocal) as usize >> POINT

@@ -1,27 +1,28 @@
-//! The order of a collection. Each part of one gives what the next part takes, so that no other
-//! order compiles; whoever stops the world does what stands in brackets.
+//! The order of a collection. Each phase returns the value that the next one takes, so no other
+//! order compiles. What the caller, who stops the world, does itself stands in brackets.
 //!
-//! 1. (The world is stopped.) [`Pause::begin`] opens the files that the kernel is asked by.
-//! 2. [`Pause::empty`]: the bins of all threads are emptied. (A collection in steps that is not to
-//!    be ended is [given up](Emptied::give_up).)
-//! 3. [`Emptied::look`]: which superpages are absent, and which were written to. The marks are those
-//!    of the collection before. If steps are under way, this is the pause of the last one.
+//! 1. (The world is stopped.) [`Pause::begin`] opens the files by which the kernel is queried.
+//! 2. [`Pause::empty`]: the bins of all threads are emptied. (Steps that are not to be finished are
+//! [given up](Emptied::give_up).)
+//! 3. [`Emptied::look`]: finds out which superpages are absent and which were written to. The marks
+//! are those of the previous collection. If steps are under way, this pause is that of the last
+//! step.
 //! 4. [`Looked::at_once`]: a whole collection clears all marks.
-//! 5. [`Cleared::mark`]: everything that can be reached is marked. (Finalizers: [`Marker::contents`],
-//!    [`Marker::revive`]. Tests: [`Marked::verify`].)
-//! 6. [`Marked::end`]: writes show from here on, if they are to; the files are closed. (The world is
-//!    started. What is dead may be kept: [`Heap::each_unmarked`].)
-//! 7. [`Ended::count`]: fewer writes show, and what is not marked is free.
-//! 8. ([`Marker::shed`] pages out what is cold.) [`Counted::end`].
+//! 5. [`Cleared::mark`]: everything reachable is marked. (Finalizers: [`Marker::contents`],
+//! [`Marker::revive`]. Tests: [`Marked::verify`].)
+//! 6. [`Marked::end`]: superpages are armed from here on, if they are to be watched; the files are
+//! closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
+//! 7. [`Ended::count`]: some superpages are disarmed, and unmarked slots become free.
+//! 8. ([`Marker::shed`] pages out cold superpages.) [`Counted::end`].
 //!
-//! [`Marked::finish`] is 6 to 8 for whoever has nothing to do in between.
+//! [`Marked::finish`] does 6 to 8 for callers that have nothing to do in between.
 //!
-//! A collection in steps has [`Looked::in_steps`] in the place of 4, and [`Step::mark`] ends that
-//! pause. The world runs. Each further step is [`Pause::begin`], [`Pause::go_on`], [`Step::mark`].
-//! The last one is a pause from 1 to 8.
+//! A collection in steps calls [`Looked::in_steps`] in place of 4, and [`Step::mark`] ends that
+//! pause. Then the world runs. Each further step is [`Pause::begin`], [`Pause::go_on`],
+//! [`Step::mark`]. The last step is a pause with all phases from 1 to 8.
 //!
-//! A value that is dropped gives the collection up where it is: files are closed, and the next
-//! collection begins anew.
+//! Dropping one of these values gives the collection up at that point: the files are closed, and
+//! the next collection begins anew.
 
 use crate::census::Census;
 use crate::central::Central;
@@ -33,8 +34,9 @@ use crate::watch::Watch;
 use std::io;
 use std::time::Instant;
 
-/// The world stands still for a collection, or for a step of one. Files are open as long: others may
-/// close what they do not know, and use its number for what we then would close.
+/// The world is stopped for a collection, or for one step of it. The files are open only that long:
+/// other code may close descriptors that it does not know, and reuse the number, which we would
+/// then close.
 pub struct Pause<'h> {
     heap: &'h Heap,
 }
@@ -45,84 +47,86 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// Bins are empty: what they held is found again by the census.
+/// All bins are empty. The census finds again what they held.
 pub struct Emptied<'h> {
     pause: Pause<'h>,
 }
 
-/// It is known where superpages are, and which of them were written to.
+/// It is known which superpages are absent and which were written to.
 pub struct Looked<'h> {
     pause: Pause<'h>,
     residency: Residency,
     young: bool,
-    /// It is the last of several steps.
+    /// Whether this is the last of several steps.
     last: bool,
 }
 
-/// Marks are those of what is known to live: none, or those that stay.
+/// The marks are those of objects known to be alive: none, or those that sticky mark bits keep.
 pub struct Cleared<'h> {
     pause: Pause<'h>,
-    /// Marked objects are looked into where they were written to.
+    /// Whether marked objects count as alive, so that only written ones are scanned again.
     rest: bool,
 }
 
-/// All that can be reached is marked.
+/// Everything reachable is marked.
 pub struct Marked<'h> {
     pause: Pause<'h>,
 }
 
-/// The world may run. It has nothing to allocate from but what [`Central`] gives.
+/// The world may run. It can allocate only from what [`Central`] gives.
 pub struct Ended<'h> {
     heap: &'h Heap,
 }
 
-/// What is not marked is free.
+/// Unmarked slots are free.
 pub struct Counted<'h> {
     heap: &'h Heap,
     /// What the collection found.
     pub census: Census,
 }
 
-/// A step after which there is another.
+/// A step that is not the last.
 pub struct Step<'h> {
     pause: Pause<'h>,
-    /// It marks from roots, as the first; and what that is of.
+    /// For the first step, which marks from roots: what the collection covers. `None` for later
+    /// steps.
     first: Option<Of>,
 }
 
-/// What a collection in steps is of.
+/// What a collection in steps covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Whole,
     Young,
 }
 
-/// What is done between marking and the end of a collection.
+/// What to do between marking and the end of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tail {
-    /// Whose writes show until the next collection, if any.
+    /// Which superpages to watch until the next collection, if any.
     pub watch: Option<Watch>,
-    /// Writes show no more where threads will allocate.
+    /// Whether to disarm superpages into which threads will allocate.
     pub unwatch: bool,
-    /// Superpages to page out, at most.
+    /// The most superpages to page out.
     pub shed: usize,
 }
 
 impl<'h> Pause<'h> {
-    /// When all threads are stopped.
+    /// Begins a pause. All threads are stopped.
     pub fn begin(heap: &'h Heap) -> Pause<'h> {
         heap.os.open();
         Pause { heap }
     }
 
-    /// Has `retire` empty the bins of all threads ([`Bins::retire`](crate::Bins::retire)).
+    /// Calls `retire`, which must empty the bins of all threads
+    /// ([`Bins::retire`](crate::Bins::retire)).
     pub fn empty(self, retire: impl FnOnce(&Heap)) -> Emptied<'h> {
         retire(self.heap);
         Emptied { pause: self }
     }
 
-    /// Goes on with a collection in steps. If it is to `look`, it finds what the kernel took since
-    /// the last look.
+    /// Goes on with a collection in steps. If `look`, finds what the kernel evicted since the last
+    /// look.
     pub fn go_on(self, central: &Central, look: bool) -> Step<'h> {
         if look {
             self.heap.look_again(central);
@@ -135,7 +139,8 @@ impl<'h> Pause<'h> {
 }
 
 impl<'h> Emptied<'h> {
-    /// Gives up the collection in steps that is under way, if one is: what begins is a whole one.
+    /// Gives up the collection in steps that is under way, if there is one: the collection that
+    /// begins is then a whole one.
     pub fn give_up(&self, central: &Central, marker: &mut Marker<'_>, crew: Option<&Crew>) {
         if !self.pause.heap.is_stepping() {
             return;
@@ -147,8 +152,8 @@ impl<'h> Emptied<'h> {
         }
     }
 
-    /// Looks where the heap's pages are, and what of it was written to. Ends the steps that are
-    /// under way; `what` says of what kind they were.
+    /// Finds out where the heap's pages are, and which were written to. Ends the steps that are
+    /// under way; `what` then says of what kind they were.
     pub fn look(self, central: &mut Central, what: Look) -> Looked<'h> {
         let heap = self.pause.heap;
         let last = heap.is_stepping();
@@ -165,12 +170,12 @@ impl<'h> Emptied<'h> {
 }
 
 impl<'h> Looked<'h> {
-    /// What was found.
+    /// What the look found.
     pub fn residency(&self) -> Residency {
         self.residency
     }
 
-    /// All that is left to mark is marked in this pause.
+    /// Chooses a collection in one pause: everything left to mark is marked now.
     pub fn at_once(self, central: &mut Central) -> Cleared<'h> {
         let rest = self.young || self.last;
         if !rest {
@@ -182,11 +187,11 @@ impl<'h> Looked<'h> {
         }
     }
 
-    /// This is the first of several steps.
+    /// Chooses a collection in steps; this is the first one.
     ///
     /// # Errors
-    /// It is the last, or the kernel does not track writes, or too much would be looked into twice:
-    /// nothing was done.
+    /// This is the last step, or the kernel does not track writes, or too much would be scanned
+    /// twice. Nothing was done, and the value is returned.
     pub fn in_steps(self, central: &mut Central) -> Result<Step<'h>, Looked<'h>> {
         if self.last || !self.pause.heap.begin_steps(central, self.young) {
             return Err(self);
@@ -200,8 +205,8 @@ impl<'h> Looked<'h> {
 }
 
 impl Step<'_> {
-    /// Marks until then: from `roots`, where this is the first step, and from what the last one
-    /// left. The pause is over then. False where there is work left for another step.
+    /// Marks until the time `until`: from `roots` in the first step, and from what the previous
+    /// step left. Ends the pause. False if there is work left for another step.
     pub fn mark(
         self,
         central: &Central,
@@ -232,7 +237,7 @@ impl Step<'_> {
 }
 
 impl<'h> Cleared<'h> {
-    /// Marks from `roots`, with whoever is in the crew. Nobody else marks meanwhile.
+    /// Marks from `roots`, together with the crew's helpers. No other marker runs meanwhile.
     pub fn mark(
         self,
         central: &Central,
@@ -245,7 +250,8 @@ impl<'h> Cleared<'h> {
     }
 }
 
-/// Marks from `roots`, and, where the `rest` counts as marked, from what was written of that.
+/// Marks from `roots` and, if the `rest` counts as marked, from those marked objects that were
+/// written to.
 fn mark_all(
     central: &Central,
     marker: &mut Marker<'_>,
@@ -268,10 +274,10 @@ fn mark_all(
 
 impl<'h> Marked<'h> {
     /// Marks a second time, everything from these roots and without summaries, and compares. The
-    /// marks are then those of the second time.
+    /// marks are then those of the second marking.
     ///
     /// # Errors
-    /// There is no memory for a copy of the marks: nothing was done.
+    /// There is no memory for a copy of the marks. Nothing was done.
     pub fn verify(
         &self,
         central: &mut Central,
@@ -284,7 +290,7 @@ impl<'h> Marked<'h> {
         Ok(self.pause.heap.end_verification(central, before))
     }
 
-    /// Has writes show until the next look, and ends the pause.
+    /// Arms superpages until the next look, and ends the pause.
     pub fn end(self, central: &Central, watch: Option<Watch>) -> Ended<'h> {
         let heap = self.pause.heap;
         if let Some(what) = watch {
@@ -293,7 +299,7 @@ impl<'h> Marked<'h> {
         Ended { heap }
     }
 
-    /// All that is left of a collection; says also how many superpages were paged out.
+    /// Does all that is left of a collection. Also returns how many superpages were paged out.
     pub fn finish(
         self,
         central: &mut Central,
@@ -307,7 +313,7 @@ impl<'h> Marked<'h> {
 }
 
 impl<'h> Ended<'h> {
-    /// Has no more writes show than are worth it, if that is wanted; and frees what is not marked.
+    /// If `unwatch`, disarms superpages that are not worth watching. Frees unmarked slots.
     pub fn count(self, central: &mut Central, unwatch: bool) -> Counted<'h> {
         if unwatch {
             self.heap.unwatch(central);
@@ -320,7 +326,7 @@ impl<'h> Ended<'h> {
 }
 
 impl Counted<'_> {
-    /// The collection is over.
+    /// Ends the collection and returns its census.
     pub fn end(self, central: &Central) -> Census {
         self.heap.evict_some(central.committed());
         self.census

@@ -4,8 +4,8 @@
 use crate::summary::SUMMARY;
 use crate::summary::codec::{decode, plan, write};
 
-/// Any bytes are read as a summary, to an end; and numbers that are made of them are read as they
-/// were written.
+/// Decodes the bytes as a summary, which must come to an end. Then derives numbers from the bytes,
+/// encodes them, and checks that they decode to the same numbers.
 pub fn fuzz_summary(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(4096)];
     let groups = decode(&bytes[..bytes.len().min(SUMMARY)]);
@@ -16,7 +16,7 @@ pub fn fuzz_summary(bytes: &[u8]) {
         return;
     };
     let (shift, most) = (shift % 21, (1u64 << 40) - 1);
-    // Gaps of one, two or five bytes: neighbours, and numbers that are far away.
+    // Gaps of one, two or five bytes: neighbouring numbers, and numbers far apart.
     let (mut numbers, mut last, mut at) = (Vec::new(), 0u64, 0);
     while let Some(&first) = rest.get(at) {
         let width = [1, 2, 5][usize::from(first % 3)];
@@ -34,7 +34,7 @@ pub fn fuzz_summary(bytes: &[u8]) {
     let used = plan.bytes();
     let mut expected: Vec<u64> = numbers.iter().map(|n| n >> shift << shift).collect();
     expected.dedup();
-    // What lies behind, in a block that was used before, does not matter.
+    // In a reused block, what lies beyond the encoding must not matter.
     assert_eq!(decode(&out[..used]).collect::<Vec<_>>(), expected);
     assert_eq!(decode(&out).collect::<Vec<_>>(), expected);
 }

@@ -1,4 +1,4 @@
-//! The heap: its ranges, its kinds, and questions about addresses.
+//! The heap: its ranges, its kinds, and queries about addresses.
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::bits;
@@ -15,66 +15,67 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Why there is no heap, or no kind.
+/// Why a heap, or a kind, could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refuses even a small heap.
+    /// The kernel refuses even the smallest heap.
     #[error(
         "no room for a heap of {bytes} bytes of addresses: {source}; is there a limit on them (`ulimit -v`)?"
     )]
     NoRoom {
-        /// What was asked for last.
+        /// Bytes of addresses that were requested last.
         bytes: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// All kinds are taken.
+    /// The heap has [`KINDS`] kinds already.
     #[error("a heap has at most {KINDS} kinds of objects")]
     TooManyKinds,
 }
 
-/// The smallest heap that is worth having, in bytes of addresses.
+/// The smallest useful heap, in bytes of addresses.
 const SMALLEST: usize = 16 << 20;
 
-/// Bytes of addresses that are to be left beside a heap; it begins at a multiple. Half of it is enough for
-/// the smallest.
+/// Bytes of addresses to leave free beside a heap, and the alignment of its start. For the smallest
+/// heap half of it is enough.
 const SPARE: usize = 4 << 20;
 
-/// A range of superpages and what is known of them. Lives as long as the process: its memory is
-/// never unmapped.
+/// A range of superpages and their metadata. It lives as long as the process: its memory is never
+/// unmapped.
 pub struct Heap {
     pub(crate) side: Side,
     pub(crate) os: Box<dyn Os>,
-    /// Bytes of the heap that are committed: no object lies behind them.
+    /// Bytes of the heap that are committed: no object lies beyond.
     reach: AtomicUsize,
-    /// Bytes of holes that were opened, and of large objects.
+    /// Bytes of holes opened and of large objects allocated, since the start.
     allocated: AtomicU64,
     kinds: [OnceLock<Kind>; KINDS],
     pub(crate) summaries: Store,
     pub(crate) stress: Stress,
     pub(crate) verifier: Verifier,
-    /// What nobody writes by accident: it tells freed slots.
+    /// A value that nobody writes by accident: it marks freed slots.
     pub(crate) secret: usize,
-    /// Writes are tracked: summaries can be told to hold.
+    /// Writes are tracked, so it is known whether a summary is still valid.
     tracked: AtomicBool,
     pub(crate) means: OnceLock<Means>,
     /// Some superpage may be pending.
     pub(crate) pending: AtomicBool,
     /// Some superpage is armed.
     pub(crate) watched: AtomicBool,
-    /// A collection is under way whose marking is done in steps.
+    /// The marking of a collection is under way in steps.
     pub(crate) stepping: AtomicBool,
-    /// The look that comes next is the second of its collection.
+    /// The next look is the second of its collection.
     pub(crate) looked: AtomicBool,
 }
 
 impl Heap {
-    /// A heap that may grow to `most` bytes of addresses, or to as much as the kernel lets it
-    /// reserve. It takes no memory yet. With it comes what its threads share: whoever uses several
-    /// threads keeps that behind a lock, and who stops the world takes the lock before.
+    /// Makes a heap that may grow to `most` bytes of addresses, or to as many as the kernel lets it
+    /// reserve. It takes no memory yet. The second value is the state that the heap's threads
+    /// share: a program with several threads keeps it behind a lock, and takes that lock before it
+    /// stops the world.
     ///
     /// # Errors
-    /// Not even 16 MiB can be reserved.
+    /// Not even 16 MiB of addresses can be reserved.
     pub fn new(os: Box<dyn Os>, most: usize) -> Result<(Heap, Central), Error> {
         let mut heap = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
         loop {
@@ -110,28 +111,28 @@ impl Heap {
         }
     }
 
-    /// Metadata first, then the heap, in one range; and of how many superpages tables tell to begin
-    /// with. A process that has no mappings left can move where what is committed ends, but not
-    /// begin a new table.
+    /// Reserves one range for the metadata and, after it, the heap; returns the tables and how many
+    /// superpages they describe so far. Some tables are committed from the start: a process that
+    /// has no mappings left can extend a committed range, but cannot begin another one.
     fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<(Side, usize)> {
         let superpages = heap / SUPERPAGE;
         let metadata = side::bytes(superpages);
-        // What is asked for beyond that to align it is given back: where addresses are few, mark stacks and
-        // threads have as much.
+        // The extra addresses that alignment needed are given back: where addresses are few, mark
+        // stacks and threads get as many.
         let spare = if heap > SMALLEST { SPARE } else { SPARE / 2 };
         let start = os.reserve(metadata + heap, spare)?;
-        // SAFETY: reserved just now, never unmapped; nobody else knows of it. Who has `Central`
-        // commits before superpages are used.
+        // SAFETY: reserved just now and never unmapped; nobody else knows of it. The holder of
+        // `Central` commits the tables before it uses superpages.
         let side = unsafe { Side::new(start as *const u8, start + metadata, superpages) };
         let known = SMALLEST / SUPERPAGE;
         side.commit(os, 0, known)?;
         Ok((side, known))
     }
 
-    /// Adds a kind of objects.
+    /// Adds a kind of objects and returns its number.
     ///
     /// # Errors
-    /// There are [`KINDS`] already.
+    /// There are [`KINDS`] kinds already.
     pub fn add_kind(&self, kind: Kind) -> Result<KindId, Error> {
         let mut kind = Some(kind);
         for (id, place) in self.kinds.iter().enumerate() {
@@ -143,27 +144,28 @@ impl Heap {
         Err(Error::TooManyKinds)
     }
 
-    /// What a kind's objects have in common.
+    /// What the objects of a kind have in common.
     pub(crate) fn kind(&self, id: KindId) -> Kind {
         *self.kinds[usize::from(id.0)]
             .get()
             .expect("objects are of kinds that were added")
     }
 
-    /// Addresses where objects may lie: from the heap's start to the end of what is committed.
+    /// Addresses at which objects may lie now: from the heap's start to the end of the committed
+    /// part.
     #[inline]
     pub fn range(&self) -> Range<usize> {
         let start = self.side.heap();
         start..start + self.reach.load(Relaxed)
     }
 
-    /// Addresses where objects may ever lie.
+    /// Addresses at which objects may ever lie.
     pub fn reserved(&self) -> Range<usize> {
         let start = self.side.heap();
         start..start + self.side.superpages() * SUPERPAGE
     }
 
-    /// Bytes that were ever handed out, those in holes of bins' superpages included.
+    /// Bytes handed out since the start, including the holes that bins hold.
     pub fn allocated(&self) -> u64 {
         self.allocated.load(Relaxed)
     }
@@ -185,9 +187,8 @@ impl Heap {
         self.reach.store(bytes, Relaxed);
     }
 
-    /// The slot that an address points into, at its start or elsewhere. None outside of the heap
-    /// and where no object can be. A slot may be one that nobody has yet, or that nobody has any
-    /// more.
+    /// The slot that an address points into, at its start or inside. `None` outside the heap, and
+    /// where no object can be. The slot may be one that was never handed out, or was freed.
     #[inline]
     pub fn slot(&self, address: usize) -> Option<Slot> {
         if !self.range().contains(&address) {
@@ -202,7 +203,7 @@ impl Heap {
         self.side.start(slot)
     }
 
-    /// Bytes of a slot: at least what was asked for.
+    /// Bytes of a slot: at least as many as were requested.
     #[inline]
     pub fn size(&self, slot: Slot) -> usize {
         self.side.size(slot)
@@ -213,17 +214,17 @@ impl Heap {
         KindId(self.side.descriptor(slot.superpage).kind.load(Relaxed))
     }
 
-    /// Whether the last collection, or the one under way, found it reachable.
+    /// Whether the last collection, or the one under way, found the slot's object reachable.
     #[inline]
     pub fn is_marked(&self, slot: Slot) -> bool {
         self.side.is_marked(slot)
     }
 
-    /// Marks it, by hand.
+    /// Marks a slot on behalf of the front end.
     pub fn set_mark(&self, slot: Slot) {
         self.side.mark::<true>(slot);
         if self.is_stepping() {
-            // Nobody has looked into it: the last step does.
+            // The object has not been scanned yet: the last step does that.
             let parts = self.size(slot).div_ceil(SUPERPAGE) as u32;
             for at in slot.superpage.0..slot.superpage.0 + parts {
                 self.side.descriptor(Superpage(at)).forget_age();
@@ -231,13 +232,13 @@ impl Heap {
         }
     }
 
-    /// Takes its mark away, by hand.
+    /// Clears a slot's mark on behalf of the front end.
     pub fn clear_mark(&self, slot: Slot) {
         self.side.unmark(slot);
     }
 
-    /// Every marked slot, by address. What is listed is what the last collection found, and what
-    /// lives until it is freed.
+    /// Calls `each` with every marked slot, in address order: the objects that the last collection
+    /// found, and uncollectable ones.
     pub fn each_marked(&self, central: &Central, mut each: impl FnMut(Slot)) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
@@ -256,8 +257,8 @@ impl Heap {
         }
     }
 
-    /// Every slot of a kind that is not marked, whether it holds a dead object or none; it is
-    /// marked where `each` says so.
+    /// Calls `each` with every unmarked slot of a kind, whether it holds a dead object or none, and
+    /// marks the slot if `each` returns true.
     pub fn each_unmarked(
         &self,
         central: &Central,
@@ -271,7 +272,8 @@ impl Heap {
         }
     }
 
-    /// The same slots, by address, each if it is not marked when its turn comes.
+    /// Iterates over the same slots in address order. A slot is skipped if it has been marked when
+    /// its turn comes.
     pub fn unmarked(
         &self,
         central: &Central,
@@ -293,14 +295,15 @@ impl Heap {
             .filter(|&slot| !self.is_marked(slot))
     }
 
-    /// Whether its object lives until it is freed.
+    /// Whether a slot's object is uncollectable: it lives until it is freed.
     pub fn is_uncollectable(&self, slot: Slot) -> bool {
         self.side
             .descriptor(slot.superpage)
             .has(flag::UNCOLLECTABLE)
     }
 
-    /// Tables of metadata: their names, bits per superpage, and for which superpages they take memory.
+    /// The tables of metadata: their names, their bits per superpage, and for which superpages they
+    /// take memory.
     pub fn metadata() -> impl Iterator<Item = (&'static str, usize, UsedBy)> {
         side::specs()
     }

@@ -1,6 +1,6 @@
 //! Kinds: what the objects of a superpage have in common.
 
-/// Most kinds of one heap.
+/// The most kinds of one heap.
 pub const KINDS: usize = 24;
 
 /// A kind by its number, below [`KINDS`].
@@ -10,34 +10,35 @@ pub struct KindId(pub u8);
 /// Where the references in an object are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// There are none.
+    /// The object has no references.
     Opaque,
-    /// Any aligned word may be one: if it resolves to a slot it is taken for one.
+    /// Any aligned word may be a reference: one that resolves to a slot counts as one.
     Words,
-    /// The front end's [`Tracer`](crate::mark::Tracer) knows. It may read memory outside of the
-    /// object, so pages with such objects are never summarised.
+    /// The front end's [`Tracer`](crate::mark::Tracer) finds them. It may read memory outside the
+    /// object, so superpages of such objects are never summarised.
     Traced,
 }
 
 /// What the objects of a kind have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
-    /// Where references are.
+    /// Where the references are.
     pub layout: Layout,
-    /// Objects are handed out zeroed.
+    /// Whether objects are zeroed when they are handed out.
     pub zeroed: bool,
-    /// Objects live until they are freed, and are roots until then.
+    /// Whether objects live until they are freed; they are roots until then.
     pub uncollectable: bool,
 }
 
 impl Kind {
-    /// Zeroed objects of any words, which die when nothing refers to them.
+    /// Zeroed objects in which any word may be a reference, and which die when nothing refers to
+    /// them.
     pub const WORDS: Kind = Kind {
         layout: Layout::Words,
         zeroed: true,
         uncollectable: false,
     };
-    /// Objects without references, as they come.
+    /// Objects without references, handed out without zeroing.
     pub const OPAQUE: Kind = Kind {
         layout: Layout::Opaque,
         zeroed: false,

@@ -1,4 +1,4 @@
-//! Large objects: each has superpages of its own, adjacent ones.
+//! Large objects: each has adjacent superpages of its own.
 
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::central::{Central, Exhausted};
@@ -7,15 +7,16 @@ use crate::kind::KindId;
 use crate::side::{Use, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// From this many bytes on, what must be zeroed is given back to the kernel instead of written.
+/// From this many bytes on, memory that must be zeroed is given back to the kernel instead of being
+/// written to.
 const DISCARD: usize = 256 << 10;
 
 impl Heap {
-    /// Allocates an object of so many bytes, more than [`LARGEST_SMALL`](crate::LARGEST_SMALL).
-    /// `first_only`: only references to its first superpage keep it alive.
+    /// Allocates an object of `bytes` bytes, more than [`LARGEST_SMALL`](crate::LARGEST_SMALL).
+    /// With `first_only`, only references to its first superpage keep it alive.
     ///
     /// # Errors
-    /// There is no room of that size.
+    /// There is no room for an object of that size.
     pub fn allocate_large(
         &self,
         central: &mut Central,
@@ -71,21 +72,22 @@ impl Heap {
     /// Frees a large object.
     ///
     /// # Safety
-    /// `slot` is that of a large object that is not used any more and was not freed.
+    /// `slot` is that of a large object that is no longer used and was not freed before.
     pub unsafe fn free_large(&self, central: &mut Central, slot: Slot) {
         let it = self.side.descriptor(slot.superpage);
         if it.usage() != Use::Head {
             return;
         }
         if self.is_stepping() && it.has(flag::TRACED) {
-            // A marker may be about to look at it as what it was: the next collection frees it.
+            // A marker may be about to trace it, so it only loses its mark: the next collection
+            // frees it.
             return self.side.unmark(slot);
         }
         let extent = it.extent.load(Relaxed) as usize;
         central.release(self, slot.superpage, extent);
     }
 
-    /// Whether a slot is a large object's.
+    /// Whether a slot belongs to a large object.
     pub fn is_large(&self, slot: Slot) -> bool {
         self.side.descriptor(slot.superpage).usage() == Use::Head
     }

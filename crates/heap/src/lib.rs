@@ -1,41 +1,42 @@
 //! A heap whose collections do not touch evicted pages: the bookmarking collector (Hertz, Feng and
-//! Berger, PLDI 2005) on a stock kernel, without the front end that a program sees.
+//! Berger, PLDI 2005) on a stock kernel. The front end, which programs call, is a separate crate.
 //!
-//! | word | is |
+//! | word | meaning |
 //! |---|---|
-//! | *granule* | 16 bytes: what every object starts at, and the unit of sizes |
-//! | *page* | what the kernel takes and gives, 4 KiB |
-//! | *superpage* | 16 KiB, aligned: the unit of a size class, of residency, of summaries (paper 3.1) |
-//! | *slot* | the place of one object in a superpage; slots never cross one |
-//! | *kind* | what the objects of a superpage have in common: where references are, who frees them |
+//! | *granule* | 16 bytes: the alignment of objects and the unit of sizes |
+//! | *page* | what the kernel maps and evicts, 4 KiB |
+//! | *superpage* | 16 KiB, aligned: the unit of size classes, of residency and of summaries (paper 3.1) |
+//! | *slot* | the place of one object in a superpage; a small object's slot never crosses into another |
+//! | *kind* | what the objects of a superpage have in common: where their references are, who frees them |
 //! | *hole* | adjacent slots that the last collection found dead |
-//! | *side* | all metadata: one range beside the heap, never inside of it |
-//! | *absent* | said of a superpage a part of which was in swap when the collection began |
-//! | *summary* | what a superpage's objects refer to, kept at the side while it is absent |
-//! | *bookmark* | a bit at the side: an absent superpage, whose summary names no slots, refers to this one |
-//! | *age* | for how many collections nobody wrote to a superpage, as far as it is watched |
-//! | *young* | said of a superpage that may have been written to since the last collection |
-//! | *pending* | said of a superpage with marked objects that nobody looked into yet |
+//! | *side* | all metadata: one range beside the heap, never inside it |
+//! | *absent* | of a superpage: a part of it was in swap when the collection began |
+//! | *summary* | what a superpage's objects refer to, kept at the side while the superpage is absent |
+//! | *bookmark* | a bit at the side: a summary that lists groups, not slots, refers to this slot |
+//! | *age* | for how many collections a superpage was not written to, as far as it is watched |
+//! | *young* | of a superpage: it may have been written to since the last collection |
+//! | *pending* | of a superpage: it has marked objects that have not been scanned yet |
 //!
-//! | module | is |
+//! | module | content |
 //! |---|---|
 //! | `address`, `class`, `kind` | units and addresses, size classes, what objects have in common |
-//! | `heap`, `side` | the ranges; the tables of metadata beside them |
-//! | `alloc`, `large`, `central` | small objects, large ones, what threads share |
-//! | `mark`, `census` | what can be reached, and counting it |
-//! | `residency`, `watch`, `summary` | what is in swap, who was written to, what absent superpages refer to |
+//! | `heap`, `side` | the address ranges; the tables of metadata beside them |
+//! | `alloc`, `large`, `central` | small objects, large objects, the state that threads share |
+//! | `mark`, `census` | marking what is reachable, and counting it |
+//! | `residency`, `watch`, `summary` | what is in swap; what was written to; absent superpages' references |
 //! | `steps` | marking while the program runs |
-//! | `stress`, `verify`, `fuzz` | bad luck on demand; whether a collection lost something; any bytes |
-//! | `area`, `bits`, `prefetch` | a stack of values, bits in words, loading ahead |
+//! | `stress`, `verify`, `fuzz` | injected faults; checks that nothing was lost; entry points for fuzzers |
+//! | `area`, `bits`, `prefetch` | a stack of values, bits in words, prefetching |
 //! | `os` | every system call |
 //!
-//! Data flows one way: [`Heap`] knows its ranges (`os`, `side`), [`Bin`]s are filled from
-//! superpages (`alloc`, over `central`), a collection marks (`mark`) and then counts (`census`),
-//! which gives superpages back to `central`. The order of its parts is the types of [`collection`].
+//! Data flows one way: [`Heap`] knows its ranges (`os`, `side`); [`Bin`]s are filled from
+//! superpages (`alloc`, over `central`); a collection marks (`mark`) and then counts (`census`),
+//! which gives superpages back to `central`. The types of [`collection`] enforce the order of a
+//! collection's phases.
 //!
-//! Nothing here stops threads or finds roots: a front end does. While the world stands still
-//! nothing here allocates with `malloc`, whose locks a stopped thread may hold; who stops it has
-//! [`Central`] to itself before.
+//! This crate neither stops threads nor finds roots: the front end does both. While the world is
+//! stopped, nothing here allocates with `malloc`, because a stopped thread may hold its locks. The
+//! front end must hold [`Central`] exclusively before it stops the world.
 
 mod address;
 mod alloc;

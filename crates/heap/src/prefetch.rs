@@ -1,6 +1,7 @@
-//! Asking the processor for a line of memory ahead of its use.
+//! Prefetching a cache line before its use.
 
-/// Begins to load the line that holds `address`. A hint: it never faults, whatever the address.
+/// Starts to load the line that holds `address`. This is a hint, and never faults, whatever the
+/// address.
 #[inline(always)]
 pub(crate) fn prefetch(address: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,5 @@
-//! Where the heap is when a collection begins: in memory, or in swap, and what is known of what is in swap.
+//! Residency: which parts of the heap are in memory and which in swap when a collection begins, and
+//! whether summaries of the absent superpages are valid.
 
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
@@ -8,43 +9,45 @@ use crate::side::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Tables are asked for in multiples of this; each begins at one.
+/// The tables are asked for in multiples of this, in bytes; each table begins at a multiple.
 const TABLE_PAGE: usize = 4 << 10;
 
-/// For so many whole collections what was paged out and came back is not paged out again.
+/// For this many whole collections, a superpage that was paged out and came back is not paged out
+/// again.
 const HOLD: u8 = 8;
 
-/// What kind of collection it is that a look begins, or that the last step of does.
+/// The kind of collection that a look begins, or whose last step it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Look {
-    /// Summaries are not to be trusted, all that is absent will be read. Where the last step of a
-    /// collection begins, only if its first did not trust any, either: of what is marked some may
-    /// be for them to speak of.
+    /// Trust no summaries: everything absent will be read. For the last step of a collection this
+    /// may be set only if its first step trusted none either: otherwise there may be marked objects
+    /// that were not scanned because a summary stood for them.
     pub complete: bool,
-    /// Of young objects. Nothing gets older for it: there may be several in the time of a whole
-    /// one, and what lies still for that long would be paged out, and read again.
+    /// A collection of young objects. It makes no superpage older: several may happen during one
+    /// whole collection, and superpages that were unchanged for only that long would be paged out
+    /// and read again.
     pub young: bool,
 }
 
-/// What a look at the heap's pages found, in superpages.
+/// What a look at the heap's pages found; all counts are superpages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Residency {
-    /// At least a part of it is in swap.
+    /// Superpages of which at least a part is in swap.
     pub absent: usize,
-    /// Of these, those with a summary that holds.
+    /// Of the absent ones, those with a valid summary.
     pub summarised: usize,
-    /// Summaries that were dropped: their superpages were written to.
+    /// Superpages that were written to, so that their summaries were dropped.
     pub dropped: usize,
-    /// What the kernel took since the last look, without being asked to.
+    /// Superpages that the kernel evicted since the last look, without being asked to.
     pub evicted: usize,
-    /// What it was asked to take, and was read since.
+    /// Superpages that the kernel was asked to page out, and that came back since.
     pub returned: usize,
-    /// What was armed, and was written to since.
+    /// Superpages that were armed, and were written to since.
     pub written: usize,
 }
 
 impl Residency {
-    /// With what an earlier look found of the same collection.
+    /// This look combined with an `earlier` look of the same collection.
     pub fn after(self, earlier: &Residency) -> Residency {
         Residency {
             dropped: self.dropped + earlier.dropped,
@@ -56,20 +59,22 @@ impl Residency {
     }
 }
 
-/// What a heap does about what is in swap; less than all of it is for measuring what each part is worth.
+/// How a heap copes with swap. Less than everything is for measuring what each part is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Means {
-    /// It holds little memory when some is in swap, and reads what is absent as if it were present.
+    /// It only holds less memory while some of the heap is in swap, and reads absent superpages as
+    /// if they were present.
     Resizing,
-    /// It reads what is absent in the order of its addresses, in each collection.
+    /// It also reads absent superpages in address order, in each collection.
     Order,
-    /// It reads what is absent once: summaries stand for it from then on.
+    /// It also summarises absent superpages when it reads them, and uses the summaries from then
+    /// on.
     #[default]
     Bookmarks,
 }
 
 impl Heap {
-    /// Has it use these means only, from the first collection on; the first who says so decides.
+    /// Restricts the heap to these means, from the first collection on. The first call decides.
     pub fn limit_means(&self, means: Means) {
         let _ = self.means.set(means);
     }
@@ -78,15 +83,15 @@ impl Heap {
         self.means.get().copied().unwrap_or_default()
     }
 
-    /// Has writes to the heap tracked, where that is wanted and the kernel can.
+    /// Has writes to the heap tracked, if the means include that and the kernel supports it.
     pub(crate) fn track(&self, all: Range<usize>) {
         let wanted = self.means() == Means::Bookmarks;
         self.set_tracked(wanted && self.os.track(all).is_ok());
     }
 
-    /// Before the world is stopped for a collection, where memory is short: asks for the tables
-    /// that it will read. The program does not use them, so they are among the first that the
-    /// kernel evicts.
+    /// Asks for the tables that a collection will read. Call it before the world is stopped, when
+    /// memory is short. The program does not use the tables, so they are among the first pages that
+    /// the kernel evicts.
     pub fn ask_for_tables(&self, central: &Central) {
         let tables = self.side.read_by_collections(central.committed());
         let summaries = self.summaries.range(&self.side);
@@ -97,9 +102,9 @@ impl Heap {
         }
     }
 
-    /// Has the kernel forget that the collector looked at what is here: of that it would conclude
-    /// that the program uses all of it, and find nothing to evict. What the program does use it
-    /// soon shows again.
+    /// Has the kernel forget that the collector accessed the present pages. Otherwise it would
+    /// conclude that the program uses all of them, and find nothing to evict. Pages that the
+    /// program does use are accessed again soon.
     pub fn cool(&self, central: &Central) {
         let used = |at: &usize| {
             let it = self.side.descriptor(Superpage(*at as u32));
@@ -120,13 +125,14 @@ impl Heap {
         }
     }
 
-    /// In a child of fork: pages are to be asked for anew, and what was said of the parent's holds no more.
+    /// Called in a child of fork: drops what refers to the parent's pages.
     pub fn forked(&self) {
         self.os.forked();
     }
 
-    /// Looks where the heap's pages are, and what of it was written to since it was armed. All
-    /// threads are stopped, and their bins retired; nothing is marked yet.
+    /// Finds out where the heap's pages are, and which were written to since they were armed. All
+    /// threads are stopped and their bins retired; the marks are still those of the previous
+    /// collection.
     pub(crate) fn look(&self, central: &mut Central, what: Look) -> Residency {
         let mut found = Residency::default();
         let committed = central.committed();
@@ -139,7 +145,8 @@ impl Heap {
                 it.lower(said);
             }
         }
-        // Where the kernel does not say, everything is taken for present: that costs faults, and no object.
+        // If the kernel does not say, every superpage counts as present: that costs page faults,
+        // but loses no object.
         let _ = self.os.swapped(all.clone(), &mut |run| {
             for superpage in self.superpages(&run) {
                 found.absent += usize::from(side.descriptor(superpage).raise(flag::ABSENT));
@@ -168,8 +175,8 @@ impl Heap {
         found
     }
 
-    /// At the beginning of a step: finds what the kernel took since the look that the collection
-    /// began with. All threads are stopped.
+    /// At the beginning of a step: finds what the kernel evicted since the first look of the
+    /// collection. All threads are stopped.
     pub(crate) fn look_again(&self, central: &Central) {
         let side = &self.side;
         let all = side.heap()..side.heap() + central.committed() * SUPERPAGE;
@@ -186,7 +193,7 @@ impl Heap {
     }
 
     /// Notes what went to swap and what came back since the last collection, if this is the `first`
-    /// look of one; and makes what is armed a collection older, if it is to.
+    /// look of one. Makes armed superpages one collection older, if `older`.
     fn note_ages(&self, committed: usize, first: bool, older: bool, found: &mut Residency) {
         for at in 0..committed as u32 {
             let it = self.side.descriptor(Superpage(at));
@@ -200,7 +207,8 @@ impl Heap {
                 (true, age::GONE | age::GONE_WRITTEN | age::GONE_PARTLY) => continue,
                 (true, _) => {
                     found.evicted += usize::from(it.usage() != Use::Free);
-                    // What it was before, a look at what was written to says next.
+                    // Whether it was written to before it was evicted, the query for writes tells
+                    // next.
                     if old == age::UNKNOWN {
                         age::GONE_WRITTEN
                     } else {
@@ -222,7 +230,7 @@ impl Heap {
         }
     }
 
-    /// Makes young what was written to, and drops its summary.
+    /// Makes superpages young that were written to, and drops their summaries.
     fn drop_outdated(
         &self,
         central: &Central,
@@ -256,7 +264,7 @@ impl Heap {
         }
     }
 
-    /// Has summaries of what is absent stand for it, and says how many.
+    /// Marks absent superpages with a summary as `SUMMARISED`, and returns how many there are.
     fn trust_summaries(&self, committed: usize) -> usize {
         let mut count = 0;
         for at in 0..committed as u32 {

@@ -1,9 +1,9 @@
 //! Metadata beside the heap: tables with one entry per superpage, one after the other in one range.
 //!
-//! [`SPECS`] is all there is; sizes, offsets and the share of the heap that metadata takes follow
-//! from it. Tables have addresses for the whole reserved heap, but can be used only as far as they
-//! tell of what of it is committed, and a bit further: what may be written counts against limits,
-//! and is populated where a program locks its memory.
+//! [`SPECS`] lists all of them; sizes, offsets, and the share of the heap that metadata takes
+//! follow from it. Each table has addresses for the whole reserved heap, but is committed only for
+//! the committed part of the heap, and a bit further: committed memory counts against limits, and
+//! is populated if a program locks its memory.
 
 use crate::address::{GRANULE, GRANULES, SUPERPAGE, Slot, Superpage};
 use crate::class::{Class, slot_at};
@@ -13,24 +13,24 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// One table: what it holds and how many bits of it describe one superpage.
+/// One table: its name, and how many bits of it describe one superpage.
 struct Spec {
     name: &'static str,
     bits: usize,
-    /// Superpages of which it takes memory.
+    /// The superpages for which it takes memory.
     used_by: UsedBy,
 }
 
-/// Which superpages a table takes memory for.
+/// The superpages for which a table takes memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UsedBy {
-    /// Every one that was ever used.
+    /// Every superpage that was ever used.
     All,
-    /// Those that are in swap, and what they refer to.
+    /// Superpages in swap, and those that they refer to.
     Evicted,
 }
 
-/// Places of the tables in [`SPECS`].
+/// Indices of the tables in [`SPECS`].
 const DESCRIPTORS: usize = 0;
 const MARKS: usize = 1;
 const FREE: usize = 2;
@@ -38,7 +38,7 @@ const BOOKMARKS: usize = 3;
 const SUMMARIES: usize = 4;
 const REPLAYED: usize = 5;
 
-/// Every table, in the order in which they lie in memory.
+/// Every table, in the order of their addresses.
 const SPECS: [Spec; 6] = [
     Spec {
         name: "descriptors",
@@ -72,7 +72,8 @@ const SPECS: [Spec; 6] = [
     },
 ];
 
-/// Tables start at multiples of this: a page of any kernel that we run on.
+/// Tables start at multiples of this, in bytes: a multiple of the page size of every supported
+/// kernel.
 const ALIGNMENT: usize = 64 << 10;
 
 const fn table_bytes(table: usize, superpages: usize) -> usize {
@@ -90,12 +91,13 @@ const fn offset(table: usize, superpages: usize) -> usize {
     sum
 }
 
-/// Bytes of all tables for a heap of so many superpages.
+/// Bytes of all tables for a heap of `superpages` superpages.
 pub(crate) const fn bytes(superpages: usize) -> usize {
     offset(SPECS.len(), superpages)
 }
 
-/// Tables, how many bits of each describe a superpage, and which superpages take these.
+/// The tables: their names, their bits per superpage, and the superpages for which they take
+/// memory.
 pub(crate) fn specs() -> impl Iterator<Item = (&'static str, usize, UsedBy)> {
     SPECS
         .iter()
@@ -106,13 +108,13 @@ pub(crate) fn specs() -> impl Iterator<Item = (&'static str, usize, UsedBy)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Use {
-    /// Nothing: free, or not committed.
+    /// Free, or not committed.
     Free = 0,
     /// Slots of one class.
     Small = 1,
-    /// The first of a large object.
+    /// The first superpage of a large object.
     Head = 2,
-    /// A later one of a large object.
+    /// A later superpage of a large object.
     Tail = 3,
 }
 
@@ -124,47 +126,50 @@ pub(crate) mod flag {
     pub(crate) const TRACED: u8 = 2;
     /// Its objects live until they are freed.
     pub(crate) const UNCOLLECTABLE: u8 = 4;
-    /// Only references to its first superpage count (a large object).
+    /// Only references to its first superpage count (of a large object).
     pub(crate) const FIRST_ONLY: u8 = 8;
-    /// It was not written to since the kernel gave it: all zero.
+    /// It was not written to since the kernel supplied it: all zero.
     pub(crate) const CLEAN: u8 = 16;
-    /// It has marked objects that nobody looked into. Or, with `SUMMARISED`: its summary's turn has come.
+    /// It has marked objects that were not scanned. Together with `SUMMARISED`: its summary is
+    /// queued to be replayed, or was.
     pub(crate) const PENDING: u8 = 32;
     /// A part of it was in swap when the collection began.
     pub(crate) const ABSENT: u8 = 64;
-    /// Its summary was made before this collection, and it was not written to since.
+    /// Its summary was made before this collection, and is valid: the superpage was not written to
+    /// since.
     pub(crate) const SUMMARISED: u8 = 128;
 }
 
-/// Ages of a superpage.
+/// Ages of a superpage: collections since it was written to, or one of the special values.
 pub(crate) mod age {
-    /// Writes to it do not show.
+    /// It is not armed, so writes to it are not seen.
     pub(crate) const UNKNOWN: u8 = 0;
     /// It was armed after the last collection.
     pub(crate) const ARMED: u8 = 1;
-    /// Nobody wrote to it from one whole collection to the next.
+    /// It was not written to from one whole collection to the next.
     pub(crate) const COLD: u8 = 2;
-    /// It does not get older.
+    /// The age stays at this value.
     pub(crate) const OLDEST: u8 = 252;
-    /// As `GONE`, but its summary was made by a step: it does not speak of what was marked there
-    /// later in that collection.
+    /// As `GONE`, but its summary was made by a step, and does not cover objects marked there later
+    /// in that collection.
     pub(crate) const GONE_PARTLY: u8 = 253;
-    /// A part of it was in swap at the last look, or should be since; and it was written to since
-    /// it was armed, if it was.
+    /// A part of it was in swap at the last look, or was paged out since; and it was written to
+    /// since it was armed, or was never armed.
     pub(crate) const GONE_WRITTEN: u8 = 254;
-    /// The same, and it was not written to.
+    /// The same, but it was not written to.
     pub(crate) const GONE: u8 = 255;
 }
 
-/// A bin hands out, or has handed out, what is not marked.
+/// In `next`: a bin took this superpage, and hands out its unmarked slots, or has handed out all of
+/// them.
 pub(crate) const TAKEN: u32 = u32::MAX;
-/// A bin did, and left without having handed out all of it.
+/// In `next`: a bin took this superpage, and left before it handed out all unmarked slots.
 pub(crate) const LEFT: u32 = u32::MAX - 1;
 
-/// What is known of one superpage. All zero is a free one.
+/// What is known of one superpage. All-zero means free.
 ///
-/// Only who has [`Central`](crate::Central) changes it, but for `PENDING`, which markers set;
-/// everybody reads.
+/// Everybody reads it. Only the holder of [`Central`](crate::Central) changes it, except that
+/// markers set `PENDING`.
 #[repr(C, align(32))]
 #[derive(Default)]
 pub(crate) struct Descriptor {
@@ -172,22 +177,24 @@ pub(crate) struct Descriptor {
     pub(crate) kind: AtomicU8,
     pub(crate) class: AtomicU8,
     flags: AtomicU8,
-    /// Small: how many slots.
+    /// Small: number of slots.
     pub(crate) slots: AtomicU16,
-    /// Small: granules of a slot. Head: granules of its last superpage that are not the object's.
+    /// Small: granules per slot. Head: granules of the object's last superpage that do not belong
+    /// to the object.
     pub(crate) granules: AtomicU16,
-    /// Small: what a granule's number is multiplied with to find its slot.
+    /// Small: the factor that turns a granule's number into its slot ([`slot_at`]).
     pub(crate) reciprocal: AtomicU32,
-    /// Head: superpages of the object. Tail: how many superpages before it the head is.
+    /// Head: superpages of the object. Tail: the distance to the head, in superpages.
     pub(crate) extent: AtomicU32,
-    /// The next one of the list that it is in, plus 1; 0 ends a list. [`TAKEN`] or [`LEFT`] of one
-    /// that a bin took out.
+    /// The next superpage in the list that this one is in, plus 1; 0 ends the list. [`TAKEN`] or
+    /// [`LEFT`] if a bin took it.
     pub(crate) next: AtomicU32,
-    /// Where its summary is ([`summary`](crate::summary)); 0 for none.
+    /// The block of its summary ([`summary`](crate::summary)); 0 for none.
     pub(crate) summary: AtomicU32,
-    /// For how many collections nobody wrote to it, see [`age`].
+    /// For how many collections it was not written to; see [`age`].
     pub(crate) age: AtomicU8,
-    /// For how many whole collections it is not to be paged out: it was, and somebody read it.
+    /// For how many more whole collections it is not to be paged out, because it was paged out and
+    /// came back.
     pub(crate) hold: AtomicU8,
 }
 
@@ -216,12 +223,12 @@ impl Descriptor {
         self.flags.load(Relaxed)
     }
 
-    /// Takes the place of all flags; only where no marker runs.
+    /// Replaces all flags. No marker may run meanwhile.
     pub(crate) fn set_flags(&self, flags: u8) {
         self.flags.store(flags, Relaxed);
     }
 
-    /// Sets one; true if it was not set.
+    /// Sets a flag. True if it was not set before.
     pub(crate) fn raise(&self, flag: u8) -> bool {
         self.flags.fetch_or(flag, Relaxed) & flag == 0
     }
@@ -230,7 +237,7 @@ impl Descriptor {
         self.flags.fetch_and(!flag, Relaxed);
     }
 
-    /// It was written to.
+    /// Notes that the superpage was written to.
     pub(crate) fn forget_age(&self) {
         let gone = self.age.load(Relaxed) >= age::GONE_PARTLY;
         let age = if gone {
@@ -241,16 +248,16 @@ impl Descriptor {
         self.age.store(age, Relaxed);
     }
 
-    /// Whether it may have been written to since the last collection.
+    /// Whether the superpage may have been written to since the last collection.
     pub(crate) fn is_young(&self) -> bool {
         matches!(self.age.load(Relaxed), age::UNKNOWN | age::GONE_WRITTEN)
     }
 }
 
-/// Mark bits of one superpage, by slot.
+/// The mark bits of one superpage, by slot.
 pub(crate) type Marks = [AtomicU64; GRANULES / 64];
 
-/// Where the tables and the heap are.
+/// The addresses of the tables and of the heap, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Side {
     descriptors: *const Descriptor,
@@ -270,12 +277,12 @@ unsafe impl Send for Side {}
 unsafe impl Sync for Side {}
 
 impl Side {
-    /// The tables at `start` for the heap of `superpages` at `heap`.
+    /// The tables at `start` for a heap of `superpages` superpages at `heap`.
     ///
     /// # Safety
-    /// At `start` are `bytes(superpages)` bytes of addresses, aligned to `ALIGNMENT` and reserved
+    /// At `start` are `bytes(superpages)` bytes of addresses, aligned to `ALIGNMENT`, and reserved
     /// as long as this value or a copy of it is used; nobody else uses them. Nobody asks about
-    /// superpages that were not [`commit`](Side::commit)ted.
+    /// superpages for which the tables were not [`commit`](Side::commit)ted.
     pub(crate) unsafe fn new(start: *const u8, heap: usize, superpages: usize) -> Side {
         // SAFETY: inside of what the caller vouches for.
         let table = |table| unsafe { start.add(offset(table, superpages)) };
@@ -292,12 +299,12 @@ impl Side {
         }
     }
 
-    /// Makes tables readable and writable as far as they tell of the first `superpages`, where they
-    /// tell of the first `known`. The table of summaries is the store's own, which knows how much
-    /// of it is used.
+    /// Commits the tables for the first `superpages` superpages; they are committed for the first
+    /// `known` already. The table of summaries is left to its store, which knows how much of it is
+    /// used.
     ///
     /// # Errors
-    /// The kernel promises no more memory. Some may be longer now: no harm.
+    /// The kernel promises no more memory. Some tables may be longer now, without harm.
     pub(crate) fn commit(&self, os: &dyn Os, known: usize, superpages: usize) -> io::Result<()> {
         for table in [DESCRIPTORS, MARKS, FREE, BOOKMARKS, REPLAYED] {
             let start = self.start + offset(table, self.superpages);
@@ -324,8 +331,8 @@ impl Side {
     #[inline]
     pub(crate) fn descriptor(&self, superpage: Superpage) -> &Descriptor {
         debug_assert!(superpage.index() < self.superpages);
-        // SAFETY: superpages are numbered below `superpages`, the table is that long, and who names
-        // one knows that it is told of.
+        // SAFETY: superpages are numbered below `superpages`, the table is that long, and the
+        // caller knows that the table is committed for this one.
         unsafe { &*self.descriptors.add(superpage.index()) }
     }
 
@@ -336,32 +343,34 @@ impl Side {
         unsafe { &*self.marks.add(superpage.index()) }
     }
 
-    /// Slots that some summary of a superpage stands for, together with others.
+    /// The bookmarked slots of a superpage: those to which some summary refers by a group.
     pub(crate) fn bookmarks(&self, superpage: Superpage) -> &Marks {
         debug_assert!(superpage.index() < self.superpages);
         // SAFETY: as above.
         unsafe { &*self.bookmarks.add(superpage.index()) }
     }
 
-    /// One bit for each of so many superpages, all of whose bookmarked slots were reached in this collection.
+    /// One bit for each of the first `superpages` superpages: set once all of its bookmarked slots
+    /// were reached in this collection.
     pub(crate) fn replayed(&self, superpages: usize) -> &[AtomicU64] {
         // SAFETY: as `free`.
         unsafe { std::slice::from_raw_parts(self.replayed, superpages.div_ceil(64)) }
     }
 
-    /// Where summaries are: their first byte, and how many bytes there are.
+    /// The first byte of the summaries' table, and its bytes.
     pub(crate) fn summaries(&self) -> (*mut u8, usize) {
         (self.summaries.cast_mut(), self.superpages * SUMMARY)
     }
 
-    /// One bit for each of so many superpages, that are told of: it is committed and free. Padded
-    /// with zeros to a whole word.
+    /// One bit for each of the first `superpages` superpages, for which the tables must be
+    /// committed: set if it is committed and free. Padded with zeros to a whole word.
     pub(crate) fn free(&self, superpages: usize) -> &[AtomicU64] {
         // SAFETY: the table has a bit for each, rounded up to far more than a word.
         unsafe { std::slice::from_raw_parts(self.free, superpages.div_ceil(64)) }
     }
 
-    /// The tables that a collection reads, as far as they tell of so many superpages.
+    /// The address ranges of the tables that a collection reads, for the first `superpages`
+    /// superpages.
     pub(crate) fn read_by_collections(&self, superpages: usize) -> [Range<usize>; 3] {
         let part = |start: usize, table: usize| {
             let bytes = SPECS[table].bits * superpages / 8;
@@ -386,18 +395,19 @@ impl Side {
         Superpage(((address - self.heap) / SUPERPAGE) as u32)
     }
 
-    /// Asks for what [`resolve`](Side::resolve) and a mark will read; `address` is in the heap.
+    /// Prefetches what [`resolve`](Side::resolve) and a mark will read. `address` must be in the
+    /// heap.
     #[inline(always)]
     pub(crate) fn prefetch(&self, address: usize) {
         let at = (address - self.heap) / SUPERPAGE;
         crate::prefetch::prefetch(self.descriptors.wrapping_add(at) as usize);
-        // Classes from 32 bytes have all their bits in the first line.
+        // Classes from 32 bytes up have all their mark bits in the first cache line.
         crate::prefetch::prefetch(self.marks.wrapping_add(at) as usize);
     }
 
-    /// The slot that an address of the reserved heap is in, and its superpage's flags. None where
-    /// nothing is allocated from: a free superpage, what is left over at the end of one, behind the
-    /// end of a large object.
+    /// The slot that an address of the reserved heap is in, and its superpage's flags. `None` where
+    /// no slot is: in a free superpage, in the rest at the end of a superpage, behind the end of a
+    /// large object.
     #[inline]
     pub(crate) fn resolve(&self, address: usize) -> Option<(Slot, u8)> {
         let superpage = self.superpage(address);
@@ -460,7 +470,8 @@ impl Side {
         word.load(Relaxed) >> (slot.index % 64) & 1 != 0
     }
 
-    /// Marks a slot; true if it was not marked. `SHARED`: others mark at the same time.
+    /// Marks a slot. True if it was not marked before. `SHARED`: other markers may run at the same
+    /// time.
     #[inline(always)]
     pub(crate) fn mark<const SHARED: bool>(&self, slot: Slot) -> bool {
         let word = &self.marks(slot.superpage)[usize::from(slot.index) / 64];
@@ -481,7 +492,7 @@ impl Side {
         word.fetch_and(!(1 << (slot.index % 64)), Relaxed);
     }
 
-    /// Makes a free superpage one of `class`.
+    /// Turns a free superpage into one of `class`.
     pub(crate) fn make_small(&self, superpage: Superpage, class: Class) {
         let it = self.descriptor(superpage);
         it.class.store(class.0, Relaxed);
@@ -491,7 +502,7 @@ impl Side {
         it.set_usage(Use::Small);
     }
 
-    /// Makes free superpages from `head` the place of an object of so many bytes.
+    /// Turns the free superpages from `head` on into the place of an object of `bytes` bytes.
     pub(crate) fn make_large(&self, head: Superpage, bytes: usize) {
         let extent = bytes.div_ceil(SUPERPAGE);
         for distance in 1..extent as u32 {

@@ -1,15 +1,15 @@
 //! Collections whose marking is done in steps, between which the program runs (Boehm, Demers and
-//! Shenker 1991, but with the world stopped in each step). Writes to what was looked into are
-//! tracked; the last one, which needs all the time that it takes, is like a collection of young
-//! objects: it looks again into what is marked and was written to since. In which order all of this
-//! is done says [`collection`](crate::collection).
+//! Shenker 1991, except that the world is stopped during each step). Writes to scanned superpages
+//! are tracked. The last step has no time limit and works like a collection of young objects: it
+//! scans again the marked objects that were written to since. [`collection`](crate::collection)
+//! gives the order of the phases.
 //!
-//! When there is nothing left to mark in memory, steps read what is pending, as any collection
-//! does; but what they summarise may yet have more of it marked. So the look of the last step does
-//! not trust these summaries (`GONE_PARTLY`).
+//! When nothing is left to mark in memory, steps read pending superpages, as any collection does.
+//! But a superpage that they summarise may have more objects marked later. So the look of the last
+//! step does not trust these summaries (`GONE_PARTLY`).
 //!
-//! Mark bits do not tell what is free meanwhile. So threads allocate where nothing is: holes are
-//! found again by the census.
+//! While the steps are under way, mark bits do not tell which slots are free. So threads allocate
+//! from free superpages only; the census finds the holes again.
 
 use crate::address::Superpage;
 use crate::central::Central;
@@ -18,8 +18,8 @@ use crate::side::flag;
 use crate::watch::Watch;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What only the front end can look into is looked into again in any case; it may be one in so many
-/// superpages.
+/// Superpages that only the front end can trace are scanned again in any case. They may be at most
+/// one in `MOST` of all.
 const MOST: usize = 4;
 
 impl Heap {
@@ -28,9 +28,10 @@ impl Heap {
         self.stepping.load(Relaxed)
     }
 
-    /// Begins a collection in steps: a whole one clears marks, one of young objects leaves them.
-    /// After the first look, with the marks of the collection before. False, and no marks are
-    /// cleared, where that is not worth it, or cannot be.
+    /// Begins a collection in steps. A whole collection clears the marks, a collection of young
+    /// objects keeps them. Call it after the first look, while the marks are still those of the
+    /// previous collection. Returns false, and clears no marks, if steps are not worthwhile or not
+    /// possible.
     pub(crate) fn begin_steps(&self, central: &mut Central, young: bool) -> bool {
         if !self.can_step(central) {
             return false;
@@ -44,15 +45,15 @@ impl Heap {
         true
     }
 
-    /// Has writes show from the end of the first step of a whole collection on. (Those of young
-    /// objects have what they looked into show.)
+    /// Tracks writes from the end of the first step of a whole collection on. (Collections of young
+    /// objects arm each superpage when they have scanned it.)
     pub(crate) fn end_first_step(&self, central: &Central) {
         self.watch(central, Watch::All);
     }
 
-    /// Whether a collection that begins now may be in steps: the kernel tracks writes, and they
-    /// tell of most of the heap what is to be looked into again. With the marks of the collection
-    /// before.
+    /// Whether a collection that begins now may be in steps: the kernel must track writes, and that
+    /// must tell for most of the heap what has to be scanned again. The marks must be those of the
+    /// previous collection.
     pub fn can_step(&self, central: &Central) -> bool {
         if !self.can_watch() {
             return false;
@@ -68,9 +69,9 @@ impl Heap {
         traced * MOST <= all
     }
 
-    /// The last step begins; or there will be none, and a whole collection does. Before the look
-    /// that it begins with; the world is stopped. What was put off, and has no summary that stands
-    /// for it, is to be looked into yet.
+    /// Ends the steps: either the last step begins, or the steps are given up and a whole
+    /// collection begins. Call it before the look, while the world is stopped. Superpages that were
+    /// put off, and have no valid summary, have yet to be scanned.
     pub(crate) fn end_steps(&self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));

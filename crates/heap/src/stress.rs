@@ -1,4 +1,4 @@
-//! Bad luck on demand. Compiled always, used where a test or a user asks for it, and checked by
+//! Injected faults. Always compiled, active only if a test or a user asks for it, and checked by
 //! [`verify`](crate::verify).
 
 use crate::address::{SUPERPAGE, Superpage};
@@ -6,7 +6,7 @@ use crate::heap::Heap;
 use crate::summary::UNIT;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Says of superpages at random that they are absent; off while the seed is 0.
+/// Makes superpages count as absent at random. Off while the seed is 0.
 pub(crate) struct Stress {
     seed: AtomicU64,
 }
@@ -18,7 +18,7 @@ impl Stress {
         }
     }
 
-    /// Whether this superpage is to be taken for absent.
+    /// Whether this superpage is to count as absent.
     pub(crate) fn takes_away(&self) -> bool {
         self.is_on() && self.next().is_multiple_of(3)
     }
@@ -39,13 +39,13 @@ impl Stress {
 }
 
 impl Heap {
-    /// From now on every collection takes about a third of the heap for absent, by this seed, and
-    /// evicts some; 0 ends it.
+    /// From now on every collection treats about a third of the heap as absent, chosen by this
+    /// seed, and evicts some of it. A seed of 0 turns that off.
     pub fn stress(&self, seed: u64) {
         self.stress.seed.store(seed, Relaxed);
     }
 
-    /// Has the kernel really evict some of the heap, where there is swap, and of what is known of it.
+    /// Has the kernel really evict some of the heap and of its tables, if there is swap.
     pub(crate) fn evict_some(&self, committed: usize) {
         if !self.stress.is_on() || committed == 0 || !self.stress.next().is_multiple_of(SELDOM) {
             return;
@@ -68,6 +68,6 @@ impl Heap {
     }
 }
 
-/// Superpages that are evicted at a time, and how seldom: it takes the disk's time.
+/// Superpages evicted at a time, and how rarely that is done: it costs disk time.
 const EVICTED: usize = 4;
 const SELDOM: u64 = 16;

@@ -1,5 +1,6 @@
-//! Whether collections lost something: what was marked is marked again, from everything and no
-//! summary, and compared. Compiled always, used under [`stress`](crate::stress).
+//! Verification: whether a collection lost an object. Everything is marked a second time, from all
+//! roots and without summaries, and the results are compared. Always compiled, used only under
+//! [`stress`](crate::stress).
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
@@ -11,19 +12,20 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is kept in mind between verifications.
+/// State that is kept between verifications.
 pub(crate) struct Verifier {
-    /// Counts what times are compared of.
+    /// A logical clock: counts events, to compare their times.
     clock: AtomicU64,
-    /// When each superpage was taken to be allocated in, for the last time.
+    /// When each superpage was last taken to allocate in.
     taken: Mutex<Option<Area<u64>>>,
-    /// What each superpage's summary speaks of.
+    /// What each superpage's summary covers.
     spoken: Mutex<Option<Spoken>>,
-    /// What the last verification used: addresses are not taken anew each time.
+    /// The buffers of the last verification, to be reused so that addresses are not reserved each
+    /// time.
     spare: Mutex<Option<Marks>>,
-    /// What it left.
+    /// The marks and the block sums that the last verification left.
     last: Mutex<Option<(Bits, Seen)>>,
-    /// The heap when the steps of a collection began.
+    /// The block sums when the steps of a collection began.
     begun: Mutex<Option<Seen>>,
 }
 
@@ -39,7 +41,7 @@ impl Verifier {
         }
     }
 
-    /// A time, later than all before.
+    /// The current time, later than all times before.
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Relaxed) + 1
     }
@@ -60,7 +62,7 @@ impl Bits {
         Ok(Bits(words))
     }
 
-    /// Leaves of one superpage what others have, too.
+    /// In one superpage, clears the bits that `others` does not have.
     fn intersect(&mut self, superpage: Superpage, others: Option<&Bits>) {
         for at in superpage.index() * WORDS..(superpage.index() + 1) * WORDS {
             let both = others.and_then(|others| Some(self.0.get(at)? & others.0.get(at)?));
@@ -76,27 +78,27 @@ impl Bits {
     }
 }
 
-/// What is marked, kept aside.
+/// A copy of the marks.
 pub(crate) struct Marks {
     bits: Bits,
-    /// Of these, what the marking knows the references of: it read it, or trusted a summary that
-    /// speaks of it. A word that looks like a reference to what was dead when the summary was made
-    /// may mark that again. Its contents are nobody's.
+    /// Of the marked slots, those whose references the marking knows: it read the object, or
+    /// trusted a summary that covers it. A stray word may mark an object again that was dead when
+    /// the summary was made; nobody uses the contents of such an object.
     known: Bits,
-    /// Each superpage when the summary was made that stood for it, or when a step read it; the new
-    /// marking makes others.
+    /// The state of each superpage when its trusted summary was made, or when a step read it. The
+    /// second marking overwrites the original.
     trusted: Trusted,
 }
 
-/// What each superpage's summary speaks of: what was marked there when it was made. And sums over
-/// its blocks, and when that was.
+/// What each superpage's summary covers: the objects marked there when it was made, the sums over
+/// its blocks, and the time it was made.
 struct Spoken {
     marks: Bits,
     sums: Area<u64>,
     made: Area<u64>,
 }
 
-/// Sums over the blocks of each superpage that is trusted, and when they were made; 0 for others.
+/// For each trusted superpage, the sums over its blocks and when they were made; 0 for the others.
 struct Trusted {
     sums: Area<u64>,
     made: Area<u64>,
@@ -112,7 +114,7 @@ impl Trusted {
         })
     }
 
-    /// Adds the next superpage, with what is known of it if it is trusted.
+    /// Appends the next superpage; `spoken` is given if it is trusted.
     fn push(&mut self, superpage: Superpage, spoken: Option<&Spoken>) {
         let of = |all: &Area<u64>, at| all.get(at).unwrap_or(0);
         let made = spoken.map_or(0, |spoken| of(&spoken.made, superpage.index()));
@@ -124,13 +126,13 @@ impl Trusted {
     }
 }
 
-/// What the heap was like: a sum over each block, and when that was.
+/// The heap's contents at a time: a sum over each block, and the time.
 struct Seen {
     sums: Area<u64>,
     at: u64,
 }
 
-/// A superpage's blocks, by their numbers.
+/// The numbers of a superpage's blocks.
 fn blocks(superpage: Superpage) -> Range<usize> {
     superpage.index() * BLOCKS..(superpage.index() + 1) * BLOCKS
 }
@@ -138,10 +140,10 @@ fn blocks(superpage: Superpage) -> Range<usize> {
 /// How two markings of the same heap differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Difference {
-    /// Slots that only the first has: what summaries kept too long.
+    /// Slots that only the first marking reached: stale summaries kept them.
     pub kept: u64,
-    /// The address of a slot that only the second has, and that an object of the first refers to:
-    /// it was lost.
+    /// The address of a slot that only the second marking reached although an object of the first
+    /// refers to it: the collection lost it. `None` if there is none.
     pub lost: Option<usize>,
 }
 
@@ -150,7 +152,8 @@ fn held<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Heap {
-    /// Keeps in mind what a superpage is like that is looked into and summarised now, for verifications.
+    /// Records for verifications what a superpage is like that was just scanned and is summarised
+    /// now.
     pub(crate) fn remember_spoken(&self, superpage: Superpage) {
         if !self.stress.is_on() {
             return;
@@ -179,7 +182,7 @@ impl Heap {
         }
     }
 
-    /// Keeps in mind that superpages are taken to be allocated in, for verifications.
+    /// Records for verifications that `count` superpages from `start` on were taken to allocate in.
     pub(crate) fn remember_taken(&self, start: usize, count: usize) {
         if !self.stress.is_on() {
             return;
@@ -194,11 +197,11 @@ impl Heap {
         }
     }
 
-    /// Keeps aside what is marked, and has it marked anew, from everything and no summary. The
-    /// world is stopped.
+    /// Copies the marks and clears them, so that everything can be marked again, from all roots and
+    /// without summaries. The world is stopped.
     ///
     /// # Errors
-    /// There is no memory for a copy.
+    /// There is no memory for the copy.
     pub(crate) fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
         let (bits, known, trusted) = match held(&self.verifier.spare).take() {
             Some(spare) => (Some(spare.bits), Some(spare.known), Some(spare.trusted)),
@@ -227,7 +230,7 @@ impl Heap {
         })
     }
 
-    /// Compares what is marked now with what was.
+    /// Compares the current marks with those `before`.
     pub(crate) fn end_verification(&self, central: &Central, before: Marks) -> Difference {
         let mut found = Difference::default();
         for at in 0..central.committed() as u32 {
@@ -262,7 +265,8 @@ impl Heap {
         found
     }
 
-    /// What an object refers to, and is marked now, and was not.
+    /// The address of an object to which this one refers, and which is marked now, but was not
+    /// marked before.
     fn lost_by(&self, slot: Slot, before: &Marks) -> Option<usize> {
         let start = self.side.start(slot);
         (start..start + self.side.size(slot))
@@ -275,14 +279,15 @@ impl Heap {
             })
     }
 
-    /// Whether the word at this address was there before the object that it seems to refer to. Then
-    /// it is taken for a reference by chance, or is what was left behind of one to an object that
-    /// was there before, and is dead.
+    /// Whether the word at this address is older than the object that it seems to refer to. Then it
+    /// is no reference to it: it looks like one by chance, or it was left by a reference to an
+    /// older, dead object in the same place.
     ///
-    /// Nobody wrote there since the last verification, and that slot was not marked then. Or nobody
-    /// wrote there since the heap was seen, and that slot's superpage was taken later: at the last
-    /// verification; when the steps of this collection began, of which one looked there; when the
-    /// summary was made that stood for it; or when a step read it.
+    /// This holds in two cases. First: the word's block has not changed since the last
+    /// verification, and the slot was not marked then. Second: the block has not changed since it
+    /// was recorded, and the slot's superpage was taken after that. Blocks are recorded by the last
+    /// verification; when the steps of this collection began, one of which scanned the object; when
+    /// the summary was made that stood for it; and when a step read it.
     fn is_stale(&self, at: usize, to: Slot, before: &Marks) -> bool {
         let block = (at - self.side.heap()) / BLOCK;
         let sum = Some(self.sum(block));
@@ -306,7 +311,7 @@ impl Heap {
                     .is_some_and(|at| at > 0 && later(at))
     }
 
-    /// Keeps in mind what the heap is like when the steps of a collection begin, for its verification.
+    /// Records the heap's contents when the steps of a collection begin, for its verification.
     pub(crate) fn remember_begun(&self, committed: usize) {
         if self.stress.is_on() {
             let mut begun = held(&self.verifier.begun);
@@ -323,7 +328,7 @@ impl Heap {
             .ok();
     }
 
-    /// What the heap is like now.
+    /// Records the heap's contents now.
     fn seen(&self, committed: usize, before: Option<Seen>) -> io::Result<Seen> {
         let before = before.map(|seen| seen.sums);
         let mut sums = Area::again(self.os.as_ref(), before, committed.max(1) * BLOCKS)?;
@@ -334,8 +339,9 @@ impl Heap {
         Ok(Seen { sums, at })
     }
 
-    /// A sum over all words of a block, if its superpage is in use. Of a part of it: threads that
-    /// block write to what they wait for even while the world is stopped.
+    /// A sum over all words of a block; 0 if its superpage is free. Sums cover blocks rather than
+    /// superpages because even while the world is stopped, blocked threads write to the memory that
+    /// they wait for.
     fn sum(&self, block: usize) -> u64 {
         let superpage = Superpage((block / BLOCKS) as u32);
         if self.side.descriptor(superpage).usage() == Use::Free {
@@ -352,8 +358,8 @@ impl Heap {
     }
 }
 
-/// Bytes of a block, and how many a superpage has.
+/// Bytes of a block; blocks of a superpage.
 const BLOCK: usize = 512;
 const BLOCKS: usize = SUPERPAGE / BLOCK;
-/// Words of mark bits of a superpage.
+/// Words of mark bits per superpage.
 const WORDS: usize = crate::address::GRANULES / 64;

@@ -1,4 +1,4 @@
-//! Who is written to: superpages are armed after marking, and the next look asks the kernel which
+//! Watching for writes: superpages are armed after marking, and the next look asks the kernel which
 //! of them were written to since.
 
 use crate::address::{Slot, Superpage};
@@ -9,26 +9,26 @@ use crate::side::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is to be told of.
+/// Which superpages to watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// All that holds something, to find out what lies still. Where memory is short many superpages
-    /// with holes do: there is not so much to allocate that all would be filled.
+    /// All that hold something, to find out which are not written to. When memory is short this
+    /// includes many superpages with holes: too little is allocated to fill them all.
     Still,
-    /// What holds references, to find out what may have come to refer to new objects. Full
-    /// superpages and large objects only: into holes threads allocate, and write there anyway.
+    /// Those that hold references, to find out which may refer to new objects. Only full superpages
+    /// and large objects: threads allocate into holes, and so write to the other superpages anyway.
     Old,
-    /// What holds references, and what may come to: all that is in use.
+    /// Those that hold references, or may come to: all that are in use.
     All,
 }
 
-/// A call of the kernel is worth so many superpages. To disarm a run of fewer costs more than the
-/// faults of those who write there, and so many that are armed may be armed once more to save one:
-/// measured with 1 to 64, and with all and none.
+/// One call of the kernel costs as much as this many superpages. Disarming a shorter run costs more
+/// than the write faults that it would prevent; and as many armed superpages may be armed once more
+/// to save one call. Measured with 1 to 64, and with all and none.
 const WORTH: usize = 32;
 
 impl Heap {
-    /// Whether the kernel tells who is written to.
+    /// Whether the kernel tracks writes to the heap; tries to turn that on first.
     pub fn can_watch(&self) -> bool {
         if !self.is_tracked() {
             self.track(self.reserved());
@@ -36,9 +36,9 @@ impl Heap {
         self.is_tracked()
     }
 
-    /// Has writes show from now on, of which the next look is told. While the world stands still,
-    /// as it did since the last look, and callbacks stored no references: what is armed already may
-    /// be armed once more with what lies around it.
+    /// Arms superpages, so that the next look reports writes to them. The world must have been
+    /// stopped since the last look, and callbacks must have stored no references: superpages that
+    /// are armed already may be armed once more together with their neighbours.
     pub(crate) fn watch(&self, central: &Central, what: Watch) {
         if self.can_watch() {
             let wanted = |superpage| self.is_to_be_watched(superpage, what);
@@ -49,9 +49,9 @@ impl Heap {
         }
     }
 
-    /// Has writes to these superpages show from now on, which were looked into just now. The world
-    /// stands still, but ran since the last look: what was armed before may have been written to,
-    /// and what has a summary, which would be trusted again.
+    /// Arms those of these superpages that were just scanned. The world is stopped, but ran since
+    /// the last look. So superpages that were armed before are left out, because they may have been
+    /// written to, and so are those with a summary, which would be trusted again.
     pub(crate) fn watch_written(&self, superpages: Range<usize>) {
         let wanted = |superpage| {
             let summary = self.side.descriptor(superpage).summary.load(Relaxed);
@@ -67,8 +67,8 @@ impl Heap {
         );
     }
 
-    /// Has writes show no more where threads will allocate, if that is worth it, but for what is to
-    /// show after [`Watch::Still`]. After marking.
+    /// Disarms superpages into which threads will allocate, if that is worth a call, except those
+    /// that are watched after [`Watch::Still`]. Call it after marking.
     pub(crate) fn unwatch(&self, central: &Central) {
         let idle = |superpage: Superpage| {
             self.is_armed(superpage) && !(self.is_alive(superpage) && self.is_full(superpage))
@@ -99,13 +99,13 @@ impl Heap {
         }
     }
 
-    /// Whether writes to it show, and there were none at the last look.
+    /// Whether a superpage is armed and was not written to at the last look.
     fn is_armed(&self, superpage: Superpage) -> bool {
         let it = self.side.descriptor(superpage);
         (age::ARMED..=age::OLDEST).contains(&it.age.load(Relaxed))
     }
 
-    /// Whether it holds a marked object, or a part of one.
+    /// Whether a superpage holds a marked object, or a part of one.
     pub(crate) fn is_alive(&self, superpage: Superpage) -> bool {
         let object = Slot {
             superpage: self.head(superpage),
@@ -118,7 +118,7 @@ impl Heap {
         }
     }
 
-    /// Whether threads can allocate there no more.
+    /// Whether threads can no longer allocate in a superpage.
     fn is_full(&self, superpage: Superpage) -> bool {
         match self.side.descriptor(superpage).usage() {
             Use::Free => false,
@@ -127,7 +127,7 @@ impl Heap {
         }
     }
 
-    /// Whether it has slots that are marked, or are not.
+    /// Whether a superpage has a slot whose mark equals `marked`.
     fn has_run(&self, superpage: Superpage, marked: bool) -> bool {
         let slots = self.side.descriptor(superpage).slots.load(Relaxed);
         let marks = self.side.marks(superpage);
@@ -154,7 +154,8 @@ impl Heap {
         }
     }
 
-    /// The first superpage of the object that a superpage holds a part of; itself where it holds small ones.
+    /// The first superpage of the large object that this superpage holds a part of; the superpage
+    /// itself if it holds small objects.
     pub(crate) fn head(&self, superpage: Superpage) -> Superpage {
         let it = self.side.descriptor(superpage);
         match it.usage() {
@@ -163,13 +164,14 @@ impl Heap {
         }
     }
 
-    /// The flags of the objects that a superpage holds, or a part of.
+    /// The flags of the objects in a superpage, or of the object that it holds a part of.
     pub(crate) fn flags_of_object(&self, superpage: Superpage) -> u8 {
         self.side.descriptor(self.head(superpage)).flags()
     }
 }
 
-/// Tells each run of those superpages that are wanted, and of what may lie between them.
+/// Calls `tell` with each run of wanted superpages. A run may include superpages that are not
+/// wanted but may lie `between`.
 fn each_run(
     superpages: Range<usize>,
     wanted: impl Fn(Superpage) -> bool,

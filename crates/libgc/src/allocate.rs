@@ -1,4 +1,4 @@
-//! Getting objects.
+//! Allocating objects.
 
 use crate::collect::{self, Why};
 use crate::collector::{self, Locked, State};
@@ -17,13 +17,15 @@ use plimsoll_kernel::overcommit::largest_mapping;
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ptr::null_mut;
 
-/// A byte more, so that a pointer behind the last byte of an object still points into it.
+/// One extra byte per object, so that a pointer just past its end still points into it; 0 if the
+/// program switched that off.
 #[inline(always)]
 pub(crate) fn extra() -> usize {
     usize::from(GC_all_interior_pointers.get() != 0)
 }
 
-/// An object of a kind; null, or what the program's function gives, where there is no memory.
+/// Allocates an object of a kind. Without memory, returns what the program's out-of-memory function
+/// returns, by default null.
 #[inline(always)]
 pub(crate) fn allocate(bytes: usize, kind: KindId) -> *mut c_void {
     // SAFETY: this thread's own; null if it is not registered, or looks for leaks.
@@ -44,22 +46,23 @@ pub(crate) fn allocate(bytes: usize, kind: KindId) -> *mut c_void {
     allocate_slowly(bytes, kind, false)
 }
 
-/// The next hole of the superpage that the bin has to itself.
+/// Opens the next hole of the superpage that belongs to the bin.
 #[cold]
 #[inline(never)]
 fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
     collector::heap().next_hole(bin, kind, class)
 }
 
-/// The same, with the lock; the object may be large. Nothing of this but the program's registers is
-/// above what a collection sees of the stack: words of frames that were left may lie in ours.
+/// Allocates with the lock; the object may be large. Only the program's registers lie in the part
+/// of the stack that a collection scans, not the frames of this code: they may contain stale words
+/// of earlier frames.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *mut c_void {
     with_registers(|here| allocate_below(bytes, kind, first_only, here))
 }
 
-/// Looks for a place until there is one, or nothing more to try.
+/// Repeats until there is a place, or nothing more to try.
 fn find_place(
     gc: &mut Locked,
     bytes: usize,
@@ -90,7 +93,7 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     let before = gc.pace.bounds(&gc.central);
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {
-        // Room that was made for it, and did not suffice, is not for others.
+        // Room that was made for this object but did not suffice must not be used by others.
         let state: &mut State = &mut gc;
         state.pace.lower(&mut state.central, before);
     }
@@ -130,7 +133,7 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     }
 }
 
-/// Lets what the heap has grown by be executed.
+/// Makes the part of the heap executable that was added since the last call.
 #[cold]
 fn make_executable(gc: &mut Locked) {
     let range = gc.heap.range();
@@ -145,25 +148,25 @@ fn make_executable(gc: &mut Locked) {
     }
 }
 
-/// Overwrites what lies below this thread's frames: references in frames that were left may
-/// otherwise come to lie in new ones that do not write to all of their words.
+/// Overwrites the stack below this thread's frames. Otherwise, stale references there may end up in
+/// new frames that do not initialise all of their words.
 #[inline(never)]
 fn clear_stack() {
     let mut words = [0usize; 256];
     std::hint::black_box(&mut words);
 }
 
-/// A smaller object is not worth asking how much memory there is.
+/// For a smaller object it is not worth asking how much memory there is.
 const HUGE: usize = 1 << 30;
 
-/// Whether the kernel would not map so much at once, as libgc asks it to. It does not see that
-/// here, where the heap has the addresses already; and what is known of all of it takes memory,
-/// whether any of it is used or not.
+/// Whether the kernel would refuse to map that many bytes at once, as libgc asks it to. Here the
+/// heap has its addresses already, so the kernel does not see the size. And metadata for all of the
+/// object takes memory, whether the object is used or not.
 fn is_hopeless(bytes: usize) -> bool {
     bytes >= HUGE && bytes as u64 > largest_mapping()
 }
 
-/// A place for an object, from what the heap has.
+/// Takes a place for an object from what the heap has.
 fn place(
     gc: &mut Locked,
     bytes: usize,
@@ -182,7 +185,7 @@ fn place(
     let state: &mut State = &mut *gc;
     let bins = match thread {
         Some(thread) => &mut thread.bins,
-        // libgc lets threads allocate that it does not know.
+        // libgc allows unregistered threads to allocate.
         None => state.spare.get_or_insert_with(Bins::boxed),
     };
     let bin = bins.bin(kind, class);
@@ -193,7 +196,8 @@ fn place(
     bin.take(class.bytes()).ok_or(Exhausted::Memory)
 }
 
-/// Makes room for an object: collects, or lets the heap grow. False where there is nothing more to try.
+/// Makes room for an object: collects, or lets the heap grow. False if there is nothing more to
+/// try.
 fn make_room(
     gc: &mut Locked,
     bytes: usize,
@@ -206,8 +210,8 @@ fn make_room(
     let may_collect = collect::allowed() || gc.steps.are_under_way() && collect::may_go_on();
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
-    // On a cliff it takes a little at a time of what a collection left it to grow by: a large object may
-    // need more of that.
+    // Where nothing can be paged out, the heap takes only a slice at a time of what the last
+    // collection allowed; a large object may need a second try.
     let tries = if state.surroundings.is_cliff() { 2 } else { 1 };
     if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
         let room = state.surroundings.on_cliff(&state.central, bytes);
@@ -221,7 +225,7 @@ fn make_room(
         }
     }
     if *tried == 1 && may_collect {
-        // Where there is no memory, a step gives none.
+        // If the kernel has no memory, a step would free none.
         let reason = match why {
             Exhausted::Limit => Why::Allocation,
             Exhausted::Memory => Why::Lack,
@@ -238,8 +242,8 @@ fn make_room(
     if raise && grow(gc, superpages) {
         return true;
     }
-    // All is tried, but what died while a collection was made in steps; what finalizers hold may be
-    // free after another.
+    // Everything was tried, except that objects may have died during a collection in steps, and
+    // that finalizers may release memory before another collection.
     let in_steps = gc.steps.are_under_way() || gc.stats.was_in_steps();
     let least = usize::from(in_steps);
     may_collect && *tried <= 1 + GC_max_retries.get().max(least) && {
@@ -248,7 +252,8 @@ fn make_room(
     }
 }
 
-/// Lets the heap grow for so many superpages, which a collection did not find.
+/// Lets the heap grow by the `superpages` superpages that a collection did not free. False if it
+/// may not.
 fn grow(gc: &mut Locked, superpages: usize) -> bool {
     let heap = gc.heap;
     let state: &mut State = &mut *gc;
@@ -265,8 +270,8 @@ fn grow(gc: &mut Locked, superpages: usize) -> bool {
     raised
 }
 
-/// Collects, or does a step of that, which leaves room for so many superpages at least; or the last
-/// one, where there is not.
+/// Collects, or does one step of a collection and leaves room for at least `superpages` superpages.
+/// If there is no such room, does the last step, too.
 fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
     collect::collect(gc, why, here);
     let heap = gc.heap;
@@ -292,11 +297,11 @@ allocators! {
     GC_malloc_stubborn => NORMAL;
 }
 
-/// An object that lives until it is freed; its bytes are counted.
+/// Allocates an uncollectable object, and counts its bytes.
 pub(crate) fn allocate_held(bytes: usize, kind: KindId) -> *mut c_void {
     let object = allocate(bytes, kind);
     let heap = collector::heap();
-    // What the program's function gave, where there was no memory, is not ours to count.
+    // Without memory, the program's function may return something that is not ours to count.
     if let Some(slot) = heap
         .slot(object as usize)
         .filter(|&slot| heap.is_uncollectable(slot))
@@ -374,8 +379,8 @@ extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) 
     }
 }
 
-/// Several cleared objects, linked through their first words; null where there is no memory. They
-/// are as large as is asked for, without the byte more.
+/// Returns several zeroed objects, linked through their first words; null without memory. They have
+/// the requested size, without the extra byte.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_generic_malloc_many(
     bytes: usize,
@@ -392,10 +397,11 @@ extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
 }
 
 fn many(bytes: usize, kind: KindId) -> *mut c_void {
-    /// libgc gives about a page's worth.
+    /// libgc returns about a page's worth.
     const WORTH: usize = 4096;
     let count = (WORTH / bytes.next_multiple_of(GRANULE).max(GRANULE)).max(1);
-    // On this stack, and so seen: a collection in between follows no link in an object without references.
+    // The objects' addresses stay on this stack, so that they stay alive: a collection in between
+    // does not follow links in objects without references.
     let mut all = [null_mut(); WORTH / GRANULE];
     let all = &mut all[..count];
     all.fill_with(|| allocate(bytes, kind));
@@ -425,7 +431,7 @@ extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
     c_int::from(inspect::slot(address).is_some())
 }
 
-/// Nothing is written before it is allocated, so stacks need no clearing.
+/// Does nothing: stacks need no clearing, because memory is zeroed when it is allocated.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_clear_stack(argument: *mut c_void) -> *mut c_void {
     argument
@@ -436,13 +442,13 @@ extern "C-unwind" fn GC_noop1(word: usize) {
     std::hint::black_box(word);
 }
 
-/// Every aligned word is taken for a reference wherever it points to in an object.
+/// Does nothing: a word that points anywhere into an object counts as a reference to it.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_register_displacement(_: usize) {}
 
 macro_rules! no_barriers {
     ($($name:ident)*) => {$(
-        /// There is no barrier: the kernel tracks writes, or nobody does.
+        /// There is no write barrier: the kernel tracks writes, or nothing does.
         #[unsafe(no_mangle)]
         extern "C-unwind" fn $name(_: *const c_void) {}
     )*};

@@ -1,5 +1,5 @@
-//! One collection: what is decided for it, and what the program is told and asked meanwhile. The
-//! order of the heap's part is held by the types of [`collection`](plimsoll_heap::collection).
+//! One collection: the decisions made for it, and the calls to the program's callbacks on the way.
+//! The types of [`collection`](plimsoll_heap::collection) enforce the order of the heap's part.
 
 use crate::collector::{self, Locked, State};
 use crate::footprint;
@@ -20,15 +20,16 @@ use libc::{c_int, c_uint};
 use plimsoll_heap::collection::{Emptied, Ended, Pause, Step};
 use plimsoll_heap::{Heap, Look, Residency};
 
-/// Why there is one.
+/// The reason for a collection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The heap is at its limit.
     Allocation,
-    /// It is, and one of young objects did not help; no collection did.
+    /// The heap is at its limit although there was a collection: of young objects only (`Young`),
+    /// or of any kind (`Lack`).
     Young,
     Lack,
-    /// The program asked: for all of it, or for its beginning.
+    /// The program asked for a collection (`Asked`), or for the beginning of one (`Begun`).
     Asked,
     Begun,
     /// A broker's limit fell.
@@ -56,19 +57,19 @@ fn tell(event: Event) {
     }
 }
 
-/// Whether the collector may begin one by itself.
+/// Whether the collector may begin a collection by itself.
 pub(crate) fn allowed() -> bool {
     no_automatic.get() == 0 && may_go_on()
 }
 
-/// Whether one that is made in steps may have another, or be begun by hand.
+/// Whether a collection in steps may go on with another step, or be begun by hand.
 pub(crate) fn may_go_on() -> bool {
     GC_dont_gc.get() == 0 && stop_func.get()() == 0
 }
 
-/// Collects, or does a step of that. The caller holds the lock, and calls
-/// [`finalize::notify_or_invoke`] when it does no more. This thread's registers are on its stack at
-/// `here`, and above that what the program has there.
+/// Collects, or does one step of a collection. The caller holds the lock, and calls
+/// [`finalize::notify_or_invoke`] after it has released it. This thread's registers are on its
+/// stack at `here`, and the program's frames lie above that.
 pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     unknown::check_collector();
     let whole = Whole::begin();
@@ -106,7 +107,7 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     whole.end();
 }
 
-/// Stops the world, for more of what is to be marked already.
+/// Stops the world for a step that needs no roots.
 fn stop(state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     state.threads.stop_world();
@@ -115,7 +116,7 @@ fn stop(state: &mut State, cycle: &mut Cycle) {
     tell(Event::MarkStart);
 }
 
-/// Stops the world, and reads static data where no thread is in the midst of loading or unloading.
+/// Stops the world, and reads static data while no thread loads or unloads a library.
 fn stop_at_roots(heap: &Heap, state: &mut State, cycle: &mut Cycle) {
     tell(Event::PreStop);
     let State { roots, threads, .. } = state;
@@ -126,7 +127,7 @@ fn stop_at_roots(heap: &Heap, state: &mut State, cycle: &mut Cycle) {
     tell(Event::MarkStart);
 }
 
-/// Starts it again.
+/// Starts the world again.
 fn start(state: &mut State, cycle: &mut Cycle) {
     tell(Event::MarkEnd);
     tell(Event::PreStart);
@@ -135,12 +136,12 @@ fn start(state: &mut State, cycle: &mut Cycle) {
     tell(Event::PostStart);
 }
 
-/// Whether the kernel may have evicted some of the heap, or of what is known of it.
+/// Whether the kernel may have evicted some of the heap or its tables.
 fn may_page(state: &State) -> bool {
     state.surroundings.is_short() || state.surroundings.absent() > 0
 }
 
-/// A step that only marks, of which the pause is under way.
+/// Does a step that only marks, inside a pause that has begun.
 fn mark_some(state: &mut State, mut begun: Begun, step: Step<'_>, here: usize) {
     let until = begun.cycle.until(steps::time(state));
     let done = from_roots(state, here, |central, marker, crew, roots| {
@@ -151,14 +152,15 @@ fn mark_some(state: &mut State, mut begun: Begun, step: Step<'_>, here: usize) {
     state.steps = steps::after(state, begun, done);
 }
 
-/// What is known of a collection whose last step begins.
+/// What is known of a collection in steps when its last step begins.
 struct Earlier {
     young: bool,
-    /// What its first look found of the heap's pages.
+    /// The pages' residency that its first look found.
     residency: Residency,
 }
 
-/// A collection; or the last step of one.
+/// Does a collection in one pause, or only its first step if it is to be made in steps. With
+/// `earlier`, does the last step of a collection.
 fn collect_all(
     heap: &'static Heap,
     state: &mut State,
@@ -169,8 +171,8 @@ fn collect_all(
     prepare(heap, state);
     stop_at_roots(heap, state, &mut cycle);
     let emptied = empty_bins(heap, state, earlier.is_none());
-    // Others were given up before; and a callback may have forked just now: then what is left of
-    // the steps is not known, nor what the marks are worth.
+    // Other steps may have been given up before; and a callback may have forked just now, so that
+    // neither the rest of the steps nor the state of the marks is known.
     let given_up = steps::give_up(&emptied, state);
     let earlier = earlier.filter(|_| !given_up);
     let begins = earlier.is_none() && !given_up;
@@ -215,9 +217,11 @@ fn collect_all(
     reclaim(heap, state, ended, cycle, young, residency);
 }
 
-/// Before the world is stopped: asks the program, and makes room for what may come of marking.
+/// Before the world is stopped: calls the program's callback, and makes room for what marking may
+/// produce.
 fn prepare(heap: &'static Heap, state: &mut State) {
-    // Programs prepare there for `GC_push_other_roots`, and end that in it: a last step has both, too.
+    // Programs prepare in this callback for `GC_push_other_roots`, and clean up in that. A last
+    // step calls both, too.
     if let Some(callback) = start_callback.get() {
         callback();
     }
@@ -232,7 +236,8 @@ fn prepare(heap: &'static Heap, state: &mut State) {
     }
 }
 
-/// The world stands still: nobody has bins to allocate from any more.
+/// Empties the bins, while the world is stopped: afterwards no thread can allocate without the
+/// lock.
 fn empty_bins(heap: &'static Heap, state: &mut State, begins: bool) -> Emptied<'static> {
     let pause = Pause::begin(heap);
     private::clear_lists();
@@ -250,7 +255,8 @@ fn empty_bins(heap: &'static Heap, state: &mut State, begins: bool) -> Emptied<'
     })
 }
 
-/// What is not marked is free. Others run, but have no bins to allocate from until they get the lock.
+/// Frees unmarked slots. Other threads run, but cannot allocate until they get the lock, because
+/// their bins are empty.
 fn reclaim(
     heap: &'static Heap,
     state: &mut State,
@@ -311,14 +317,14 @@ fn unmap() {
     gc.central.give_back(heap, 0);
 }
 
-/// What the heap has free goes back to the kernel, too; the default stop function is not asked.
+/// Also gives the heap's free memory back to the kernel. The default stop function is not called.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_gcollect_and_unmap() {
     ask(None);
     unmap();
 }
 
-/// 1 if there was a collection, 0 if the function that is passed wanted none.
+/// Returns 1 if there was a collection, 0 if the stop function that is passed prevented it.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
     c_int::from(ask(stop))
@@ -327,7 +333,7 @@ extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
 fn ask(stop: Option<StopFunc>) -> bool {
     let mut gc = collector::lock();
     if gc.finalization.is_due() {
-        // What is due is called before, too, as libgc does.
+        // Due finalizers are called before the collection, too, as in libgc.
         drop(gc);
         finalize::notify_or_invoke();
         gc = collector::lock();

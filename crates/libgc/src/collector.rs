@@ -1,4 +1,4 @@
-//! The collector of this process: made when it is first needed, and behind one lock.
+//! The collector of this process: made when it is first needed, and guarded by one lock.
 
 use crate::disclaim::Disclaims;
 use crate::finalize::Finalization;
@@ -31,12 +31,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(crate) struct State {
     pub(crate) central: Central,
     pub(crate) marker: Marker<'static>,
-    /// Who marks with `marker`; none before the heap is worth it, and where one processor is all there is.
+    /// The helpers that mark together with `marker`. `None` while the heap is too small to be worth
+    /// it, and on a machine with one processor.
     pub(crate) crew: Option<&'static Crew>,
-    /// It was looked for helpers.
+    /// Whether helpers were looked for already.
     pub(crate) alone: bool,
     pub(crate) threads: Threads,
-    /// For threads that are not registered, and what of theirs lives.
+    /// `spare`: bins for threads that are not registered. `unknown`: the objects of such threads,
+    /// which stay alive.
     pub(crate) spare: Option<Box<Bins>>,
     pub(crate) unknown: Unknown,
     pub(crate) roots: Roots,
@@ -50,7 +52,7 @@ pub(crate) struct State {
     pub(crate) incremental: Incremental,
     pub(crate) steps: Steps,
     pub(crate) stats: Stats,
-    /// Bytes of the heap that can be executed.
+    /// Bytes of the heap that are executable.
     pub(crate) executable: usize,
 }
 
@@ -63,14 +65,14 @@ static LOCK: Lock = Lock::new();
 static STATE: Place = Place(UnsafeCell::new(None));
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Bytes of addresses for objects: as many as may be, up to this. A machine's memory is far below.
+/// The most bytes of addresses to reserve for objects; far above any machine's memory.
 const MOST: usize = 1 << 40;
 
-/// The state, for who holds the lock.
+/// The state, in the hands of the thread that holds the lock.
 pub(crate) struct Locked {
     pub(crate) heap: &'static Heap,
     state: *mut State,
-    /// The lock was taken for this, and is freed when this goes.
+    /// Set if the lock was taken for this value: dropping it frees the lock.
     owned: Option<Uncancelled>,
 }
 
@@ -99,17 +101,17 @@ impl Drop for Locked {
 }
 
 impl Locked {
-    /// Leaves the lock held, for the program: until [`unlock`].
+    /// Leaves the lock held on the program's behalf, until [`unlock`].
     pub(crate) fn keep(mut self) {
         self.owned = None;
     }
 }
 
-/// Takes the lock: while this thread has it it is not cancelled. The first time, it makes the collector.
+/// Takes the lock. A thread that holds it cannot be cancelled. The first call makes the collector.
 pub(crate) fn lock() -> Locked {
     let uncancelled = Uncancelled::begin();
     LOCK.lock();
-    // Where nothing can be made the program's function may throw.
+    // If the collector cannot be made, the program's out-of-memory function may throw.
     let failed = Guard { owned: true };
     let mut locked = held();
     std::mem::forget(failed);
@@ -117,23 +119,24 @@ pub(crate) fn lock() -> Locked {
     locked
 }
 
-/// After a collection that the program asked for: it may do nothing but ask.
+/// Lets other threads take the lock after a collection that the program asked for: the program may
+/// do nothing but ask for collections.
 pub(crate) fn give_way() {
     LOCK.give_way();
 }
 
-/// Whether this thread holds the lock: a callback of the collector's is under way.
+/// Whether this thread holds the lock, that is, runs a callback of the collector.
 pub(crate) fn is_mine() -> bool {
     LOCK.is_mine()
 }
 
-/// The state, for what libgc's interface lets a program ask with the lock and without it.
+/// The state, for functions that a program may call with the lock or without it.
 pub(crate) fn either() -> Locked {
     if is_mine() { held() } else { lock() }
 }
 
-/// The lock alone, where this thread does not hold it already. Nothing is made: much may be asked
-/// and said before there is a collector, and must not be its beginning.
+/// Holds the lock without the state, or nothing if this thread has the lock already. This does not
+/// make the collector: a program may call many getters and setters before there is one.
 pub(crate) struct Guard {
     owned: bool,
 }
@@ -154,7 +157,7 @@ pub(crate) fn guard() -> Guard {
     Guard { owned }
 }
 
-/// The state, where the program holds the lock already (`GC_call_with_alloc_lock`, callbacks).
+/// The state, when the program holds the lock already (`GC_call_with_alloc_lock`, callbacks).
 pub(crate) fn held() -> Locked {
     // SAFETY: under the lock.
     let place = unsafe { &mut *STATE.0.get() };
@@ -170,7 +173,7 @@ pub(crate) fn held() -> Locked {
     }
 }
 
-/// The heap; questions about addresses need no lock.
+/// The heap. Queries about addresses need no lock.
 pub(crate) fn heap() -> &'static Heap {
     match HEAP.get() {
         Some(heap) => heap,
@@ -178,7 +181,7 @@ pub(crate) fn heap() -> &'static Heap {
     }
 }
 
-/// The heap, if there is one already.
+/// The heap, if it was made already.
 pub(crate) fn made_heap() -> Option<&'static Heap> {
     HEAP.get()
 }
@@ -193,8 +196,8 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     kinds::add_first(&heap);
     let heap = HEAP.get_or_init(|| heap);
     let range = heap.reserved();
-    // A word less, as in libgc: a program that names the variable has it among its own data, and
-    // the first object would live on.
+    // One word less than the heap's start, as in libgc: a program that refers to this variable has
+    // its value in static data, which would keep the first object alive.
     GC_least_plausible_heap_addr.set(range.start - size_of::<usize>());
     GC_greatest_plausible_heap_addr.set(range.end);
     let Ok(marker) = Marker::new(heap, &Descriptors) else {
@@ -245,7 +248,7 @@ extern "C-unwind" fn GC_init() {
     drop(lock());
 }
 
-/// Whether there is a collector already.
+/// Whether the collector was made already.
 pub(crate) fn is_ready() -> bool {
     READY.load(Relaxed)
 }
@@ -255,7 +258,7 @@ extern "C-unwind" fn GC_is_init_called() -> c_int {
     c_int::from(is_ready())
 }
 
-/// libgc stops its threads at exit; there is nothing here that would not end with the process.
+/// libgc stops its threads here. There is nothing to do: all of ours end with the process.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_deinit() {}
 
@@ -280,12 +283,12 @@ unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     unsafe { function(argument) }
 }
 
-/// Frees the lock that another function took and did not free.
+/// Frees the lock that another function took and left held.
 pub(crate) fn unlock() {
     LOCK.unlock();
 }
 
-/// In a child of fork, where nobody else is left to hold the lock.
+/// Frees the lock in a child of fork, where no other thread can hold it.
 pub(crate) fn unlock_in_child() {
     LOCK.forget();
 }

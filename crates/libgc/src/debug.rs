@@ -1,5 +1,5 @@
-//! Debugging variants: objects with a header that says who allocated them, and a word behind them
-//! that tells when somebody wrote too far.
+//! Debugging variants of the functions: each object has a header that tells where it was allocated,
+//! and a word after it that shows whether the program wrote past its end.
 
 use crate::allocate::{GC_base, allocate, allocate_held};
 use crate::collector;
@@ -15,27 +15,28 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What stands before an object.
+/// The header before an object.
 #[repr(C)]
 struct Header {
     file: *const c_char,
     line: usize,
     bytes: usize,
-    /// [`LIVE`] or [`FREED`], and the object's address, so that no copy of it passes.
+    /// [`LIVE`] or [`FREED`], combined with the object's address so that a copy elsewhere is not
+    /// valid.
     seal: usize,
 }
 
-/// Seals of an object in use, and of one that was freed.
+/// Seals of objects in use, and of freed ones.
 const LIVE: usize = 0x5aa5_1c3c_7e81_0ff0;
 const FREED: usize = 0x0dea_d0b1_ec75_eaf5;
-/// What the word behind an object holds.
+/// The content of the word after an object.
 const END: usize = 0x3cc3_a55a_9669_f00f;
 const WORD: usize = size_of::<usize>();
-/// Bytes before an object.
+/// Bytes of the header.
 const HEADER: usize = size_of::<Header>();
-/// What an object is filled with when it is freed.
+/// The byte that fills a freed object.
 const FILL: u8 = 0xdb;
-/// Bytes that a program's description of an object has at most (gc_mark.h).
+/// The most bytes of a program's description of an object (gc_mark.h).
 const DESCRIPTION: usize = 40;
 
 /// Exported for clients of gc_mark.h.
@@ -47,7 +48,7 @@ extern "C-unwind" fn GC_get_debug_header_size() -> usize {
     HEADER
 }
 
-/// Somebody called one of the debugging functions.
+/// Set once one of the debugging functions was called.
 static USED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn is_used() -> bool {
@@ -87,7 +88,8 @@ fn end_of(object: usize, bytes: usize) -> usize {
     (object + bytes).next_multiple_of(WORD)
 }
 
-/// The header of an object, if it was allocated here; `object` is what the caller of the allocation got.
+/// The header of an object that one of these functions allocated. `object` is the address that the
+/// allocation returned.
 fn header(object: usize) -> Option<&'static mut Header> {
     let heap = collector::heap();
     let slot = heap.slot(object)?;
@@ -106,8 +108,8 @@ pub(crate) fn has_header(base: usize) -> bool {
     header(base + HEADER).is_some_and(|header| header.seal == LIVE ^ (base + HEADER))
 }
 
-/// Which word of an object with a header was written over, if one was: that before it, or that
-/// behind it. What has neither of them is an object without a header.
+/// The address of the overwritten word of an object with a header, if one was: the seal before it
+/// or the word after it. If neither word is intact, the object counts as one without a header.
 pub(crate) fn damage(base: usize, size: usize) -> Option<usize> {
     if size < HEADER + 2 * WORD {
         return None;
@@ -129,8 +131,7 @@ pub(crate) fn damage(base: usize, size: usize) -> Option<usize> {
     }
 }
 
-/// What there is to say of the object with a header at `base`: where it was allocated, how large it
-/// is, what kind.
+/// A description of the object with a header at `base`: where it was allocated, its size, its kind.
 pub(crate) fn describe(base: usize) -> String {
     // SAFETY: the caller found a header there.
     let header = unsafe { &*(base as *const Header) };
@@ -208,8 +209,8 @@ extern "C-unwind" fn GC_debug_generic_or_special_malloc(
     debug_allocate(bytes, KindId(kind as u8), file, line)
 }
 
-/// A collectable object is filled and left to the collector, so that nobody gets its place while
-/// somebody may still use it.
+/// A collectable object is filled and left to the collector, so that its slot is not reused while
+/// the program may still use it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     if object.is_null() {
@@ -332,7 +333,8 @@ unsafe extern "C-unwind" fn GC_debug_strndup(
     copy
 }
 
-/// The finalizer of an object with a header: what is registered, and for the object behind the header.
+/// The finalizer registered for an object with a header. It is called with the address after the
+/// header.
 struct Closure {
     procedure: Procedure,
     data: *mut c_void,

@@ -1,9 +1,10 @@
-//! Disclaim procedures: what a program wants to see of its dead before their places are used again,
-//! and the cheap finalizers that are made of that.
+//! Disclaim procedures: a program's functions that see its dead objects before their slots are
+//! reused; and cheap finalizers built on them.
 //!
-//! A procedure is called for every place of its kind that holds nothing that lives, also for places
-//! that nobody ever had: those are zero, and the procedure tells by the first word, as with libgc.
-//! A place is zeroed when its procedure has let it go, so that it is asked once.
+//! A procedure is called for every slot of its kind without a live object, even for slots that were
+//! never used. Such slots are zero, and the procedure recognises them by the first word, as with
+//! libgc. A slot is zeroed once its procedure has released the object, so the procedure is called
+//! only once per object.
 
 use crate::allocate::allocate;
 use crate::collector::{self, State};
@@ -17,7 +18,7 @@ use std::sync::OnceLock;
 
 type Disclaim = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// Procedures by kind.
+/// The procedures, by kind. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Disclaims {
     all: Vec<Entry>,
@@ -27,17 +28,18 @@ pub(crate) struct Disclaims {
 struct Entry {
     kind: KindId,
     procedure: Disclaim,
-    /// What its dead refer to lives until they are gone.
+    /// What the kind's dead objects refer to is kept alive until they are released.
     mark_from_all: bool,
 }
 
 impl Disclaims {
-    /// Whether there are none.
+    /// Whether there are no procedures.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Marks what the dead of such kinds refer to; the world is stopped, and all else is marked.
+    /// Marks what the dead objects of such kinds refer to. The world is stopped, and everything
+    /// else is marked.
     pub(crate) fn mark(&self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
         for entry in self.all.iter().filter(|entry| entry.mark_from_all) {
             let dead = heap.unmarked(central, entry.kind);
@@ -47,7 +49,7 @@ impl Disclaims {
     }
 }
 
-/// Asks for all that is dead; the world runs, and the places are nobody's yet.
+/// Calls the procedures for all dead objects. The world runs, but the slots cannot be reused yet.
 pub(crate) fn ask(heap: &Heap, state: &mut State) {
     for entry in &state.disclaims.all {
         heap.each_unmarked(&state.central, entry.kind, |slot| {
@@ -90,7 +92,7 @@ struct Closure {
 }
 
 static FINALIZED: OnceLock<KindId> = OnceLock::new();
-/// Said in the lowest bit of the first word, which is a closure's address: there is an object.
+/// Tag in the lowest bit of the first word, which is a closure's address: the slot holds an object.
 const HELD: usize = 1;
 const WORD: usize = size_of::<usize>();
 

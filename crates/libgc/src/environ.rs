@@ -1,6 +1,6 @@
-//! Environment variables, named as libgc's. A program with more rights than who starts it
-//! (set-user-ID, file capabilities) is told nothing by them: a log would be written with its
-//! rights, and a broker of somebody else's be followed.
+//! Environment variables, named as libgc's. A program with more rights than the user who starts it
+//! (set-user-ID, file capabilities) ignores them. Otherwise it would write a log with its own
+//! rights, or follow a broker of another user.
 
 use crate::pace::Pace;
 use crate::report;
@@ -15,7 +15,7 @@ use plimsoll_heap::{Heap, Means};
 use plimsoll_kernel::environment::variable;
 use std::ffi::OsStr;
 
-/// Whether there is one.
+/// Whether the variable is set.
 pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()
 }
@@ -36,8 +36,8 @@ pub(crate) fn number(name: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_mul(1 << unit)
 }
 
-/// A number as C's `atoi` reads one, which libgc uses where there are no units: what is behind its
-/// digits does not count.
+/// A number as parsed by C's `atoi`, which libgc uses for values without units: text after the
+/// digits is ignored.
 fn integer(name: &str) -> Option<usize> {
     let text = variable(name)?;
     let text = text.to_str()?.trim_start();
@@ -48,7 +48,7 @@ fn integer(name: &str) -> Option<usize> {
     text[..end].parse().ok()
 }
 
-/// What the collector may do about what is in swap.
+/// Limits the means by which the collector copes with swap.
 fn limit_means(heap: &Heap, said: &OsStr) {
     match said.to_str() {
         Some("resizing") => heap.limit_means(Means::Resizing),
@@ -61,17 +61,17 @@ fn limit_means(heap: &Heap, said: &OsStr) {
     }
 }
 
-/// Whether the mode is to be on from the beginning.
+/// Whether incremental mode is on from the beginning.
 pub(crate) fn wants_incremental() -> bool {
     is_set("GC_ENABLE_INCREMENTAL")
 }
 
-/// Whether there are to be no collections of young objects, whatever the program asks for.
+/// Whether collections of young objects are forbidden, even if the program asks for them.
 pub(crate) fn forbids_incremental() -> bool {
     is_set("GC_DISABLE_INCREMENTAL")
 }
 
-/// Reads all; what is not a number is as if it were not set, as in libgc.
+/// Reads all variables. As in libgc, a value that is not a number counts as not set.
 pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if let Some(path) = variable("GC_LOG_FILE") {
         report::log_to(

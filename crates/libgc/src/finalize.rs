@@ -1,4 +1,4 @@
-//! Finalizers: what is to be called when an object died, in libgc's orders.
+//! Finalizers: functions to call when an object has died, in the orders that libgc offers.
 
 use crate::collector::{self, Locked, State};
 use crate::settings::{
@@ -14,16 +14,16 @@ use std::ptr::null_mut;
 
 pub(crate) type Procedure = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
-/// What an object must not be reachable from for its finalizer to be called.
+/// From where an object must be unreachable before its finalizer is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// From itself, or from other objects with finalizers.
+    /// From itself and from other objects with finalizers.
     Topological,
-    /// From other objects with finalizers, but from itself it may.
+    /// From other objects with finalizers; it may be reachable from itself.
     IgnoreSelf,
-    /// No matter what else has finalizers.
+    /// From roots only: it does not matter which other objects have finalizers.
     None,
-    /// From itself, or from anything else that is kept for a finalizer.
+    /// From itself and from everything that is kept for a finalizer.
     Unreachable,
 }
 
@@ -34,17 +34,18 @@ struct Finalizer {
     order: Order,
 }
 
-/// Finalizers by object, and those that are due.
+/// Registered finalizers by object, and those that are due. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Finalization {
     by_object: HashMap<usize, Finalizer>,
-    /// Objects that died; they are kept until their finalizers ran.
+    /// Dead objects with their finalizers. They are kept until the finalizers have run.
     due: Vec<(usize, Finalizer)>,
-    /// The program was told of them.
+    /// Whether the program was told about the due ones.
     told: bool,
     /// How many were due before the last collection.
     former: usize,
-    /// Objects that died in the last collection and that their finalizers' order keeps from being finalized.
+    /// Objects that died in the last collection, but cannot be finalized because of their
+    /// finalizers' order (cycles).
     cycles: Vec<usize>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Finalization {
 unsafe impl Send for Finalization {}
 
 impl Finalization {
-    /// Makes room before the world is stopped: everything may become due at once.
+    /// Makes room before the world is stopped: all finalizers may become due at once.
     pub(crate) fn prepare(&mut self) {
         self.due.reserve(self.by_object.len());
         self.cycles.reserve(self.by_object.len());
@@ -60,8 +61,8 @@ impl Finalization {
         self.told = false;
     }
 
-    /// Tells the program of what the last collection found to be due, and warns of what it could
-    /// not finalize; the world runs, and so may the program's own allocator.
+    /// Tells the program that finalizers are due after the last collection, and warns of objects
+    /// that could not be finalized. The world runs, so the program's own allocator may run, too.
     pub(crate) fn announce(&mut self) {
         if let Some(callback) = await_finalize.get() {
             for (object, _) in &self.due[self.former..] {
@@ -81,7 +82,8 @@ impl Finalization {
         self.by_object.len()
     }
 
-    /// What tables refer to and is not to die: data of finalizers, and objects that wait for theirs.
+    /// Calls `root` with what the tables must keep alive: the data of finalizers, and objects whose
+    /// finalizers are due.
     pub(crate) fn each_root(&self, mut root: impl FnMut(usize)) {
         for finalizer in self.by_object.values() {
             root(finalizer.data as usize);
@@ -93,8 +95,8 @@ impl Finalization {
     }
 }
 
-/// What happens to the dead: links are cleared, finalizers become due, and what they need is
-/// marked. The order is libgc's (finalize.c): short links, finalizers, long links.
+/// Handles dead objects after marking: clears links, makes finalizers due, and marks what these
+/// need. The order is libgc's (finalize.c): short links, finalizers, long links.
 pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     let State {
         central,
@@ -117,7 +119,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     let first = *former;
     mark_contents(heap, central, marker, by_object, due, cycles);
     let java = GC_java_finalization.get() != 0;
-    // Those that nothing may reach come last: what the others need may reach them.
+    // Objects of order `Unreachable` come last, because what the others need may reach them.
     let last = |finalizer: &Finalizer| java && finalizer.order == Order::Unreachable;
     by_object.retain(|&object, finalizer| {
         let keep = last(finalizer) || !dead(object);
@@ -142,12 +144,12 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     links.forget_dead(&dead, heap);
 }
 
-/// An order that does not change from run to run.
+/// Sorts by address, so that the order is the same in each run.
 fn by_address(due: &mut [(usize, Finalizer)]) {
     due.sort_unstable_by_key(|&(object, _)| object);
 }
 
-/// Marks what is due, and what that refers to.
+/// Marks the objects that are due, and what they refer to.
 fn mark_objects(
     heap: &Heap,
     central: &Central,
@@ -159,15 +161,16 @@ fn mark_objects(
     marker.revive(central, slots);
 }
 
-/// Marks what dead objects refer to whose finalizers have an order: what is marked by that is not due.
+/// Marks what the dead objects with ordered finalizers refer to. An object that gets marked by that
+/// is not due.
 ///
-/// It makes no difference in which order they are looked into, nor when what is in swap is. An
-/// object that was reached from another before its turn is looked into all the same, as marked: so
-/// in the end there is marked what can be reached from the contents of all of them, and of none is
-/// decided before. What depends on it is only of which one a warning speaks where there is a cycle:
-/// of the first that was not marked before its contents were looked into, and was then. A cycle
-/// through swap is seen at the end, where that cannot be told from what others reach, and nothing
-/// is said; its objects are kept as well.
+/// The order of scanning does not matter, nor when objects in swap are scanned. An object that was
+/// reached from another one before its turn is scanned nevertheless, because it is marked. So in
+/// the end everything is marked that is reachable from the contents of any of these objects, and no
+/// object's fate is decided before that. Only the warning about a cycle depends on the order: it
+/// names the first object that was unmarked before its contents were scanned and marked after. A
+/// cycle through swap shows only at the end, where it cannot be told from what other objects reach.
+/// Then there is no warning, but its objects are kept as well.
 fn mark_contents(
     heap: &Heap,
     central: &Central,
@@ -176,7 +179,7 @@ fn mark_contents(
     due: &mut Vec<(usize, Finalizer)>,
     cycles: &mut Vec<usize>,
 ) {
-    // There is room for all where due ones will be.
+    // `due` has capacity for all of them.
     let first = due.len();
     let dead = |object: usize| heap.slot(object).is_some_and(|slot| !heap.is_marked(slot));
     let ordered = |finalizer: &Finalizer| finalizer.order != Order::None;
@@ -194,7 +197,8 @@ fn mark_contents(
     due.truncate(first);
 }
 
-/// Sets the finalizer of an object, or with none takes it away; the former one is reported.
+/// Sets the finalizer of an object, or removes it if there is none. Stores the previous one at the
+/// places given.
 pub(crate) fn register(
     object: *mut c_void,
     procedure: Option<Procedure>,
@@ -203,7 +207,7 @@ pub(crate) fn register(
     order: Order,
 ) {
     if leaks::wanted() {
-        // As libgc has it, the places for the former one stay as they are.
+        // As with libgc, the places for the previous one stay unchanged.
         return;
     }
     let mut gc = collector::lock();
@@ -258,7 +262,7 @@ extern "C-unwind" fn GC_should_invoke_finalizers() -> c_int {
     c_int::from(collector::is_ready() && collector::either().finalization.is_due())
 }
 
-/// Calls what is due, and says how many that was.
+/// Calls the due finalizers and returns how many there were.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
     let mut count = 0;
@@ -269,7 +273,7 @@ extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
         let Some((object, finalizer)) = collector::lock().finalization.due.pop() else {
             return count;
         };
-        // The object is on this stack, and so kept.
+        // The object's address is on this stack, so the object stays alive.
         // SAFETY: the program's procedure, for the object and the data that it was registered with.
         unsafe { (finalizer.procedure)(object as *mut c_void, finalizer.data) };
         std::hint::black_box(object);
@@ -278,15 +282,14 @@ extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
 }
 
 thread_local! {
-    /// How many finalizers this thread is in that were called from [`notify_or_invoke`], as far as
-    /// is known: one may have been left by a jump or an exception. And how often nothing was called
-    /// since for that reason.
+    /// How many finalizers called from [`notify_or_invoke`] this thread is inside of, as far as is
+    /// known: a jump or an exception may have left one. And how often finalizers were not called
+    /// since then for that reason.
     static INSIDE: Cell<(u8, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Whether finalizers are to be called now. Inside of n others that is every 2^n-th time, as with
-/// libgc: so they do not nest without end, and if one never returns there will be others all the
-/// same.
+/// Whether to call finalizers now. Inside n finalizers, only every 2^n-th time does so, as with
+/// libgc. So they do not nest without end, and if one never returns, others are still called.
 fn goes_inside() -> bool {
     let (level, skipped) = INSIDE.get();
     let skipped = skipped.saturating_add(1);
@@ -298,32 +301,33 @@ fn goes_inside() -> bool {
     goes
 }
 
-/// Calls what is due, or tells the program of it, once per collection. The lock is not held.
+/// Calls the due finalizers, or notifies the program of them, once per collection. The lock must
+/// not be held.
 pub(crate) fn notify_or_invoke() {
     if GC_finalize_on_demand.get() == 0 {
         if goes_inside() {
             GC_invoke_finalizers();
-            // As libgc: none is due any more, on whatever level. One that does not return here
-            // leaves its level behind.
+            // As with libgc: none is due any more on any level. A finalizer that does not return
+            // here leaves its level behind.
             INSIDE.set((0, 0));
         }
         return;
     }
-    // The lock is free before the program is called.
+    // The lock is released before the program is called.
     let notify = first_time(&mut collector::lock());
     if let Some(notify) = notify {
         notify();
     }
 }
 
-/// The program's notifier, if it was not called since the last collection.
+/// The program's notifier, if it has not been called since the last collection.
 fn first_time(gc: &mut Locked) -> Option<extern "C-unwind" fn()> {
     let notify = GC_finalizer_notifier.get()?;
     let due = gc.finalization.is_due() && !std::mem::replace(&mut gc.finalization.told, true);
     due.then_some(notify)
 }
 
-/// Makes every finalizer due and calls it, also those of objects that live; for the end of a program.
+/// Makes every finalizer due and calls it, even for live objects. For the end of a program.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_finalize_all() {
     while collector::is_ready() {

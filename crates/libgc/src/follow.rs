@@ -1,8 +1,8 @@
-//! Follows a broker: a thread that turns the program's limit into the heap's, gives memory back
-//! when that falls, and reports.
+//! Follows a broker: a thread turns the program's limit into a limit of the heap, gives memory back
+//! when the limit falls, and reports to the broker.
 //!
-//! It is there from the first collection on where the environment names a broker. The collector
-//! does not stop it: it touches no object.
+//! The thread starts at the first collection, if the environment names a broker. The collector does
+//! not stop it, because it touches no object.
 
 use crate::collect::{self, Why, collect};
 use crate::collector;
@@ -19,21 +19,23 @@ use plimsoll_policy::footprint::{low_water, threshold};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Nanoseconds.
+/// One second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
-/// Between two looks: while the program allocates, and while it does not but for news.
+/// Time between two looks: `NAP` while the program allocates, `LONG_NAP` while it does not, unless
+/// news arrive.
 const NAP: Duration = Duration::from_millis(50);
 const LONG_NAP: Duration = Duration::from_millis(500);
-/// How many looks back what is not heap is taken from: the most of them.
+/// Looks over which the memory outside the heap is taken as the maximum.
 const WINDOW: usize = 8;
-/// A release that did not help is not repeated before so many times its length has passed.
+/// A release that did not help is not repeated before this many times its duration has passed.
 const RESTS: u64 = 4;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// This is a forked child, whose parent reports.
+/// Whether this is a forked child: then the parent reports.
 static CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Starts the thread, where there is a broker to follow and none was started. Before the world is stopped.
+/// Starts the thread if there is a broker to follow and the thread was not started yet. Called
+/// before the world is stopped.
 pub(crate) fn start() {
     let named = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
@@ -47,23 +49,25 @@ pub(crate) fn start() {
     }
 }
 
-/// In a child of fork the thread is missing: its next collection starts one that only reads.
+/// Called in a child of fork, where the thread is missing. The child's next collection starts one
+/// that reads the limit but does not report.
 pub(crate) fn forked() {
     CHILD.store(true, Relaxed);
     STARTED.store(false, Relaxed);
     GRANTED.store(NOT_GRANTED, Relaxed);
 }
 
-/// What of the process is where, in bytes.
+/// The process's memory, in bytes.
 #[derive(Clone, Copy, Default)]
 struct Uses {
-    /// In memory, without files.
+    /// Anonymous memory that is resident.
     resident: u64,
-    /// Of this, heap.
+    /// The heap's part of it.
     heap: u64,
 }
 
-/// A release, so that a hopeless one is not repeated.
+/// The last release, remembered so that one that did not help is not repeated. Times in
+/// nanoseconds, the limit in bytes.
 #[derive(Default)]
 struct Released {
     at: u64,
@@ -78,7 +82,7 @@ struct Governor {
     looks: usize,
     allocated: u64,
     looked: u64,
-    /// Bytes allocated in a second, smoothed.
+    /// Bytes allocated per second, smoothed.
     rate: u64,
     reported: u64,
     released: Released,
@@ -107,7 +111,7 @@ impl Governor {
         }
     }
 
-    /// One look, and what follows from it.
+    /// Does one look, and what follows from it.
     fn step(&mut self) {
         self.measure_rate();
         let Some(granted) = self.follower.read() else {
@@ -144,13 +148,15 @@ impl Governor {
         Uses { resident, heap }
     }
 
-    /// What of the limit is not this heap's: what else the process has, and what its family has.
+    /// Bytes of the limit that this heap cannot have: the rest of the process, and the rest of its
+    /// family.
     fn other(&mut self, granted: Granted, uses: Uses) -> u64 {
         let all = granted.uses.max(uses.resident);
         self.other[self.looks % WINDOW] = uses.resident - uses.heap;
         self.looks += 1;
         let own = self.other.iter().copied().max().unwrap_or(0);
-        // The broker's count is older than ours, so only what is far beyond is a family.
+        // The broker's count is older than ours, so only a count far above ours shows that there is
+        // a family.
         let family = all.saturating_sub(uses.resident + uses.resident / 8);
         own + family
     }
@@ -161,7 +167,7 @@ impl Governor {
         last.at == 0 || rested || limit < last.limit - last.limit / 32
     }
 
-    /// Gives memory back down to the low water: what is free first, then what a collection finds
+    /// Gives memory back down to the low water: free memory first; if that is not enough, collects,
     /// and pages out.
     fn release(&mut self, granted: Granted, other: u64, before: Uses) {
         let began = clock::now_ns();
@@ -182,7 +188,7 @@ impl Governor {
             .released(before.resident.saturating_sub(after.resident));
     }
 
-    /// Tells the broker what the heap is like, about once a second.
+    /// Reports the heap's state to the broker, about once a second.
     fn report(&mut self, granted: Granted, other: u64) {
         let now = clock::now_ns();
         if !self.follower.is_principal() || now.saturating_sub(self.reported) < SECOND {
@@ -211,7 +217,7 @@ impl Governor {
     }
 }
 
-/// The heap may have so many bytes in memory, from now on.
+/// Limits the heap to `heap` bytes in memory from now on; `None` lifts that limit.
 fn bound(heap: Option<u64>) {
     let mut gc = collector::lock();
     let state = &mut *gc;
@@ -232,7 +238,7 @@ fn give_back() {
     state.surroundings.gave_all();
 }
 
-/// What finalizers are due the program's own threads find out when they allocate.
+/// The program's own threads learn of due finalizers when they next allocate.
 fn collect_now() {
     let mut gc = collector::lock();
     if collect::allowed() {

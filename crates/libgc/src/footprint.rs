@@ -1,5 +1,5 @@
-//! How much memory the heap takes: what bounds it is looked up after collections, and
-//! `plimsoll_policy` decides: [`sizing`] by which policy, [`footprint`] within which bounds.
+//! How much memory the heap takes. The bounds are looked up after collections, and
+//! `plimsoll_policy` decides: [`sizing`] holds the policy, [`footprint`] the bounds.
 
 use crate::collector::State;
 use crate::pace::{Found, Growth, Pace};
@@ -13,40 +13,43 @@ use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a broker grants the heap, in bytes.
+/// Bytes that a broker grants the heap. The thread that follows the broker sets it.
 pub(crate) static GRANTED: AtomicU64 = AtomicU64::new(NOT_GRANTED);
-/// No broker does.
+/// No broker grants anything.
 pub(crate) const NOT_GRANTED: u64 = u64::MAX;
 
-/// A smaller heap's memory is nobody's concern.
+/// A heap below this many bytes is not bounded.
 const WORTH: u64 = 4 << 20;
-/// As long as the heap takes no more than this part of the room that there was, nobody looks again
-/// for a while.
+/// While the heap takes no more than one part in `PLENTY` of the room found, the bounds are not
+/// looked up again for a while.
 const PLENTY: u64 = 8;
 const REST: Duration = Duration::from_secs(1);
-/// Where nothing can be paged out nobody looks again within this: a look takes 0.2 ms, and in so little
-/// time not much is allocated.
+/// Where nothing can be paged out, bounds are reused for this long: looking them up takes 0.2 ms,
+/// and not much is allocated in so short a time.
 const LATELY: Duration = Duration::from_millis(3);
 
-/// What is known of the memory around the heap.
+/// What is known of the memory around the heap. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Surroundings {
-    /// Where memory is not short.
+    /// The policy where memory is not short.
     enough: DropInEnough,
     footprint: footprint::Footprint,
-    /// There was plenty of room then, for so many bytes.
+    /// When there was plenty of room, and for how many bytes.
     plenty: Option<(Instant, u64)>,
     /// Memory was short at the last collection.
     short: bool,
-    /// Where nothing can be paged out: it was, or the heap has holes enough not to grow.
+    /// The heap is not to grow, where nothing can be paged out: memory was short at the last
+    /// collection, or the heap has enough holes.
     tight: bool,
-    /// Nothing could be paged out when it was looked last; and when something could.
+    /// `cliff`: nothing could be paged out at the last look. `no_cliff`: when something last could.
     cliff: bool,
     no_cliff: Option<Instant>,
-    /// What was found there just now, when the heap had so much in memory, and the process so much. Bytes.
+    /// The last look where nothing could be paged out: when it was, the heap's bytes in memory, the
+    /// bound found, and the process's bytes in memory.
     lately: Option<(Instant, u64, Bound, u64)>,
     beside: Beside,
-    /// Superpages after the last collection: with objects but in swap, with objects, and free but in memory.
+    /// Superpages after the last collection. `absent`: in swap. `used`: with objects. `idle`: free,
+    /// but in memory.
     absent: usize,
     used: usize,
     idle: usize,
@@ -54,17 +57,18 @@ pub(crate) struct Surroundings {
 
 /// What a collection found, and how long it took.
 pub(crate) struct Ended<'a> {
-    /// Of young objects only.
+    /// It was a collection of young objects.
     pub(crate) young: bool,
     pub(crate) found: &'a Found,
     pub(crate) residency: &'a Residency,
     pub(crate) took: Duration,
-    /// Bytes that were ever allocated.
+    /// Bytes ever allocated.
     pub(crate) allocated: u64,
 }
 
 impl Ended<'_> {
-    /// The same for a policy, where collections cost so many ns lately, each.
+    /// The same in the form that a policy takes, given that collections lately cost `cost`
+    /// nanoseconds each.
     fn told(&self, cost: u64) -> sizing::Ended {
         let usual = Pace::allowance(self.found);
         sizing::Ended {
@@ -79,17 +83,17 @@ impl Ended<'_> {
     }
 }
 
-/// What was done about it, in superpages.
+/// What [`settle`] did, in superpages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Settled {
-    /// Given back.
+    /// Superpages given back to the kernel.
     pub(crate) given: usize,
-    /// Paged out.
+    /// Superpages paged out.
     pub(crate) shed: usize,
 }
 
-/// Gives back what is not needed, pages out what there is no room for, and sets how far the heap
-/// may grow. At the end of a collection, after the census.
+/// Gives back memory that is not needed, pages out what there is no room for, and sets how far the
+/// heap may grow. Called at the end of a collection, after the census.
 pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settled {
     let reserve = steps::reserve(heap, state);
     let State {
@@ -105,7 +109,8 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let note = incremental.note(heap, ended);
     let told = ended.told(incremental.mean_cost(ended.young, &note));
     let usual = surroundings.allowance(ended, &told);
-    // One of young objects ends a part of the way to the next whole one, for which there has to be room.
+    // A collection of young objects covers only a part of the way to the next whole one, for which
+    // there has to be room.
     let (decision, cliff) = surroundings.decide(central, pace, ended, &told, usual, idle);
     let allowance = match ended.young {
         true => incremental
@@ -131,10 +136,11 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     };
     pace.grow(central, ended.allocated, &growth, reserve);
     if !ended.young {
-        // With what is left for the steps of the next: that is left once.
+        // This allowance includes the reserve for the steps of the next collection, which is set
+        // aside only once.
         incremental.after_whole(&note, growth.allowance);
     }
-    // What will not be filled before the next collection need not be kept.
+    // Free memory that will not be used before the next collection need not be kept.
     let keep = pace.fills(central);
     if surroundings.idle > keep {
         given += central.give_back(heap, keep).0;
@@ -143,8 +149,8 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     Settled { given, shed }
 }
 
-/// What a decision comes to, with so many superpages paged out, for a heap that wants to grow by so
-/// much while so much is allocated. Bytes.
+/// Turns a decision into a growth: `shed` superpages were paged out, and the heap wants to grow by
+/// `wanted` bytes while `allowance` bytes are allocated.
 fn growth(
     decision: &Decision,
     shed: usize,
@@ -154,11 +160,11 @@ fn growth(
 ) -> Growth {
     // Some of what was paged out is still being written when the program goes on.
     let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
-    // What a broker grants is more than is wanted; after a collection of young objects the next
-    // whole one is due before.
+    // A broker grants more than the heap wants. After a collection of young objects, the next whole
+    // one is due before all of that is used.
     let bytes = if ended.young { room.min(wanted) } else { room };
     let allowance = match room < wanted {
-        // Holes are filled besides.
+        // Holes are filled in addition.
         true => allowance.min(bytes + ended.found.holes),
         false => allowance.max(bytes),
     };
@@ -172,12 +178,13 @@ fn growth(
 }
 
 impl Surroundings {
-    /// Bytes of the heap that are in memory, as far as is known without asking the kernel.
+    /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
     pub(crate) fn resident(&self, central: &Central) -> u64 {
         ((central.used() + self.idle(central)).saturating_sub(self.absent) * SUPERPAGE) as u64
     }
 
-    /// Superpages that are free but in memory: the heap has grown into some since the last collection.
+    /// Superpages that are free but in memory: the heap has grown into some of them since the last
+    /// collection.
     fn idle(&self, central: &Central) -> usize {
         let grown = central.used().saturating_sub(self.used);
         self.idle.saturating_sub(grown)
@@ -188,8 +195,9 @@ impl Surroundings {
         self.short
     }
 
-    /// Whether the heap is not to grow, where nothing can be paged out: then collections find all that is
-    /// dead, and nothing is allocated beside of holes while they mark.
+    /// Whether the heap is not to grow because nothing can be paged out. Then collections are made
+    /// in one pause: they find everything dead, and no memory beyond the holes is taken while they
+    /// mark.
     pub(crate) fn is_tight(&self) -> bool {
         self.tight
     }
@@ -204,12 +212,12 @@ impl Surroundings {
         self.absent
     }
 
-    /// All that is free went back to the kernel.
+    /// Notes that all free memory went back to the kernel.
     pub(crate) fn gave_all(&mut self) {
         self.idle = 0;
     }
 
-    /// Bytes to allocate until the next collection, where memory is not short.
+    /// Bytes to allocate until the next collection, if memory is not short.
     fn allowance(&mut self, ended: &Ended<'_>, told: &sizing::Ended) -> usize {
         let usual = Pace::allowance(ended.found);
         self.enough.bounded(u64::MAX);
@@ -219,8 +227,8 @@ impl Surroundings {
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
     }
 
-    /// Decides by how much the heap may grow that is to allocate so much and has so many superpages free in
-    /// memory; and whether nothing can be paged out.
+    /// Decides by how much the heap may grow if it is to allocate `allowance` bytes and has `idle`
+    /// free superpages in memory; also returns whether nothing can be paged out.
     fn decide(
         &mut self,
         central: &Central,
@@ -233,13 +241,13 @@ impl Surroundings {
         let residency = ended.residency;
         let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
         let growth = Pace::growth(ended.found, allowance) as u64;
-        // A heap that was larger gives little of that up, as long as there is room for it.
+        // A heap that was larger gives up only little of that, as long as there is room for it.
         let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
         let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
         let decision = self.footprint.after(&Seen {
             ended: sizing::Ended {
-                // Large objects may be untouched: what nobody wrote to is no measure of what may be
-                // allocated in any case.
+                // Parts of large objects may be untouched, and untouched memory is no measure of
+                // what may be allocated in any case.
                 live: resident.min(there),
                 growth,
                 ..*told
@@ -250,7 +258,7 @@ impl Surroundings {
         (decision, bound.is_cliff())
     }
 
-    /// Bytes that there is room for when a heap is to grow by so many, apart from collections.
+    /// Bytes of room for a heap that is to grow by `growth` bytes, outside collections.
     pub(crate) fn room(&mut self, central: &Central, growth: usize) -> usize {
         let resident = self.resident(central);
         let idle = (self.idle(central) * SUPERPAGE) as u64;
@@ -258,9 +266,9 @@ impl Surroundings {
         usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
     }
 
-    /// Where nothing could be paged out when it was looked last: how much room there is now for a heap that
-    /// is to grow by so much, and what it may take in any case for what it found no place for after a
-    /// collection. Bytes.
+    /// If nothing could be paged out at the last look: the bytes of room that there are now for a
+    /// heap that is to grow by `growth` bytes, and the bytes that it may take in any case for a
+    /// request that did not fit after a collection.
     pub(crate) fn on_cliff(&mut self, central: &Central, growth: usize) -> Option<(usize, usize)> {
         if !self.cliff {
             return None;
@@ -272,8 +280,10 @@ impl Surroundings {
         Some((bytes(bound.room(resident)), bytes(bound.last()?)))
     }
 
-    /// What bounds a heap that has so much in memory, and more that is free, and that would grow by
-    /// so much; and what of it is in memory at the most, as far as that was looked up. Bytes.
+    /// Looks up the bound of a heap with `resident` bytes in memory and `idle` free ones besides,
+    /// which would grow by `growth` bytes. The second value is an upper bound for the part of the
+    /// heap that is in memory: the process's bytes in memory, or `u64::MAX` if they were not looked
+    /// up.
     fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
         let granted = GRANTED.load(Relaxed);
         let small = resident + growth < WORTH;
@@ -290,9 +300,9 @@ impl Surroundings {
         looked
     }
 
-    /// What a broker's grant of so many bytes comes to for a heap that is here: where nothing can be paged
-    /// out, no more than there is room for; and whether that is so. What the broker grants may not be there
-    /// before others have given it back.
+    /// What a broker's grant of `bytes` bytes is worth to the heap now. Where nothing can be paged
+    /// out, that is no more than there is room for: other programs may not have given back yet what
+    /// the broker grants. The second value tells whether this is so.
     pub(crate) fn granted(&mut self, central: &Central, bytes: u64) -> (u64, bool) {
         let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
         let idle = (self.idle(central) * SUPERPAGE) as u64;
@@ -303,21 +313,21 @@ impl Surroundings {
         }
     }
 
-    /// Whether there was plenty of room a moment ago for a heap that wants so much.
+    /// Whether there was plenty of room a moment ago for a heap of `wanted` bytes.
     fn is_plenty(&self, wanted: u64) -> bool {
         self.plenty
             .is_some_and(|(then, plenty)| wanted < plenty && then.elapsed() < REST)
     }
 
-    /// Whether a moment ago nothing was to be feared of what a broker grants: some could be paged out, or
-    /// there was plenty.
+    /// Whether a broker's grant was safe to use a moment ago: something could be paged out, or
+    /// there was plenty of room.
     fn is_safe(&self, granted: u64) -> bool {
         let lately = self.no_cliff.is_some_and(|then| then.elapsed() < REST);
         lately || self.is_plenty(granted)
     }
 
-    /// Looks at the tightest of the machine and the groups that this process is in. What is looked
-    /// at is not kept open: programs close what they do not know.
+    /// Looks at the tightest of the machine and the control groups of this process. No file is kept
+    /// open: programs close descriptors that they do not know.
     fn look(&mut self, resident: u64, idle: u64, granted: u64) -> (Bound, u64) {
         if let Some((then, before, bound, uses)) = self.lately
             && then.elapsed() < LATELY
@@ -328,8 +338,8 @@ impl Surroundings {
             return (Bound::None, u64::MAX);
         };
         self.plenty = Some((Instant::now(), reading.room() / PLENTY));
-        // Pages that were read from swap count as droppable there, and are mapped here. And of a
-        // large object some may not have been touched yet, and will be.
+        // Pages that were read from swap count as droppable there, but are mapped here. And parts
+        // of a large object may not have been touched yet, but will be.
         let used = reading.used.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
         let capacity = reading.capacity;
@@ -353,8 +363,9 @@ impl Surroundings {
     }
 }
 
-/// What bounds this process, how much of that can go to swap, and how much this process has in memory. None
-/// where the kernel does not say, or there is no memory for looking: Rust would end the program.
+/// Returns what bounds this process, the bytes that can go to swap, and the process's bytes in
+/// memory. `None` if the kernel does not say, or if there is no memory for the look: Rust would
+/// abort the program.
 fn read() -> Option<(Reading, u64, u64)> {
     const ENOUGH: usize = 1 << 20;
     // SAFETY: freed at once, if it was there.

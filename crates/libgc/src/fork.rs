@@ -1,4 +1,4 @@
-//! Fork: the child has one thread, and all objects.
+//! Fork: the child has one thread, and copies of all objects.
 
 use crate::collector;
 use crate::follow;
@@ -10,10 +10,11 @@ use libc::c_int;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What `GC_set_handle_fork` said: whether handlers are ours (1), nobody's (0) or the program's (-1).
+/// The value of `GC_set_handle_fork`: whether fork handlers are the collector's (1), absent (0) or
+/// the program's (-1).
 static HANDLES: Variable<c_int> = Variable::new(1);
 
-/// Has the lock held through every fork of the process.
+/// Has the lock held during every fork of the process.
 pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -22,7 +23,7 @@ pub(crate) fn watch() {
     });
 }
 
-/// The fork happens in a callback of the collector's, whose lock stays held before and after.
+/// The fork happens inside a callback of the collector, which holds the lock before and after.
 static INSIDE: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn prepare() {
@@ -59,7 +60,7 @@ fn release() {
 }
 
 fn only_this() {
-    // Files of the parent's are closed.
+    // Closes the parent's files, which would be a cancellation point.
     let _uncancelled = Uncancelled::begin();
     let mut gc = collector::held();
     gc.threads.only_this();
@@ -67,7 +68,8 @@ fn only_this() {
     gc.heap.forked();
     gc.pace.orphaned();
     follow::forked();
-    // Helpers did not come along; what they share may be in any state, and is left alone.
+    // The helpers do not exist in the child, and the state they share may be inconsistent, so it is
+    // not touched again.
     gc.crew = None;
     gc.alone = false;
     let heap = gc.heap;

@@ -1,4 +1,5 @@
-//! Objects whose first word names a table, which holds their descriptor: as GNU's Java had them.
+//! Objects whose first word points to a table that holds their descriptor, as in GNU's Java
+//! compiler (gcj).
 
 use crate::allocate::allocate;
 use crate::collector;
@@ -8,12 +9,13 @@ use crate::settings::Variable;
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
 
-/// Where the descriptor is in the table, in bytes.
+/// The offset of the descriptor in the table, in bytes.
 const OFFSET: usize = size_of::<usize>();
-/// A descriptor in the table that the first word names (gc_mark.h).
+/// A descriptor of the indirect type: the real one is in the table that the first word points to
+/// (gc_mark.h).
 const INDIRECT: usize = (OFFSET + 0x10).wrapping_neg() & !3 | 3;
 
-/// What the procedure is told of objects with a debugging header.
+/// The environment passed to the procedure for objects with a debugging header.
 const DEBUG: usize = 1;
 
 #[unsafe(no_mangle)]
@@ -21,8 +23,8 @@ static GC_gcj_kind: Variable<c_int> = Variable::new(0);
 #[unsafe(no_mangle)]
 static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
 
-/// The procedure is one that the program's descriptors name by its number; it is added by
-/// `GC_new_proc`'s table.
+/// The program's descriptors name the procedure by its number, `index`, as if `GC_new_proc` had
+/// added it.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
     let gc = collector::lock();

@@ -1,5 +1,5 @@
-//! Threads that help to mark: as many as there are processors besides this one, from when the heap
-//! is worth it.
+//! Threads that help to mark: one for each further processor, started once the heap is large
+//! enough.
 
 use crate::collector::State;
 use crate::kinds::Descriptors;
@@ -10,15 +10,16 @@ use plimsoll_heap::mark::{Crew, Marker};
 use plimsoll_heap::{Heap, SUPERPAGE};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A smaller heap is marked before a helper is awake.
+/// A heap of fewer superpages is marked before a helper wakes up.
 const WORTH: usize = (8 << 20) / SUPERPAGE;
-/// libgc's bound on markers.
+/// The most markers, as in libgc.
 const MOST: usize = 16;
 
-/// What `GC_set_markers_count` said; 0 for nothing.
+/// The value of `GC_set_markers_count`; 0 if it was not called.
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls helpers to life, if there are none yet and the heap is worth it. Before the world is stopped.
+/// Starts helpers, if there are none yet and the heap is large enough. Called before the world is
+/// stopped.
 pub(crate) fn call(heap: &'static Heap, state: &mut State) {
     if state.crew.is_some() || state.central.used() < WORTH || state.alone {
         return;
@@ -51,7 +52,7 @@ fn start(heap: &'static Heap, crew: &'static Crew) -> bool {
     })
 }
 
-/// Starts a thread that no signal of the program's reaches; false where the kernel has none.
+/// Starts a thread that receives no signal of the program's. False if the kernel cannot create one.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: sets are filled in by the calls; only this thread's mask changes, and is set back.
     unsafe {
@@ -75,6 +76,6 @@ extern "C-unwind" fn GC_set_markers_count(count: c_uint) {
     TOLD.store(count as usize, Relaxed);
 }
 
-/// Helpers start when there is something to mark.
+/// Does nothing: helpers start when there is something to mark.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_start_mark_threads() {}

@@ -1,6 +1,7 @@
-//! Collections of young objects, by mark bits that stay and the kernel's tracking of writes: where
-//! they are worth it, by themselves ([`plimsoll_policy::generations`]); most of them, where the
-//! program asks for incremental mode, which also says how long [steps](crate::steps) may be.
+//! Collections of young objects, by sticky mark bits and the kernel's tracking of writes. They
+//! happen by themselves where they are worth it ([`plimsoll_policy::generations`]). In incremental
+//! mode, which a program asks for, most collections are of that kind, and the mode sets how long
+//! [steps](crate::steps) may be.
 
 use crate::collector::{self, State};
 use crate::settings::GC_full_freq;
@@ -10,33 +11,36 @@ use plimsoll_heap::{Heap, Residency, SUPERPAGE, Watch};
 use plimsoll_policy::generations::{Ended, Generations};
 use std::time::Duration;
 
-/// In the mode old objects are collected, too, when this much more lives than after they were collected last.
+/// In incremental mode, old objects are collected as well once this many times more bytes live than
+/// after they were last collected.
 const GROWTH: u64 = 2;
 
-/// A smaller heap is collected whole.
+/// A heap of fewer bytes is collected as a whole.
 const WORTH: usize = 4 << 20;
 
-/// What the first write to an armed superpage costs the program: a fault for each of its pages, of
-/// two to three microseconds on a virtual machine.
+/// What the first write to an armed superpage costs the program: a fault for each of its pages, 2
+/// to 3 microseconds each on a virtual machine.
 const WRITE: Duration = Duration::from_micros(10);
 
-/// Whether collections may be of young objects, and what the last were like.
+/// Whether collections may be of young objects, and statistics of the last ones. Guarded by the
+/// collector's lock.
 #[derive(Default)]
 pub(crate) struct Incremental {
-    /// The program asked for the mode.
+    /// The program asked for incremental mode.
     on: bool,
-    /// The user wants neither these nor steps.
+    /// The user forbids both collections of young objects and steps.
     pub(crate) forbidden: bool,
     /// Bytes that lived after the last whole collection.
     live: u64,
     generations: Generations,
-    /// All that is marked is armed.
+    /// All superpages with marked objects are armed.
     watched: bool,
-    /// Bytes that were allocated until the last collection.
+    /// Bytes ever allocated as of the last collection.
     allocated: u64,
 }
 
-/// Whether the collection that begins, which the program did not ask for, is of young objects.
+/// Whether the collection that begins, which the program did not ask for, is to be of young
+/// objects.
 pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
     let it = &state.incremental;
     let may = it.watched
@@ -52,8 +56,8 @@ pub(crate) fn is_young(heap: &Heap, state: &State) -> bool {
     }
 }
 
-/// Whose writes are to show until the next collection, if anybody wants to know. The world is
-/// stopped, and all is marked.
+/// Which superpages to watch until the next collection, if any. The world is stopped, and
+/// everything is marked.
 pub(crate) fn watch(
     heap: &Heap,
     state: &mut State,
@@ -63,7 +67,8 @@ pub(crate) fn watch(
     let still = is_for_eviction(state, residency);
     let survival = survival(heap, state, young);
     let it = &mut state.incremental;
-    // In holes everywhere new objects come to lie among old ones: all would be looked into.
+    // If there are many holes, new objects lie among old ones, and everything would have to be
+    // scanned again.
     let worth = state.central.used() * SUPERPAGE >= WORTH
         && !state.pace.is_ragged()
         && it.generations.may_be_young(survival);
@@ -75,19 +80,19 @@ pub(crate) fn watch(
     }
 }
 
-/// Whether writes are to tell what lies still, for it may have to go to swap.
+/// Whether to watch for superpages that are not written to, because some may have to go to swap.
 fn is_for_eviction(state: &State, residency: &Residency) -> bool {
     residency.absent > 0 || state.surroundings.is_short()
 }
 
-/// Whether writes are to show no more where threads will allocate: a collection in steps had all
-/// show, or what was watched died.
+/// Whether to disarm superpages into which threads will allocate: a collection in steps armed all
+/// of them, or watched objects have died.
 pub(crate) fn unwatches(state: &State, residency: &Residency, young: bool, in_steps: bool) -> bool {
     (!young || in_steps) && !is_for_eviction(state, residency)
 }
 
-/// What part lives of what was allocated since the last collection, about: before the census
-/// objects are counted, bytes are not.
+/// The approximate share of the bytes allocated since the last collection that is still alive. It
+/// is an estimate, because before the census only objects are counted, not bytes.
 fn survival(heap: &Heap, state: &State, young: bool) -> f64 {
     let (objects, live) = state.stats.last();
     let gone = if young { 0 } else { objects };
@@ -97,7 +102,7 @@ fn survival(heap: &Heap, state: &State, young: bool) -> f64 {
 }
 
 impl Incremental {
-    /// The program asked for the mode.
+    /// Whether the program asked for incremental mode.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
@@ -107,7 +112,7 @@ impl Incremental {
         !self.forbidden
     }
 
-    /// What a collection is to be judged by, that ended just now.
+    /// Records the collection that just ended, and returns the figures by which it is judged.
     pub(crate) fn note(&mut self, heap: &Heap, ended: &footprint::Ended<'_>) -> Ended {
         let before = std::mem::replace(&mut self.allocated, heap.allocated());
         let written = u32::try_from(ended.residency.written).unwrap_or(u32::MAX);
@@ -124,26 +129,26 @@ impl Incremental {
         self.generations.count() > 0
     }
 
-    /// What a collection costs lately, ns, with one that is not noted yet.
+    /// The mean cost of recent collections in nanoseconds, including one that is not recorded yet.
     pub(crate) fn mean_cost(&self, young: bool, ended: &Ended) -> u64 {
         self.generations.mean_cost(young, ended.cost)
     }
 
-    /// A collection of young objects ended: bytes to allocate at most until the next, if that is
-    /// for this to say.
+    /// Notes the end of a collection of young objects. Returns the most bytes to allocate until the
+    /// next one; `None` in incremental mode, where this has no say.
     pub(crate) fn after_young(&mut self, ended: &Ended) -> Option<usize> {
         let left = self.generations.after_young(ended);
         (!self.on).then(|| usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// A whole one ended, and so many bytes may be allocated until the next.
+    /// Notes the end of a whole collection; `allowance` bytes may be allocated until the next.
     pub(crate) fn after_whole(&mut self, ended: &Ended, allowance: usize) {
         self.live = ended.live;
         self.generations.after_whole(ended, allowance as u64);
     }
 }
 
-/// Turns the mode on, where the kernel tracks writes.
+/// Turns incremental mode on, if the kernel tracks writes.
 pub(crate) fn turn_on(heap: &Heap, state: &mut State) {
     if state.incremental.on || leaks::wanted() || state.incremental.forbidden {
         return;
@@ -170,8 +175,8 @@ extern "C-unwind" fn GC_is_incremental_mode() -> c_int {
     c_int::from(collector::is_ready() && collector::either().incremental.on)
 }
 
-/// `GC_PROTECTS_NONE`: the kernel notes writes by itself, and no system call meets a page that it
-/// may not write to.
+/// `GC_PROTECTS_NONE`: the kernel itself records writes, so no system call fails because a page is
+/// write-protected.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_incremental_protection_needs() -> c_int {
     0

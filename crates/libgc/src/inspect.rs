@@ -1,4 +1,4 @@
-//! Questions about objects and pointers, and checks of pointer arithmetic.
+//! Queries about objects and pointers, and checks of pointer arithmetic.
 
 use crate::collector;
 use crate::report;
@@ -34,8 +34,8 @@ unsafe extern "C-unwind" fn not_visible(p: *mut c_void) {
     report::abort(c"GC_is_visible test failed");
 }
 
-/// The object that an address is in, if it is in one: also where markers would not take it for a
-/// reference, behind the first superpage of an object that was allocated so.
+/// The object that an address points into, if any. This includes addresses that markers ignore:
+/// those beyond the first superpage of an object whose later superpages do not count.
 pub(crate) fn slot(address: *const c_void) -> Option<Slot> {
     let (heap, address) = (collector::made_heap()?, address as usize);
     heap.slot(address).or_else(|| behind_first(heap, address))
@@ -43,7 +43,7 @@ pub(crate) fn slot(address: *const c_void) -> Option<Slot> {
 
 #[cold]
 fn behind_first(heap: &Heap, address: usize) -> Option<Slot> {
-    /// Superpages to look back: a gibibyte.
+    /// How many superpages to search backwards: one GiB.
     const FAR: usize = (1 << 30) / SUPERPAGE;
     let range = heap.range();
     if !range.contains(&address) {
@@ -89,8 +89,8 @@ unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, d
     });
 }
 
-/// Says so where two pointers are not into the same object; where the first is into none, both must
-/// be into none.
+/// Calls the program's procedure if two pointers do not point into the same object. If the first
+/// points into no object, neither may the second.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
     collector::heap();
@@ -123,16 +123,16 @@ unsafe extern "C-unwind" fn GC_post_incr(place: *mut *mut c_void, by: isize) -> 
     unsafe { moved(place, by).0 }
 }
 
-/// Every displacement is valid. As the other checks it makes the collector, if there is none.
+/// Every displacement is valid. Like the other checks, this makes the collector if there is none.
 #[unsafe(no_mangle)]
 pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void {
     collector::heap();
     p
 }
 
-/// Whether collections see what is at `p`, which is what libgc says of any place outside of the
-/// heap, where it may be on some thread's stack: only a place in the heap and in no object is not
-/// seen.
+/// Whether collections scan the place `p`. As in libgc, this is assumed of any place outside the
+/// heap, because it may be on a thread's stack. Only a place in the heap that belongs to no object
+/// is not scanned.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
     let heap = collector::heap();
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_v
     p
 }
 
-/// Free places are not in lists here: they are runs of bits.
+/// There are no free lists here: free slots are runs of bits.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
     report::print(&format!(

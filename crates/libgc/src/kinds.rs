@@ -1,5 +1,5 @@
-//! Kinds of objects: the four that libgc has, and those that a program adds, with descriptors and
-//! mark procedures.
+//! Kinds of objects: libgc's four, and those that a program adds with descriptors and mark
+//! procedures.
 
 use crate::collector::{self, Locked};
 use crate::settings::Variable;
@@ -12,13 +12,13 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// libgc's numbers.
+/// The numbers of libgc's kinds.
 pub(crate) const PTRFREE: KindId = KindId(0);
 pub(crate) const NORMAL: KindId = KindId(1);
 pub(crate) const UNCOLLECTABLE: KindId = KindId(2);
 pub(crate) const AUNCOLLECTABLE: KindId = KindId(3);
 
-/// What kind of descriptor one is, in its lowest two bits (gc_mark.h).
+/// The type of a descriptor, in its lowest two bits (gc_mark.h).
 const TAGS: usize = 3;
 const LENGTH: usize = 0;
 const BITMAP: usize = 1;
@@ -33,15 +33,15 @@ const WORD: usize = size_of::<usize>();
 type MarkProc = unsafe extern "C" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
 pub(crate) type Describe = unsafe extern "C-unwind" fn(*mut c_void, *mut c_char);
 
-/// `struct GC_ms_entry`: programs pass pointers to it on, and never look inside.
+/// `struct GC_ms_entry`. Programs only pass pointers to it on, and never look inside.
 #[repr(C)]
 pub(crate) struct Entry {
     opaque: *mut c_void,
 }
 
-/// Descriptors of kinds, and procedures; read by markers without a lock.
+/// Descriptors of kinds, and mark procedures. Markers read them without a lock.
 struct Table {
-    /// A kind's descriptor, to which the object's size is added where `adds_size` says so.
+    /// A kind's descriptor. The object's size is added to it if `adds_size` is set.
     descriptors: [AtomicUsize; KINDS],
     adds_size: [AtomicUsize; KINDS],
     procs: [OnceLock<MarkProc>; MAX_PROCS],
@@ -77,28 +77,28 @@ pub(crate) fn add_first(heap: &Heap) {
 pub(crate) struct Descriptors;
 
 thread_local! {
-    /// The marker that this thread runs while it is in a mark procedure or in the program's
+    /// The marker that this thread runs, set while it is in a mark procedure or in the program's
     /// callback for roots.
     static MARKER: Cell<*mut c_void> = const { Cell::new(null_mut()) };
 }
 
-/// Calls `then`, which may call back for references ([`GC_mark_and_push`] and the like).
+/// Calls `then`, which may report references through [`GC_mark_and_push`] and similar functions.
 pub(crate) fn with_marker(marker: &mut Marker<'_>, then: impl FnOnce()) {
     let before = MARKER.replace((&raw mut *marker).cast());
     then();
     MARKER.set(before);
 }
 
-/// Calls `then` with the marker that this thread runs, if it does.
+/// Calls `then` with the marker that this thread runs, if there is one.
 pub(crate) fn marker(then: impl FnOnce(&mut Marker<'_>)) {
     let marker: *mut Marker<'_> = MARKER.get().cast();
-    // SAFETY: set only while `with_marker` waits for who calls this.
+    // SAFETY: set only while `with_marker` waits for the code that calls this.
     if let Some(marker) = unsafe { marker.as_mut() } {
         then(marker);
     }
 }
 
-// SAFETY: a descriptor names every reference, says libgc's interface of who makes one; nothing is allocated.
+// SAFETY: by libgc's interface, a descriptor names every reference; nothing is allocated.
 unsafe impl Tracer for Descriptors {
     unsafe fn trace(&self, start: usize, bytes: usize, kind: KindId, marker: &mut Marker<'_>) {
         let kind = usize::from(kind.0);
@@ -113,10 +113,10 @@ unsafe impl Tracer for Descriptors {
     }
 }
 
-/// Reports what a descriptor says of the object at `start`.
+/// Reports the references in the object at `start`, as a descriptor defines them.
 ///
 /// # Safety
-/// There are `bytes` readable bytes, of which the descriptor speaks.
+/// There are `bytes` readable bytes at `start`, and the descriptor describes them.
 pub(crate) unsafe fn follow(
     start: usize,
     bytes: usize,
@@ -152,7 +152,7 @@ pub(crate) unsafe fn follow(
                     return unsafe { typed::follow(start, bytes, environment, marker) };
                 }
                 if let Some(&procedure) = TABLE.procs[index].get() {
-                    // Programs hand these two back to `GC_mark_and_push`, and compare them at most.
+                    // Programs pass these two back to `GC_mark_and_push`, and at most compare them.
                     let top: *mut Entry = null_mut::<Entry>().wrapping_add(1);
                     let limit = top.wrapping_add(4096);
                     with_marker(marker, || {
@@ -204,22 +204,23 @@ fn new_kind(gc: &Locked, descriptor: usize, adds_size: c_int, clears: c_int) -> 
     }
 }
 
-/// A kind of ours, described like a program's.
+/// Adds a kind of the collector's own, described like a program's.
 pub(crate) fn own_kind(gc: &Locked, descriptor: usize) -> KindId {
     KindId(new_kind(gc, descriptor, 1, 1) as u8)
 }
 
-/// The same where the descriptor does not depend on the object's size.
+/// The same for a descriptor that does not depend on the object's size.
 pub(crate) fn own_kind_without_size(gc: &Locked, descriptor: usize) -> KindId {
     KindId(new_kind(gc, descriptor, 0, 1) as u8)
 }
 
-/// The descriptor that has a procedure find references, told so much.
+/// The descriptor that has mark procedure `index` find references, with this environment as its
+/// argument.
 pub(crate) fn proc_descriptor(index: usize, environment: usize) -> usize {
     (environment << LOG_MAX_PROCS | index) << 2 | PROC
 }
 
-/// Sets one of the procedures whose numbers are known beforehand.
+/// Sets one of the procedures with fixed numbers.
 pub(crate) fn set_proc(index: usize, procedure: *mut c_void) {
     if let Some(place) = TABLE.procs.get(index)
         && !procedure.is_null()
@@ -249,7 +250,7 @@ extern "C-unwind" fn GC_new_kind_inner(
     new_kind(&collector::held(), descriptor, adds_size, clears)
 }
 
-/// Programs pass it to `GC_new_kind`; free lists are in bins here.
+/// Programs pass the result to `GC_new_kind`. It is a dummy: free slots are found in bins here.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_new_free_list() -> *mut *mut c_void {
     GC_new_free_list_inner()
@@ -278,7 +279,7 @@ extern "C-unwind" fn GC_new_proc_inner(procedure: MarkProc) -> c_uint {
     }
 }
 
-/// What describes objects of a kind in reports, if the program said so.
+/// The function that describes objects of a kind in reports, if the program set one.
 pub(crate) fn describer(kind: KindId) -> Option<Describe> {
     DESCRIBERS.get(usize::from(kind.0))?.get()
 }
@@ -319,7 +320,7 @@ unsafe extern "C-unwind" fn GC_push_conditional(low: *mut c_void, high: *mut c_v
     unsafe { GC_push_all(low, high) };
 }
 
-/// Nothing to push: what the tables of finalizers refer to is marked when its turn comes.
+/// There is nothing to push: what the tables of finalizers refer to is marked later.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_push_finalizer_structures() {}
 

@@ -1,11 +1,11 @@
 //! Finding mistakes of the program: objects that it lost without freeing them (`GC_find_leak`), and
-//! objects of the debugging functions that it wrote beside of. What a collection finds is reported
-//! when the lock is free again.
+//! objects of the debugging functions whose bounds it overwrote. What a collection finds is
+//! reported once the lock is free again.
 //!
-//! Whoever looks for leaks takes every object through the lock, where it is written down; so
-//! threads that are registered in this mode have no quick way to their bins
-//! ([`current`](crate::thread::current)). Where the program begins to look later, the next
-//! collection finds what it has: that empties the bins, and so ends the quick way of all threads.
+//! While the program looks for leaks, every object is allocated with the lock and recorded; so
+//! threads that are registered in this mode have no fast path to their bins
+//! ([`current`](crate::thread::current)). If the program begins to look later, the next collection
+//! records all existing objects. It also empties the bins, which ends the fast path of all threads.
 
 use crate::collector::{self, Locked};
 use crate::release::GC_free;
@@ -16,22 +16,24 @@ use plimsoll_heap::{Bins, Central, Heap, KindId};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Most leaks, and most damaged objects, of one report; libgc has the same bounds.
+/// The most leaks, and the most damaged objects, of one report; libgc has the same bounds.
 const LEAKS: usize = 40;
 const DAMAGES: usize = 20;
 
-/// There is something to report; asked without the lock.
+/// Whether there is something to report; read without the lock.
 static FOUND: AtomicBool = AtomicBool::new(false);
 
-/// What is watched, and what was found.
+/// The recorded objects, and what was found. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Leaks {
-    /// Objects that were handed out and not freed.
+    /// Objects that were allocated and not freed.
     live: HashSet<usize>,
-    /// What was handed out before the program looked for leaks is in `live`, too.
+    /// Whether `live` also contains the objects allocated before the program began to look for
+    /// leaks.
     whole: bool,
     lost: Vec<usize>,
-    /// Starts of objects with a debugging header, and the word that was written over.
+    /// For each damaged object with a debugging header: its start, and the address of the
+    /// overwritten word.
     damaged: Vec<(usize, usize)>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) fn wanted() -> bool {
 }
 
 impl Leaks {
-    /// Writes down an object that is handed out.
+    /// Records a newly allocated object.
     pub(crate) fn add(&mut self, start: usize) {
         self.live.insert(start);
     }
@@ -57,9 +59,9 @@ impl Leaks {
         }
     }
 
-    /// Has all objects in `live`, if the program looks for leaks since a short time only. The world
-    /// is stopped, the bins are those that it allocated from, and marks are as the last collection
-    /// left them.
+    /// Records all existing objects, if the program began to look for leaks since the last
+    /// collection. The world is stopped, the bins are not emptied yet, and the marks are those of
+    /// the last collection.
     pub(crate) fn begin(
         &mut self,
         heap: &Heap,
@@ -86,8 +88,8 @@ impl Leaks {
         spare.into_iter().for_each(take_out);
     }
 
-    /// Looks at what is not marked, and at what is written behind objects; all is marked, the world
-    /// is stopped.
+    /// Finds unmarked objects, and objects with overwritten bounds. Everything is marked, and the
+    /// world is stopped.
     pub(crate) fn look(&mut self, heap: &Heap, central: &Central) {
         let Leaks {
             live,
@@ -114,7 +116,7 @@ impl Leaks {
             }
             let reported = lost.len() < LEAKS;
             if reported {
-                // It stays until it is reported.
+                // The object is kept until it is reported.
                 heap.set_mark(slot);
                 lost.push(start);
             }
@@ -127,7 +129,7 @@ impl Leaks {
     }
 }
 
-/// A collection at the end of the program, for what was lost since the last.
+/// Collects at the end of the program, to find what was lost since the last collection.
 pub(crate) fn look_at_exit() {
     extern "C" fn at_exit() {
         if wanted() {
@@ -138,13 +140,13 @@ pub(crate) fn look_at_exit() {
     unsafe { libc::atexit(at_exit) };
 }
 
-/// An object that is freed is no leak. Its place is not to be handed out again without being written down.
+/// Forgets a freed object, which is no leak. Its slot must not be reused without being recorded.
 pub(crate) fn forget(start: usize) {
     current::no_quick();
     collector::lock().leaks.live.remove(&start);
 }
 
-/// Says what was found, without the lock, and frees what was lost.
+/// Reports what was found, without the lock, and frees the lost objects.
 #[inline]
 pub(crate) fn report() {
     if FOUND.load(Relaxed) {

@@ -1,27 +1,28 @@
 //! `libgc.so.1`: the interface of the Boehm-Demers-Weiser collector over [`plimsoll_heap`].
 //!
-//! Programs that were linked with libgc 8 run with this in its place, unchanged. What its public
-//! headers declare means here what they say; each function is named as there, and documented there.
+//! Programs that were linked with libgc 8 run unchanged with this library in its place. The
+//! functions of libgc's public headers have the names and the meaning that the headers give them,
+//! and are documented there.
 //!
-//! | room | is |
+//! | module | content |
 //! |---|---|
-//! | `allocate`, `release`, `resize` | objects: getting them, giving them back, changing their size |
-//! | `kinds`, `typed`, `gcj`, `debug`, `inspect` | what is in them, and questions about them |
-//! | `roots`, `loader`, `thread` | where references are that are not in objects |
+//! | `allocate`, `release`, `resize` | allocating objects, freeing them, changing their size |
+//! | `kinds`, `typed`, `gcj`, `debug`, `inspect` | where references are in objects; debugging; queries |
+//! | `roots`, `loader`, `thread` | roots: static data, loaded libraries, threads' stacks |
 //! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
-//! | `leaks` | what a program lost, or wrote beside of |
-//! | `collect`, `mark`, `pace` | a collection, phase by phase; where marking begins; when there is one |
-//! | `incremental`, `steps`, `helpers` | of young objects; in steps; by several threads |
-//! | `footprint`, `follow` | how much memory the heap takes; a broker's limit |
-//! | `settings`, `environ`, `stats`, `report` | what can be set, read, and is said |
-//! | `private` | names of libgc's private headers |
-//! | `fork`, `unwind` | a child of fork; exceptions |
-//! | `stress` | collections often, and each is checked |
-//! | `collector`, `lock` | all of the above together, behind one lock |
+//! | `leaks` | objects that a program lost, and writes past the end of an object |
+//! | `collect`, `mark`, `pace` | the phases of a collection; where marking begins; when to collect |
+//! | `incremental`, `steps`, `helpers` | collections of young objects; in steps; by several threads |
+//! | `footprint`, `follow` | how much memory the heap takes; following a broker's limit |
+//! | `settings`, `environ`, `stats`, `report` | settings, environment variables, statistics, messages |
+//! | `private` | functions of libgc's private headers |
+//! | `fork`, `unwind` | children of fork; exceptions |
+//! | `stress` | frequent collections, each of them checked |
+//! | `collector`, `lock` | the state of all of the above, behind one lock |
 //!
-//! While the world stands still no thread may be waited for and nothing may be allocated or freed
-//! with `malloc`: a stopped thread may have its lock. What tables need for a collection they have
-//! before.
+//! While the world is stopped, no code here may wait for a thread, and none may allocate or free
+//! with `malloc`: a stopped thread may hold its lock. Tables get the memory that a collection needs
+//! before the world is stopped.
 
 #![allow(
     non_upper_case_globals,

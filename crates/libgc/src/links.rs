@@ -1,5 +1,6 @@
-//! Disappearing links: words that are cleared when the object that they speak of dies. Short ones
-//! are cleared before finalizers are called, long ones when an object is not kept for one either.
+//! Disappearing links: words that are cleared when the object that they refer to dies. Short links
+//! are cleared before finalizers are called. Long links are cleared only when the object is not
+//! kept for a finalizer either.
 
 use crate::{collector, leaks, report};
 use libc::{c_int, c_void};
@@ -7,16 +8,16 @@ use plimsoll_heap::Heap;
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-/// What libgc's functions for links return (gc.h).
+/// Return values of libgc's functions for links (gc.h).
 const SUCCESS: c_int = 0;
 const DUPLICATE: c_int = 1;
 const UNIMPLEMENTED: c_int = 3;
 const NOT_FOUND: c_int = 4;
 
-/// Objects by the address of the link.
+/// The object of each link, by the link's address.
 type Table = HashMap<usize, usize>;
 
-/// All links of the program.
+/// All links of the program. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Links {
     short: Table,
@@ -24,17 +25,17 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Clears short links to what is dead.
+    /// Clears short links to dead objects.
     pub(crate) fn clear_short(&mut self, dead: &impl Fn(usize) -> bool) {
         clear(&mut self.short, dead);
     }
 
-    /// Clears long links to what is dead.
+    /// Clears long links to dead objects.
     pub(crate) fn clear_long(&mut self, dead: &impl Fn(usize) -> bool) {
         clear(&mut self.long, dead);
     }
 
-    /// Forgets links that lie in dead objects.
+    /// Removes links that lie in dead objects.
     pub(crate) fn forget_dead(&mut self, dead: &impl Fn(usize) -> bool, heap: &Heap) {
         for table in [&mut self.short, &mut self.long] {
             table.retain(|&link, _| heap.slot(link).is_none() || !dead(link));
@@ -57,7 +58,7 @@ fn clear(table: &mut Table, dead: &impl Fn(usize) -> bool) {
     });
 }
 
-/// A link is a word: one that is none, or not aligned as one, ends the program.
+/// Ends the program if the link is null or not aligned.
 fn check(link: *mut *mut c_void, complaint: &CStr) {
     if link.is_null() || !link.is_aligned() {
         report::abort(complaint);
@@ -116,7 +117,7 @@ fn relink(
 unsafe extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_int {
     let heap = collector::heap();
     match heap.slot(link as usize) {
-        // The object that the link lies in, as libgc has it.
+        // The object that contains the link, as with libgc.
         Some(slot) => {
             GC_general_register_disappearing_link(link, heap.start(slot) as *const c_void)
         }

@@ -1,16 +1,16 @@
-//! What the loader has loaded: the writable segments of the program and of its libraries, and the
-//! lock that guards their list.
+//! The loader's list: the writable segments of the program and of its libraries, and the lock that
+//! guards the list.
 //!
-//! The C library unmaps a library, and lists a new one, with that lock held. Only
-//! [`dl_iterate_phdr`](libc::dl_iterate_phdr) takes it, for as long as it lists; so whoever wants
-//! nothing to change meanwhile works inside of that.
+//! The C library holds that lock while it unmaps a library, and while it adds one to the list. Only
+//! [`dl_iterate_phdr`](libc::dl_iterate_phdr) takes the lock for callers, and only while it
+//! iterates. So code that needs the list to stay unchanged runs inside that call.
 
 use libc::{c_char, c_int, c_void, dl_phdr_info};
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 
-/// Calls `then` while no thread can load or unload anything. It may list what is loaded: the lock
-/// is recursive.
+/// Calls `then` while no thread can load or unload anything. `then` may iterate over the list
+/// itself, because the lock is recursive.
 pub(crate) fn while_held<F: FnOnce()>(then: F) {
     unsafe extern "C" fn first<F: FnOnce()>(
         _: *mut dl_phdr_info,
@@ -22,27 +22,27 @@ pub(crate) fn while_held<F: FnOnce()>(then: F) {
         if let Some(then) = then.take() {
             then();
         }
-        // One object is enough.
+        // Stops after one object.
         1
     }
     let mut then = Some(then);
     // SAFETY: the callback gets what it expects, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(first::<F>), (&raw mut then).cast()) };
     if let Some(then) = then {
-        // Nothing is listed, so nothing can be unloaded.
+        // The list is empty, so nothing can be unloaded.
         then();
     }
 }
 
-/// What is loaded.
+/// A loaded object.
 pub(crate) struct Object {
     pub(crate) name: *const c_char,
-    /// How many others were unloaded before it was listed.
+    /// How many other objects had been unloaded when it was listed.
     pub(crate) unloaded: u64,
 }
 
-/// Tells the object and the addresses of each writable segment but our own. The lock is
-/// held meanwhile.
+/// Calls `tell` with the object and the address range of each writable segment, except this
+/// library's own. The lock is held meanwhile.
 pub(crate) fn each_segment<F: FnMut(&Object, Range<usize>)>(mut tell: F) {
     unsafe extern "C" fn each_object<F: FnMut(&Object, Range<usize>)>(
         info: *mut dl_phdr_info,
@@ -57,7 +57,7 @@ pub(crate) fn each_segment<F: FnMut(&Object, Range<usize>)>(mut tell: F) {
     unsafe { libc::dl_iterate_phdr(Some(each_object::<F>), (&raw mut tell).cast()) };
 }
 
-/// The same of one object.
+/// Does the same for one object.
 ///
 /// # Safety
 /// The loader's lock is held, and `info` is the loader's.

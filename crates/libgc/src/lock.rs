@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 /// States of the lock.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// Held, and somebody waits.
+/// Held, and a thread waits for it.
 const CONTENDED: u32 = 2;
 
-/// How often a thread looks whether the lock is free before it sleeps: about as long as it takes to
-/// be woken, and most who have the lock free it in much less.
+/// How often a thread checks whether the lock is free before it sleeps. This takes about as long as
+/// a wake-up, and most holders free the lock much sooner.
 const SPINS: u32 = 400;
 
-/// How long [`Lock::give_way`] waits at the most.
+/// The longest time that [`Lock::give_way`] waits.
 const WAY: Duration = Duration::from_micros(200);
 
 /// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any
-/// other: a handler of the program's may interrupt it there, and run.
+/// other: a signal handler may interrupt the wait, and run.
 pub(crate) struct Lock {
     state: AtomicU32,
-    /// Who holds it ([`current::id`]), or 0.
+    /// The thread that holds it ([`current::id`]), or 0.
     owner: AtomicUsize,
-    /// Threads that wait for it; too many where one left by a jump out of a handler.
+    /// How many threads wait for it; too high if one left the wait by a jump out of a signal
+    /// handler.
     waiting: AtomicU32,
 }
 
@@ -56,14 +57,14 @@ impl Lock {
         self.waiting.fetch_add(1, Relaxed);
         if !self.spin() {
             while self.state.swap(CONTENDED, Acquire) != FREE {
-                // It changed meanwhile, or a signal came: look again.
+                // The state changed meanwhile, or a signal came: the loop checks again.
                 let _ = futex::wait(&self.state, futex::Flags::PRIVATE, CONTENDED, None);
             }
         }
         self.waiting.fetch_sub(1, Relaxed);
     }
 
-    /// Takes it, if it becomes free soon.
+    /// Takes the lock if it becomes free soon. False if it does not.
     fn spin(&self) -> bool {
         (0..SPINS).any(|_| {
             spin_loop();
@@ -71,8 +72,8 @@ impl Lock {
         })
     }
 
-    /// For a thread that had the lock for long, and may want it again at once: lets those have it
-    /// who wait. A thread that has to be woken first would always come too late.
+    /// For a thread that held the lock for long and may want it again at once: lets waiting threads
+    /// take it first. A thread that has to be woken would otherwise always be too late.
     pub(crate) fn give_way(&self) {
         let began = Instant::now();
         while self.waiting.load(Relaxed) > 0 && began.elapsed() < WAY {
@@ -80,12 +81,12 @@ impl Lock {
         }
     }
 
-    /// Whether this thread holds it.
+    /// Whether this thread holds the lock.
     pub(crate) fn is_mine(&self) -> bool {
         self.owner.load(Relaxed) == current::id()
     }
 
-    /// Frees it; who calls this holds it.
+    /// Frees the lock, which the caller holds.
     pub(crate) fn unlock(&self) {
         self.owner.store(0, Relaxed);
         if self.state.swap(FREE, Release) == CONTENDED {
@@ -93,7 +94,7 @@ impl Lock {
         }
     }
 
-    /// In a child of fork: nobody else is left who could hold it.
+    /// Resets the lock in a child of fork, where no other thread can hold it.
     pub(crate) fn forget(&self) {
         self.owner.store(0, Relaxed);
         self.waiting.store(0, Relaxed);

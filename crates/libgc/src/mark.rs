@@ -1,4 +1,4 @@
-//! Where marking begins: what the program can reach without the heap.
+//! Where marking begins: everything that the program can reach without following the heap.
 
 use crate::collector::State;
 use crate::kinds;
@@ -6,8 +6,8 @@ use crate::settings::GC_push_other_roots;
 use plimsoll_heap::Central;
 use plimsoll_heap::mark::{Crew, Marker};
 
-/// Calls `mark` with who marks, and with a function that reports all roots. The world is stopped;
-/// this thread's registers are on its stack at `here`, and above that what the program has there.
+/// Calls `mark` with the markers, and with a function that reports all roots. The world is stopped.
+/// This thread's registers are on its stack at `here`, and the program's frames lie above that.
 pub(crate) fn from_roots<R>(
     state: &mut State,
     here: usize,
@@ -30,7 +30,7 @@ pub(crate) fn from_roots<R>(
         ..
     } = state;
     let mut report = |marker: &mut Marker<'_>| {
-        // First, because it may say where stacks end.
+        // Called first, because it may set where stacks end.
         if let Some(callback) = GC_push_other_roots.get() {
             kinds::with_marker(marker, || callback());
         }

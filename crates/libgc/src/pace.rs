@@ -3,52 +3,56 @@
 use crate::settings::{GC_free_space_divisor, GC_on_heap_resize, min_bytes};
 use plimsoll_heap::{Central, SUPERPAGE};
 
-/// What a heap may use, and what the user said of that.
+/// How much the heap may use, and what the user set for it. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// Superpages that the heap has addresses for.
+    /// The superpages for which the heap has addresses.
     pub(crate) room: usize,
-    /// Bytes to begin with (`GC_INITIAL_HEAP_SIZE`).
+    /// Initial size in bytes (`GC_INITIAL_HEAP_SIZE`).
     pub(crate) initial: usize,
-    /// Bytes at most (`GC_MAXIMUM_HEAP_SIZE`, `GC_set_max_heap_size`).
+    /// Maximum size in bytes (`GC_MAXIMUM_HEAP_SIZE`, `GC_set_max_heap_size`).
     pub(crate) most: Option<usize>,
     /// Bytes that the program said it will need (`GC_expand_hp`).
     pub(crate) expected: usize,
-    /// Bytes that the last collection found that trusted no summaries.
+    /// Live bytes that the last collection found that trusted no summaries.
     known_live: usize,
-    /// The next one does not either.
+    /// The next collection is not to trust summaries either.
     complete: bool,
-    /// Bytes to allocate from the last collection to the next, and how many were ever allocated at the last.
+    /// `allowance`: bytes to allocate from the last collection to the next. `allocated`: the bytes
+    /// ever allocated as of the last collection.
     allowance: usize,
     allocated: u64,
-    /// Superpages that a broker lets the heap have.
+    /// Superpages that a broker grants the heap; `None` without a broker.
     granted: Option<usize>,
-    /// Superpages that the heap may have in any case until the next collection, and that there is room for.
+    /// `floor`: superpages that the heap may have in any case until the next collection. `ceiling`:
+    /// superpages for which there is room.
     floor: usize,
     ceiling: usize,
-    /// Superpages that the heap comes to have until the next collection ends, and how many of these
-    /// are left for its steps: by so many its limit is lower.
+    /// `goal`: superpages that the heap will have by the end of the next collection. `reserve`: the
+    /// part of these that is kept for the steps of that collection; the heap's limit is lower by
+    /// that.
     goal: usize,
     reserve: usize,
-    /// Where nothing can be paged out: superpages that were decided on, beyond which a broker's grant does
-    /// not lift it, and how many it takes of these before it is looked again what there is room for.
+    /// Set where nothing can be paged out. `decided`: the superpages that were decided on; a
+    /// broker's grant does not raise the heap beyond them. `slice`: how many of these the heap
+    /// takes before the room is checked again.
     decided: Option<usize>,
     slice: usize,
-    /// There are holes everywhere.
+    /// The heap has enough holes, but hardly any superpage becomes free.
     is_ragged: bool,
-    /// What the program was told of the heap's size last.
+    /// The heap's size that the program was last told, in bytes.
     told: usize,
     pub(crate) verbose: u8,
     pub(crate) markers: Option<usize>,
 }
 
-/// By how much a heap may grow until the next collection. Bytes.
+/// By how much a heap may grow until the next collection, in bytes.
 pub(crate) struct Growth {
-    /// By so many.
+    /// Growth until the next collection.
     pub(crate) bytes: usize,
-    /// While so many are allocated.
+    /// Bytes that may be allocated meanwhile.
     pub(crate) allowance: usize,
-    /// There is room for so many.
+    /// Bytes for which there is room.
     pub(crate) most: usize,
     /// Memory is short.
     pub(crate) short: bool,
@@ -58,51 +62,54 @@ pub(crate) struct Growth {
 
 /// What a collection found.
 pub(crate) struct Found {
-    /// Bytes of live objects that hold references, and that hold none.
+    /// Bytes of live objects: `composite` ones hold references, `atomic` ones hold none.
     pub(crate) composite: usize,
     pub(crate) atomic: usize,
     /// Bytes of roots.
     pub(crate) roots: usize,
-    /// Bytes of holes in superpages that are in use, and of superpages that were freed.
+    /// `holes`: bytes of holes in superpages in use. `freed`: bytes of superpages that were freed.
     pub(crate) holes: usize,
     pub(crate) freed: usize,
 }
 
-/// A heap begins with this, in bytes.
+/// The initial size of a heap, in bytes.
 const BEGIN: usize = 1 << 20;
 
-/// A collection for less than this is not worth stopping the world, whatever `GC_set_min_bytes_allocd` said.
+/// For fewer bytes than this, a collection is not worth stopping the world, whatever
+/// `GC_set_min_bytes_allocd` said.
 const LEAST: usize = 64 << 10;
 
-/// What is left for steps is at most one in so many parts of what a heap grows by.
+/// The steps' reserve is at most one part in `LEFT` of a heap's growth.
 const LEFT: usize = 4;
 
-/// Where nothing can be paged out, it is looked again after one in so many parts of what there is room for.
+/// Where nothing can be paged out, the room is checked again whenever one part in `SLICES` of it is
+/// used.
 const SLICES: usize = 64;
 
-/// A heap that was larger shrinks by this part of what is too much at each collection. (libgc's
-/// does not shrink.)
+/// At each collection, a heap that was larger before gives up one part in `DECAY` of its surplus.
+/// (libgc's heap does not shrink.)
 const DECAY: usize = 1024;
-/// By this part where nothing can be paged out: what is free may be wanted by others, but is not to come
-/// and go with each collection.
+/// The same where nothing can be paged out: other programs may want the free memory, but the heap
+/// is not to shrink and grow with each collection.
 const CLIFF_DECAY: usize = 16;
 
 impl Pace {
-    /// Superpages of the heap's maximum.
+    /// The heap's maximum in superpages.
     fn cap(&self) -> usize {
         self.most
             .map_or(self.room, |bytes| (bytes / SUPERPAGE).min(self.room))
     }
 
-    /// Before the first collection. There is room for so many `most` bytes.
+    /// Sets the limit until the first collection. There is room for `most` bytes.
     pub(crate) fn begin(&mut self, central: &mut Central, most: usize) {
         let bytes = BEGIN.max(self.initial.min(most));
         self.goal = bytes.div_ceil(SUPERPAGE).min(self.cap());
         central.set_limit(self.goal);
     }
 
-    /// Bytes to allocate until the next collection, by libgc's rule: what a collection reads,
-    /// divided. What is atomic is not read, what is composite is read and looked up.
+    /// Bytes to allocate until the next collection, by libgc's rule: a share of what a collection
+    /// reads. Atomic objects are not read. Composite objects are read, and their words are looked
+    /// up.
     pub(crate) fn allowance(found: &Found) -> usize {
         let read = 2 * found.composite + found.atomic / 4 + found.roots;
         (read / GC_free_space_divisor.get().max(1))
@@ -110,13 +117,13 @@ impl Pace {
             .max(LEAST)
     }
 
-    /// Whether the next collection is to trust no summaries: what they keep may have grown to a
-    /// fifth of the heap.
+    /// Whether the next collection is to trust no summaries: stale summaries may keep objects that
+    /// add up to a fifth of the heap.
     pub(crate) fn wants_complete(&self) -> bool {
         self.complete
     }
 
-    /// After a collection, which may have `trusted` summaries.
+    /// Notes the result of a collection. `trusted`: whether it trusted summaries.
     pub(crate) fn after(&mut self, found: &Found, trusted: bool) {
         let live = found.composite + found.atomic;
         if !trusted {
@@ -125,27 +132,28 @@ impl Pace {
         self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
     }
 
-    /// By how much the heap grows until the next collection, where memory is not short: holes are
-    /// filled first, so only the rest is new. Where they are of sizes that nobody wants the heap
-    /// asks for more ([`defer`](Pace::defer)): a heap of which no superpage is ever free again
-    /// would grow each time otherwise.
+    /// By how many bytes the heap grows until the next collection, if memory is not short. Holes
+    /// are filled first, so only the rest of the allowance is new memory. If the holes have sizes
+    /// that nobody wants, the heap asks for more ([`defer`](Pace::defer)). Without this rule, a
+    /// heap in which superpages never become free again would grow each time.
     pub(crate) fn growth(found: &Found, allowance: usize) -> usize {
         allowance.saturating_sub(found.holes)
     }
 
-    /// A collection ended, and so much may be allocated until the next.
+    /// Notes at the end of a collection how useful its holes are; `allowance` bytes may be
+    /// allocated until the next one.
     pub(crate) fn note_holes(&mut self, found: &Found, allowance: usize) {
         self.is_ragged = found.holes >= allowance && found.freed < allowance / 8;
     }
 
-    /// Whether the last collection found holes enough for what may be allocated until the next, and
-    /// freed hardly any superpage.
+    /// Whether the last collection found enough holes for the allowance, but freed hardly any
+    /// superpage.
     pub(crate) fn is_ragged(&self) -> bool {
         self.is_ragged
     }
 
-    /// Lets the heap grow. Where memory is short one that was larger shrinks at once. Of what it
-    /// grows by, `reserve` bytes are wanted for the next collection's steps.
+    /// Sets how far the heap may grow. If memory is short, a heap that was larger shrinks at once.
+    /// `reserve` bytes of the growth are kept for the steps of the next collection.
     pub(crate) fn grow(
         &mut self,
         central: &mut Central,
@@ -186,11 +194,12 @@ impl Pace {
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
     }
 
-    /// More room, for `bytes` at least, where less was allocated since the last collection than it
-    /// left to allocate: the holes that were there are of classes that nobody wants. False where it
-    /// is time to collect.
+    /// Raises the limit by at least `bytes` bytes, if less than the allowance was allocated since
+    /// the last collection: then the holes have classes that nobody wants. False if it is time to
+    /// collect.
     ///
-    /// On a cliff a little at a time: now there is room for `room` bytes.
+    /// Where nothing can be paged out, the limit rises a little at a time; `room` is the number of
+    /// bytes for which there is room now.
     pub(crate) fn defer(
         &mut self,
         central: &mut Central,
@@ -200,7 +209,7 @@ impl Pace {
     ) -> bool {
         let since = (allocated - self.allocated) as usize;
         let rest = self.allowance.saturating_sub(since);
-        // Few bytes are not worth to come here again; and where none are left, none is too many.
+        // For few bytes it is not worth coming here again; and if none are left, no request fits.
         if bytes.max(self.allowance / 8).max(1) > rest {
             return false;
         }
@@ -230,9 +239,9 @@ impl Pace {
         self.goal.saturating_sub(central.used())
     }
 
-    /// A broker says how many superpages the heap may have, or says no more: a collection is due
-    /// where it has more, but not before the program has made some progress. On a `cliff` it does
-    /// not grow for that.
+    /// Follows a broker, which grants `superpages` superpages, or no longer grants any. If the heap
+    /// has more, a collection is due, but not before the program has made some progress. Where
+    /// nothing can be paged out (`cliff`), a grant does not make the heap grow.
     pub(crate) fn follow(&mut self, central: &mut Central, superpages: Option<usize>, cliff: bool) {
         self.granted = superpages;
         if cliff && self.decided.is_none() {
@@ -250,30 +259,30 @@ impl Pace {
         }
     }
 
-    /// Bytes of what lives that may live only because summaries say so.
+    /// Bytes of the live objects that may be alive only because of stale summaries.
     pub(crate) fn retained(&self, live: u64) -> u64 {
         live.saturating_sub(self.known_live as u64)
     }
 
-    /// Nobody speaks to the broker any more.
+    /// Forgets the broker's grant, because no broker is followed any more.
     pub(crate) fn orphaned(&mut self) {
         self.granted = None;
     }
 
-    /// The maximum that was set just now holds from now on.
+    /// Applies a maximum that was just set.
     pub(crate) fn bound(&mut self, central: &mut Central) {
         let cap = self.cap();
         self.goal = self.goal.min(cap);
         central.set_limit(central.limit().min(cap));
     }
 
-    /// Bytes of the heap: what it may use before the next collection ends, whether it has objects
-    /// there or not.
+    /// The heap's size in bytes: what it may use before the next collection ends, whether or not
+    /// there are objects.
     pub(crate) fn size(&self, central: &Central) -> usize {
         self.goal.max(central.used()) * SUPERPAGE
     }
 
-    /// Tells the program of the heap's size, if that is not what it was told last.
+    /// Tells the program the heap's size, if it has changed since the program was last told.
     pub(crate) fn tell(&mut self, central: &Central) {
         let size = self.size(central);
         if size != std::mem::replace(&mut self.told, size)
@@ -283,8 +292,8 @@ impl Pace {
         }
     }
 
-    /// So much more, from now on, as soon as there is room: now there is for `most` bytes. False
-    /// where the maximum is reached.
+    /// Lets the heap grow by `superpages` superpages as soon as there is room for them; now there
+    /// is room for `most` bytes. False if that would exceed the maximum.
     pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize, most: usize) -> bool {
         let before = self.goal.max(central.used());
         let wanted = before.saturating_add(superpages);
@@ -298,11 +307,13 @@ impl Pace {
         true
     }
 
-    /// Room for so many superpages until the next step of a collection. False where there is not.
+    /// Raises the limit by `superpages` superpages until the next step of a collection. False if
+    /// there is no room.
     pub(crate) fn step(&self, central: &mut Central, superpages: usize) -> bool {
         let wanted = central.used().saturating_add(superpages);
         let most = match self.decided {
-            // Holes are not filled meanwhile: what one in steps takes beyond it would stay.
+            // Holes are not filled during a collection in steps, so what it takes beyond the
+            // decided size would stay.
             Some(decided) => decided.min(self.most()),
             None => self.most(),
         };
@@ -313,8 +324,9 @@ impl Pace {
         true
     }
 
-    /// More room without a collection, for `superpages` at least, and on a cliff for `last` bytes; false
-    /// where the maximum is reached.
+    /// Raises the limit without a collection, by at least `superpages` superpages. Where nothing
+    /// can be paged out, `last` bytes may be taken in any case. False if that would exceed the
+    /// maximum.
     pub(crate) fn raise(
         &mut self,
         central: &mut Central,
@@ -338,12 +350,12 @@ impl Pace {
         true
     }
 
-    /// What the heap may have now: a limit and a goal.
+    /// The heap's current limit and goal, in superpages.
     pub(crate) fn bounds(&self, central: &Central) -> (usize, usize) {
         (central.limit(), self.goal)
     }
 
-    /// Has the heap have no more than `before` what was tried since, but for what it uses.
+    /// Takes back what was raised since `before`, except for what the heap already uses.
     pub(crate) fn lower(&mut self, central: &mut Central, before: (usize, usize)) {
         let used = central.used();
         self.goal = before.1.max(used).min(self.goal);
@@ -357,7 +369,7 @@ mod tests {
     use plimsoll_heap::Heap;
     use plimsoll_heap::os::Linux;
 
-    /// Superpages that a heap may have and comes to have, when it is to grow by so many.
+    /// A heap's limit and goal after it may grow by `superpages` superpages.
     fn grow(pace: &mut Pace, central: &mut Central, superpages: usize) -> (usize, usize) {
         let growth = Growth {
             bytes: superpages * SUPERPAGE,
@@ -379,8 +391,8 @@ mod tests {
         (heap, central, pace)
     }
 
-    /// It grows by a part of what it may, and by the next where there is still room; a broker's grant lifts
-    /// it no higher.
+    /// The heap grows by one part of what it may, and by the next part if there is still room. A
+    /// broker's grant does not raise it further.
     #[test]
     fn on_a_cliff_it_grows_a_little_at_a_time() {
         let (_heap, mut central, mut pace) = pace();
@@ -401,7 +413,8 @@ mod tests {
         let enough = Some(800 * SUPERPAGE);
         assert!(pace.defer(&mut central, 0, 0, enough));
         assert_eq!(pace.bounds(&central), (64, 400));
-        // What is too large for that is asked for as a whole, and what is left of the last room is little.
+        // A request that is larger than a slice is granted as a whole; little of the last room is
+        // left.
         assert!(pace.raise(&mut central, 420, Some(2 * SUPERPAGE)));
         assert_eq!(pace.bounds(&central), (420, 460));
         pace.follow(&mut central, Some(60), true);
@@ -431,7 +444,7 @@ mod tests {
         let (_heap, mut central, mut pace) = pace();
         assert_eq!(grow(&mut pace, &mut central, 400), (360, 400));
         assert_eq!(grow(&mut pace, &mut central, 100), (359, 399), "it shrinks");
-        // They took longer, and more.
+        // The steps took longer, and more memory.
         assert!(pace.step(&mut central, 500));
         assert_eq!(grow(&mut pace, &mut central, 100), (358, 398));
         assert!(

@@ -1,15 +1,17 @@
-//! Names that libgc exports and only its private headers declare, for programs that were compiled
-//! with those: libgc's own tests, and allocators that take objects from free lists in line.
+//! Names that libgc exports and that only its private headers declare. They are for programs
+//! compiled with those headers: libgc's own tests, and allocators that take objects from free lists
+//! in inlined code.
 
 use crate::collector;
 use crate::settings::Variable;
 
-/// Lists of one kind: one for each size up to half a page, in granules.
+/// The free lists of one kind: one for each size up to half a page, in granules.
 const LISTS: usize = 129;
 type Lists = [Variable<usize>; LISTS];
 
-/// Free lists are in bins here, and these are empty: who finds nothing asks for an object. What a
-/// program puts there by itself is free for the next collection.
+/// These lists are always empty, because free slots are found in bins here. A program that finds a
+/// list empty allocates an object. Slots that the program itself puts into a list are free for the
+/// next collection.
 static OBJECTS: [Lists; 4] = [const { [const { Variable::new(0) }; LISTS] }; 4];
 
 #[unsafe(no_mangle)]
@@ -21,12 +23,12 @@ static GC_uobjfreelist_ptr: &Lists = &OBJECTS[2];
 #[unsafe(no_mangle)]
 static GC_auobjfreelist_ptr: &Lists = &OBJECTS[3];
 
-/// Takes back what is in the lists; the world is stopped.
+/// Takes back the slots in the lists. The world is stopped.
 pub(crate) fn clear_lists() {
     OBJECTS.as_flattened().iter().for_each(|list| list.set(0));
 }
 
-/// Says that so many bytes were taken from lists. The caller holds the lock.
+/// Adds bytes that the program took from lists. The caller holds the lock.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
     if collector::is_ready() {
@@ -34,7 +36,7 @@ extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
     }
 }
 
-/// Says that so many were put there. The caller holds the lock.
+/// Adds bytes that the program put into lists. The caller holds the lock.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
     if collector::is_ready() {

@@ -1,4 +1,4 @@
-//! Giving objects back by hand.
+//! Freeing objects explicitly.
 
 use crate::collector;
 use crate::settings::GC_non_gc_bytes;
@@ -25,7 +25,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     }
 }
 
-/// Frees what is in a slot; false if nothing is.
+/// Frees the object in a slot. False if there is none.
 unsafe fn free_slot(slot: Slot) -> bool {
     let heap = collector::heap();
     let kind = heap.kind_of(slot);

@@ -1,4 +1,4 @@
-//! What the collector says, and how it gives up.
+//! Messages, and the ways to give up.
 
 use crate::settings::{GC_on_abort, Variable};
 use crate::thread::cancel::Uncancelled;
@@ -15,28 +15,29 @@ static ERRORS: Variable<c_int> = Variable::new(libc::STDERR_FILENO);
 static OUTPUT: Variable<c_int> = Variable::new(libc::STDOUT_FILENO);
 
 fn write(to: c_int, text: &[u8]) {
-    // Also without the lock: allocating is no cancellation point, and warns.
+    // Needed even without the lock: allocation is not a cancellation point, but it may print a
+    // warning.
     let _uncancelled = Uncancelled::begin();
     // SAFETY: writes these bytes; nothing can be done if it cannot.
     unsafe { libc::write(to, text.as_ptr().cast(), text.len()) };
 }
 
-/// What is said of collections: on the error output, or in the log that `GC_LOG_FILE` names.
+/// Prints a message about collections: to standard error, or to the log that `GC_LOG_FILE` names.
 pub(crate) fn say(text: &str) {
     write(LOG.get(), text.as_bytes());
 }
 
-/// What is said of a program's mistakes, whatever the log is.
+/// Prints a message about a mistake of the program, wherever the log goes.
 pub(crate) fn complain(text: &str) {
     write(ERRORS.get(), text.as_bytes());
 }
 
-/// What is printed because the program asked for it.
+/// Prints what the program asked for.
 pub(crate) fn print(text: &str) {
     write(OUTPUT.get(), text.as_bytes());
 }
 
-/// `GC_LOG_FILE`: everything is said in this file, but for the log alone where `only_log` says so.
+/// Sends messages to the file that `GC_LOG_FILE` names: all of them, or only the log if `only_log`.
 pub(crate) fn log_to(path: &std::ffi::OsStr, only_log: bool) {
     let Ok(file) = std::fs::OpenOptions::new()
         .append(true)
@@ -57,7 +58,8 @@ pub(crate) fn log_to(path: &std::ffi::OsStr, only_log: bool) {
     }
 }
 
-/// Warns the program. The message's only conversion is for one word, `%ld` or `%lu` or `%p`.
+/// Warns the program. The message must have exactly one conversion, `%ld`, `%lu` or `%p`, for one
+/// word.
 pub(crate) fn warn(message: &CStr, value: usize) {
     // SAFETY: the program's procedure, or ours, with what libgc gives it.
     unsafe { (WARN.get())(message.as_ptr().cast_mut(), value) };
@@ -92,7 +94,7 @@ extern "C-unwind" fn GC_set_log_fd(to: c_int) {
     LOG.set(to);
 }
 
-/// The program's last words are these.
+/// Prints a last message and aborts the program.
 pub(crate) fn abort(message: &CStr) -> ! {
     (GC_on_abort.get())(message.as_ptr());
     std::process::abort()
@@ -109,7 +111,8 @@ pub(crate) extern "C-unwind" fn abort_default(message: *const c_char) {
     write(ERRORS.get(), b"\n");
 }
 
-/// Something that libgc can do and this cannot: it says so and ends the program, before that relies on it.
+/// Called for a feature of libgc that is not supported here: says so and ends the program before it
+/// relies on the feature.
 pub(crate) fn unsupported(name: &str, what: &str) -> ! {
     let text = format!(
         "plimsoll libgc: {name}: {what} are not supported; use the system's libgc for this program\0"
@@ -120,14 +123,14 @@ pub(crate) fn unsupported(name: &str, what: &str) -> ! {
     }
 }
 
-/// What is called where there is no memory, unless the program sets its own: null, as libgc's.
+/// The default out-of-memory function: returns null, like libgc's.
 pub(crate) extern "C-unwind" fn no_memory(_: usize) -> *mut c_void {
     null_mut()
 }
 
 extern "C-unwind" fn abort_without_memory(_: usize) -> *mut c_void {
     complain("Insufficient memory for the allocation\n");
-    // As libgc: no message says that the program ends with a status of 1.
+    // As with libgc, a null message means that the program exits with status 1.
     (GC_on_abort.get())(std::ptr::null());
     std::process::exit(1)
 }

@@ -1,5 +1,4 @@
-//! Objects that are made of others: larger or smaller ones, copies of texts; and objects at
-//! multiples of something.
+//! Objects made from others: resized objects, copies of strings; and aligned objects.
 
 use crate::allocate::{allocate, allocate_held, extra};
 use crate::collector;
@@ -32,7 +31,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_realloc(
     };
     let size = heap.size(slot) - extra();
     if bytes <= size && bytes * 2 >= size {
-        // What follows may have held references.
+        // The rest of the slot may have held references.
         // SAFETY: inside of the object.
         unsafe { libc::memset((start + bytes) as *mut c_void, 0, size - bytes) };
         return object;
@@ -80,8 +79,8 @@ unsafe extern "C-unwind" fn GC_strndup(text: *const c_char, most: usize) -> *mut
     copy
 }
 
-/// From this alignment or size on what is aligned is an object, and can be made larger or freed; as
-/// in libgc, half a page.
+/// From this alignment or size on, in bytes, an aligned block is an object of its own, and can be
+/// resized or freed. As in libgc, half a page.
 const WHOLE: usize = 2048;
 
 #[unsafe(no_mangle)]
@@ -98,7 +97,7 @@ extern "C-unwind" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void 
     if alignment < WHOLE && bytes < WHOLE {
         return aligned_inside(alignment, bytes);
     }
-    // Slots of a power of two are at multiples of it; larger objects start at superpages.
+    // Slots whose size is a power of two are aligned to it, and larger objects start at superpages.
     let whole = bytes.saturating_add(extra()).max(alignment);
     let slot = match whole.checked_next_power_of_two() {
         Some(slot) if slot <= LARGEST_SMALL => slot,
@@ -107,7 +106,7 @@ extern "C-unwind" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void 
     allocate(slot - extra(), NORMAL)
 }
 
-/// A part of a larger object: references to it keep the whole.
+/// Returns a part of a larger object. A reference to that part keeps all of the object alive.
 fn aligned_inside(alignment: usize, bytes: usize) -> *mut c_void {
     let object = allocate(bytes.saturating_add(alignment - 1), NORMAL);
     if object.is_null() {

@@ -1,15 +1,17 @@
-//! Roots that are not stacks: static data of all loaded objects, and what the program adds.
+//! Roots other than stacks: the static data of all loaded objects, and ranges that the program
+//! adds.
 //!
-//! Static data is read in the moment when the world stops, with the [loader's](crate::loader) lock
-//! held from before until after that. So nobody can unload what is read, and nobody waits for the
-//! lock while the world stands: a thread that is not stopped may have it, and wait for a lock of
-//! `malloc` that a stopped thread has. What is read is kept, for marking begins later, after
-//! callbacks: one of these may fork, and the child would never get the lock again. No other way is
-//! as good: files of `/proc` may be closed, and a fault that is caught would be caught in the
-//! program's place.
+//! Static data is read at the moment when the world stops. The [loader's](crate::loader) lock is
+//! held from before that until the data has been read. So nobody can unload what is read. And
+//! nobody waits for the lock while the world is stopped: a thread that is not stopped may hold it
+//! while it waits for a lock of `malloc` that a stopped thread holds. The words that were read are
+//! kept, because marking begins later, after the program's callbacks. One of these may fork, and
+//! the child could never take the lock again. The alternatives are worse: a program may close files
+//! of `/proc`, and a handler that catches faults would take the place of the program's own.
 //!
-//! Where the program is told that the world stands, it may store to static data then, and libgc
-//! reads that afterwards. So we read it later in such a program, and take the lock for that.
+//! A program that is told when the world is stopped may store to static data then, and libgc reads
+//! the data after that. For such a program static data is read later here, too, and the lock is
+//! taken for that.
 
 use crate::collect::{GC_disable, GC_enable};
 use crate::settings::{GC_no_dls, Variable, on_collection_event, on_thread_event};
@@ -22,56 +24,59 @@ use std::time::Instant;
 
 type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
 
-/// Room for so many words of static data is made at first: 512 KiB. Most programs have a few thousand
+/// The initial capacity in words of static data: 512 KiB. Most programs have a few thousand words
 /// that refer to the heap.
 const WORDS: usize = 1 << 16;
 
-/// So often is static data read for one stop. Each time there is room for a quarter more than was
-/// found before.
+/// How often static data is read for one stop at most. For each attempt there is room for a quarter
+/// more than was found before.
 const READINGS: u32 = 3;
 
 const WORD: usize = size_of::<usize>();
 
 static HAS_ROOTS: Variable<Option<HasRoots>> = Variable::new(None);
 
-/// Ranges of addresses that hold references.
+/// Address ranges that hold references. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Roots {
-    /// What the program added.
+    /// Ranges that the program added.
     added: Vec<Range<usize>>,
-    /// What it took out, of whatever else is here.
+    /// Ranges that the program excluded, wherever they overlap others.
     excluded: Vec<Range<usize>>,
-    /// Static data of the objects that were loaded before the world was stopped last, and what of
-    /// that the program said has no references.
+    /// As of the last stop. `loaded`: static data of the loaded objects. `refused`: the ranges
+    /// among these that hold no references, according to the program.
     loaded: Vec<Range<usize>>,
     refused: Vec<Range<usize>>,
-    /// How many objects had been unloaded until then: while that is the same, a range is the same.
+    /// How many objects had been unloaded until then. While this is unchanged, equal ranges are the
+    /// same object.
     unloaded: u64,
-    /// Static data counts.
+    /// Whether static data counts as roots.
     data: bool,
-    /// What static data referred to in the heap when the world stopped. Its room is made before.
+    /// The words of static data that referred to the heap when the world stopped. The capacity is
+    /// reserved before the stop.
     words: Vec<usize>,
-    /// They are all: there was room, and nobody may have stored to static data since.
+    /// Whether `words` is complete: there was room for all, and nobody may have stored to static
+    /// data since.
     are_all: bool,
-    /// How many there were when static data was read last, with those for which there was no room;
-    /// and how many there should be room for now.
+    /// `found`: how many words the last reading found, including those for which there was no room.
+    /// `wanted`: the capacity to reserve now.
     found: usize,
     wanted: usize,
 }
 
-/// Reads static data when the world stops.
+/// Reads static data when the world is stopped.
 pub(crate) struct Reading<'a> {
     roots: &'a mut Roots,
-    /// Addresses where objects are.
+    /// The addresses at which objects may lie.
     heap: Range<usize>,
-    /// When it began to read; the world stood then.
+    /// When the last reading began; the world was stopped then.
     began: Instant,
-    /// How often it may read, until it is content with what it has.
+    /// How many more readings are allowed before an incomplete result is accepted.
     left: u32,
 }
 
 impl Reading<'_> {
-    /// Since when the world stands.
+    /// The time since which the world is stopped.
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
@@ -89,7 +94,7 @@ impl AtStop for Reading<'_> {
     }
 }
 
-/// What the program took out before there was a collector.
+/// Ranges that the program excluded before the collector was made.
 static EARLY: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
 
 fn early(then: impl FnOnce(&mut Vec<Range<usize>>)) {
@@ -99,14 +104,14 @@ fn early(then: impl FnOnce(&mut Vec<Range<usize>>)) {
 }
 
 impl Roots {
-    /// Those of a new collector.
+    /// The roots of a new collector.
     pub(crate) fn begin() -> Roots {
         let mut roots = Roots::default();
         early(|early| roots.excluded.append(early));
         roots
     }
 
-    /// What reads static data that may refer to these addresses.
+    /// A reader of static data that may refer to the addresses in `heap`.
     pub(crate) fn reading(&mut self, heap: Range<usize>) -> Reading<'_> {
         Reading {
             roots: self,
@@ -116,12 +121,13 @@ impl Roots {
         }
     }
 
-    /// Lists what is loaded, and makes room for what will be read of it. The loader's lock is held,
-    /// and the world runs: this allocates, and asks the program.
+    /// Lists the loaded objects, and reserves room for the words to be read. The loader's lock is
+    /// held and the world runs, because this allocates and calls the program's filter.
     fn list(&mut self) {
         self.loaded.clear();
         self.refused.clear();
-        // Without them not the program's own data either: libgc finds that in the same way.
+        // Without libraries, the program's own data does not count either, because libgc finds it
+        // in the same way.
         self.data = GC_no_dls.get() == 0;
         if !self.data {
             return;
@@ -142,16 +148,17 @@ impl Roots {
         let most = self.loaded.iter().map(Range::len).sum::<usize>() / WORD;
         self.wanted = most.min(WORDS.max(self.found + self.found / 4));
         self.words.clear();
-        // Where there is no memory for them, static data is read later.
+        // If there is no memory for them, static data is read later.
         let _ = self.words.try_reserve_exact(self.wanted);
     }
 
-    /// Keeps the words of static data that may refer to the heap. The world stands still, and the
-    /// loader's lock is held. False where more room should be made, which needs a world that runs.
+    /// Stores the words of static data that may refer to the heap. The world is stopped and the
+    /// loader's lock is held. False if more room is needed, which can be made only while the world
+    /// runs.
     fn read(&mut self, heap: &Range<usize>) -> bool {
         let mut words = std::mem::take(&mut self.words);
         words.clear();
-        // Asked only now, for a callback before may have set or unset one.
+        // Checked only now, because a callback may have set or removed a callback before.
         if on_collection_event.get().is_some() || on_thread_event.get().is_some() {
             (self.words, self.are_all) = (words, false);
             return true;
@@ -163,19 +170,20 @@ impl Roots {
         });
         self.are_all = found == words.len();
         (self.words, self.found) = (words, found);
-        // Without memory it is read later: another attempt makes no more room.
+        // If there was no memory for the words, another attempt makes no more room: static data is
+        // read later.
         self.are_all || self.words.capacity() < self.wanted
     }
 
-    /// Bytes that [`each`](Roots::each) reports, about.
+    /// Roughly the bytes that [`each`](Roots::each) reports.
     pub(crate) fn bytes(&self) -> usize {
         let of = |ranges: &[Range<usize>]| ranges.iter().map(Range::len).sum::<usize>();
         of(&self.loaded) + of(&self.added)
     }
 
-    /// Every stretch of memory that holds references and was not read when the world stopped: what
-    /// the program added. Where the words of static data are not all that counts, it is listed, too:
-    /// then `root` is no more than a look, for the loader's lock is held meanwhile.
+    /// Calls `root` with every range that holds references and was not read when the world stopped:
+    /// the ranges that the program added and, if the words of static data are incomplete, the
+    /// static data. In that case the loader's lock is held, so `root` must do no more than read.
     pub(crate) fn each(&self, mut root: impl FnMut(usize, usize)) {
         for range in &self.added {
             self.each_part(range, &mut root);
@@ -185,18 +193,19 @@ impl Roots {
         }
     }
 
-    /// Every word of static data that may refer to the heap, where these are all that counts.
+    /// Calls `root` with every word of static data that may refer to the heap, if these words are
+    /// complete.
     pub(crate) fn each_word(&self, root: impl FnMut(usize)) {
         if self.are_all {
             self.words.iter().copied().for_each(root);
         }
     }
 
-    /// Every stretch of static data that holds references.
+    /// Calls `root` with every range of static data that holds references.
     fn each_loaded(&self, root: &mut impl FnMut(usize, usize)) {
         if self.data {
             loader::each_segment(|object, range| {
-                // Another one may have come to the addresses of one that was refused.
+                // Another object may have been loaded at the addresses of one that was refused.
                 if object.unloaded != self.unloaded || !self.refused.contains(&range) {
                     self.each_part(&range, root);
                 }
@@ -204,11 +213,11 @@ impl Roots {
         }
     }
 
-    /// What of a range is not excluded.
+    /// Calls `root` with the parts of a range that are not excluded.
     fn each_part(&self, range: &Range<usize>, root: &mut impl FnMut(usize, usize)) {
         let mut at = range.start;
         while at < range.end {
-            // The excluded range that is met next.
+            // The next excluded range from here on.
             let next = self
                 .excluded
                 .iter()
@@ -223,8 +232,8 @@ impl Roots {
     }
 }
 
-/// Adds the words of a range that are addresses of the heap, as far as there is room: the world is
-/// stopped, and nothing may be allocated. How many such words there are.
+/// Appends the words of a range that are addresses in the heap, as far as there is capacity: the
+/// world is stopped, so nothing may be allocated. Returns how many such words there are.
 ///
 /// # Safety
 /// The range can be read.
@@ -258,7 +267,7 @@ extern "C-unwind" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
     }
 }
 
-/// Takes out added ranges that lie inside of this one, as libgc does.
+/// Removes added ranges that lie inside this one, as libgc does.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
@@ -269,7 +278,7 @@ extern "C-unwind" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
     collector::lock().roots.added.retain(|added| !inside(added));
 }
 
-/// What the loader knows of is found again by the next collection, as by libgc's.
+/// As with libgc, the next collection finds the loaded objects again.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_clear_roots() {
     let mut gc = collector::lock();
@@ -306,19 +315,19 @@ extern "C-unwind" fn GC_register_has_static_roots_callback(callback: Option<HasR
     HAS_ROOTS.set(callback);
 }
 
-/// Whether an address lies in roots that the loader added and may take away.
+/// Whether an address lies in a root range that the loader's list added and may remove.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
     let holds = |range: &Range<usize>| range.contains(&(address as usize));
     c_int::from(collector::is_ready() && collector::either().roots.loaded.iter().any(holds))
 }
 
-/// As `dlopen`, without a collection meanwhile: who collects asks the loader, which may wait for
-/// what is loaded.
+/// Like `dlopen`, but no collection runs meanwhile: a collection needs the loader's lock, which may
+/// be held until the library is loaded.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
     unsafe extern "C-unwind" {
-        /// Runs the program's constructors, which may throw.
+        /// Runs the library's constructors, which may throw.
         fn dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
     }
     struct Enable;
@@ -338,7 +347,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// Where a heap might be.
+    /// A plausible address range of a heap.
     const HEAP: Range<usize> = 0x7654_3000..0x7654_4000;
     static WRITABLE: AtomicUsize = AtomicUsize::new(HEAP.start + 0x210);
 
@@ -395,7 +404,7 @@ mod tests {
         const MANY: usize = WORDS + 10_000;
         const OTHER: Range<usize> = 0x5432_1000..0x5432_2000;
         static TABLE: [AtomicUsize; MANY] = [const { AtomicUsize::new(0) }; MANY];
-        // Nobody reads it, as far as the compiler can see.
+        // The compiler must not see that nobody reads it.
         for word in std::hint::black_box(&TABLE) {
             word.store(OTHER.start, Relaxed);
         }
@@ -406,7 +415,7 @@ mod tests {
         reading.prepare();
         assert!(reading.stopped());
         assert!(roots.are_all && roots.words.len() >= MANY);
-        // The next collection knows.
+        // The next collection finds out.
         roots.list();
         assert!(roots.read(&OTHER));
     }
@@ -417,7 +426,7 @@ mod tests {
         let mut reading = roots.reading(HEAP);
         for left in (0..READINGS).rev() {
             reading.prepare();
-            // As if more had been loaded since than there is room for.
+            // As if more had been loaded since then than there is room for.
             reading.roots.words = Vec::new();
             reading.roots.wanted = 0;
             assert_eq!(reading.stopped(), left == 0);

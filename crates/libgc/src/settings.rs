@@ -1,4 +1,4 @@
-//! Variables of libgc's interface, and the functions that read and set them.
+//! The variables of libgc's interface, and the functions that read and set them.
 
 use crate::report;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
@@ -31,14 +31,15 @@ impl<T: Copy> Variable<T> {
 }
 
 impl Variable<usize> {
-    /// Adds to it, or with the two's complement takes away, also where other threads do.
+    /// Adds `amount`, or subtracts it in two's complement. Atomic among threads that use this
+    /// function.
     pub(crate) fn add(&self, amount: usize) {
         // SAFETY: a word that lives as long as the library.
         unsafe { AtomicUsize::from_ptr(self.0.get()) }.fetch_add(amount, Relaxed);
     }
 }
 
-/// `int`s and words that are both exported and have functions.
+/// `int`s and words that are exported as variables and also have functions.
 macro_rules! variables {
     ($($name:ident: $type:ty = $value:expr, $get:ident, $set:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -50,7 +51,7 @@ macro_rules! variables {
     )*};
 }
 
-/// The same without an exported variable.
+/// The same, without an exported variable.
 macro_rules! settings {
     ($($name:ident: $type:ty = $value:expr, $get:ident, $set:ident;)*) => {$(
         pub(crate) static $name: Variable<$type> = Variable::new($value);
@@ -79,7 +80,7 @@ pub(crate) struct TimeLimit {
     nanoseconds: c_ulong,
 }
 
-/// As libgc's `GC_TIME_UNLIMITED`.
+/// The value of libgc's `GC_TIME_UNLIMITED`.
 const UNLIMITED: c_ulong = 999_999;
 
 variables! {
@@ -121,7 +122,7 @@ extern "C-unwind" fn never_stop() -> c_int {
     0
 }
 
-/// Objects have a byte more with it; it must be 0 or 1.
+/// Whether objects have one extra byte; must be 0 or 1.
 #[unsafe(no_mangle)]
 pub(crate) static GC_all_interior_pointers: Variable<c_int> = Variable::new(1);
 
@@ -135,10 +136,10 @@ extern "C" fn GC_set_all_interior_pointers(value: c_int) {
     GC_all_interior_pointers.set(c_int::from(value != 0));
 }
 
-/// The part of the time limit that is less than a millisecond.
+/// The part of the time limit below a millisecond, in nanoseconds.
 static NANOSECONDS: Variable<c_ulong> = Variable::new(0);
 
-/// How long a step of a collection may be, where the program says so.
+/// The time limit of a step of a collection, if the program set one.
 pub(crate) fn time_limit() -> Option<Duration> {
     let limit = GC_time_limit.get();
     (limit != UNLIMITED)
@@ -184,13 +185,13 @@ extern "C" fn GC_get_gc_no() -> usize {
     GC_gc_no.get()
 }
 
-/// 8.2.2, as the library that this stands in for: major, minor, micro.
+/// 8.2.2 as major, minor, micro: the version of libgc that this library replaces.
 #[unsafe(no_mangle)]
 extern "C" fn GC_get_version() -> c_uint {
     8 << 16 | 2 << 8 | 2
 }
 
-/// Objects can be executed; to be set before there is a heap, as with libgc.
+/// Whether objects are executable. As with libgc, it must be set before there is a heap.
 pub(crate) static EXECUTABLE: Variable<c_int> = Variable::new(0);
 
 #[unsafe(no_mangle)]

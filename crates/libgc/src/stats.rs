@@ -1,4 +1,4 @@
-//! What collections did, in figures.
+//! Statistics of collections.
 
 use crate::collect::Why;
 use crate::collector::{self, Locked};
@@ -13,25 +13,28 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Clocks and counters of one collection.
+/// Clocks and counters of one collection. Faults are counted for the whole process.
 pub(crate) struct Cycle {
     pub(crate) why: Why,
-    /// When its first step began, or this one.
+    /// `begin`: when the current step began. `stopped`: when the world was last stopped.
     begin: Instant,
     stopped: Instant,
-    /// The longest, and how long earlier steps took.
+    /// `pause`: the longest pause so far. `before`: the time that earlier steps took.
     pause: Duration,
     before: Duration,
-    /// How long the world stood still in all its steps.
+    /// The total time for which the world was stopped, over all steps.
     still: Duration,
     steps: u32,
-    /// Major faults in its steps; and when the world was stopped, and in the last time that it was.
+    /// Major faults. `faults`: during a step, the process's count when the collection began, plus
+    /// the faults between its steps; the difference to the current count is the number during the
+    /// steps. `before_pause`: the process's count when the world was last stopped. `in_pause`:
+    /// during the last pause.
     faults: i64,
     before_pause: i64,
     in_pause: i64,
 }
 
-/// Of this process, until now.
+/// Major faults of this process since its start.
 pub(crate) fn major_faults() -> i64 {
     // SAFETY: fills the structure in.
     unsafe {
@@ -63,13 +66,13 @@ impl Cycle {
         self.in_pause > FEW
     }
 
-    /// A step ended, and there will be another.
+    /// Notes the end of a step that is not the last.
     pub(crate) fn suspend(&mut self) {
         self.before += self.begin.elapsed();
         self.faults -= major_faults();
     }
 
-    /// The next step begins.
+    /// Notes the beginning of the next step.
     pub(crate) fn resume(&mut self) {
         self.begin = Instant::now();
         self.steps += 1;
@@ -84,18 +87,18 @@ impl Cycle {
         self.stopped_at(Instant::now());
     }
 
-    /// The same, and it stands since then.
+    /// The same, for a world that has been stopped since `stopped`.
     pub(crate) fn stopped_at(&mut self, stopped: Instant) {
         self.stopped = stopped;
         self.before_pause = major_faults();
     }
 
-    /// When a step that stopped the world just now is to end.
+    /// When a step with this time limit ends, if it has just stopped the world.
     pub(crate) fn until(&self, time: Duration) -> Instant {
         self.stopped + time
     }
 
-    /// How long it takes until now.
+    /// The collection's duration so far.
     pub(crate) fn so_far(&self) -> Duration {
         self.before + self.begin.elapsed()
     }
@@ -113,43 +116,46 @@ pub(crate) struct Work {
     pub(crate) census: Census,
     pub(crate) residency: Residency,
     pub(crate) marking: Marking,
-    /// Old objects were not collected.
+    /// It was a collection of young objects only.
     pub(crate) young: bool,
     pub(crate) settled: Settled,
-    /// Bytes of the heap now.
+    /// The heap's size in bytes after it.
     pub(crate) size: usize,
 }
 
-/// So many major faults in a pause may be of other things: code, a stack.
+/// Up to this many major faults in a pause may have other causes: code, a stack.
 const FEW: i64 = 4;
 
-/// A collection of less says nothing of how long others take. Bytes.
+/// A collection of fewer bytes does not show how long others take.
 const MUCH: u64 = 1 << 20;
 
-/// Sums over the process's life.
+/// Sums over the life of the process. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Stats {
-    /// Time in collections, and in the last one.
+    /// `total`: time in all collections. `last_whole`: time in the last one.
     total: Duration,
     last_whole: Duration,
-    /// Bytes of live objects that the last whole collection went through, and how long the world
-    /// stood still for that.
+    /// The live bytes that the last whole collection marked, and for how long the world was stopped
+    /// for that.
     went_through: (u64, Duration),
-    /// The same, for what the last collection of young objects was of: what was allocated before.
+    /// The same for the last collection of young objects, counting the bytes that had been
+    /// allocated before it.
     went_through_young: (u64, Duration),
-    /// The longest time that the world stood still, and the last.
+    /// The longest pause, and the last one.
     longest: Duration,
     last_pause: Duration,
-    /// Superpages in swap at the last collection, and summaries that stood for some of them.
+    /// As of the last collection. `absent`: superpages in swap. `summaries`: how many of them were
+    /// replaced by their summaries.
     absent: usize,
     summaries: u64,
     /// Major faults during collections.
     faults: i64,
-    /// Bytes that were allocated until the last collection.
+    /// Bytes ever allocated as of the last collection.
     allocated_before: u64,
-    /// Bytes that were freed since the last collection, not counting what threads know of themselves.
+    /// Bytes freed since the last collection, except those that threads count themselves.
     pub(crate) freed: usize,
-    /// Bytes that the program says it took without asking for objects, since the last collection and before.
+    /// Bytes that the program says it took without allocating objects: since the last collection,
+    /// and before it.
     told: usize,
     told_before: usize,
     reclaimed: u64,
@@ -159,12 +165,12 @@ pub(crate) struct Stats {
     last: Census,
     /// The last collection was made in steps.
     in_steps: bool,
-    /// The time in collections when the program began to measure it, if it did.
+    /// The total time in collections when the program began to measure it; `None` if it did not.
     measured_from: Option<Duration>,
 }
 
 impl Stats {
-    /// The program says that it took so many bytes.
+    /// Adds bytes that the program says it took.
     pub(crate) fn add_told(&mut self, bytes: usize) {
         self.told = self.told.saturating_add(bytes);
     }
@@ -254,24 +260,24 @@ fn say(cycle: &Cycle, work: &Work, whole: Duration, faults: i64) {
     ));
 }
 
-/// What a broker is told.
+/// Figures for a broker and for pacing.
 impl Stats {
-    /// Bytes that lived after the last collection.
+    /// Bytes alive after the last collection.
     pub(crate) fn live(&self) -> u64 {
         self.last.live
     }
 
-    /// Whether something may have died in the last collection and not been found.
+    /// Whether the last collection may have left dead objects, because it was made in steps.
     pub(crate) fn was_in_steps(&self) -> bool {
         self.in_steps
     }
 
-    /// Objects that lived then, and their bytes.
+    /// Live objects after the last collection, and their bytes.
     pub(crate) fn last(&self) -> (u64, u64) {
         (self.last.objects, self.last.live)
     }
 
-    /// Bytes of live objects that the last whole collection went through in a second.
+    /// How many bytes of live objects the last whole collection marked per second.
     pub(crate) fn speed(&self) -> Option<u64> {
         let (live, took) = (
             self.went_through.0 as f64,
@@ -280,7 +286,7 @@ impl Stats {
         (took > 0.0).then(|| ((live / took) as u64).max(1))
     }
 
-    /// How long the world would stand still now for a collection that is made at once, at most, about.
+    /// Roughly the longest time for which a collection in one pause would stop the world now.
     pub(crate) fn expected(&self, heap: &Heap, young: bool) -> Duration {
         let new = heap.allocated() - self.allocated_before;
         let ((bytes, still), most) = match young {
@@ -293,7 +299,8 @@ impl Stats {
         still.mul_f64(most as f64 / bytes as f64)
     }
 
-    /// What `plimsoll top` shows. `size`: bytes of the heap. `retained`: bytes that summaries may keep alive.
+    /// The statistics that `plimsoll top` shows. `size`: bytes of the heap. `retained`: bytes that
+    /// stale summaries may keep alive.
     pub(crate) fn told(&self, size: usize, retained: u64) -> Statistics {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).ok();
         Statistics {
@@ -311,13 +318,13 @@ impl Stats {
         GC_gc_no.get() as u64
     }
 
-    /// In collections so far.
+    /// Milliseconds spent in collections so far.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.total.as_millis() as u64
     }
 }
 
-/// Bytes, as libgc counts them; none before there is a collector.
+/// Sizes in bytes, as libgc counts them; all zero before the collector is made.
 #[derive(Default)]
 struct Usage {
     heap: usize,
@@ -343,7 +350,7 @@ fn usage(gc: &Locked) -> Usage {
     }
 }
 
-/// The state, where there is a collector already.
+/// The state, if the collector was made already.
 fn made() -> Option<Locked> {
     collector::is_ready().then(collector::either)
 }
@@ -365,7 +372,7 @@ figures! {
     GC_get_total_bytes => total;
 }
 
-/// Superpages with objects.
+/// Bytes of the superpages that hold objects.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_get_memory_use() -> usize {
     made().map_or(0, |gc| gc.central.used() * SUPERPAGE)
@@ -376,7 +383,8 @@ extern "C-unwind" fn GC_get_obtained_from_os_bytes() -> usize {
     made().map_or(0, |gc| obtained(&gc))
 }
 
-/// At least the heap with what is unmapped, which may not be committed yet.
+/// Bytes obtained: at least the size of the heap with its unmapped part, which may not be committed
+/// yet.
 fn obtained(gc: &Locked) -> usize {
     let usage = usage(gc);
     (gc.central.committed() * SUPERPAGE)
@@ -417,7 +425,7 @@ unsafe extern "C-unwind" fn GC_get_heap_usage_safe(
     }
 }
 
-/// `struct GC_prof_stats_s`, as words in its order.
+/// `struct GC_prof_stats_s`, as words in the order of its fields.
 const PROF_WORDS: usize = 12;
 
 #[unsafe(no_mangle)]
@@ -467,7 +475,7 @@ unsafe fn fill(gc: Option<Locked>, places: *mut usize, bytes: usize) -> usize {
     bytes.min(known)
 }
 
-/// The program began to measure before there was a collector.
+/// Set if the program began to measure before the collector was made.
 static MEASURES: AtomicBool = AtomicBool::new(false);
 
 #[unsafe(no_mangle)]
@@ -482,7 +490,7 @@ extern "C-unwind" fn GC_start_performance_measurement() {
     }
 }
 
-/// Milliseconds.
+/// In milliseconds.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
     let Some(gc) = made() else { return 0 };
@@ -493,7 +501,8 @@ extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
     from.map_or(0, |from| (gc.stats.total - from).as_millis() as c_ulong)
 }
 
-/// The bytes that an object gets for which so many are asked; all ones where libgc's table has ended.
+/// The bytes that an object takes if `index` bytes are requested; all ones beyond the end of
+/// libgc's table.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_get_size_map_at(index: c_int) -> usize {
     const LAST: usize = 2048;
@@ -519,7 +528,7 @@ extern "C-unwind" fn GC_expand_hp(bytes: usize) -> c_int {
     c_int::from(raised)
 }
 
-/// What was said before there was a collector; 0 for nothing.
+/// The maximum that the program set before the collector was made; 0 for none.
 pub(crate) static EARLY_MOST: Variable<usize> = Variable::new(0);
 
 #[unsafe(no_mangle)]

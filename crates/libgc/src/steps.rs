@@ -1,5 +1,5 @@
-//! Collections in steps ([`Looked::in_steps`]): where the program would stand still for long, it
-//! does so a little at a time, and allocates a little in between.
+//! Collections in steps ([`Looked::in_steps`]): a collection that would stop the program for long
+//! is split into short pauses, between which the program runs and may allocate a little.
 
 use crate::collect::{self, Why};
 use crate::collector::{self, State};
@@ -11,29 +11,29 @@ use plimsoll_heap::collection::{Emptied, Looked, Step};
 use plimsoll_heap::{Heap, Residency, SUPERPAGE};
 use std::time::Duration;
 
-/// How long a step is, where the program does not say.
+/// The duration of a step, unless the program sets one.
 const STEP: Duration = Duration::from_millis(5);
 
-/// In less nothing much is marked.
+/// The shortest step: in less time hardly anything is marked.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// And a collection that is expected to take less than so many of these is made at once.
+/// A collection that is expected to take less than this many steps is made in one pause.
 const WORTH: u32 = 2;
 
-/// The same for a heap with holes everywhere. During the steps only free superpages are taken, and none
-/// of these may ever become free again.
+/// The same for a heap with many holes. During the steps only free superpages are taken, and these
+/// may never become free again.
 const WORTH_IF_RAGGED: u32 = 10;
 
-/// While it is made in steps, the heap is to grow by one in so many parts; where it comes to be by
-/// more than one in so many, since they take longer than expected or large objects were allocated,
-/// the last step is next.
+/// During the steps, the heap is meant to grow by one part in `GROWTH`. When it has grown by more
+/// than one part in `MOST`, because the steps take longer than expected or large objects were
+/// allocated, the last step is next.
 const GROWTH: usize = 16;
 const MOST: usize = 8;
 
-/// The least superpages between two steps: 256 KiB.
+/// The fewest superpages to allow between two steps: 256 KiB.
 const LEAST: usize = (256 << 10) / SUPERPAGE;
 
-/// What has come of the collection that is under way, if one is.
+/// The state of a collection in steps.
 #[derive(Default)]
 pub(crate) enum Steps {
     #[default]
@@ -42,18 +42,19 @@ pub(crate) enum Steps {
     Marking(Begun),
     /// The last step is next.
     Marked(Begun),
-    /// It is given up, and made at once when it is due again: nobody knows any more what was left to do.
+    /// The collection was given up, because it is unknown what was left to do. It is made in one
+    /// pause when it is due again.
     Lost,
 }
 
-/// One that is under way.
+/// A collection in steps that is under way.
 pub(crate) struct Begun {
     pub(crate) cycle: Cycle,
-    /// It is of young objects.
+    /// It is a collection of young objects.
     pub(crate) young: bool,
-    /// What the look that it began with found.
+    /// The result of its first look.
     pub(crate) residency: Residency,
-    /// With more superpages than these the last step is next.
+    /// When the heap has more superpages than this, the last step is next.
     pub(crate) most: usize,
 }
 
@@ -62,12 +63,12 @@ impl Steps {
         !matches!(self, Steps::None)
     }
 
-    /// Whether that is of young objects.
+    /// Whether a collection of young objects is under way in steps.
     pub(crate) fn are_young(&self) -> bool {
         matches!(self, Steps::Marking(begun) | Steps::Marked(begun) if begun.young)
     }
 
-    /// Has the last step come next, and says why that collects.
+    /// Makes the last step the next one, and returns the reason to give for it.
     pub(crate) fn hurry(&mut self) -> Why {
         match std::mem::take(self) {
             Steps::Marking(begun) | Steps::Marked(begun) => {
@@ -81,7 +82,7 @@ impl Steps {
         }
     }
 
-    /// Takes what comes next, if this collection goes on.
+    /// Takes the state for the next step, if this collection goes on.
     pub(crate) fn next(&mut self, goes_on: bool) -> Steps {
         match self {
             Steps::Marking(_) | Steps::Marked(_) if goes_on => std::mem::take(self),
@@ -90,18 +91,19 @@ impl Steps {
     }
 }
 
-/// How long a step may take, where the program says so.
+/// The time limit of a step, if the program set one.
 fn limit(state: &State) -> Option<Duration> {
     let limit = settings::time_limit().filter(|_| state.incremental.is_on())?;
     Some(limit.max(SHORTEST))
 }
 
-/// How long one may take.
+/// How long a step may take.
 pub(crate) fn time(state: &State) -> Duration {
     limit(state).or_else(stress::step).unwrap_or(STEP)
 }
 
-/// Whether the collection that begins, which the program did not ask for, is to be made in steps, if it can.
+/// Whether the collection that begins, which the program did not ask for, should be made in steps.
+/// It also has to be possible.
 pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
     state.incremental.may_track()
         && !state.surroundings.is_tight()
@@ -118,7 +120,8 @@ pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
         && heap.can_step(&state.central)
 }
 
-/// Bytes to leave for what is allocated while the next whole collection is made in steps, if it will be.
+/// Bytes to reserve for allocation during the steps of the next whole collection; 0 if it will not
+/// be made in steps.
 pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
     match are_wanted(heap, state, false) {
         true => state.central.used() * SUPERPAGE / GROWTH,
@@ -126,7 +129,7 @@ pub(crate) fn reserve(heap: &Heap, state: &State) -> usize {
     }
 }
 
-/// Begins one, if there is room for that, and not too much to look into twice.
+/// Begins a collection in steps, if there is room for its steps and not too much to scan twice.
 pub(crate) fn begin<'h>(
     heap: &Heap,
     state: &mut State,
@@ -150,11 +153,10 @@ impl Begun {
     }
 }
 
-/// Leaves room for what is allocated until the next step, so many superpages at least. False where
-/// there is none.
+/// Raises the limit for what is allocated until the next step: by at least `superpages` superpages.
+/// False if there is no room.
 pub(crate) fn leave(heap: &Heap, state: &mut State, young: bool, superpages: usize) -> bool {
-    // With the last step, which looks into what is new and what was written to, it is about twice
-    // as much work.
+    // With the last step, which scans new and written objects, the work is about twice as much.
     let usual = state.central.used() / GROWTH / 2;
     let room = usual.min(state.pace.fills(&state.central));
     let expected = state.stats.expected(heap, young).max(STEP).as_nanos();
@@ -166,15 +168,15 @@ pub(crate) fn leave(heap: &Heap, state: &mut State, young: bool, superpages: usi
     state.pace.step(&mut state.central, wanted)
 }
 
-/// How many superpages the heap may have before the last step is next.
+/// The size in superpages beyond which the last step is next.
 fn most(state: &State) -> usize {
     let used = state.central.used();
     used + (used / MOST).max(4 * LEAST)
 }
 
-/// What has come of one of which a step ended.
+/// The state after a step.
 pub(crate) fn after(state: &State, begun: Begun, done: bool) -> Steps {
-    // A callback may have forked.
+    // A callback may have forked: then the child has reset the state.
     if state.steps.are_under_way() {
         Steps::Lost
     } else if done || state.central.used() > begun.most {
@@ -184,19 +186,20 @@ pub(crate) fn after(state: &State, begun: Begun, done: bool) -> Steps {
     }
 }
 
-/// If one is under way it has no last step: what was marked for that is forgotten, and the
-/// collection that begins is made at once. Whether one was.
+/// Gives up the steps that are under way, if any: the collection that begins is made in one pause.
+/// Returns whether there were any.
 pub(crate) fn give_up(emptied: &Emptied<'_>, state: &mut State) -> bool {
     if !std::mem::take(&mut state.steps).are_under_way() {
         return false;
     }
     emptied.give_up(&state.central, &mut state.marker, state.crew);
-    // It will be counted anew.
+    // The objects will be counted again.
     state.marker.take_marking();
     true
 }
 
-/// In a child of fork, where nobody helps any more. It may be in a callback of a step's.
+/// Called in a child of fork, where the helpers are missing. The child may be inside a callback of
+/// a step.
 pub(crate) fn forked(heap: &Heap, state: &mut State) {
     if heap.is_stepping() {
         state.marker.forget();
@@ -204,8 +207,8 @@ pub(crate) fn forked(heap: &Heap, state: &mut State) {
     }
 }
 
-/// Begins a collection, or does the next step of one, if the collector may collect. Whether there
-/// is more to do.
+/// Begins a collection, or does the next step of one, if the collector may collect. Returns whether
+/// there is more to do.
 fn do_some(begin: bool) -> bool {
     let mut gc = collector::lock();
     let due = gc.steps.are_under_way() != begin && gc.incremental.is_on();
@@ -223,14 +226,14 @@ fn do_some(begin: bool) -> bool {
     more
 }
 
-/// In incremental mode.
+/// Does something in incremental mode only.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_collect_a_little() -> c_int {
     c_int::from(do_some(false))
 }
 
-/// In incremental mode: one that is worth it is made in steps, by allocating threads and
-/// [`GC_collect_a_little`].
+/// Does something in incremental mode only. If the collection is worth it, it is made in steps, by
+/// threads that allocate and by [`GC_collect_a_little`].
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_start_incremental_collection() {
     do_some(true);

@@ -1,7 +1,8 @@
-//! Stress: collections often, with a third of the heap taken for absent each time and some of it
-//! evicted, and each marking checked against one that trusts no summaries. `PLIMSOLL_GC_STRESS=n`
-//! has a collection at every n-th allocation that takes the lock, `PLIMSOLL_GC_SEED` says what is
-//! absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be refused.
+//! Stress: frequent collections. At each, a third of the heap counts as absent and some of it is
+//! evicted, and the marks are compared with those of a marking that trusts no summaries.
+//! `PLIMSOLL_GC_STRESS=n` collects at every n-th allocation that takes the lock; `PLIMSOLL_GC_SEED`
+//! selects what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be
+//! refused.
 
 use crate::collector::{self, State};
 use crate::mark::from_roots;
@@ -16,9 +17,9 @@ use std::time::Duration;
 static EVERY: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The kernel, or one that refuses every n-th call from when there is a collector. Of those that
-/// the heap grows by it refuses fewer: six in a row have to succeed, and a program that never has
-/// more memory ends.
+/// The kernel, or one that refuses every n-th call once the collector is made. It refuses fewer of
+/// the calls by which the heap grows: six in a row have to succeed, and a program that gets no more
+/// memory would end.
 pub(crate) fn os() -> Box<dyn Os> {
     const RARELY: usize = 16;
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -35,10 +36,10 @@ pub(crate) fn os() -> Box<dyn Os> {
     }
 }
 
-/// Begins it.
+/// Turns stress on: a collection at every `every`-th allocation.
 pub(crate) fn begin(heap: &Heap, every: usize, seed: usize) {
     EVERY.store(every, Relaxed);
-    // Neighbouring seeds are to differ; 0 would end it.
+    // Neighbouring seeds must give different sequences; 0 would turn it off.
     heap.stress((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
 }
 
@@ -46,31 +47,31 @@ pub(crate) fn is_on() -> bool {
     EVERY.load(Relaxed) != 0
 }
 
-/// Whether it is time for a collection.
+/// Whether this allocation has to collect.
 pub(crate) fn is_due() -> bool {
     let every = EVERY.load(Relaxed);
     every != 0 && COUNT.fetch_add(1, Relaxed).is_multiple_of(every)
 }
 
-/// Whether the next collection is to be of young objects if it can be, where that is for stress to say.
+/// Whether the next collection should be of young objects, if possible. `None` if stress is off.
 pub(crate) fn wants_young() -> Option<bool> {
     is_on().then(|| GC_gc_no.get().is_multiple_of(2))
 }
 
-/// Whether a collection is to be made in steps if it can be, where that is for stress to say.
+/// Whether a collection should be made in steps, if possible. `None` if stress is off.
 pub(crate) fn wants_steps() -> Option<bool> {
     is_on().then(|| GC_gc_no.get() % 3 == 1)
 }
 
-/// How long a step is to be, where that is for stress to say: some mark next to nothing.
+/// The time limit of a step; `None` if stress is off. Some steps mark next to nothing.
 pub(crate) fn step() -> Option<Duration> {
     let every = EVERY.load(Relaxed);
     let number = COUNT.load(Relaxed).checked_div(every)?;
     Some(Duration::from_micros((number % 8 * 100) as u64))
 }
 
-/// Checks what was just marked, if there is memory for that; an object that was lost ends the
-/// program. This thread's registers are on its stack at `here`.
+/// Verifies the marks, if there is memory for that. A lost object ends the program. This thread's
+/// registers are on its stack at `here`.
 pub(crate) fn verify(marked: &Marked<'_>, state: &mut State, here: usize) {
     if !is_on() {
         return;

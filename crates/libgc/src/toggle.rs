@@ -1,5 +1,5 @@
-//! Toggle references: objects that the program keeps or lets go as it decides before each
-//! collection, for runtimes whose objects have a native half.
+//! Toggle references: before each collection the program decides for each object whether it stays
+//! alive. For runtimes whose objects have a native half.
 
 use crate::collector;
 use crate::settings::toggleref_func;
@@ -9,14 +9,14 @@ const SUCCESS: c_int = 0;
 const DROP: u32 = 0;
 const STRONG: u32 = 1;
 
-/// Objects and whether they are kept.
+/// The objects, and whether each is kept. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Toggles {
     all: Vec<(usize, bool)>,
 }
 
 impl Toggles {
-    /// Asks the program of each; the world runs.
+    /// Calls the program's function for each object. The world runs.
     pub(crate) fn decide(&mut self) {
         let Some(ask) = toggleref_func.get() else {
             return;
@@ -31,7 +31,7 @@ impl Toggles {
             });
     }
 
-    /// Objects that are kept.
+    /// Calls `root` with each object that is kept.
     pub(crate) fn each_root(&self, mut root: impl FnMut(usize)) {
         self.all
             .iter()
@@ -39,7 +39,7 @@ impl Toggles {
             .for_each(|&(object, _)| root(object));
     }
 
-    /// Forgets what died.
+    /// Removes dead objects.
     pub(crate) fn forget_dead(&mut self, dead: &impl Fn(usize) -> bool) {
         self.all.retain(|&(object, strong)| strong || !dead(object));
     }

@@ -1,4 +1,4 @@
-//! Objects whose layout a bitmap describes: its descriptor is in the object's last word.
+//! Objects whose layout a bitmap describes. The descriptor is in the object's last word.
 
 use crate::allocate::allocate;
 use crate::collector::{self, Locked};
@@ -9,22 +9,22 @@ use plimsoll_heap::KindId;
 use plimsoll_heap::mark::Marker;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The mark procedure number of long descriptors and arrays, one of those that libgc reserves.
+/// The number of the mark procedure for long descriptors and arrays; libgc reserves it.
 pub(crate) const PROC: usize = 1;
 
 const WORD: usize = size_of::<usize>();
 const BITS: usize = usize::BITS as usize;
-/// Bits of a bitmap in a descriptor (gc_mark.h).
+/// Bits of a bitmap that fits in a descriptor (gc_mark.h).
 const SHORT: usize = BITS - 2;
-/// The kind of typed objects: their descriptor is `WORD` before their end.
+/// The descriptor of the kind of typed objects: the object's own descriptor is in its last word.
 const LAST_WORD: usize = (WORD.wrapping_neg()) | 3;
 
-/// A layout that does not fit in a word.
+/// A layout that does not fit in one word.
 #[derive(Clone)]
 enum Long {
     /// One bit per word of the object, lowest first.
     Bitmap(&'static [usize]),
-    /// Elements of so many bytes, each with a descriptor of its own, so many of them.
+    /// An array of elements, all with the same size in bytes and the same descriptor.
     Array {
         bytes: usize,
         count: usize,
@@ -32,7 +32,7 @@ enum Long {
     },
 }
 
-/// Layouts, by number; they stay for good, as libgc's do.
+/// Layouts, by number. As in libgc, they are never freed.
 static LONG: Mutex<Vec<&'static Long>> = Mutex::new(Vec::new());
 
 fn add(long: Long) -> usize {
@@ -41,7 +41,7 @@ fn add(long: Long) -> usize {
     kinds::proc_descriptor(PROC, all.len() - 1)
 }
 
-/// Reports what a long descriptor says of an object.
+/// Reports the references in an object, as a long descriptor defines them.
 ///
 /// # Safety
 /// There are `bytes` readable bytes at `start`.
@@ -52,7 +52,8 @@ pub(crate) unsafe fn follow(
     marker: &mut Marker<'_>,
 ) {
     let long = {
-        // Nobody is stopped inside: who adds one holds the allocation lock.
+        // No thread is stopped while it holds this lock, because to add a layout it holds the
+        // allocation lock.
         let all = LONG.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(environment).copied()
     };
@@ -93,7 +94,7 @@ unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize
         return 0;
     };
     if (0..=last).all(is_set) {
-        // References only, from the start: a length.
+        // References only, from the start: this descriptor is a length.
         return (last + 1) * WORD;
     }
     if last < SHORT {

@@ -1,16 +1,16 @@
-//! Exceptions of the program's: its callbacks may throw, and what is ours on the stack is put in
-//! order then. Exported functions and callbacks are `C-unwind` for that; a panic of our own is not
-//! to get out by that way.
+//! Exceptions of the program: its callbacks may throw, and then frames of the collector are
+//! unwound. Exported functions and callbacks are `C-unwind` for that. A panic of the collector's
+//! own must not escape that way.
 
 use crate::report;
 use std::cell::Cell;
 
 thread_local! {
-    /// The program has nothing on this thread's stack.
+    /// Whether this thread belongs to the collector: the program has no frames on its stack.
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread is one of ours: who panics here ends it, and nothing else.
+/// Marks this thread as the collector's: a panic on it ends only the thread.
 pub(crate) fn thread_is_ours() {
     OURS.set(true);
 }
@@ -20,10 +20,10 @@ pub(crate) fn is_ours() -> bool {
     OURS.get()
 }
 
-/// From now on a panic on a thread of the program's says what it says, and ends the program.
+/// From now on, a panic on a thread of the program prints its message and ends the program.
 pub(crate) fn end_where_we_panic() {
     if cfg!(test) {
-        // A test that fails is to be reported.
+        // In tests, a panic must be reported as a failed test.
         return;
     }
     let say = std::panic::take_hook();
@@ -35,7 +35,7 @@ pub(crate) fn end_where_we_panic() {
     }));
 }
 
-/// Something that cannot be left half done: a callback that throws in it ends the program.
+/// Guards a section that must not be left half done: a callback that throws in it ends the program.
 pub(crate) struct Whole(());
 
 impl Whole {

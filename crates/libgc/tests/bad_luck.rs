@@ -1,6 +1,7 @@
-//! Programs with mistakes, and programs that the kernel refuses things: what lives is as it was, to the end.
+//! Programs with mistakes, and programs to which the kernel refuses things: live objects stay
+//! intact to the end.
 //!
-//! The programs are in `tests/c-alone`: over libgc some of them crash.
+//! The programs are in `tests/c-alone`; some of them crash with libgc.
 
 #[path = "support/library.rs"]
 mod library;
@@ -18,14 +19,14 @@ use std::process::Command;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// What they run over.
+/// The name of the library's directory.
 const LIBRARY: &str = "unlucky";
 
 fn sound(name: &str, arguments: &[&str], variables: &[(&str, &str)]) {
     sound::sound(LIBRARY, name, arguments, variables);
 }
 
-/// Many things absent, so that what the kernel is asked matters.
+/// Much of the heap is absent, so that kernel calls matter.
 const STRESS: (&str, &str) = ("PLIMSOLL_GC_STRESS", "40");
 
 #[test]
@@ -146,7 +147,7 @@ fn every_so_many_calls_of_the_kernel_fail() {
     }
 }
 
-/// In a group with so much memory, and with so much more of swap.
+/// Runs a program in a group with this memory limit, and with this much swap beyond it.
 fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Option<Confined> {
     let program = compile(&format!("tests/c-alone/{name}.c"), &format!("{name}-group"))?;
     let Ok(group) = TestCgroup::new("libgc-bad-luck", Some(limit)) else {
@@ -185,7 +186,8 @@ fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Op
     })
 }
 
-/// The program ends before its group goes, and that before the swap file.
+/// Fields are dropped in this order: the program ends before its group is removed, and the group
+/// before the swap file.
 struct Confined {
     running: Running,
     _group: TestCgroup,
@@ -200,7 +202,7 @@ fn ends_well(confined: Confined) {
     assert!(said.ends_with("sound\n"), "{said}");
 }
 
-/// The group's swap is full: nothing more can be evicted, and what lives fits.
+/// The group's swap is full, so nothing more can be evicted, but the live objects fit.
 #[test]
 fn swap_is_exhausted() {
     if let Some(confined) = in_group(48 * MIB, Some(4 * MIB), "lives", &["18", "30"]) {
@@ -208,7 +210,7 @@ fn swap_is_exhausted() {
     }
 }
 
-/// All that may be written to is populated at once.
+/// The kernel populates all writable memory at once.
 #[test]
 fn the_program_locks_its_memory() {
     if let Some(confined) = in_group(96 * MIB, None, "room", &["populated"]) {
@@ -216,7 +218,8 @@ fn the_program_locks_its_memory() {
     }
 }
 
-/// A sixteenth of what the heap has in memory may be allocated in any case: not of what was never touched.
+/// The heap may always allocate a sixteenth of what it has in memory; memory that was never touched
+/// does not count.
 #[test]
 fn a_large_object_is_not_touched() {
     if let Some(confined) = in_group(96 * MIB, Some(0), "room", &["untouched"]) {
@@ -224,8 +227,8 @@ fn a_large_object_is_not_touched() {
     }
 }
 
-/// Somebody has all of the program's pages evicted, again and again: those of summaries, mark bits
-/// and stacks, too.
+/// All of the program's pages are evicted again and again from outside, including summaries, mark
+/// bits and stacks.
 #[test]
 fn everything_is_evicted_from_outside() {
     let Some(mut confined) = in_group(256 * MIB, None, "lives", &["17", "60"]) else {

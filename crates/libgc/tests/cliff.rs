@@ -1,8 +1,8 @@
-//! In a group without swap who goes beyond the limit is killed: our heap lives wherever libgc's does, and
-//! takes no more.
+//! In a group without swap, a program that exceeds the limit is killed. With this library a program
+//! must survive wherever it does with libgc, and take no more memory.
 //!
-//! The program is `tests/c-alone/cliff.c`. It runs over libgc first, which says in how much memory it
-//! lives, and then over ours in as much.
+//! The program is `tests/c-alone/cliff.c`. It runs with libgc first, which shows how much memory it
+//! needs, and then with this library in the same amount.
 
 #[path = "support/library.rs"]
 mod library;
@@ -20,10 +20,10 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// More than any of them takes.
+/// Bytes: more than any of the programs takes.
 const ENOUGH: u64 = 400 * MIB;
 
-/// One at a time: there are few processors.
+/// Tests run one at a time: there are few processors.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn program() -> Option<&'static Path> {
@@ -33,7 +33,8 @@ fn program() -> Option<&'static Path> {
         .as_deref()
 }
 
-/// A group with so much memory, of which nothing can be paged out, whatever swap the machine has.
+/// A group with this limit in bytes, from which nothing can be paged out, whatever swap the machine
+/// has.
 fn group(limit: u64) -> Option<TestCgroup> {
     let Ok(group) = TestCgroup::new("libgc-cliff", Some(limit)) else {
         skip("no cgroup of our own here");
@@ -55,7 +56,7 @@ fn group(limit: u64) -> Option<TestCgroup> {
     Some(group)
 }
 
-/// The most that a group ever held, bytes. None where the kernel does not say.
+/// The most bytes that a group ever held. `None` if the kernel does not say.
 fn peak(group: &TestCgroup) -> Option<u64> {
     let directory = group.cgroup().dir();
     ["memory.max_usage_in_bytes", "memory.peak"]
@@ -64,7 +65,7 @@ fn peak(group: &TestCgroup) -> Option<u64> {
         .and_then(|text| text.trim().parse().ok())
 }
 
-/// Starts it in a group, over our library or the system's.
+/// Starts the program in a group, with this library or the system's.
 fn start(group: &TestCgroup, ours: bool, arguments: &[&str]) -> Option<Running> {
     let script = format!(
         "echo $$ > {}/cgroup.procs; exec \"$@\"",
@@ -84,7 +85,8 @@ fn start(group: &TestCgroup, ours: bool, arguments: &[&str]) -> Option<Running> 
     Some(Running::start(&mut command, &unique))
 }
 
-/// Runs it to its end in so much memory, and says the most that it took. None where that cannot be tried.
+/// Runs the program to its end in that much memory, and returns the most bytes that it took. `None`
+/// if that cannot be tried.
 fn run(limit: u64, ours: bool, arguments: &[&str]) -> Option<u64> {
     let group = group(limit)?;
     let said = start(&group, ours, arguments)?
@@ -94,7 +96,8 @@ fn run(limit: u64, ours: bool, arguments: &[&str]) -> Option<u64> {
     peak(&group)
 }
 
-/// Where memory is plenty for it, ours takes no more than libgc does; and in as much as that takes it lives.
+/// With plenty of memory, the program takes no more with this library than with libgc; and it
+/// survives with as much memory as it took with libgc.
 fn lives_where_libgc_does(shape: &str, live_mb: &str, rounds: &str) {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let arguments = [shape, live_mb, rounds];
@@ -111,7 +114,7 @@ fn lives_where_libgc_does(shape: &str, live_mb: &str, rounds: &str) {
         ours / MIB,
         least / MIB
     );
-    // What the kernel charges at a time, and what a library is, differ by a little.
+    // The kernel's charging granularity and the libraries' own sizes differ a little.
     assert!(ours <= theirs + theirs / 32, "{ours} above {theirs}");
 }
 
@@ -150,7 +153,8 @@ fn by_four_threads() {
     lives_where_libgc_does("threads", "40", "4000000");
 }
 
-/// libgc takes twice of what lives; ours makes do with a quarter more, and never comes to the limit.
+/// libgc takes twice the live data. This library makes do with a quarter more than the live data,
+/// and never reaches the limit.
 #[test]
 fn in_hardly_more_than_what_lives() {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
@@ -165,11 +169,12 @@ fn in_hardly_more_than_what_lives() {
     assert_eq!((events.max, events.oom_kill), (0, 0), "{events:?}");
 }
 
-/// The limit falls while it runs, to little above what it holds then: it stays below that.
+/// The limit falls while the program runs, to little above what it holds then: it stays below the
+/// limit.
 #[test]
 fn a_limit_falls_to_what_it_holds() {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
-    // Not so much that a heap of this size would look once a second only.
+    // Not so much that a heap of this size would look only once per second.
     let Some(group) = group(160 * MIB) else {
         return;
     };

@@ -1,7 +1,7 @@
-//! The same C programs over the system's libgc and over ours: what they print, and how they end,
-//! must be equal.
+//! The same C programs with the system's libgc and with this library: their output, and the way
+//! they end, must be equal.
 //!
-//! The programs are in `tests/c`, one a topic. Each is compiled against the public headers in
+//! The programs are in `tests/c`, one per topic. Each is compiled against the public headers in
 //! /usr/include/gc.
 
 #[path = "support/library.rs"]
@@ -15,12 +15,13 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What the programs were written against; another libgc may differ from this one as well as ours.
+/// The version that the programs were written against. Another libgc may differ from it as much as
+/// this library does.
 const VERSION: &str = "8.2";
-/// No program takes more than a few seconds where it has the processors to itself.
+/// A program takes no more than a few seconds if it has the processors to itself.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Declares a test for each program, and the list of them.
+/// Declares a test for each program, and lists the programs.
 macro_rules! programs {
     ($($name:ident)*) => {
         const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
@@ -72,7 +73,8 @@ programs! {
     unwinding
 }
 
-/// What the system exports, its headers declare, and no program can refer to; and why.
+/// Symbols that the system's library exports and its headers declare, but that no program can refer
+/// to; and why.
 const NOT_COVERED: &[(&str, &str)] = &[];
 
 fn sources() -> PathBuf {
@@ -83,7 +85,7 @@ fn temporary() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Why nothing can be compared here; none where it can.
+/// Why nothing can be compared here; `None` if it can.
 fn reason_to_skip() -> Option<&'static str> {
     static REASON: OnceLock<Option<String>> = OnceLock::new();
     REASON.get_or_init(|| find_reason().err()).as_deref()
@@ -117,7 +119,7 @@ fn find_reason() -> Result<(), String> {
     }
 }
 
-/// Whether to skip; says so if.
+/// Whether to skip the tests; prints the reason.
 fn skips() -> bool {
     if let Some(why) = reason_to_skip() {
         skip(why);
@@ -125,7 +127,7 @@ fn skips() -> bool {
     reason_to_skip().is_some()
 }
 
-/// A directory with our library, by the name that programs look for.
+/// A directory with this library under the name that programs look for.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -146,7 +148,7 @@ fn run(command: &mut Command) {
     );
 }
 
-/// Compiles `tests/c/NAME.c` (or `.cc`) to an object file, for one of the tests.
+/// Compiles `tests/c/NAME.c` (or `.cc`) to an object file, for one test.
 fn object(name: &str, test: &str) -> PathBuf {
     let c = sources().join(format!("{name}.c"));
     let (compiler, standard, source) = if c.exists() {
@@ -172,7 +174,8 @@ fn object(name: &str, test: &str) -> PathBuf {
     object
 }
 
-/// Compiles a program. Where there is a `NAME_plugin.c` it becomes a shared library beside it.
+/// Compiles a program. If there is a `NAME_plugin.c`, it becomes a shared library beside the
+/// program.
 fn program(name: &str) -> PathBuf {
     let object = object(name, "run");
     let program = temporary().join(name);
@@ -199,8 +202,8 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Runs a program over the library in a directory, or over the system's. Says what it printed, and
-/// how it ended.
+/// Runs a program with the library in a directory, or with the system's. Returns its output and how
+/// it ended.
 fn outcome(program: &Path, which: &str, library: Option<&Path>) -> (String, String) {
     let place = |stream: &str| program.with_extension(format!("{which}.{stream}"));
     let file = |stream: &str| {
@@ -255,7 +258,7 @@ fn compare(name: &str) {
     );
 }
 
-/// Lines at the same place that are not equal.
+/// The lines that differ, compared position by position.
 fn difference(theirs: &str, ours: &str) -> String {
     let (mut left, mut right) = (theirs.lines(), ours.lines());
     let mut lines = String::new();
@@ -274,7 +277,7 @@ fn difference(theirs: &str, ours: &str) -> String {
     }
 }
 
-/// Names in the second or third column of `nm`.
+/// The names in the second or third column of the output of `nm`.
 fn symbols(arguments: &[&str], files: &[PathBuf]) -> BTreeSet<String> {
     let out = Command::new("nm")
         .args(arguments)
@@ -289,7 +292,7 @@ fn symbols(arguments: &[&str], files: &[PathBuf]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Words of the public headers that are in no comment.
+/// The words of the public headers, outside comments.
 fn words_of_headers() -> BTreeSet<String> {
     let headers = fs::read_dir("/usr/include/gc").expect("headers were compiled against");
     let text: String = headers
@@ -304,7 +307,7 @@ fn words_of_headers() -> BTreeSet<String> {
         .collect()
 }
 
-/// Where the probe finds the system's library.
+/// The path of the system's library.
 fn system_library() -> PathBuf {
     let out = Command::new("ldd")
         .arg(temporary().join("probe"))

@@ -1,5 +1,5 @@
-//! What dies in swap and is wanted once more, for finalizers or disclaim procedures, is read in the
-//! order of addresses: once for all of a superpage, however many of its objects there are.
+//! Dead objects in swap that are needed once more, for finalizers or disclaim procedures, are read
+//! in address order: each superpage once for all of its objects.
 //!
 //! The program is `tests/c-alone/dying.c`.
 
@@ -21,11 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Pages of a superpage.
 const PAGES: u64 = 4;
 
-/// One at a time: swap files of tests that run at once would be used in turns.
+/// Tests run one at a time: concurrent tests would share each other's swap files.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs the program this way; each collection reads a superpage that is absent so many times at
-/// most. With summaries, and without, where what is due is exact in all rounds.
+/// Runs the program with argument `how`. Each collection reads an absent superpage at most `times`
+/// times. The program runs with summaries and without; without them, the objects that are due are
+/// exact in all rounds.
 fn is_read_at_most(times: u64, how: &str) {
     is_read_by(times, &[how], "bookmarks");
     is_read_by(times, &[how, "exact"], "order");
@@ -59,7 +60,7 @@ fn is_read_by(times: u64, arguments: &[&str], means: &str) {
         let read = before(line, "read,");
         let faults = before(line, "major faults");
         assert!(read <= absent * times, "{line}");
-        // Asked for ahead, most are there when they are looked into.
+        // Requested ahead, most pages are in memory when they are scanned.
         assert!(faults * 2 <= read * PAGES + 100, "{line}");
         most = most.max(read);
     }
@@ -71,7 +72,7 @@ fn all_that_is_due_is_read_together() {
     is_read_at_most(2, "unordered");
 }
 
-/// For what they refer to, for what those do, and when they are due.
+/// For what the objects refer to, for what those refer to, and when they are due.
 #[test]
 fn all_that_may_be_due_in_order_is_read_together() {
     is_read_at_most(4, "ordered");

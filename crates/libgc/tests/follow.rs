@@ -1,5 +1,5 @@
-//! Programs with a page: their heap follows the limit that it says. Bytes and counts are asserted,
-//! never times.
+//! Programs with a limit page: their heap follows the limit on it. The tests assert bytes and
+//! counts, never times.
 
 #[path = "support/library.rs"]
 mod library;
@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Duration;
 
 const MB: u64 = 1_000_000;
-/// Samples while a limit holds.
+/// Samples taken while a limit is in force.
 const SAMPLES: usize = 20;
 
-/// The program of the adapter's tests, over our library; none where it cannot be built.
+/// The program of the adapter's tests, run over this library; `None` if it cannot be built.
 fn gcbench(arguments: &[&str]) -> Option<Command> {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs");
@@ -103,7 +103,7 @@ fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
     );
 }
 
-/// Nobody writes the page any more: the last limit holds.
+/// The page is no longer written to: the last limit stays in force.
 #[test]
 fn the_limit_of_a_broker_that_died_holds() {
     let Some(gcbench) = gcbench(&["--seconds", "120"]) else {

@@ -1,5 +1,5 @@
-//! Under memory pressure: a cgroup with a limit below what the program takes, and swap behind it.
-//! Programs finish, with the right result, and collections do not fault.
+//! Memory pressure: a cgroup with a limit below what the program takes, and with swap. Programs
+//! finish with the right result, and collections do not fault.
 
 #[path = "support/heapload.rs"]
 mod heapload;
@@ -19,21 +19,22 @@ const MIB: u64 = 1 << 20;
 /// Pages of a superpage.
 const PAGES: u64 = 4;
 
-/// One at a time: they share the disk, and swap files of tests that run at once would be used in turns.
+/// Tests run one at a time: they share the disk, and concurrent tests would share each other's swap
+/// files.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn temporary() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// A directory with our library, by the name that programs look for.
+/// A directory with this library under the name that programs look for.
 fn library() -> PathBuf {
     let directory = temporary().join("pressed");
     library::link(&directory);
     directory
 }
 
-/// A line of the collector's about one collection.
+/// The collector's line about one collection.
 #[derive(Debug)]
 struct Collection {
     young: bool,
@@ -48,10 +49,10 @@ struct Run {
     collections: Vec<Collection>,
 }
 
-/// What has all collections be whole.
+/// Makes all collections whole ones.
 const WHOLE: [(&str, &str); 1] = [("GC_DISABLE_INCREMENTAL", "1")];
 
-/// Runs it in a group with so many bytes.
+/// Runs the command in a group with this limit in bytes.
 fn run(
     program: &Path,
     library: &Path,
@@ -79,13 +80,13 @@ fn run(
     command.output().expect("a shell runs")
 }
 
-/// Runs it over our library in so many bytes, to its end, with these variables. None where there is
-/// no cgroup or no swap to be had.
+/// Runs the program with this library and these variables in a group with this limit in bytes, to
+/// its end. `None` if no cgroup or no swap is available.
 fn pressed(limit: u64, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
     pressed_and_refused(limit, arguments, variables, None)
 }
 
-/// The same, by a kernel that refuses something.
+/// The same, with a kernel that refuses something.
 fn pressed_and_refused(
     limit: u64,
     arguments: &[&str],
@@ -123,8 +124,8 @@ fn pressed_and_refused(
     })
 }
 
-/// Most of it lies still and does not fit: whole collections read it once, and not again, and those
-/// of young objects do not at all. Gives the last third of the collections.
+/// Most of the heap is not written to and does not fit: whole collections read it only once, and
+/// collections of young objects not at all. Returns the last third of the collections.
 fn what_lies_still_is_read_once(
     limit: u64,
     live_mb: &str,
@@ -161,7 +162,7 @@ fn what_lies_still_is_read_once(
     assert!(read * 10 <= held, "{steady:?}");
     assert!(held > 0 || whole == 0, "{steady:?}");
     assert_eq!(whole < steady.len(), young, "{steady:?}");
-    // Pages of files are not in the group.
+    // Pages of files are not charged to the group.
     let peak = run.result["rss_peak"].as_u64().unwrap();
     assert!(peak <= limit + 10 * MIB, "{peak}");
     Some(steady)
@@ -176,8 +177,8 @@ fn what_lies_still_in_swap_is_not_read_by_collections() {
     }
 }
 
-/// Small enough for the guest, whose kernel takes pages of a collection's own while it runs: few
-/// beside what lies in swap.
+/// Small enough for the guest, whose kernel evicts the collector's own pages while it runs: few
+/// compared with what lies in swap.
 fn a_little_is_not_read(young: bool) {
     let sum = 12_507_725_166;
     if let Some(steady) = what_lies_still_is_read_once(60 * MIB, "40", "6000000", sum, young) {
@@ -196,8 +197,8 @@ fn a_little_in_swap_is_not_read_by_collections_of_young_objects() {
     a_little_is_not_read(true);
 }
 
-/// Where writes cannot be tracked, each collection reads what is in swap: once, in page order, and
-/// asked for ahead.
+/// If writes cannot be tracked, each collection reads what is in swap: once, in page order, and
+/// requested ahead.
 fn a_little_is_read_in_page_order(refused: Refused) {
     let limit = 60 * MIB;
     let arguments = ["largelive", "--live-mb", "40", "--churn", "6000000"];
@@ -226,8 +227,8 @@ fn by_an_older_kernel_it_is_read_in_page_order() {
     a_little_is_read_in_page_order(Refused::TrackingAndScan);
 }
 
-/// A tree that does not fit and is walked at the end, and others that live a while: the kernel
-/// always finds what to evict.
+/// A tree that does not fit and is walked at the end, and others that live for a while: the kernel
+/// always finds something to evict.
 #[test]
 fn a_program_that_touches_all_it_has_is_not_killed() {
     let Some(run) = pressed(24 * MIB, &["bintree", "--depth", "18"], &[]) else {
@@ -241,7 +242,7 @@ fn a_program_that_touches_all_it_has_is_not_killed() {
     );
 }
 
-/// It collects before the kernel has to take anything, so that what lives lies close together.
+/// The heap is collected before the kernel has to evict, so that live objects lie close together.
 #[test]
 fn a_heap_that_is_to_begin_larger_than_memory_does_not_reach_swap() {
     let initial = [("GC_INITIAL_HEAP_SIZE", "300000000")];
@@ -255,17 +256,16 @@ fn a_heap_that_is_to_begin_larger_than_memory_does_not_reach_swap() {
     assert!(collections.iter().all(nothing), "{collections:?}");
 }
 
-/// A heap that grows fast outgrows what there was plenty of room for in less time than nobody looks for.
+/// A heap that grows fast can outgrow plentiful room before the bounds are looked up again.
 #[test]
 fn a_heap_that_grows_fast_leaves_the_kernel_a_reserve() {
     let arguments = ["largelive", "--live-mb", "50", "--churn", "14000000"];
     let Some(run) = pressed(106 * MIB, &arguments, &[]) else {
         return;
     };
-    // A reserve stays free, so the kernel has to take nothing but what the heap has given up: that
-    // stays charged in the swap cache, and the first time that the kernel clears it, it takes about
-    // a hundred pages beside it along. Without the reserve it takes 770 to 1,500, and the process
-    // comes to the limit.
+    // With a reserve, the kernel evicts only what the heap has given up. That stays charged in the
+    // swap cache; when the kernel first clears it, it evicts about a hundred other pages as well.
+    // Without the reserve it evicts 770 to 1,500 pages, and the process reaches the limit.
     let number = |name: &str| run.result[name].as_u64().expect("a number");
     assert!(number("rss_peak") <= 103 * MIB, "{}", run.result);
     assert!(number("major_faults") <= 256, "{}", run.result);
@@ -277,7 +277,7 @@ mod guest {
     use super::temporary;
     use plimsoll_testbed::guest::run_under_version_2;
 
-    /// On a machine with cgroup version 2 and the multi-generational LRU. Takes about a minute.
+    /// Needs a machine with cgroup version 2 and the multi-generational LRU. Takes about a minute.
     #[test]
     fn a_little_that_lies_still_is_not_read_under_version_2() {
         let Some(heapload) = heapload() else { return };

@@ -1,7 +1,7 @@
-//! What nobody told the collector of: libraries that come and go, threads that are not registered,
-//! stacks of handlers and coroutines, a program's other rights.
+//! Things that the collector was not told about: libraries that are loaded and unloaded,
+//! unregistered threads, stacks of handlers and coroutines, a program with other rights.
 //!
-//! The programs are in `tests/c-alone`: over libgc some of them crash.
+//! The programs are in `tests/c-alone`; some of them crash with libgc.
 
 #[path = "support/library.rs"]
 mod library;
@@ -39,8 +39,8 @@ fn stacks_that_nobody_told_of() {
     sound("elsewhere", &["blind"], &[]);
 }
 
-/// So many copies of a library, which are loaded one by one, in a directory of that name. None
-/// where there is no compiler.
+/// Makes `count` copies of a library, to be loaded one by one, in a directory of that name. `None`
+/// if there is no compiler.
 fn plugins(name: &str, count: usize) -> Option<String> {
     let directory = temporary().join(name);
     let _ = fs::create_dir(&directory);
@@ -111,7 +111,7 @@ fn libraries_are_unloaded_between_steps() {
     unloading("all", 8, &[("PLIMSOLL_GC_STRESS", "100")]);
 }
 
-/// What developers run their programs with.
+/// The tools that developers run their programs with.
 #[test]
 fn under_sanitizers_and_valgrind() {
     let run = |program: &Path, within: &[&str]| {
@@ -121,7 +121,7 @@ fn under_sanitizers_and_valgrind() {
             .args(&arguments[1..])
             .args(["12", "4"])
             .env("LD_LIBRARY_PATH", programs::library(LIBRARY))
-            // Its own search for leaks does not know which memory is the collector's.
+            // The sanitizer's own leak search does not know the collector's memory.
             .env(
                 "ASAN_OPTIONS",
                 "detect_stack_use_after_return=0:detect_leaks=0",
@@ -147,7 +147,7 @@ fn under_sanitizers_and_valgrind() {
 
 #[test]
 fn nothing_from_the_environment_of_others_is_believed() {
-    /// Not root's.
+    /// A group other than root's.
     const GROUP: u32 = 65_534;
     let library = programs::library(LIBRARY);
     let place = format!("-Wl,-rpath,{}", library.display());

@@ -1,9 +1,9 @@
-//! Programs under stress modes at random: collections often, much of the heap absent, some of it in
-//! a swap file of our own, calls of the kernel refused.
+//! Programs under random stress: frequent collections, much of the heap absent, some of it in a
+//! swap file of the test's own, kernel calls refused.
 //!
 //! `cargo test --release -p plimsoll-libgc --test stress -- [--seconds N] [--program PART] [--seed
-//! N]`: as many rounds as there is time for, of all programs or of those in whose name that occurs;
-//! or the one of a seed, which a failure tells.
+//! N]`: runs rounds until the time is over, of all programs or of those whose names contain PART;
+//! or the one round of a seed, which a failure prints.
 
 #[path = "support/library.rs"]
 mod library;
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A source below the crate, arguments, what it says at its end, and from which n on a collection at every
-/// n-th slow allocation leaves it time to do something.
+/// A program: its source below the crate, its arguments, and its last words. Also the smallest n
+/// for which a collection at every n-th slow allocation leaves it time to make progress.
 struct Program {
     source: &'static str,
     arguments: &'static [&'static str],
@@ -40,7 +40,7 @@ const fn program(
 }
 
 const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
-/// Guile's, with weak tables, guardians, threads (where it has no bug that stress would find),
+/// Guile's: weak tables, guardians, threads (where Guile has no bug that stress would trigger),
 /// continuations and forks.
 const GUILE: &str = "tests/programs/guile/main.scm";
 const PROGRAMS: [Program; 13] = [
@@ -78,13 +78,13 @@ const PROGRAMS: [Program; 13] = [
     ),
     program(GUILE, &[], "forks: (32 64 28)\nkept: 16384\n", 10),
 ];
-/// Room for what is evicted.
+/// Bytes of the swap file.
 const SWAP: u64 = 1 << 30;
-/// No round takes more than some seconds where it has the processors to itself.
+/// A round takes no more than some seconds if it has the processors to itself.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 impl Program {
-    /// Has it compiled. None where the compiler, or what it needs, is not installed.
+    /// Compiles it. `None` if the compiler, or something it needs, is not installed.
     fn prepare(&self, name: &str) -> Option<PathBuf> {
         if self.source != GUILE {
             return compile(self.source, name);
@@ -115,7 +115,7 @@ impl Program {
     }
 }
 
-/// Numbers that follow from a seed (SplitMix64, Steele, Lea and Flood 2014).
+/// Random numbers from a seed (SplitMix64, Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -128,8 +128,8 @@ impl Random {
     }
 }
 
-/// One program, in a setting that the seed says. What it was; and what went wrong. None where it is
-/// not wanted, or not installed.
+/// Runs one program in a setting that follows from the seed. Returns the setting, and what went
+/// wrong. `None` if the program is not selected or not installed.
 fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, String>)> {
     let mut random = Random(seed);
     let which = random.below(PROGRAMS.len() as u64) as usize;

@@ -1,5 +1,6 @@
-//! Collections of young objects, and whole ones in steps: nobody asks for them, the former are much
-//! less work, the latter let the program run in between, and the heap is hardly larger for either.
+//! Collections of young objects, and whole ones in steps. They happen without being asked for.
+//! Those of young objects are much less work, those in steps let the program run in between, and
+//! neither makes the heap much larger.
 
 #[path = "support/heapload.rs"]
 mod heapload;
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What a program printed; how many of its collections were of young objects, and whole, and of how
-/// many steps these were.
+/// What a program printed; how many of its collections were of young objects and how many were
+/// whole; and how many steps the whole ones took.
 struct Run {
     result: serde_json::Value,
     young: usize,
@@ -88,7 +89,7 @@ fn a_whole_collection_that_would_take_long_is_made_in_steps() {
     let with = run(program, &arguments, &[]);
     let without = run(program, &arguments, &NEITHER);
     assert_eq!(with.result["checksum"], without.result["checksum"]);
-    // As a program has it that asks for both.
+    // What a program gets that asks for both.
     let limited = run(
         program,
         &arguments,

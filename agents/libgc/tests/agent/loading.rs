@@ -1,4 +1,4 @@
-//! The library in processes that it was not made for: it must be as if it were not there.
+//! The library in processes that it was not made for: it must have no effect there.
 
 use crate::stage::{self, Page, number};
 use plimsoll_testbed::skip;
@@ -7,8 +7,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles one of `tests/programs` with more arguments; nothing, with the reason printed, where
-/// there is no compiler.
+/// Compiles one of `tests/programs` with more arguments. `None`, with the reason printed, if there
+/// is no compiler.
 fn compile(into: &Path, name: &str, more: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
@@ -97,7 +97,7 @@ fn a_plugin_with_a_libgc_of_its_own_works() {
 
 #[test]
 fn a_program_with_more_rights_than_who_starts_it_is_left_alone() {
-    /// Not root's.
+    /// A group other than root's.
     const GROUP: u32 = 65_534;
     let directory = tempfile::tempdir().expect("a directory");
     let agent = stage::agent().display().to_string();
@@ -109,7 +109,7 @@ fn a_program_with_more_rights_than_who_starts_it_is_left_alone() {
         let mut command = Command::new(&program);
         command
             .env("PLIMSOLL_PAGE", page.path())
-            // Markers of libgc's own would count.
+            // libgc's own marker threads would count.
             .env("GC_MARKERS", "1");
         let output = command.output().expect("the program starts");
         assert!(output.status.success(), "{output:?}");

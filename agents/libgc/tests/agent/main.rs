@@ -1,4 +1,4 @@
-//! The adapter in real processes, from outside.
+//! The adapter in real processes, tested from outside.
 
 mod loading;
 mod stage;

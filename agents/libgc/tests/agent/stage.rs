@@ -1,4 +1,5 @@
-//! A stage for real programs: builds them, gives them a page that a script writes, watches them from outside.
+//! A stage for real programs: builds them, gives them a page that a script writes, and watches them
+//! from outside.
 
 pub(crate) use plimsoll_testbed::page::{Page, Running};
 use std::fs;
@@ -30,7 +31,7 @@ pub(crate) fn agent() -> PathBuf {
         target().join("libplimsoll_libgc.so"),
         target().join("deps/libplimsoll_libgc.so"),
     ];
-    // `cargo build` leaves an older copy in the first place.
+    // `cargo build` leaves an older copy in the first place, so the newer one is taken.
     let made = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
     built
         .into_iter()
@@ -39,7 +40,8 @@ pub(crate) fn agent() -> PathBuf {
         .expect("cargo builds the library before its tests")
 }
 
-/// Builds the C programs once; `None`, with the reason printed, where no compiler or libgc is installed.
+/// Builds the C programs once. `None`, with the reason printed, if no compiler or libgc is
+/// installed.
 pub(crate) fn gcbench() -> Option<Vec<String>> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let path = BUILT.get_or_init(|| {
@@ -58,7 +60,7 @@ pub(crate) fn gcbench() -> Option<Vec<String>> {
     path.as_ref().map(|path| vec![path.display().to_string()])
 }
 
-/// `guile churn.scm`; `None`, with the reason printed, where there is no Guile.
+/// `guile churn.scm`. `None`, with the reason printed, if there is no Guile.
 pub(crate) fn churn() -> Option<Vec<String>> {
     if Command::new("guile")
         .arg("--version")
@@ -77,7 +79,7 @@ pub(crate) fn churn() -> Option<Vec<String>> {
     ])
 }
 
-/// What the program printed, one JSON object per line.
+/// The program's output, one JSON object per line.
 pub(crate) type Lines = Vec<serde_json::Value>;
 
 pub(crate) fn last(lines: &Lines) -> &serde_json::Value {
@@ -96,7 +98,8 @@ pub(crate) fn parse(text: &str) -> Lines {
         .collect()
 }
 
-/// Runs to the end. `setting` is `PLIMSOLL_LIBGC`; without one the adapter is not even loaded.
+/// Runs the program to its end. `setting` is the value of `PLIMSOLL_LIBGC`; without one the adapter
+/// is not loaded at all.
 pub(crate) fn run(argv: &[String], setting: Option<&str>) -> Lines {
     let mut command = Command::new(&argv[0]);
     command
@@ -119,19 +122,19 @@ pub(crate) fn with(argv: &[String], more: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Starts a program under a page, with the adapter.
+/// Starts a program with the adapter and a page.
 pub(crate) fn start(page: &Page, argv: &[String]) -> Running {
     let mut command = Command::new(&argv[0]);
     command.args(&argv[1..]).env("LD_PRELOAD", agent());
     page.start(command)
 }
 
-/// What it printed so far.
+/// The program's output so far.
 pub(crate) fn lines(program: &Running) -> Lines {
     parse(&program.printed())
 }
 
-/// Waits for its end, which must be a good one, and gives back what it printed.
+/// Waits for the program's end, which must be successful, and returns its output.
 pub(crate) fn finish(program: Running) -> Lines {
     parse(&program.finish())
 }

@@ -1,11 +1,11 @@
-//! Real programs under the adapter: gcbench (C) and churn (GNU Guile). Bytes and counts are asserted, never
-//! times.
+//! Real programs with the adapter: gcbench (C) and churn (GNU Guile). The tests assert bytes and
+//! counts, never times.
 
 use crate::stage::{self, MB, Page, churn, gcbench, last, number, run, with};
 use std::process::Command;
 use std::time::Duration;
 
-/// Samples while a limit holds.
+/// Samples taken while a limit is in force.
 const SAMPLES: usize = 20;
 
 fn stays_below(program: &stage::Running, limit: u64) {
@@ -69,7 +69,7 @@ fn a_program_with_a_maximum_of_its_own_is_collected_below_it() {
     let argv = with(&gcbench, &["--iterations", "60"]);
     let plain = run(&argv, None);
     let checksum = number(last(&plain), "checksum");
-    // More than its maximum is to be had, and it allocates many times that.
+    // More memory is available than its maximum, and the program allocates many times that.
     for bound in ["export GC_MAXIMUM_HEAP_SIZE=100M", "ulimit -v 400000"] {
         let bounded = ["sh", "-c", &format!("{bound}; exec \"$0\" \"$@\"")].map(String::from);
         let bounded: Vec<String> = bounded.into_iter().chain(argv.clone()).collect();

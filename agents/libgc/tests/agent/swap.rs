@@ -1,4 +1,4 @@
-//! Under memory pressure: a cgroup with a limit, and swap behind it.
+//! Memory pressure: a cgroup with a limit, and swap.
 
 use crate::stage::{self, MB, Page, Running, churn, with};
 use plimsoll_kernel::process::Process;
@@ -6,7 +6,7 @@ use plimsoll_testbed::{SwapFile, TestCgroup};
 use std::path::Path;
 use std::time::Duration;
 
-/// Looks without a change after which a program is taken to sleep.
+/// After this many looks without a change, a program counts as asleep.
 const STILL: usize = 15;
 
 fn open(program: &Running) -> Process {
@@ -17,13 +17,13 @@ fn major_faults(program: &Running) -> u64 {
     open(program).faults().expect("it lives").major
 }
 
-/// Anonymous bytes, in memory and in swap.
+/// Anonymous bytes: in memory, and in swap.
 fn holds(program: &Running) -> (u64, u64) {
     let memory = open(program).memory().expect("it lives");
     (memory.anon, memory.swap)
 }
 
-/// The same program, started in a group.
+/// The command line that starts the same program in a group.
 fn within(group: &TestCgroup, argv: Vec<String>) -> Vec<String> {
     let script = format!(
         "echo $$ > {}/cgroup.procs; exec \"$@\"",
@@ -75,7 +75,7 @@ fn garbage_that_is_in_swap_is_thrown_away_unread() {
         assert!(patience > 0, "it still holds {:?}", holds(&program));
         std::thread::sleep(Duration::from_millis(100));
     }
-    // Collecting reads what lives, about half of it; what is garbage is not read.
+    // A collection reads the live data, about half of all; garbage is not read.
     let read = (major_faults(&program) - before) * 4096;
     assert!(read < swapped / 4 * 3, "{read} of {swapped} were read");
 }

@@ -1,5 +1,5 @@
-//! Several markers at once. One leads: it knows the roots. The others help from when it begins
-//! until nobody has work.
+//! Marking by several threads. One marker leads: it has the roots. The others help from when
+//! marking begins until no marker has work.
 
 use super::marker::{Marker, Marking, Span};
 use crate::area::Area;
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A marker with more than this on its stack gives half of it to who waits.
+/// A marker with more spans than this on its stack gives half of them to waiting markers.
 const PLENTY: usize = 64;
-/// What a waiting marker takes at once.
+/// Spans that a waiting marker takes at once.
 const PORTION: usize = 128;
-/// Room for what is given, in spans: 1 MiB of addresses.
+/// Capacity of the shared stack, in spans: 1 MiB of addresses.
 const SHARED: usize = 1 << 16;
 
-/// What the markers of one heap share.
+/// The state that the markers of one heap share.
 pub struct Crew {
     state: Mutex<State>,
     changed: Condvar,
-    /// How many wait for work.
+    /// How many markers wait for work.
     hungry: AtomicUsize,
 }
 
@@ -29,18 +29,18 @@ struct State {
     given: Area<Span>,
     /// Markers that have work, or may have.
     working: usize,
-    /// Marking is under way; whoever is free takes part.
+    /// Marking is under way, so free helpers take part.
     marking: bool,
-    /// How many times it was.
+    /// How many times marking has begun.
     turn: u64,
-    /// When markers stop.
+    /// When markers stop; `None` when they mark until all is done.
     until: Option<Instant>,
-    /// Helpers that stopped with work left. They are waited for the next time, unless that is of
+    /// Helpers that stopped with work left. The next step waits for them, unless it belongs to
     /// another round.
     left: usize,
     round: u32,
     ended: bool,
-    /// What those did who have no work now.
+    /// What the markers without work have done.
     done: Marking,
 }
 
@@ -48,7 +48,7 @@ impl Crew {
     /// A crew without members.
     ///
     /// # Errors
-    /// There are no addresses for what members share.
+    /// There is no address space for the shared stack.
     pub fn new(heap: &Heap) -> io::Result<Crew> {
         Ok(Crew {
             state: Mutex::new(State {
@@ -67,7 +67,8 @@ impl Crew {
         })
     }
 
-    /// Marks from `roots` together with whoever [helps](Crew::help), and returns when all is marked.
+    /// Marks from `roots` together with all who [help](Crew::help), and returns when everything is
+    /// marked.
     pub(crate) fn lead(
         &self,
         marker: &mut Marker<'_>,
@@ -79,8 +80,8 @@ impl Crew {
         marker.shrink();
     }
 
-    /// Marks from `roots`, and from what an earlier step left, until then. False where there is
-    /// work left for another.
+    /// Marks from `roots`, and from what an earlier step left, until the time `until`. False if
+    /// there is work left for another step.
     pub(crate) fn step(
         &self,
         marker: &mut Marker<'_>,
@@ -95,7 +96,7 @@ impl Crew {
         done && marker.written_from.is_none() && marker.drain_pending(central, Some(until))
     }
 
-    /// Forgets what steps left to do.
+    /// Forgets the work that steps left.
     pub(crate) fn forget(&self, marker: &mut Marker<'_>) {
         let mut state = self.state();
         state.given.clear();
@@ -132,7 +133,8 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Helps once: waits until marking begins, and returns when it is done. False when the crew has ended.
+    /// Helps once: waits until marking begins, and returns when it is done. False if the crew has
+    /// ended.
     pub fn help(&self, marker: &mut Marker<'_>) -> bool {
         let state = self.state();
         let mut state = self
@@ -146,7 +148,7 @@ impl Crew {
             marker.round = state.round;
             marker.forget();
         }
-        // Who has work left is counted already.
+        // A marker with work left is counted already.
         state.working += usize::from(!marker.left);
         marker.begin(true);
         marker.until = state.until;
@@ -158,13 +160,13 @@ impl Crew {
         true
     }
 
-    /// Sends helpers home.
+    /// Ends the crew: its helpers return.
     pub fn end(&self) {
         self.state().ended = true;
         self.changed.notify_all();
     }
 
-    /// Gives half of what a marker has to who waits, if it has plenty.
+    /// Gives half of a marker's work to waiting markers, if it has plenty.
     #[inline(always)]
     pub(super) fn offer(&self, marker: &mut Marker<'_>) {
         if marker.stack.len() > PLENTY && self.hungry.load(Relaxed) > 0 {
@@ -185,7 +187,7 @@ impl Crew {
         }
     }
 
-    /// Marks until nobody has work, or the time is over.
+    /// Marks until no marker has work, or the time is over.
     fn work(&self, marker: &mut Marker<'_>, leads: bool) {
         let turn = self.state().turn;
         loop {

@@ -1,6 +1,6 @@
-//! What a front end wants of objects that nothing reaches: that they live after all, or that what
-//! they refer to does. There may be many, and in swap, where each by itself would have its
-//! superpage read: so it is done for all of them together.
+//! What a front end needs for unreachable objects: to mark them after all, or to mark only what
+//! they refer to. There may be many, and they may be in swap. One at a time, each would have its
+//! superpage read, so they are handled all together.
 
 use super::marker::{Marker, WORD};
 use super::pending::{WINDOW, Window};
@@ -10,20 +10,22 @@ use crate::side::flag;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// With more than this on its stack a marker looks into that first: it takes no more memory for it.
+/// When the stack holds more than this, the marker drains it before it goes on, so that the stack
+/// takes no more memory.
 const PLENTY: usize = 1024;
 
-/// An object what refers to which is to be marked, and not itself.
+/// An object whose referents are to be marked, but not the object itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dying {
-    /// Where it is.
+    /// Where the object is.
     pub slot: Slot,
-    /// It is marked, too, if it refers to itself.
+    /// Mark the object too if it refers to itself.
     pub itself: bool,
 }
 
 impl Marker<'_> {
-    /// Marks these, marked already or not, and what they refer to. Nobody else marks meanwhile.
+    /// Marks these objects, whether they are marked already or not, and what they refer to. No
+    /// other marker runs meanwhile.
     pub fn revive(&mut self, central: &Central, slots: impl Iterator<Item = Slot>) {
         self.mark_from(central, |marker| {
             for slot in slots {
@@ -35,14 +37,14 @@ impl Marker<'_> {
         });
     }
 
-    /// Marks what objects refer to, and not the objects, unless one is reached from another, or
-    /// from itself: then it is marked as any other, and not looked into by itself when its turn
-    /// comes. They come in the order of their addresses. Nobody else marks meanwhile.
+    /// Marks what objects refer to, but not the objects. An object that is reached from another
+    /// one, or from itself, is marked like any other, and skipped when its turn comes. The objects
+    /// must come in address order. No other marker runs meanwhile.
     ///
-    /// What they reach in swap is read when all of them were looked into: what is marked in the end
-    /// is what they reach together, in whichever order it was found. But nobody can tell then from
-    /// which of them: `found` is told of those that were reached from themselves as far as that can
-    /// be seen without.
+    /// What they reach in swap is read after all of them were scanned. The result does not depend
+    /// on the order: everything that they reach together is marked. But it is then unknown which of
+    /// them reached it: `found` is called with each object that turns out to reach itself, as far
+    /// as that shows without reading swap.
     pub fn contents(
         &mut self,
         central: &Central,
@@ -54,9 +56,9 @@ impl Marker<'_> {
         });
     }
 
-    /// Objects in swap are read even if their superpages have summaries, which do not tell them
-    /// from their neighbours: a window at a time, and while one is looked into the kernel reads the
-    /// next.
+    /// Scans objects in swap by reading them, even if their superpages have summaries: a summary
+    /// does not tell one object's references from those of its neighbours. Reads one window at a
+    /// time: the kernel reads the next one while this one is scanned.
     fn look_into_all(
         &mut self,
         central: &Central,
@@ -89,7 +91,7 @@ impl Marker<'_> {
         }
     }
 
-    /// The next superpages that objects are to be read from; `last` is the last one so far.
+    /// The next superpages to read objects from; `last` is the last one so far.
     fn next_absent(
         &self,
         ahead: &mut impl Iterator<Item = Dying>,
@@ -112,12 +114,12 @@ impl Marker<'_> {
         window
     }
 
-    /// Whether an object is looked into by its superpages.
+    /// Whether an object is scanned superpage by superpage.
     fn has_parts(&self, slot: Slot, flags: u8) -> bool {
         flags & flag::TRACED == 0 && self.heap.size(slot) > SUPERPAGE
     }
 
-    /// Looks into one object that nobody marked, and into what is in memory of what it refers to.
+    /// Scans one unmarked object, and those of its referents that are in memory.
     fn look_into(&mut self, central: &Central, object: Dying) {
         let flags = self.heap.side.descriptor(object.slot.superpage).flags();
         if flags & flag::OPAQUE != 0 {
@@ -133,13 +135,13 @@ impl Marker<'_> {
         }
         self.drain(None);
         if nothing_pending && self.marking.overflows != overflows {
-            // All of it is this object's, and may lead back here. Whoever fills a stack marks so
-            // much that this is rare.
+            // All that was pushed belongs to this object, and may lead back to it. Rarely does one
+            // object fill a stack.
             self.drain_pending(central, None);
         }
     }
 
-    /// Reaches what an object refers to but for itself.
+    /// Reaches what an object refers to, except itself.
     fn look_at_others(&mut self, slot: Slot) {
         let side = self.heap.side;
         let (start, end) = (side.start(slot), side.start(slot) + side.size(slot));
@@ -174,7 +176,7 @@ impl Marker<'_> {
         }
     }
 
-    /// Has what was read go again.
+    /// Pages out again what was read.
     fn give_back(&mut self, window: &Window) {
         self.marking.read += window.absent().count() as u64;
         self.each_run(window, |range| self.heap.os.page_out(range));

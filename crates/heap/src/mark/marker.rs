@@ -1,4 +1,4 @@
-//! One marker: a stack, two queues, and the loop over them.
+//! One marker: a stack, two queues, and the loop that drains them.
 
 use super::Tracer;
 use super::crew::Crew;
@@ -15,53 +15,55 @@ use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Candidates that wait while their mark bits are loaded.
+/// Capacity of the queue of candidates, which wait for their mark bits to be loaded.
 const CANDIDATES: usize = 64;
-/// Objects that wait while their contents are loaded.
+/// Capacity of the queue of objects, which wait for their contents to be loaded.
 const OBJECTS: usize = 32;
-/// Room of a stack, in objects: 16 MiB of addresses, or less where the heap has few: so many a
-/// superpage, 1 KiB.
+/// Capacity of a stack, in objects: 16 MiB of addresses, or less for a heap with less address
+/// space: 1 KiB per superpage.
 const STACK: usize = 1 << 20;
 const PER_SUPERPAGE: usize = 64;
-/// Bytes that one step looks at: what is longer is cut, so that others can take a part.
+/// The most bytes that are scanned at once. Longer spans are cut, so that other markers can take a
+/// part.
 const STRIDE: usize = 8 << 10;
-/// Bytes of a line of the processor's caches.
+/// Bytes of a cache line.
 const LINE: usize = 64;
-/// After so many spans the clock is looked at, where there is a time to stop at.
+/// When there is a deadline, the clock is read once per this many spans.
 const TICKS: u32 = 64;
 /// Objects that fit in what a stack keeps.
 const FEW: u64 = 4096;
-/// Said in the first address's lowest bits: the front end traces it.
+/// Tag in the low bits of a span's first address: the front end traces the object.
 const TRACED: usize = 1;
-/// Or: a superpage whose summary stands for it; one whose bookmarked slots are reached.
+/// Tag: a superpage whose summary is to be replayed; or one whose bookmarked slots are to be
+/// reached.
 const SUMMARY: usize = 2;
 const BOOKMARKS: usize = 3;
 const WHAT: usize = 3;
 pub(super) const WORD: usize = size_of::<usize>();
 
-/// Memory to look into: words from `start` to `end`, or, with [`TRACED`], one object.
+/// Memory to scan: the words from `start` to `end`, or, with [`TRACED`], one object.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// What a marker did, since it was asked last.
+/// What a marker did since this was last taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marking {
-    /// Objects that it marked.
+    /// Objects marked.
     pub objects: u64,
     /// Objects for which the stack had no room.
     pub overflows: u64,
-    /// Spans that it took from others.
+    /// Spans taken from other markers.
     pub shared: u64,
-    /// Superpages that it read from swap.
+    /// Superpages read from swap.
     pub read: u64,
-    /// Superpages that it passed over, for their summaries.
+    /// Superpages whose summaries were used in place of reading them.
     pub replayed: u64,
-    /// Summaries that it made, and superpages for which it could not.
+    /// Summaries made.
     pub summarised: u64,
-    /// See there.
+    /// Superpages that could not be summarised.
     pub unsummarised: u64,
 }
 
@@ -77,48 +79,50 @@ impl AddAssign for Marking {
     }
 }
 
-/// Marks what it is told of, and what that refers to.
+/// Marks the objects that it is told of, and all that they refer to.
 pub struct Marker<'a> {
     pub(super) heap: &'a Heap,
     pub(super) tracer: &'a dyn Tracer,
     pub(super) stack: Area<Span>,
     candidates: Queue<usize, CANDIDATES>,
     objects: Queue<Span, OBJECTS>,
-    /// Addresses below which no object lies, and how many bytes from there on objects may lie.
+    /// `low`: the address below which no object lies. `reach`: for how many bytes from there
+    /// objects may lie.
     low: usize,
     reach: usize,
-    /// Others mark at the same time.
+    /// Other markers run at the same time.
     pub(super) shared: bool,
-    /// Marking stops then, and goes on another time.
+    /// The time at which marking stops, to go on in another step.
     pub(super) until: Option<Instant>,
-    /// Where it goes on with what was written to before a collection in steps, if it does; and with
-    /// what is pending.
+    /// In a collection in steps: the superpage from which the scan of written superpages goes on,
+    /// if it is not done; and the same for pending superpages.
     pub(super) written_from: Option<usize>,
     pub(super) pending_from: u32,
-    /// Spans that it looked into: the clock is not looked at for each.
+    /// Spans scanned: the clock is not read for each.
     looked: u32,
-    /// It stopped with work left, which is of this round of its crew's.
+    /// The marker stopped with work left, in the current round of its crew.
     pub(super) left: bool,
     pub(super) round: u32,
     pub(super) marking: Marking,
-    /// What the objects of one superpage refer to, while it is summarised.
+    /// What the objects of one superpage refer to, while it is summarised; each as a granule's
+    /// number.
     pub(super) targets: Box<[u64; SUPERPAGE / WORD]>,
 }
 
 impl<'a> Marker<'a> {
-    /// A marker for this heap, with a stack of its own.
+    /// A marker for this heap, with its own stack.
     ///
     /// # Errors
-    /// There are no addresses for the stack.
+    /// There is no address space for the stack.
     pub fn new(heap: &'a Heap, tracer: &'a dyn Tracer) -> std::io::Result<Marker<'a>> {
         let room = STACK.min(heap.side.superpages() * PER_SUPERPAGE);
         Marker::with_room(heap, tracer, room)
     }
 
-    /// A marker whose stack has room for so many objects.
+    /// A marker whose stack has room for `room` objects.
     ///
     /// # Errors
-    /// There are no addresses for the stack.
+    /// There is no address space for the stack.
     pub fn with_room(
         heap: &'a Heap,
         tracer: &'a dyn Tracer,
@@ -145,21 +149,22 @@ impl<'a> Marker<'a> {
         })
     }
 
-    /// Marks from `roots`, and returns when all is marked. Nobody else marks meanwhile.
+    /// Marks from `roots`, and returns when everything is marked. No other marker runs meanwhile.
     pub(crate) fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_>)) {
         let before = self.marking.objects;
         self.begin(false);
         roots(self);
         self.drain(None);
         self.drain_pending(central, None);
-        // Front ends mark several times in a collection: a few objects do not make the stack grow.
+        // Front ends mark several times in a collection. A few objects cannot have made the stack
+        // grow, so there is nothing to give back.
         if self.marking.objects.wrapping_sub(before) > FEW {
             self.shrink();
         }
     }
 
-    /// Marks from `roots`, and from what an earlier step left, until then. False where there is
-    /// work left for another. Nobody else marks meanwhile.
+    /// Marks from `roots`, and from what an earlier step left, until the time `until`. False if
+    /// there is work left for another step. No other marker runs meanwhile.
     pub(crate) fn step(
         &mut self,
         central: &Central,
@@ -175,7 +180,7 @@ impl<'a> Marker<'a> {
         done && self.drain_pending(central, Some(until))
     }
 
-    /// Forgets what steps left to do.
+    /// Forgets the work that steps left.
     pub fn forget(&mut self) {
         self.stack.clear();
         self.candidates = Queue::new();
@@ -185,23 +190,24 @@ impl<'a> Marker<'a> {
         self.pending_from = 0;
     }
 
-    /// Begins a collection: the heap may have grown since the last.
+    /// Begins a collection: the heap may have grown since the last one.
     pub(super) fn begin(&mut self, shared: bool) {
         self.reach = self.heap.range().len();
         self.shared = shared;
     }
 
-    /// Objects that were marked since [`take_marking`](Marker::take_marking) was called last.
+    /// Objects marked since the last call of [`take_marking`](Marker::take_marking).
     pub fn marked(&self) -> u64 {
         self.marking.objects
     }
 
-    /// What was done since this was called last.
+    /// What was done since the last call of this.
     pub fn take_marking(&mut self) -> Marking {
         std::mem::take(&mut self.marking)
     }
 
-    /// Reports a word that may be a reference: if it points into a slot, that slot's object is marked.
+    /// Reports a word that may be a reference: if it points into a slot, that slot's object is
+    /// marked.
     #[inline(always)]
     pub fn word(&mut self, word: usize) {
         if word.wrapping_sub(self.low) >= self.reach {
@@ -214,11 +220,12 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Reports memory, any aligned word of which may be a reference: a stack, static data, part of an object.
+    /// Reports memory in which any aligned word may be a reference: a stack, static data, part of
+    /// an object.
     ///
     /// # Safety
-    /// From `start`, rounded up to a word, to `end`, rounded down, memory can be read and nobody
-    /// writes to it.
+    /// The memory from `start`, rounded up to a word, to `end`, rounded down, can be read, and
+    /// nobody writes to it.
     pub unsafe fn span(&mut self, start: usize, end: usize) {
         let span = Span {
             start: start.next_multiple_of(WORD),
@@ -229,7 +236,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Marks one slot and has its object looked into, whether it was marked already or not.
+    /// Marks one slot and has its object scanned, even if it was marked already.
     pub(super) fn slot(&mut self, slot: Slot) {
         let flags = self.heap.side.descriptor(slot.superpage).flags();
         self.mark(slot);
@@ -253,7 +260,8 @@ impl<'a> Marker<'a> {
         self.reach(slot, flags);
     }
 
-    /// A slot that is referred to.
+    /// Handles a reference to a slot: marks the slot, and has its object scanned if it was not
+    /// marked.
     #[inline(always)]
     pub(super) fn reach(&mut self, slot: Slot, flags: u8) {
         if self.mark(slot) {
@@ -265,13 +273,15 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// What lives until it is freed is marked as long as that. This slot is free, whoever still refers to it.
+    /// Handles a reference to an unmarked slot of an uncollectable kind. Its objects are marked
+    /// until they are freed, so this slot is free, even if something still refers to it.
     #[cold]
     fn reach_free(&mut self, slot: Slot) {
         self.heap.side.unmark(slot);
     }
 
-    /// Has an object looked into, unless there is nothing to see: now, or when its superpage's turn comes.
+    /// Has an object scanned, unless it cannot hold references: now, or when its superpage's turn
+    /// comes.
     #[inline(always)]
     pub(super) fn remember(&mut self, slot: Slot, flags: u8) {
         if flags & (flag::OPAQUE | flag::ABSENT) == 0 {
@@ -282,7 +292,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// An object by itself is read even if it is absent.
+    /// Puts an object on the stack, even if it is absent.
     #[inline(always)]
     pub(super) fn push(&mut self, slot: Slot, flags: u8) {
         let start = self.heap.side.start(slot);
@@ -301,7 +311,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// A large object by its superpages: some may be absent.
+    /// Puts a large object on the stack by superpages: some of them may be absent.
     #[cold]
     fn push_large(&mut self, slot: Slot) {
         let side = self.heap.side;
@@ -323,7 +333,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// An object of an absent superpage.
+    /// Handles an object of an absent superpage.
     #[cold]
     fn put_off(&mut self, slot: Slot, flags: u8) {
         let large = self.heap.is_large(slot);
@@ -333,8 +343,8 @@ impl<'a> Marker<'a> {
         self.absent(slot.superpage, flags);
     }
 
-    /// Puts an absent superpage off until its turn comes in the order of addresses, or takes its
-    /// summary for it.
+    /// Makes an absent superpage pending until its turn comes in address order, or uses its summary
+    /// in place of reading it.
     pub(super) fn absent(&mut self, superpage: Superpage, flags: u8) {
         let it = self.heap.side.descriptor(superpage);
         if it.has(flag::PENDING) || !it.raise(flag::PENDING) {
@@ -345,7 +355,7 @@ impl<'a> Marker<'a> {
             return;
         }
         if !self.push_superpage(superpage, SUMMARY) {
-            // Then it is read: rarely.
+            // Without room on the stack the superpage is read after all; this is rare.
             it.lower(flag::SUMMARISED);
             self.overflow(superpage);
         }
@@ -370,7 +380,7 @@ impl<'a> Marker<'a> {
         self.heap.pending.store(true, Relaxed);
     }
 
-    /// Looks into all that was marked, and into all that this marks. False where the time is over before.
+    /// Scans all that is marked, and all that this marks. False if the time is over before that.
     pub(super) fn drain(&mut self, crew: Option<&Crew>) -> bool {
         self.left = true;
         loop {
@@ -399,7 +409,7 @@ impl<'a> Marker<'a> {
         self.looked.is_multiple_of(TICKS) && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// What to look into next: what was loaded longest.
+    /// The next span to scan: the one whose memory was prefetched first.
     #[inline(always)]
     fn next(&mut self) -> Option<Span> {
         while let Some(span) = self.stack.pop() {
@@ -465,7 +475,7 @@ impl<'a> Marker<'a> {
         let it = self.heap.side.descriptor(superpage);
         let small = it.usage() == Use::Small;
         if small && self.heap.is_stepping() && self.heap.freed(start).is_some() {
-            // Between two steps; what is in it now is the collector's.
+            // The object was freed between two steps: its first words are now the collector's.
             return;
         }
         let kind = KindId(it.kind.load(Relaxed));
@@ -474,7 +484,7 @@ impl<'a> Marker<'a> {
         unsafe { tracer.trace(start, end - start, kind, self) };
     }
 
-    /// Looks into objects that live until they are freed, and so are roots.
+    /// Has the uncollectable objects scanned, which are roots.
     pub(crate) fn uncollectable(&mut self, central: &Central) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
@@ -485,7 +495,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Has all marked objects of a superpage looked into, sooner or later.
+    /// Has all marked objects of a superpage scanned, now or later.
     pub(super) fn each_marked(&mut self, superpage: Superpage) {
         let side = self.heap.side;
         let it = side.descriptor(superpage);
@@ -510,7 +520,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Neighbouring slots of a superpage of small objects, as one.
+    /// Puts adjacent slots of a superpage of small objects on the stack as one span.
     fn push_run(&mut self, superpage: Superpage, from: usize, to: usize) {
         if self.stack.is_full() {
             self.drain(None);
@@ -527,7 +537,7 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Gives back what the stack took beyond its first 64 KiB.
+    /// Gives back the memory that the stack took beyond its first 64 KiB.
     pub(super) fn shrink(&mut self) {
         self.stack.shrink(self.heap.os.as_ref(), 64 << 10);
     }

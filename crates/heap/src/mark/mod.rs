@@ -1,15 +1,15 @@
-//! Marking what can be reached.
+//! Marking what is reachable.
 //!
-//! A word that points into the heap is a *candidate*. Candidates and objects wait in a short queue
-//! each before they are looked at, while the processor loads what looking at them will read: mark
-//! bits for the one, contents for the other. That is most of marking's speed (Cher, Hosking and
-//! Vitek 2004, for one queue).
+//! A word that points into the heap is a *candidate*. There is one short queue for candidates and
+//! one for objects. While an entry waits there, the processor loads what will be read next: mark
+//! bits for a candidate, contents for an object. This prefetching gives most of marking's speed
+//! (Cher, Hosking and Vitek 2004, who use one queue).
 //!
-//! Marked objects that nobody looked into yet are on a stack of fixed size. Where it is full, the
-//! object's superpage is *pending* instead, and all of its marked objects are looked into later. So
-//! is a superpage that is absent, unless it has a summary that holds; pending superpages are read
-//! in the order of their addresses, and summarised while they are there. What is likely to be
-//! evicted next is summarised and paged out before that (`shed`).
+//! Marked objects that have not been scanned yet are on a stack of fixed size. When the stack is
+//! full, the object's superpage becomes *pending* instead, and all of its marked objects are
+//! scanned later. An absent superpage becomes pending too, unless it has a valid summary. Pending
+//! superpages are read in address order, and summarised while they are in memory. Before that, the
+//! superpages that are likely to be evicted next are summarised and paged out (`shed`).
 
 mod crew;
 mod dying;
@@ -26,21 +26,22 @@ pub use marker::{Marker, Marking};
 
 use crate::kind::KindId;
 
-/// A front end that knows where references are in objects of [`Layout::Traced`](crate::Layout::Traced) kinds.
+/// Implemented by a front end: finds the references in objects of
+/// [`Layout::Traced`](crate::Layout::Traced) kinds.
 ///
 /// # Safety
-/// `trace` reports every reference that is to keep its target alive, and does not allocate in this
-/// heap or with `malloc`.
+/// `trace` reports every reference that must keep its target alive, and allocates neither in this
+/// heap nor with `malloc`.
 pub unsafe trait Tracer: Sync {
-    /// Reports the references in the object at `start`, which has `bytes` bytes, by
+    /// Reports the references in the object at `start`, which is `bytes` bytes long, by
     /// [`Marker::word`] and [`Marker::span`].
     ///
     /// # Safety
-    /// There is such an object of this kind, and nobody writes to it.
+    /// There is such an object of this kind at `start`, and nobody writes to it during the call.
     unsafe fn trace(&self, start: usize, bytes: usize, kind: KindId, marker: &mut Marker<'_>);
 }
 
-/// For heaps whose kinds are all opaque or words.
+/// The tracer of a heap whose kinds are all opaque or words.
 #[derive(Clone, Copy, Debug)]
 pub struct NoTracer;
 

@@ -1,7 +1,7 @@
-//! Pending superpages, in the order of their addresses: those for which a stack had no room, and
-//! those in swap. Of the latter a window at a time is asked for, read, looked into until nothing
-//! more comes of it, summarised, and given back. So each is read once per round, ahead of its use,
-//! and memory holds one window of them.
+//! Pending superpages, in address order: those for which a stack had no room, and those in swap.
+//! Superpages in swap are handled a window at a time: the window is requested from swap, read,
+//! scanned until nothing more comes of it, summarised, and paged out again. So each superpage is
+//! read once per round, before it is needed, and memory holds one window of them.
 
 use super::marker::{Marker, Span, WORD};
 use crate::address::{GRANULE, SUPERPAGE, Superpage};
@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Superpages of a window: 1 MiB.
 pub(super) const WINDOW: usize = 64;
 
-/// Pending superpages, lowest first.
+/// Pending superpages, lowest address first.
 pub(super) struct Window {
     superpages: [Superpage; WINDOW],
     absent: [bool; WINDOW],
@@ -31,7 +31,7 @@ impl Window {
         }
     }
 
-    /// Adds one; true if there is room for no more.
+    /// Adds a superpage. True if the window is full now.
     pub(super) fn push(&mut self, superpage: Superpage, absent: bool) -> bool {
         self.superpages[self.length] = superpage;
         self.absent[self.length] = absent;
@@ -51,11 +51,11 @@ impl Window {
 }
 
 impl Marker<'_> {
-    /// Looks into pending superpages until there are none. No other marker runs. False where the
-    /// time is over before.
+    /// Scans pending superpages until there are none. No other marker runs. False if the time is
+    /// over before that.
     pub(super) fn drain_pending(&mut self, central: &Central, until: Option<Instant>) -> bool {
         while self.heap.pending.swap(false, Relaxed) {
-            // The kernel reads one while the other is looked into.
+            // The kernel reads one window while the other is scanned.
             let (mut window, mut next) = (Window::new(), Window::new());
             let from = std::mem::take(&mut self.pending_from);
             for at in from..central.committed() as u32 {
@@ -65,13 +65,13 @@ impl Marker<'_> {
                 {
                     self.ask_for(&next);
                     self.look_at_window(&window);
-                    // One at least is looked at in each step.
+                    // Each step handles at least one window.
                     let ends =
                         window.length > 0 && until.is_some_and(|until| Instant::now() >= until);
                     std::mem::swap(&mut window, &mut next);
                     next.length = 0;
                     if ends {
-                        // This one was asked for: it is the first of the next step.
+                        // This window was requested already: the next step begins with it.
                         self.pending_from = window.superpages[0].0;
                         self.heap.pending.store(true, Relaxed);
                         return false;
@@ -96,7 +96,7 @@ impl Marker<'_> {
         let heap = self.heap;
         let side = heap.side;
         for superpage in window.all() {
-            // While it is here it is looked into like others.
+            // While it is in memory, it is scanned like any other superpage.
             side.descriptor(superpage)
                 .lower(flag::PENDING | flag::ABSENT);
         }
@@ -106,7 +106,7 @@ impl Marker<'_> {
         if heap.is_tracked() {
             self.each_run(window, |range| {
                 match heap.os.arm(range) {
-                    // Of what no summary fits the next look is to ask, too.
+                    // The next look must query writes to these superpages, even if no summary fits.
                     Ok(()) => heap.watched.store(true, Relaxed),
                     Err(_) => heap.set_tracked(false),
                 }
@@ -117,12 +117,13 @@ impl Marker<'_> {
             if heap.is_tracked() && self.summarise(superpage) {
                 self.marking.summarised += 1;
             } else {
-                // One of an earlier round does not speak of what was marked since.
+                // A summary of an earlier round does not cover objects marked since.
                 heap.drop_summary(superpage);
                 heap.remember_spoken(superpage);
                 self.marking.unsummarised += 1;
             }
-            // What is marked here from now on is not in the summary: it will be read again.
+            // The summary does not cover objects that are marked here from now on: then the
+            // superpage is read again.
             let it = side.descriptor(superpage);
             it.raise(flag::ABSENT);
             let age = match heap.is_tracked() {
@@ -135,7 +136,7 @@ impl Marker<'_> {
         self.each_run(window, |range| heap.os.page_out(range));
     }
 
-    /// Tells each run of adjacent absent superpages of a window, by addresses.
+    /// Calls `tell` with the address range of each run of adjacent absent superpages in a window.
     pub(super) fn each_run(&self, window: &Window, mut tell: impl FnMut(Range<usize>)) {
         let mut run: Option<Range<usize>> = None;
         for superpage in window.absent() {
@@ -151,7 +152,7 @@ impl Marker<'_> {
         run.into_iter().for_each(tell);
     }
 
-    /// Looks into the marked objects of one superpage, or into its part of a large one.
+    /// Scans the marked objects of one superpage, or the part of a large object that lies in it.
     fn look_at_pending(&mut self, superpage: Superpage) {
         let side = self.heap.side;
         let it = side.descriptor(superpage);
@@ -174,13 +175,13 @@ impl Marker<'_> {
         self.drain(None);
     }
 
-    /// A large object's part in a superpage.
+    /// The part of a large object that lies in a superpage.
     pub(super) fn part(&self, superpage: Superpage) -> Span {
         let side = self.heap.side;
         let start = side.address(superpage);
         let end = match side.resolve(start) {
             Some((slot, _)) => side.start(slot) + side.size(slot),
-            // Only its first superpage is referred to, but all of it is looked into.
+            // References may only point into its first superpage, but all of it is scanned.
             None => start + SUPERPAGE,
         };
         Span {
@@ -189,7 +190,8 @@ impl Marker<'_> {
         }
     }
 
-    /// Keeps what a superpage's marked objects refer to. It is here, and was armed before.
+    /// Summarises what a superpage's marked objects refer to. The superpage must be in memory, and
+    /// armed before this call.
     pub(super) fn summarise(&mut self, superpage: Superpage) -> bool {
         let side = self.heap.side;
         let it = side.descriptor(superpage);
@@ -226,7 +228,8 @@ impl Marker<'_> {
         self.heap.summarise(superpage, &mut self.targets[..slots])
     }
 
-    /// Notes the words of a span that point into the heap, behind the `count` that are noted.
+    /// Appends those words of a span that point into the heap to the `count` targets noted so far;
+    /// returns the new count.
     fn candidates_of(&mut self, span: Span, mut count: usize) -> usize {
         let range = self.heap.range();
         let mut at = span.start;

@@ -1,14 +1,14 @@
-//! A short queue, first in, first out: what waits in it while the processor loads memory.
+//! A short first-in, first-out queue. Entries wait in it while the processor loads their memory.
 
 use std::mem::{replace, take};
 
-/// At most so many values. The default value is none, and is never put in.
+/// At most `ROOM` values. The default value means none, and must never be put in.
 pub(super) struct Queue<T, const ROOM: usize> {
-    /// Places are numbered on and on; number n is place n modulo `ROOM`.
+    /// Values are numbered in the order they are put in; number n is at index n modulo `ROOM`.
     places: [T; ROOM],
-    /// The number of the next value that is put in.
+    /// The number of the next value to put in.
     next: usize,
-    /// All below were taken.
+    /// All values with lower numbers were taken.
     first: usize,
 }
 
@@ -21,7 +21,7 @@ impl<T: Copy + Default, const ROOM: usize> Queue<T, ROOM> {
         }
     }
 
-    /// Puts a value in, and takes out the first one if the queue is full; else it gives the default.
+    /// Puts a value in. Returns the first value if the queue was full, else the default.
     #[inline(always)]
     pub(super) fn exchange(&mut self, value: T) -> T {
         let place = &mut self.places[self.next % ROOM];
@@ -29,10 +29,11 @@ impl<T: Copy + Default, const ROOM: usize> Queue<T, ROOM> {
         replace(place, value)
     }
 
-    /// Takes out the first value. Empty places are not looked at: a list has one value at a time.
+    /// Takes the first value. Empty places are not searched, because marking a linked list has only
+    /// one value in the queue at a time.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<T> {
-        // What an exchange took out was the first one, too.
+        // A value that an exchange returned counts as taken, too.
         let first = self.first.max(self.next.saturating_sub(ROOM));
         if first == self.next {
             return None;

@@ -1,4 +1,4 @@
-//! Taking a superpage's summary for what its objects refer to.
+//! Replaying summaries: using a superpage's summary in place of reading its objects.
 
 use super::marker::Marker;
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
-    /// Reaches what a superpage's summary names.
+    /// Reaches the slots that a superpage's summary stands for.
     pub(super) fn replay(&mut self, superpage: Superpage) {
         let heap = self.heap;
         let Some(groups) = heap.summary(superpage) else {
@@ -26,8 +26,9 @@ impl Marker<'_> {
         }
     }
 
-    /// Reaches the slots in a range of addresses that have bookmarks. Whole superpages are done
-    /// once, whoever names them: bookmarks do not tell whose they are.
+    /// Reaches the bookmarked slots in a range of addresses. A whole superpage is done only once
+    /// per collection, even if several summaries name it: bookmarks do not tell which summary set
+    /// them.
     fn bookmarked(&mut self, range: Range<usize>) {
         let side = self.heap.side;
         let end = range.end.min(self.heap.range().end);
@@ -48,7 +49,7 @@ impl Marker<'_> {
             let mut due = wanted & !word.fetch_or(wanted, Relaxed);
             while due != 0 {
                 let superpage = Superpage((at * 64) as u32 + due.trailing_zeros());
-                // One after the other: all at once they would fill the stack.
+                // One superpage at a time: all at once would fill the stack.
                 if !self.push_bookmarks(superpage) {
                     self.replay_bookmarks(superpage);
                 }
@@ -57,7 +58,7 @@ impl Marker<'_> {
         }
     }
 
-    /// Reaches all slots of a superpage that have bookmarks.
+    /// Reaches all bookmarked slots of a superpage.
     pub(super) fn replay_bookmarks(&mut self, superpage: Superpage) {
         let start = self.heap.side.address(superpage);
         self.bookmarked_in(superpage, start..start + SUPERPAGE);
@@ -78,7 +79,7 @@ impl Marker<'_> {
         let first = (range.start - start).div_ceil(bytes);
         let end = (range.end - start).div_ceil(bytes).min(slots);
         let flags = it.flags() & !flag::PENDING;
-        // What is absent is put off as a whole, whichever objects of it are reached.
+        // An absent superpage is put off as a whole, however many of its objects are reached.
         let whole = it.usage() == Use::Small
             && flags & (flag::ABSENT | flag::UNCOLLECTABLE) == flag::ABSENT;
         let (bookmarks, marks) = (side.bookmarks(superpage), side.marks(superpage));

@@ -1,10 +1,10 @@
-//! Paging out before the kernel has to: what nobody wrote to between two collections goes first,
-//! and what holds no references before what has to be summarised. What comes back soon was read,
-//! and is held for a while.
+//! Paging out before the kernel has to evict. Superpages that were not written to between two
+//! collections go first; among them, those without references go before those that have to be
+//! summarised. A superpage that soon came back was needed, and is held in memory for a while.
 //!
-//! One marker does all of it. For each page that was written to the kernel has all processors that
-//! run the program forget it; with a second marker that is the other, and interrupting it takes
-//! several times as long as the rest.
+//! One marker does all of it. For each page that was written to, the kernel flushes the mapping on
+//! all processors that run the program's threads. A second marker would be one of them, and
+//! interrupting it takes several times as long as everything else.
 
 use super::marker::Marker;
 use super::pending::{WINDOW, Window};
@@ -14,8 +14,9 @@ use crate::side::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
-    /// Pages out so many superpages at most, and says how many. After the census, with the marks
-    /// that it counted; the program may run, since what it writes to shows.
+    /// Pages out at most `superpages` superpages, and returns how many it did. Call it after the
+    /// census, while the marks are those that the census counted. The program may run, because
+    /// writes to armed superpages show.
     pub fn shed(&mut self, central: &Central, superpages: usize) -> usize {
         let mut shed = 0;
         for opaque in [true, false] {
@@ -26,7 +27,7 @@ impl Marker<'_> {
                 let mut window = Window::new();
                 for at in first..central.committed().min(first + WINDOW) {
                     let superpage = Superpage(at as u32);
-                    // What stays needs no summary.
+                    // A superpage that stays needs no summary.
                     if shed < superpages && self.may_go(superpage, opaque) {
                         window.push(superpage, true);
                         shed += 1;

@@ -1,6 +1,6 @@
 //! Collections of young objects by sticky mark bits (Demers, Weiser, Hayes, Boehm, Bobrow and
-//! Shenker, POPL 1990): what the last collection marked stays marked, and is looked into again only
-//! where it was written to since.
+//! Shenker, POPL 1990): objects that the last collection marked stay marked, and are scanned again
+//! only if they were written to since.
 
 use super::crew::Crew;
 use super::marker::Marker;
@@ -12,26 +12,27 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// With more than this on its stack a marker looks into that first: a stack that is full costs much.
+/// When the stack holds more than this, the marker drains it before it goes on: a full stack costs
+/// much.
 const PLENTY: usize = 1024;
 
 impl Marker<'_> {
-    /// Has what was marked before and may have been written to since looked into, with who helps.
-    /// With the roots of a collection before which marks were not cleared. What the front end
-    /// traces is looked into in any case: what it reads for that may lie elsewhere.
+    /// Has marked objects that may have been written to since scanned again, with the crew's help.
+    /// Call it with the roots of a collection that did not clear the marks. Objects that the front
+    /// end traces are always scanned again, because the tracer may read memory elsewhere.
     pub(crate) fn written(&mut self, central: &Central, crew: Option<&Crew>) {
         self.written_from = None;
         self.look_at_written(0..central.committed(), crew);
     }
 
-    /// The same for a collection in steps: each step goes on with it until its time is over. With
-    /// the roots of the first.
+    /// The same for a collection in steps: each step goes on with it until its time is over. Call
+    /// it with the roots of the first step.
     pub(crate) fn written_in_steps(&mut self) {
         self.written_from = Some(0);
     }
 
-    /// Goes on, with one window at least. Each is armed when it was looked into: what is written to
-    /// since is for the last step, as is what no other comes to.
+    /// Goes on with that, for at least one window. Each window is armed after it was scanned. The
+    /// last step handles what is written to after that, and what no other step came to.
     pub(super) fn go_on_with_written(&mut self, central: &Central, crew: Option<&Crew>) {
         while let Some(start) = self.written_from {
             let end = (start + WINDOW).min(central.committed());
@@ -67,16 +68,16 @@ impl Marker<'_> {
             Use::Small => false,
             Use::Head | Use::Tail => true,
         };
-        // What is traced is so as a whole.
+        // A traced object is scanned as a whole.
         let nothing =
             large && (!self.heap.side.is_marked(object) || traced && superpage != object.superpage);
-        // What is summarised was not written to, whether it came back meanwhile or not.
+        // A summarised superpage was not written to, even if it was read from swap meanwhile.
         let still = !it.is_young() || it.has(flag::SUMMARISED);
         if nothing || flags & flag::OPAQUE != 0 || still && !traced {
             return;
         }
         if it.has(flag::ABSENT) {
-            // Its turn comes in the order of addresses.
+            // Its turn comes in address order.
             it.raise(flag::PENDING);
             self.heap.pending.store(true, Relaxed);
         } else if large && !traced {

@@ -1,4 +1,4 @@
-//! The kernel itself.
+//! The real kernel.
 
 use super::Os;
 use plimsoll_kernel::scan::{self, Query, SWAPPED};
@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// System calls, as they are.
+/// Makes the system calls.
 #[derive(Debug, Default)]
 pub struct Linux {
     files: Mutex<Files>,
@@ -21,10 +21,11 @@ pub struct Linux {
 
 #[derive(Debug, Default)]
 struct Files {
-    /// `/proc/self/pagemap`, open during a collection only: a program may close what it does not know.
+    /// `/proc/self/pagemap`, open during a collection only: a program may close descriptors that it
+    /// does not know.
     pagemap: Option<OwnedFd>,
     tracker: Option<OwnedFd>,
-    /// There is no such call of the kernel: it is not asked again.
+    /// The kernel lacks the query for writes: it is not tried again.
     untrackable: bool,
 }
 
@@ -57,7 +58,7 @@ impl Files {
         open.ok_or(io::ErrorKind::NotConnected.into())
     }
 
-    /// Tells each run of pages that a query asks for.
+    /// Calls `tell` with each run of pages that matches a query.
     fn scan(
         &self,
         range: Range<usize>,
@@ -127,7 +128,8 @@ unsafe impl Os for Linux {
         {
             return Ok(());
         }
-        // Before Linux 6.7, or where a filter refuses the query. Runs that were told are told again.
+        // Used before Linux 6.7, or where a filter refuses the query. Runs that were told already
+        // are told again.
         let range = range.start as u64..range.end as u64;
         words::walk(files.pagemap()?, range, SWAPPED, &mut |run, _| {
             tell(run.start as usize..run.end as usize);
@@ -154,7 +156,7 @@ unsafe impl Os for Linux {
         {
             return Ok(());
         }
-        // What has its number now may be the program's: it is not closed.
+        // The number may by now be that of a descriptor of the program's, so it is not closed.
         std::mem::forget(files.tracker.take());
         let unknown = io::Error::from_raw_os_error(rustix::io::Errno::NOSYS.raw_os_error());
         if files.untrackable {
@@ -175,7 +177,7 @@ unsafe impl Os for Linux {
 
     fn disarm(&self, range: Range<usize>) {
         if let Some(tracker) = &self.files().tracker {
-            // Where it fails, writes are faults once more: no harm.
+            // If this fails, writes to the range fault once more, without harm.
             let _ = tracking::disarm(tracker, range);
         }
     }
@@ -186,7 +188,7 @@ unsafe impl Os for Linux {
 
     fn forked(&self) {
         let mut files = self.files();
-        // The parent's pages are none of ours; its own descriptors stay open.
+        // These files describe the parent's pages; the parent's own descriptors stay open.
         files.pagemap = None;
         files.tracker = None;
     }
@@ -212,7 +214,7 @@ mod tests {
         assert!(bytes.iter().all(|&byte| byte == 0));
     }
 
-    /// What swap does to it is tested where there is swap.
+    /// How swap affects write tracking is tested elsewhere, on machines with swap.
     #[test]
     fn writes_are_tracked_from_when_pages_are_armed() {
         let linux = Linux::new();

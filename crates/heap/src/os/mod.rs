@@ -1,4 +1,4 @@
-//! Every system call of the heap. Tests put a scripted [`Os`] in the place of [`Linux`].
+//! Every system call of the heap. Tests replace [`Linux`] with a scripted [`Os`].
 
 mod linux;
 mod unlucky;
@@ -9,77 +9,81 @@ pub use unlucky::{Call, Unlucky};
 use std::io;
 use std::ops::Range;
 
-/// What the heap asks of the kernel. Ranges are addresses; they start and end at superpages or at
-/// the ends of what was reserved. None of the calls allocates with `malloc`: most are made while
-/// the world stands still.
+/// What the heap asks of the kernel. Ranges are addresses in bytes; they start and end at superpage
+/// boundaries or at the ends of the reservation. No call allocates with `malloc`: most are made
+/// while the world is stopped.
 ///
 /// # Safety
-/// `reserve` gives memory that nobody else has; after `commit` it may be read and written;
-/// `discard` leaves zeros; no other call changes what is in it. `written` leaves out no page that
+/// `reserve` returns memory that nobody else uses; after `commit` it can be read and written;
+/// `discard` leaves zeros; no other call changes its contents. `written` leaves out no page that
 /// was written to since it was armed.
 pub unsafe trait Os: Send + Sync {
-    /// Addresses that hold nothing yet and may not be touched: so many bytes, aligned to
-    /// `alignment` (a power of two).
+    /// Reserves `bytes` bytes of addresses, aligned to `alignment` (a power of two), and returns
+    /// the first. They hold nothing yet and must not be touched before [`commit`](Os::commit).
     ///
     /// # Errors
-    /// There is no such room: a limit on addresses, or the machine has no more.
+    /// There is no room: a limit on address space, or the machine has no more.
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize>;
 
-    /// Makes a part of what was reserved readable and writable; it holds zeros.
+    /// Makes a part of the reservation readable and writable; it holds zeros.
     ///
     /// # Errors
-    /// The kernel promises no more memory (strict overcommit), or has no room for the mapping.
+    /// The kernel promises no more memory (strict overcommit), or has no room for another mapping.
     fn commit(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Drops what is in a part, unread: it holds zeros, and takes no memory until it is written.
+    /// Drops the contents of a range without reading them. It then holds zeros, and takes no memory
+    /// until it is written to.
     ///
     /// # Errors
-    /// Nothing was dropped: locked pages.
+    /// Nothing was dropped, because the pages are locked.
     fn discard(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Begins a look at pages, when the world is stopped.
+    /// Begins an inspection of pages; called when the world is stopped.
     fn open(&self) {}
 
-    /// Ends it.
+    /// Ends the inspection that [`open`](Os::open) began.
     fn close(&self) {}
 
-    /// Tells each run of pages that are in swap, by address; some perhaps twice.
+    /// Calls `tell` with each run of pages that are in swap, in address order. A run may be told
+    /// twice.
     ///
     /// # Errors
-    /// The kernel does not say: no `/proc`, or not for this process.
+    /// The kernel does not say: there is no `/proc`, or this process may not read it.
     fn swapped(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()>;
 
-    /// Asks that pages in swap be read soon.
+    /// Asks the kernel to read pages from swap soon.
     fn will_need(&self, range: Range<usize>);
 
-    /// Asks that pages be written to swap and their memory taken.
+    /// Asks the kernel to write pages to swap and free their memory.
     fn page_out(&self, range: Range<usize>);
 
-    /// Says of pages that nobody has used them lately: where memory is short they are the first to go.
+    /// Marks pages as not used lately: when memory is short, the kernel evicts them first.
     fn cool(&self, range: Range<usize>);
 
-    /// Has writes to a range tracked, from when pages of it are armed; once is enough.
+    /// Tracks writes to a range, from when its pages are armed. One call per range is enough.
     ///
     /// # Errors
-    /// The kernel is older than 6.7, or the process may not.
+    /// The kernel is older than 6.7, or the process lacks the permission.
     fn track(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Arms the pages of a tracked range that hold something: from now on they were not written to.
+    /// Arms those pages of a tracked range that hold something: they count as not written to from
+    /// now on.
     ///
     /// # Errors
-    /// The range is not tracked (any more): a forked child, a closed descriptor.
+    /// The range is not tracked, or no longer: a forked child, a closed descriptor.
     fn arm(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Takes back that pages were armed: writes to them are no faults any more. What cannot be
-    /// taken back stays.
+    /// Disarms pages, so that writes to them no longer fault. Pages that cannot be disarmed stay
+    /// armed.
     fn disarm(&self, range: Range<usize>);
 
-    /// Tells each run of pages that were written to since they were armed, or never were armed.
+    /// Calls `tell` with each run of pages that were written to since they were armed, or were
+    /// never armed.
     ///
     /// # Errors
-    /// As [`arm`](Os::arm): everything may have been written to.
+    /// As for [`arm`](Os::arm); the caller must then assume that every page was written to.
     fn written(&self, range: Range<usize>, tell: &mut dyn FnMut(Range<usize>)) -> io::Result<()>;
 
-    /// In a child of fork: forgets what was the parent's.
+    /// Called in a child of fork: forgets the state that belonged to the parent.
     fn forked(&self) {}
 }

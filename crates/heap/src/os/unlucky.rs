@@ -1,10 +1,10 @@
-//! A kernel that refuses: what fails, and when, somebody else says.
+//! A kernel that refuses calls; a test decides which.
 
 use super::Os;
 use std::io;
 use std::ops::Range;
 
-/// The calls of [`Os`] that the kernel may refuse; a hint that it does not follow counts as refused.
+/// The calls of [`Os`] that the kernel may refuse. A hint that has no effect counts as refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
     /// [`Os::reserve`]
@@ -34,7 +34,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Every one.
+    /// Every call.
     pub const ALL: [Call; 12] = [
         Call::Reserve,
         Call::Commit,
@@ -51,15 +51,15 @@ impl Call {
     ];
 }
 
-/// Passes calls on, but for those of which `refuses` says so. `refuses` may be asked while the
-/// world stands still.
+/// Passes calls on to `os`, unless `refuses` returns true for them. `refuses` may be called while
+/// the world is stopped.
 pub struct Unlucky<O, F> {
     os: O,
     refuses: F,
 }
 
 impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Unlucky<O, F> {
-    /// A kernel like `os`, with bad luck.
+    /// Wraps `os`; `refuses` decides which calls fail.
     pub fn new(os: O, refuses: F) -> Unlucky<O, F> {
         Unlucky { os, refuses }
     }
@@ -71,7 +71,7 @@ impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Unlucky<O, F> {
         Ok(())
     }
 
-    /// A query breaks off: it has told of the first half.
+    /// Tells the first half of a query's range, as if the query broke off there.
     fn tell_half(
         &self,
         call: Call,

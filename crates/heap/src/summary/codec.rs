@@ -1,30 +1,32 @@
-//! How a summary is written: a sorted list of numbers as gaps between them, in a Rice code.
+//! The encoding of a summary: a sorted list of numbers as the gaps between them, in a Rice code.
 //!
-//! Byte 0: size of the block, see `store`. Byte 1: the groups' size as a power of two of granules.
-//! Byte 2: bits of a gap that are written as they are. Bytes 3 and 4: how many numbers. Then bits,
-//! lowest first: the first number in 40 bits, then gaps minus 1: their upper part in unary (at most
-//! `LONG` ones, then the whole gap in 40 bits), a zero, their lower part.
+//! The bytes of a summary. Byte 0: the size of the block, see `store`. Byte 1: the size of a group,
+//! as a power of two of granules. Byte 2: how many low bits of a gap are written plainly. Bytes 3
+//! and 4: how many numbers there are. Then follow bits, lowest first: the first number in 40 bits,
+//! then each gap minus 1. Of a gap, the upper part comes first, in unary (at most `LONG` ones, and
+//! then the whole gap in 40 bits), then a zero, then the lower part.
 
 use super::SUMMARY;
 
-/// Bytes before the groups.
+/// Bytes before the bits.
 const HEADER: usize = 5;
-/// Bits of a granule's number: heaps up to 16 TiB.
+/// Bits of a granule's number: enough for heaps up to 16 TiB.
 const NUMBER: u32 = 40;
 const LONG: u64 = 20;
 
-/// How the groups of sorted numbers are written, and that there is room for them.
+/// How the groups of sorted numbers will be written. It exists only if there is room for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     shift: u8,
     low: u32,
     /// How many groups.
     count: u16,
-    /// Bytes, with those before the bits.
+    /// Bytes of the encoding, header included.
     bytes: usize,
 }
 
-/// Plans to write the groups of `1 << shift` that sorted numbers are in. None if there is no room.
+/// Plans how to write the groups of `1 << shift` granules that the sorted numbers fall into. `None`
+/// if there is no room.
 pub(crate) fn plan(numbers: &[u64], shift: u8) -> Option<Plan> {
     let (mut count, mut digits) = (0u64, 0u64);
     each_gap(numbers, shift, |gap| {
@@ -53,13 +55,13 @@ pub(crate) fn plan(numbers: &[u64], shift: u8) -> Option<Plan> {
 }
 
 impl Plan {
-    /// Bytes that it takes, the first of which is left alone.
+    /// Bytes that the encoding takes. The first of them belongs to the store.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Writes what was planned for these numbers to a block of as many bytes.
+/// Writes the groups of these numbers to a block of as many bytes as `plan` says.
 pub(crate) fn write(numbers: &[u64], plan: Plan, out: &mut [u8]) {
     let Plan {
         shift, low, count, ..
@@ -89,7 +91,7 @@ pub(crate) fn write(numbers: &[u64], plan: Plan, out: &mut [u8]) {
     bits.finish();
 }
 
-/// Tells the gaps between neighbouring groups, minus 1.
+/// Calls `tell` with each gap between neighbouring groups, minus 1.
 #[inline(always)]
 fn each_gap(numbers: &[u64], shift: u8, mut tell: impl FnMut(u64)) {
     let Some(first) = numbers.first() else { return };
@@ -103,7 +105,7 @@ fn each_gap(numbers: &[u64], shift: u8, mut tell: impl FnMut(u64)) {
     }
 }
 
-/// Bits, lowest first. Who uses it has counted them.
+/// Writes bits, lowest first. The caller has checked that they fit.
 struct Writer<'a> {
     out: &'a mut [u8],
     at: usize,
@@ -131,7 +133,8 @@ impl Writer<'_> {
     }
 }
 
-/// The groups of one summary, each as the first of its granules; with how many there are in a group.
+/// The groups of one summary. The iterator returns the first granule of each; `granules` says how
+/// many a group has.
 pub(crate) struct Groups<'a> {
     bits: &'a [u8],
     at: usize,
@@ -141,7 +144,7 @@ pub(crate) struct Groups<'a> {
     last: Option<u64>,
 }
 
-/// Reads what [`write`] wrote. Of other bytes it makes something, and ends.
+/// Reads what [`write`] wrote. For other bytes the result is arbitrary, but the iteration ends.
 pub(crate) fn decode(bytes: &[u8]) -> Groups<'_> {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     Groups {
@@ -155,12 +158,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Groups<'_> {
 }
 
 impl Groups<'_> {
-    /// Granules of a group: 1, and then each is a slot's first.
+    /// Granules of a group. If 1, each granule is the first of a slot.
     pub(crate) fn granules(&self) -> u64 {
         1 << self.shift
     }
 
-    /// At least 57 bits from where it is; zeros behind the end.
+    /// At least 57 bits from the current position; zeros after the end.
     #[inline]
     fn peek(&self) -> u64 {
         let rest = self.bits.get(self.at / 8..).unwrap_or_default();

@@ -1,14 +1,15 @@
-//! Summaries: what the objects of a superpage refer to, kept at the side while it is in swap, so
-//! that a collection need not read it. They are what bookmarks and incoming counters are in the
-//! paper (3.2 to 3.4).
+//! Summaries: what the objects of a superpage refer to, kept at the side while the superpage is in
+//! swap, so that a collection need not read it. They take the place of the paper's bookmarks and
+//! incoming counters (3.2 to 3.4).
 //!
-//! A summary lists the slots that the superpage's marked objects refer to. Where that takes more
-//! than [`SUMMARY`] bytes it lists groups of neighbouring granules instead, as large as they must
-//! be, and the slots that are meant are *bookmarked*: of a group, those slots are taken that have a
+//! A summary lists the slots that the superpage's marked objects refer to. If that takes more than
+//! [`SUMMARY`] bytes, it lists groups of neighbouring granules instead, as large as necessary. The
+//! slots referred to are then *bookmarked*: a group stands for those of its slots that have a
 //! bookmark from any summary.
 //!
-//! It holds as long as the superpage is not written to. An object that was not marked when it was
-//! made cannot be referred to since: nobody had its address, or somebody wrote to it first.
+//! A summary is valid until the superpage is written to. An object that was not marked when the
+//! summary was made cannot have been referred to since: nobody had its address, and to store it
+//! somebody would have had to write to the superpage.
 
 pub(crate) mod codec;
 mod store;
@@ -21,15 +22,15 @@ use codec::Plan;
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use store::{Store, UNIT};
 
-/// Most bytes of a superpage's summary: 1.6 % of what it stands for.
+/// The most bytes of a superpage's summary: 1.6 % of a superpage.
 pub(crate) const SUMMARY: usize = 256;
 
-/// Sizes of groups to try, as powers of two of granules: one granule, then from 1 KiB.
+/// Sizes of groups to try, as powers of two of granules: one granule, then from 1 KiB up.
 const SHIFTS: [u8; 13] = [0, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20];
 
 impl Heap {
-    /// Keeps what a superpage's objects refer to: granules that slots begin with, in any order.
-    /// False if there is no room.
+    /// Stores what a superpage's objects refer to. `targets` are the granules at which the slots
+    /// begin, in any order; this sorts them. False if there is no room.
     pub(crate) fn summarise(&self, superpage: Superpage, targets: &mut [u64]) -> bool {
         self.drop_summary(superpage);
         targets.sort_unstable();
@@ -52,7 +53,8 @@ impl Heap {
         true
     }
 
-    /// The smallest groups that fit, by their place in [`SHIFTS`]. What fitted the last time is a good guess.
+    /// The smallest groups that fit, as an index into [`SHIFTS`], and the plan. The size that
+    /// fitted last is tried first.
     fn plan(&self, targets: &[u64]) -> Option<(usize, Plan)> {
         let try_size = |size: usize| Some((size, codec::plan(targets, SHIFTS[size])?));
         if let Some(slots) = try_size(0) {
@@ -81,7 +83,7 @@ impl Heap {
         }
     }
 
-    /// What a superpage's objects refer to, if that is known.
+    /// What a superpage's objects refer to, or `None` if it has no summary.
     pub(crate) fn summary(&self, superpage: Superpage) -> Option<Groups<'_>> {
         let place = self.side.descriptor(superpage).summary.load(Relaxed);
         (place != 0).then(|| codec::decode(self.summaries.bytes(&self.side, place)))
@@ -94,7 +96,7 @@ impl Heap {
         }
     }
 
-    /// Drops all summaries, and all bookmarks.
+    /// Drops the summaries of the first `superpages` superpages, and all bookmarks.
     pub(crate) fn drop_summaries(&self, superpages: usize) {
         let bookmarks = self.summaries.forget_bookmarks();
         for at in 0..superpages as u32 {
@@ -105,7 +107,7 @@ impl Heap {
         }
     }
 
-    /// Bytes of all summaries.
+    /// Bytes that all summaries take.
     pub fn summary_bytes(&self) -> usize {
         self.summaries.used()
     }

@@ -1,7 +1,7 @@
-//! Where summaries are: blocks of one table of `side`, in sizes of 16 bytes.
+//! Where summaries are stored: blocks of one table of `side`, in multiples of 16 bytes.
 //!
-//! Blocks are taken and freed where nobody reads summaries, by several at once. A freed block's
-//! first word names the next of its size.
+//! Several threads may take and free blocks at once, but only while nobody reads summaries. A freed
+//! block's first word holds the number of the next free block of its size.
 
 use super::SUMMARY;
 use crate::os::Os;
@@ -10,35 +10,35 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What blocks are multiples of, in bytes.
+/// Block sizes are multiples of this, in bytes.
 pub(crate) const UNIT: usize = 16;
 const SIZES: usize = SUMMARY / UNIT;
 
-/// The least bytes of the table to commit at once.
+/// The least that is committed of the table at once, in bytes.
 const STEP: usize = 256 << 10;
 
-/// Which blocks are free.
+/// Which blocks are free; guarded by the store's lock.
 pub(crate) struct Store {
     blocks: Mutex<Blocks>,
     /// Units in use.
     used: AtomicUsize,
-    /// Some slot has a bookmark.
+    /// Whether some slot may have a bookmark.
     bookmarks: AtomicBool,
-    /// Which size of groups fitted last.
+    /// The size of groups that fitted last.
     guess: AtomicUsize,
 }
 
 struct Blocks {
-    /// The first free one by its units, minus 1.
+    /// The first free block of each size; the index is its units, minus 1.
     free: [u32; SIZES],
-    /// Units that were ever handed out.
+    /// Units handed out so far, freed ones included.
     end: u32,
-    /// Bytes of the table that are readable and writable.
+    /// Bytes of the table that can be read and written.
     committed: usize,
 }
 
 impl Blocks {
-    /// Makes the first so many bytes of the table usable, and more where that is cheap. False where
+    /// Makes the first `bytes` bytes of the table usable, and more where that is cheap. False if
     /// there is no room.
     fn reach(&mut self, os: &dyn Os, side: &Side, bytes: usize) -> bool {
         let (start, all) = side.summaries();
@@ -70,7 +70,8 @@ impl Store {
         }
     }
 
-    /// A block of so many bytes, by its number; 0 is none. None if there is no room.
+    /// Takes a block of `bytes` bytes and returns its number, which is never 0. `None` if there is
+    /// no room.
     pub(super) fn take(&self, os: &dyn Os, side: &Side, bytes: usize) -> Option<u32> {
         let units = bytes.div_ceil(UNIT).clamp(1, SIZES);
         let mut blocks = self.blocks();
@@ -92,7 +93,7 @@ impl Store {
         Some(place)
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     pub(super) fn free(&self, side: &Side, place: u32) {
         let link = self.block(side, place, UNIT);
         let units = usize::from(link[0]).clamp(1, SIZES);
@@ -102,8 +103,8 @@ impl Store {
         self.used.fetch_sub(units, Relaxed);
     }
 
-    /// The bytes of a block, the first of which says how many there are and must stay.
-    /// Who took it writes, and nobody reads that block then.
+    /// The bytes of a block. The first byte holds the block's size and must stay. Only the thread
+    /// that took the block writes to it, and nobody reads it meanwhile.
     pub(super) fn bytes<'a>(&self, side: &'a Side, place: u32) -> &'a mut [u8] {
         let units = usize::from(self.block(side, place, UNIT)[0]).clamp(1, SIZES);
         self.block(side, place, units * UNIT)
@@ -112,11 +113,12 @@ impl Store {
     #[expect(clippy::mut_from_ref, reason = "as `bytes`")]
     fn block<'a>(&self, side: &'a Side, place: u32, bytes: usize) -> &'a mut [u8] {
         let (start, _) = side.summaries();
-        // SAFETY: `take` hands out numbers of blocks inside of the table; who uses one at a time, see above.
+        // SAFETY: `take` hands out numbers of blocks inside the table; one thread at a time uses a
+        // block, see above.
         unsafe { std::slice::from_raw_parts_mut(start.add((place as usize - 1) * UNIT), bytes) }
     }
 
-    /// Where blocks ever were.
+    /// The addresses at which blocks were ever handed out.
     pub(crate) fn range(&self, side: &Side) -> Range<usize> {
         let start = side.summaries().0 as usize;
         start..start + self.blocks().end as usize * UNIT
@@ -126,7 +128,7 @@ impl Store {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes in use.
+    /// Bytes of the blocks in use.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Relaxed) * UNIT
     }
@@ -143,7 +145,7 @@ impl Store {
         self.bookmarks.store(true, Relaxed);
     }
 
-    /// Whether there may have been bookmarks.
+    /// Whether there may have been bookmarks; resets that.
     pub(super) fn forget_bookmarks(&self) -> bool {
         self.bookmarks.swap(false, Relaxed)
     }

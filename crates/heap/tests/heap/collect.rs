@@ -1,4 +1,5 @@
-//! Collections against the model: what it reaches lives, keeps its contents and its place; all else is free.
+//! Collections against the model: objects that it reaches live, and keep their contents and their
+//! place; all others are freed.
 
 use crate::world::{MIB, World};
 use plimsoll_heap::collection::{Pause, Tail};
@@ -32,7 +33,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does one step in the world.
+/// Applies one step to the world.
 pub(crate) fn take(world: &mut World, marker: &mut Marker<'_>, step: Step) {
     let pick = |n: usize| {
         world
@@ -192,7 +193,7 @@ fn memory_that_is_given_back_is_gone_and_comes_back_zeroed() {
     }
 }
 
-/// Marks a graph with one marker and with three, with room for few and for many.
+/// Marks a graph with one marker and with three, with large and small stacks.
 #[test]
 fn a_crew_marks_what_one_marks() {
     for (room, wide) in [(1 << 16, true), (1 << 16, false), (4, true)] {

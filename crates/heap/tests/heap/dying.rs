@@ -1,5 +1,6 @@
-//! What nothing reaches, and lives on for a while: what it refers to is marked, then it. The same
-//! as a slow walk finds, wherever it is, and what is in swap is read once for all of a superpage.
+//! Unreachable objects that are kept alive for a while: first what they refer to is marked, then
+//! the objects themselves. The result must equal that of a slow walk, wherever the objects are. A
+//! superpage in swap is read once for all of its objects.
 
 use crate::kernel::Pages;
 use crate::swap::{Ends, full, world};
@@ -13,7 +14,7 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Dying objects by address, and whether each is marked if it refers to itself.
 type Objects = Vec<(usize, bool)>;
 
-/// Marks what they refer to. Tells of which a cycle was found.
+/// Marks what the objects refer to. Returns the objects found in cycles.
 fn mark_contents(world: &World, marker: &mut Marker<'_>, objects: &Objects) -> Vec<usize> {
     let mut found = Vec::new();
     let dying = objects.iter().map(|&(start, itself)| Dying {
@@ -36,7 +37,7 @@ fn marked(world: &World) -> BTreeSet<usize> {
     world.objects.keys().copied().filter(is_marked).collect()
 }
 
-/// Adds what can be reached from these to what is reached.
+/// Adds everything reachable from the addresses in `left` to `reached`.
 fn reach(world: &World, reached: &mut BTreeSet<usize>, mut left: Vec<usize>) {
     while let Some(start) = left.pop() {
         if world.objects.contains_key(&start)
@@ -48,14 +49,14 @@ fn reach(world: &World, reached: &mut BTreeSet<usize>, mut left: Vec<usize>) {
     }
 }
 
-/// What an object that is not marked refers to.
+/// What an unmarked object refers to.
 fn contents(world: &World, start: usize, itself: bool) -> Vec<usize> {
     let object = &world.objects[&start];
     let counts = |word: &usize| object.kind != world.opaque && (itself || *word != start);
     object.words.iter().copied().filter(counts).collect()
 }
 
-/// Evicts every superpage whose bit is set.
+/// Evicts every superpage whose bit in the pattern is set.
 fn evict(world: &World, pages: &Pages, pattern: u64) {
     let range = world.heap.range();
     for (at, start) in range.step_by(SUPERPAGE).enumerate() {
@@ -81,19 +82,19 @@ fn allocate(world: &mut World, sizes: &[(usize, u8)]) -> Vec<usize> {
     all
 }
 
-/// Has objects refer to each other.
+/// Makes objects refer to each other.
 fn link(world: &mut World, all: &[usize], edges: &[(u16, u16, u16)]) {
     for &(from, at, to) in edges {
         let from = all[usize::from(from) % all.len()];
         let words = world.objects[&from].words.len();
-        // Some have all of their references at the end.
+        // Some objects have all of their references at the end.
         let at = if at % 2 == 0 {
             usize::from(at) % words
         } else {
             words - 1
         };
         if world.objects[&from].kind != world.opaque {
-            // Now and then to itself.
+            // Some refer to themselves.
             let to = if to % 8 == 0 {
                 from
             } else {
@@ -104,8 +105,8 @@ fn link(world: &mut World, all: &[usize], edges: &[(u16, u16, u16)]) {
     }
 }
 
-/// Adds what dying objects refer to, one after the other, to what is reached. Tells of which a
-/// cycle is found.
+/// Adds what the dying objects refer to, one object after the other, to `expected`. Returns the
+/// objects found in cycles.
 fn expect_contents(world: &World, objects: &Objects, expected: &mut BTreeSet<usize>) -> Vec<usize> {
     let mut cycles = Vec::new();
     for &(start, itself) in objects {
@@ -168,7 +169,7 @@ proptest! {
         prop_assert_eq!(marked(&world), expected);
         let ended = marked_all.end(&world.central, None);
         ended.count(&mut world.central, false);
-        // Summaries that were made meanwhile speak of all of it.
+        // Summaries that were made meanwhile must cover all of it.
         world.roots.extend(objects.iter().map(|object| object.0));
         world.forget_dead();
         evict(&world, &pages, again);
@@ -176,7 +177,8 @@ proptest! {
     }
 }
 
-/// Many in each superpage, and each refers to another of its own or of its neighbour's.
+/// There are many objects in each superpage, and each refers to another one in the same superpage
+/// or the next.
 #[test]
 fn what_died_together_in_swap_is_read_together() {
     let (mut world, pages, range) = full(10);
@@ -194,7 +196,7 @@ fn what_died_together_in_swap_is_read_together() {
     let marking = marker.take_marking();
     assert!(found.is_empty());
     assert_eq!(marking.objects as usize, objects.len() - heads.len());
-    // For their own contents, and for those of what they refer to.
+    // Once for their own contents, and once for those of the objects that they refer to.
     assert!(
         marking.read >= absent / 2 && marking.read <= 2 * absent,
         "{marking:?} of {absent}"
@@ -214,7 +216,7 @@ fn what_died_together_in_swap_is_read_together() {
     assert_eq!(pages.absent(range) as u64, absent, "it was given back");
 }
 
-/// The same where they are marked at once.
+/// The same when the objects themselves are marked at once.
 #[test]
 fn what_is_kept_in_swap_is_read_once() {
     let (mut world, pages, range) = full(10);

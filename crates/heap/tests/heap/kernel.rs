@@ -1,6 +1,6 @@
-//! A kernel that evicts what a test says, by superpages, and notes who brings it back. What is
-//! evicted cannot be touched without a fault, what is armed cannot be written to without one; the
-//! handler of the fault plays the kernel's part.
+//! A fake kernel that evicts superpages as a test says, and notes what brings them back. An evicted
+//! superpage cannot be touched without a fault, and an armed one cannot be written to without one;
+//! the fault handler plays the kernel's part.
 
 use plimsoll_heap::SUPERPAGE;
 use plimsoll_heap::os::{Linux, Os};
@@ -12,26 +12,26 @@ use std::sync::{Arc, Mutex, Once};
 const ABSENT: u8 = 1;
 const ARMED: u8 = 2;
 
-/// What is known of one heap's pages.
+/// The state of one heap's pages.
 pub(crate) struct Pages {
     start: AtomicUsize,
     states: Vec<AtomicU8>,
     /// Absent superpages that were touched.
     pub(crate) faults: AtomicUsize,
-    /// Superpages that were asked for, and given back.
+    /// Superpages that were requested from swap, and superpages that were given back.
     pub(crate) asked: AtomicUsize,
     pub(crate) given: AtomicUsize,
-    /// Bytes of tables that can be used, and how often some were made longer.
+    /// Bytes of tables that can be used, and how often a table was made longer.
     pub(crate) tables: AtomicUsize,
     pub(crate) lengthened: AtomicUsize,
-    /// Fail calls: residency is not told, writes are not tracked.
+    /// Calls that fail: queries for residency, tracking of writes.
     pub(crate) blind: AtomicUsize,
     pub(crate) untracked: AtomicUsize,
-    /// All that was reserved.
+    /// All reserved ranges.
     reserved: Mutex<Vec<Range<usize>>>,
 }
 
-/// Every heap of a test that runs, for the handler.
+/// The heaps of all running tests, for the fault handler.
 static HEAPS: Mutex<Vec<Arc<Pages>>> = Mutex::new(Vec::new());
 
 impl Pages {
@@ -78,10 +78,10 @@ impl Pages {
         count
     }
 
-    /// Unmaps all that the heap has: a process has room for a few thousand heaps only.
+    /// Unmaps everything that the heap has: a process has room for a few thousand heaps only.
     ///
     /// # Safety
-    /// The heap is not used any more, and neither are its markers.
+    /// Neither the heap nor its markers are used any more.
     pub(crate) unsafe fn unmap(&self) {
         HEAPS
             .lock()
@@ -94,7 +94,7 @@ impl Pages {
         }
     }
 
-    /// Writes a word to the heap in a way that does not show.
+    /// Writes a word to the heap without a trace of the write.
     pub(crate) fn write_unseen(&self, address: usize, word: usize) {
         self.each(address..address + size_of::<usize>(), |superpage, state| {
             let before = state.load(SeqCst);
@@ -130,7 +130,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// For one heap of at most so many bytes.
+    /// A fake kernel for one heap of at most `most` bytes.
     pub(crate) fn new(most: usize) -> (Fake, Arc<Pages>) {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(install);
@@ -154,7 +154,7 @@ impl Fake {
         (fake, pages)
     }
 
-    /// The part of a range that is the heap's: metadata are never evicted here.
+    /// The part of a range that lies in the heap; metadata is never evicted here.
     fn of_heap(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let heap = self.pages.range();
         (heap.start != 0 && range.start >= heap.start && range.end <= heap.end)
@@ -169,7 +169,7 @@ unsafe impl Os for Fake {
         let range = start..start + bytes;
         self.pages.reserved.lock().unwrap().push(range);
         if self.pages.start.load(SeqCst) == 0 {
-            // Metadata come first, then the heap.
+            // The metadata comes first, then the heap.
             let heap = self.pages.states.len() * SUPERPAGE;
             self.pages.start.store(start + bytes - heap, SeqCst);
         }
@@ -246,7 +246,7 @@ unsafe impl Os for Fake {
     }
 }
 
-/// Has faults handled as the kernel would.
+/// Installs a handler that treats faults as the kernel would.
 fn install() {
     // SAFETY: a handler that only uses atomics and mprotect, but for a lock that no thread holds
     // while it touches a heap.
@@ -258,7 +258,7 @@ fn install() {
     }
 }
 
-/// Who handled faults before: a fuzzer, a sanitizer.
+/// The handler that was installed before: a fuzzer's, a sanitizer's.
 static mut BEFORE: libc::sigaction = {
     // SAFETY: zeros are the default action.
     unsafe { std::mem::zeroed() }
@@ -269,7 +269,7 @@ extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc:
     let address = unsafe { (*info).si_addr() } as usize;
     let heaps = HEAPS.lock().unwrap();
     let Some(pages) = heaps.iter().find(|pages| pages.range().contains(&address)) else {
-        // A real fault is for who handled them before, when the instruction is run again.
+        // A real fault is left to the previous handler, when the instruction runs again.
         // SAFETY: written once, before the first heap.
         unsafe { libc::sigaction(libc::SIGSEGV, &raw const BEFORE, std::ptr::null_mut()) };
         return;
@@ -281,7 +281,8 @@ extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc:
         pages.faults.fetch_add(1, SeqCst);
         pages.bring_back(superpage, state);
     } else {
-        // A write to an armed one; the fault of a page that was never committed would come back for ever.
+        // A write to an armed superpage. A fault in a page that was never committed would repeat
+        // for ever.
         assert_ne!(state.load(SeqCst), 0);
         pages.set(superpage, state, 0);
     }

@@ -1,4 +1,5 @@
-//! Every kernel call refused in turn: objects live, or an allocation says that there is no room.
+//! Every kernel call is refused in turn: objects stay alive, or an allocation reports that there is
+//! no room.
 
 use crate::kernel::{Fake, Pages};
 use crate::world::{MIB, World};
@@ -11,11 +12,11 @@ use std::sync::{Arc, Mutex};
 
 const MOST: usize = 16 * MIB;
 
-/// What is refused, and how often what was asked.
+/// What is refused, and how often each call was made.
 struct Luck {
     refused: Box<dyn Fn(Call, usize) -> bool + Send + Sync>,
     asked: Mutex<BTreeMap<Call, usize>>,
-    /// Not before the heap is there.
+    /// Refuses nothing before the heap is made.
     begun: AtomicBool,
 }
 
@@ -41,7 +42,7 @@ impl Luck {
     }
 }
 
-/// An object; or none, where there is no room even after a collection.
+/// Allocates an object. `None` if there is no room even after a collection.
 fn allocate(world: &mut World, marker: &mut Marker<'_>, bytes: usize) -> Option<usize> {
     for _ in 0..3 {
         match world.allocate(world.words, bytes) {
@@ -52,8 +53,8 @@ fn allocate(world: &mut World, marker: &mut Marker<'_>, bytes: usize) -> Option<
     None
 }
 
-/// Lists grow, are cut and let go, large objects come and go, and the kernel evicts before every
-/// collection; what died is given back. Says how many objects there was no room for.
+/// Lists grow, are cut and dropped, large objects come and go, the kernel evicts before every
+/// collection, and dead memory is given back. Returns for how many objects there was no room.
 fn scenario(luck: &Arc<Luck>) -> usize {
     let (fake, pages) = Fake::new(MOST);
     let ours = luck.clone();
@@ -63,7 +64,7 @@ fn scenario(luck: &Arc<Luck>) -> usize {
     luck.begun.store(true, SeqCst);
     world.central.set_limit(150);
     let mut refused = 0;
-    // It is worth a call to disarm that.
+    // Large enough that it is worth a call to disarm it.
     let large = allocate(&mut world, &mut marker, 40 * SUPERPAGE);
     refused += usize::from(large.is_none());
     world.roots.extend(large);
@@ -71,19 +72,19 @@ fn scenario(luck: &Arc<Luck>) -> usize {
         refused += grow(&mut world, &mut marker, round);
         evict(&world, &pages, round);
         world.collect(&mut marker);
-        // The same once more: this time summaries speak for what is absent.
+        // The same again: this time summaries stand for absent superpages.
         evict(&world, &pages, round);
         world.complete = round == 2;
         world.collect(&mut marker);
         world.central.give_back(world.heap, round % 3);
         world.heap.cool(&world.central);
-        // Some are written to, and refer to others from now on.
+        // Some objects are written to, and refer to others from now on.
         let starts: Vec<usize> = world.objects.keys().copied().collect();
         for at in (round..starts.len()).step_by(11) {
             world.write(starts[at], 3, starts[(at * 7) % starts.len()]);
         }
         world.roots.drain(..world.roots.len() / 2);
-        // One is begun in steps, and ended at once, or when the kernel has evicted.
+        // A collection is begun in steps, and ended at once, or after the kernel has evicted.
         world.young = round % 2 == 1;
         world.step(&mut marker);
         world.step(&mut marker);
@@ -92,7 +93,7 @@ fn scenario(luck: &Arc<Luck>) -> usize {
         }
     }
     world.collect(&mut marker);
-    // The kernel may change its mind: what is there can be used.
+    // The kernel may change its mind: what exists can be used.
     luck.begun.store(false, SeqCst);
     world.list(20, 48);
     world.collect(&mut marker);
@@ -102,7 +103,8 @@ fn scenario(luck: &Arc<Luck>) -> usize {
     refused
 }
 
-/// Lists of small objects, the first of each a root, and a large object that holds one of them.
+/// Lists of small objects, whose first objects are roots, and a large object that refers to one of
+/// them.
 fn grow(world: &mut World, marker: &mut Marker<'_>, round: usize) -> usize {
     let (mut last, mut refused) = (0, 0);
     for at in 0..60 {
@@ -114,7 +116,7 @@ fn grow(world: &mut World, marker: &mut Marker<'_>, round: usize) -> usize {
             world.write(start, 0, last);
         }
         last = start;
-        // What is allocated next may collect.
+        // The next allocation may collect.
         world.roots.push(start);
         if at % 12 > 0 && world.roots.len() > 1 {
             world.roots.swap_remove(world.roots.len() - 2);
@@ -157,7 +159,7 @@ fn each_call_of_each_kind_may_be_refused() {
     }
 }
 
-/// From some call on every call of a kind is refused, and all kinds at once.
+/// From some call on, every call of one kind is refused, and then of all kinds at once.
 #[test]
 fn calls_may_be_refused_for_good() {
     let lucky = Luck::new(|_, _| false);

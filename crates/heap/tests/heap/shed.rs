@@ -4,7 +4,7 @@ use crate::swap::{full, random_graph, world};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Each superpage is paged out once, and what was summarised stands for it.
+/// Each superpage is paged out only once, and its summary stands for it afterwards.
 #[test]
 fn what_is_paged_out_is_so_once() {
     let (mut world, pages) = world();
@@ -34,7 +34,7 @@ fn what_is_paged_out_is_so_once() {
     world.collect(&mut marker);
 }
 
-/// What is paged out before the kernel does it was summarised before: no collection reads it.
+/// What is paged out before the kernel evicts it was summarised first, so no collection reads it.
 #[test]
 fn what_nobody_wrote_to_is_paged_out_and_not_read() {
     let (mut world, pages, range) = full(10);
@@ -57,7 +57,7 @@ fn what_nobody_wrote_to_is_paged_out_and_not_read() {
         (census.objects, 0)
     );
     assert_eq!(world.residency.evicted, 0, "nothing went by itself");
-    // What has holes, too: nobody filled them.
+    // Superpages with holes go, too, because nobody filled the holes.
     let left = world.central.used() - pages.absent(range);
     assert!(shed > 10 && left == 0, "{shed} shed, {left} left");
     world.collect(&mut marker);
@@ -78,7 +78,7 @@ fn what_comes_back_is_held_for_a_while() {
     assert_eq!(pages.absent(range), 0);
     let mut shed = Vec::new();
     for _ in 0..12 {
-        // It is held for so many whole collections, however many there are of young objects.
+        // It is held for a number of whole collections; collections of young objects do not count.
         world.young = true;
         assert_eq!(world.collect_unchecked(&mut marker).1, 0);
         world.young = false;

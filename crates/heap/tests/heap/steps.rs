@@ -1,4 +1,4 @@
-//! Collections whose marking is done in steps, while the program changes what refers to what.
+//! Collections whose marking is done in steps, while the program changes references.
 
 use crate::swap::with_crew;
 use crate::world::{MIB, World};
@@ -8,7 +8,7 @@ use plimsoll_heap::{Look, SUPERPAGE};
 use plimsoll_testbed::skip;
 use std::time::Instant;
 
-/// Lists of so many objects of 48 bytes each.
+/// `count` lists of `length` objects, each of 48 bytes.
 fn lists(count: usize, length: usize) -> World {
     let mut world = World::new(64 * MIB);
     for _ in 0..count {
@@ -17,7 +17,7 @@ fn lists(count: usize, length: usize) -> World {
     world
 }
 
-/// None where the kernel does not track writes.
+/// `None` if the kernel does not track writes.
 fn tracked(world: World) -> Option<World> {
     if world.heap.can_watch() {
         return Some(world);
@@ -38,8 +38,8 @@ fn what_is_moved_behind_the_marker_is_found_by_the_last_step() {
     assert!(world.heap.is_stepping());
     let found = marker.marked();
     assert!((1..9_000).contains(&found), "a part: {found}");
-    // The first object is marked and looked into. The rest of the list is hung to it, and cut off
-    // where it is not.
+    // The first object is marked and scanned. The rest of the list is attached to it, and removed
+    // from where it was.
     let first = world.roots[0];
     let mut at = first;
     for _ in 0..9_500 {
@@ -84,8 +84,8 @@ fn what_is_new_is_found_and_no_holes_are_filled_before_the_last_step() {
     assert_eq!(world.central.used(), before, "in a hole");
 }
 
-/// One of young objects: each step looks into a window of what was written to before, and what is
-/// armed is not armed once more.
+/// In a collection of young objects, each step scans one window of written superpages, and what is
+/// armed is not armed again.
 #[test]
 fn what_was_written_to_is_looked_into_a_window_at_a_time() {
     let Some(mut world) = tracked(lists(0, 0)) else {
@@ -95,7 +95,7 @@ fn what_was_written_to_is_looked_into_a_window_at_a_time() {
     world.list(1_600, 2_000);
     world.young = true;
     world.collect(&mut marker);
-    // Of four neighbouring superpages in the fourth window all but the third are written to.
+    // Of four neighbouring superpages in the fourth window, all but the third are written to.
     let old: Vec<usize> = world.objects.keys().copied().collect();
     let superpage = |at: usize| old[8 * (196 + at) + 4];
     let before = world.allocate(world.words, 48).unwrap();
@@ -127,7 +127,7 @@ fn one_that_is_given_up_leaves_nothing_behind() {
         world.roots.pop();
         world.list(1000, 64);
         world.give_up();
-        // This compares with the model: nothing is kept that was marked before.
+        // This compares with the model: nothing marked earlier is kept.
         world.collect(&mut marker);
     }
 }
@@ -162,7 +162,7 @@ fn a_crew_takes_steps_together_and_gives_them_up() {
     let roots = world.roots.clone();
     with_crew(world.heap, |crew| {
         for round in 0..20 {
-            // Of young objects, or whole; every other one is given up.
+            // Collections of young objects and whole ones; every second one is given up.
             let (young, given_up) = (round % 3 == 2, round % 2 == 1);
             let what = |young| Look {
                 young,

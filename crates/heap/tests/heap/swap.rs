@@ -1,4 +1,5 @@
-//! Collections while parts of the heap are in swap: they find the same, and do not touch what they need not.
+//! Collections while parts of the heap are in swap: they find the same objects, and touch only what
+//! they need.
 
 use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
@@ -19,7 +20,7 @@ pub(crate) fn world() -> (World, Arc<Pages>) {
     (World::over(Box::new(fake), MOST), pages)
 }
 
-/// Evicts parts of the heap, by a pattern of bits.
+/// Evicts parts of the heap, according to a bit pattern.
 fn evict(world: &World, pages: &Pages, pattern: u64) {
     let range = world.heap.range();
     for at in 0..range.len() / SUPERPAGE {
@@ -30,7 +31,7 @@ fn evict(world: &World, pages: &Pages, pattern: u64) {
     }
 }
 
-/// New objects that only one that was there before refers to.
+/// Allocates objects to which only one older object refers.
 fn hang(world: &mut World, one: u64, other: u64) {
     for at in 0..one % 8 {
         let old: Vec<usize> = world.objects.keys().copied().collect();
@@ -45,7 +46,7 @@ fn hang(world: &mut World, one: u64, other: u64) {
     }
 }
 
-/// A heap that goes after what uses it, also where the test fails.
+/// Unmaps a heap after everything that uses it was dropped, even if the test fails.
 pub(crate) struct Ends(pub(crate) Arc<Pages>);
 
 impl Drop for Ends {
@@ -66,7 +67,7 @@ proptest! {
         let (mut world, pages) = world();
         let _ends = Ends(pages.clone());
         let mut marker = Marker::with_room(world.heap, &NoTracer, room).unwrap();
-        // What is done a window at a time is so only where there are some.
+        // Windows matter only if there are several.
         for _ in 0..128 * windows {
             let root = world.allocate(world.words, 8000).unwrap();
             world.roots.push(root);
@@ -89,7 +90,7 @@ proptest! {
                 _ => {}
             }
             if matches!(step, Step::Collect { .. }) {
-                // The kernel takes its part right before.
+                // The kernel evicts right before the collection.
                 evict(&world, &pages, one & other);
             }
             take(&mut world, &mut marker, step);
@@ -98,19 +99,20 @@ proptest! {
     }
 }
 
-/// A world with lists of 100-byte objects, and the range of addresses of the heap that they take.
+/// A world with lists of 100-byte objects, and the address range that they take in the heap.
 pub(crate) fn full(lists: usize) -> (World, Arc<Pages>, Range<usize>) {
     let (mut world, pages) = world();
     for _ in 0..lists {
         world.list(2000, 100);
     }
-    // The lowest are taken first, but for the very first.
+    // The lowest superpages are taken first, except for the very first.
     let start = world.heap.range().start + SUPERPAGE;
     let range = start..start + world.central.used() * SUPERPAGE;
     (world, pages, range)
 }
 
-/// With fewer means the same lives, at a higher price: faults, or reading it all each time.
+/// With fewer means the same objects live, at a higher price: faults, or reading everything in each
+/// collection.
 #[test]
 fn what_is_absent_costs_by_what_is_done_about_it() {
     let cost = |means| {
@@ -158,7 +160,7 @@ fn what_was_read_once_is_not_read_again() {
     assert_eq!(pages.absent(range), absent, "it was given back");
     let asked = pages.asked.load(SeqCst);
     assert_eq!(asked, first.read as usize);
-    // Some were read in two rounds: what refers to them lies behind them.
+    // Some superpages are read in two rounds, because what refers to them lies at higher addresses.
     let known = world.central.used() as u64;
     assert!(first.read < known * 6 / 5, "{first:?}");
     for _ in 0..3 {
@@ -232,7 +234,7 @@ fn what_died_in_swap_is_dropped_unread() {
 fn holes_in_swap_are_used_before_there_is_a_collection_and_after_those_in_memory() {
     let (mut world, pages, range) = full(1);
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
-    // Every second object dies: all superpages have holes.
+    // Every second object dies, so every superpage has holes.
     let all: Vec<usize> = world.objects.keys().copied().collect();
     world.roots = all.iter().copied().step_by(2).collect();
     for &object in &all {
@@ -259,7 +261,7 @@ fn holes_in_swap_are_used_before_there_is_a_collection_and_after_those_in_memory
     assert_eq!(pages.faults.load(SeqCst), faults + 1);
 }
 
-/// Objects that refer to each other everywhere, the last of them roots.
+/// Objects that refer to each other at random; the last ones are roots.
 pub(crate) fn random_graph(world: &mut World) {
     let mut all: Vec<usize> = Vec::new();
     let mut random = 1usize;
@@ -278,7 +280,7 @@ pub(crate) fn random_graph(world: &mut World) {
     world.roots = all[19_000..].to_vec();
 }
 
-/// Two help, until `body` ends, however it does.
+/// Two helpers run until `body` ends, in whatever way.
 pub(crate) fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
     struct Ending<'a>(&'a Crew);
     impl Drop for Ending<'_> {
@@ -299,7 +301,7 @@ pub(crate) fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
     });
 }
 
-/// A crew takes summaries for what is absent, bookmarks and all, and finds what one marker finds.
+/// A crew uses summaries for absent superpages, with bookmarks, and finds what one marker finds.
 #[test]
 fn a_crew_passes_over_what_is_absent() {
     let (mut world, pages) = world();
@@ -325,7 +327,7 @@ fn a_crew_passes_over_what_is_absent() {
     });
 }
 
-/// Many references to everywhere: lists of slots do not fit, groups do.
+/// With many references to everywhere, lists of slots do not fit, but groups do.
 #[test]
 fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
     let (mut world, pages) = world();
@@ -343,12 +345,12 @@ fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
         "{second:?} after {first:?}"
     );
     assert_eq!(pages.faults.load(SeqCst), 0);
-    // What groups kept too much goes when all is read.
+    // What groups kept too long dies when everything is read.
     world.complete = true;
     world.collect(&mut marker);
 }
 
-/// What was freed and not handed out again is no old object, even where marks stay.
+/// A freed slot that was not reused holds no old object, even if marks stay.
 #[test]
 fn what_was_freed_is_found_by_a_collection_of_young_objects() {
     let (mut world, _) = world();
@@ -367,7 +369,8 @@ fn what_was_freed_is_found_by_a_collection_of_young_objects() {
     assert_eq!((before.objects, after.objects), (1100, 1000));
 }
 
-/// What the front end traces may depend on what lies elsewhere, and that changes without a write to the heap.
+/// What the front end traces may depend on memory elsewhere, which changes without a write to the
+/// heap.
 #[test]
 fn what_the_front_end_traces_is_looked_into_by_each_collection() {
     struct Outside {
@@ -416,7 +419,7 @@ fn what_the_front_end_traces_is_looked_into_by_each_collection() {
     }
 }
 
-/// A collection of young objects looks into new ones and what was written to, and not into what is old.
+/// A collection of young objects scans new objects and written ones, and not old ones.
 #[test]
 fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     let (mut world, pages, range) = full(10);
@@ -425,7 +428,7 @@ fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     world.young = true;
     let (old, _) = world.collect_unchecked(&mut marker);
     marker.take_marking();
-    // An old object comes to refer to a new one, and a new one dies.
+    // An old object comes to refer to a new one, and another new one dies.
     let new = world.allocate(world.words, 48).unwrap();
     world.allocate(world.words, 48).unwrap();
     world.write(world.roots[4], 5, new);
@@ -433,7 +436,7 @@ fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     world.forget_dead();
     assert_eq!(marker.take_marking().objects, 1);
     assert_eq!(young.objects, old.objects + 1);
-    // What is old and in swap stays there; what was written to before it went is read.
+    // Old objects in swap stay there; what was written to before it was evicted is read.
     let newer = world.allocate(world.words, 48).unwrap();
     world.write(world.roots[7], 5, newer);
     pages.evict(range.clone());
@@ -443,7 +446,7 @@ fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     assert_eq!((marking.objects, young.objects), (1, old.objects + 2));
     assert!((1..=2).contains(&marking.read), "{marking:?} of {absent}");
     assert_eq!(pages.faults.load(SeqCst), 0);
-    // What died when it was old is found by a whole collection.
+    // An object that died when it was old is found by a whole collection.
     world.roots.clear();
     assert_eq!(
         world.collect_unchecked(&mut marker).0.objects,
@@ -453,8 +456,9 @@ fn old_objects_are_not_looked_into_unless_they_were_written_to() {
     assert_eq!(world.collect_unchecked(&mut marker).0.objects, 0);
 }
 
-/// What a step reads it summarises. What is marked there later it does not speak of: neither in
-/// that collection, nor in the next where it came back in between.
+/// A step summarises what it reads. The summary does not cover objects that are marked there later:
+/// it must not be trusted in that collection, nor in the next if the superpage came back in
+/// between.
 #[test]
 fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
     for comes_back in [false, true] {
@@ -466,8 +470,8 @@ fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
             pairs.entry(start / SUPERPAGE).or_default().push(start);
         }
         let pairs: Vec<Vec<usize>> = pairs.into_values().filter(|pair| pair.len() == 2).collect();
-        // Who is looked into late refers to the second object of one that was read early, and that
-        // to one of a third superpage.
+        // An object that is scanned late refers to the second object of one that was read early,
+        // and that refers to one in a third superpage.
         for (early, late) in pairs[..40].iter().zip(&pairs[200..]) {
             let end = world.allocate(world.words, 48).unwrap();
             world.write(early[1], 0, end);
@@ -493,8 +497,9 @@ fn a_summary_that_a_step_made_is_not_trusted_before_all_is_marked() {
     }
 }
 
-/// What came back from swap keeps its summary until it is written to. That may be between two steps
-/// of a collection of young objects, of which a later one arms what it looked into.
+/// A superpage that came back from swap keeps its summary until it is written to. The write may
+/// happen between two steps of a collection of young objects, where a later step arms what it
+/// scanned.
 #[test]
 fn a_write_between_two_steps_ends_a_summary() {
     let (mut world, pages) = world();
@@ -504,7 +509,7 @@ fn a_write_between_two_steps_ends_a_summary() {
         .collect();
     world.collect(&mut marker);
     pages.evict(world.heap.range());
-    // This reads it, makes summaries, and compares with the model: all comes back.
+    // This reads everything, makes summaries, and compares with the model.
     world.collect(&mut marker);
     world.young = true;
     world.step(&mut marker);

@@ -1,4 +1,4 @@
-//! Tables of metadata: they are usable as far as they tell of what of the heap is, and not much further.
+//! Tables of metadata: they are committed for the committed part of the heap, and not much further.
 
 use crate::kernel::Fake;
 use crate::world::{MIB, World};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const MOST: usize = 4096 * MIB;
 
-/// Bytes of tables for so much of the heap.
+/// Bytes of the tables for a heap of `bytes` bytes.
 fn tables(bytes: usize) -> usize {
     let bits: usize = Heap::metadata().map(|(_, bits, _)| bits).sum();
     bytes / SUPERPAGE * bits / 8
@@ -33,7 +33,7 @@ fn tables_grow_with_the_heap_in_few_calls() {
         assert!(tables <= most(heap), "{tables} for {heap}");
     }
     assert!(pages.lengthened.load(SeqCst) - calls <= 3 * 4);
-    // By small steps.
+    // In small steps.
     let calls = pages.lengthened.load(SeqCst);
     for _ in 0..20_000 {
         world.allocate(world.opaque, SUPERPAGE).unwrap();
@@ -41,7 +41,7 @@ fn tables_grow_with_the_heap_in_few_calls() {
     assert!(pages.lengthened.load(SeqCst) - calls <= 5 * 3);
 }
 
-/// A table that cannot be made longer is no room: the next time it may be.
+/// If a table cannot be made longer, there is no room; a later attempt may succeed.
 #[test]
 fn tables_may_be_refused() {
     for which in 0..30 {
@@ -49,8 +49,8 @@ fn tables_may_be_refused() {
         let counted = asked.clone();
         let (fake, pages) = Fake::new(512 * MIB);
         let os = Unlucky::new(fake, move |call| {
-            // After the heap's beginning, which takes six of tables and a marker's one; two in a
-            // row, so that less is refused, too.
+            // These calls come after the heap's start, which makes six calls for tables and one for
+            // a marker. Two in a row fail, so that a smaller request is refused as well.
             call == Call::Commit && (8 + which..10 + which).contains(&counted.fetch_add(1, SeqCst))
         });
         let mut world = World::over(Box::new(os), 512 * MIB);

@@ -1,4 +1,4 @@
-//! The verifier: it finds what was lost, and nothing else.
+//! The verifier: it must find lost objects, and report nothing else.
 
 use crate::swap::{full, world};
 use crate::world::World;
@@ -6,14 +6,14 @@ use plimsoll_heap::Difference;
 use plimsoll_heap::collection::Marked;
 use plimsoll_heap::mark::{Marker, NoTracer};
 
-/// The verifier finds what summaries keep, and what a summary that is wrong would lose.
+/// The verifier finds what summaries keep too long, and what a wrong summary would lose.
 #[test]
 fn the_verifier_compares_with_a_marking_without_summaries() {
     let (mut world, pages, range) = full(3);
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
     pages.evict(range);
     world.mark(&mut marker);
-    // An object in the middle of a list is let go by one that stays unread.
+    // An object in the middle of a list is dropped by an object that is not read.
     let second = world.roots.remove(1);
     let marked = world.reach(&mut marker);
     let roots = world.roots.clone();
@@ -28,7 +28,7 @@ fn the_verifier_compares_with_a_marking_without_summaries() {
     assert!(found.kept >= 1900, "{found:?}");
 }
 
-/// Marks again, from these roots and without summaries, and compares.
+/// Marks again from these roots and without summaries, and compares.
 fn verify(
     marked: &Marked<'_>,
     world: &mut World,
@@ -40,16 +40,17 @@ fn verify(
     found.unwrap()
 }
 
-/// A summary stays as long as nobody writes to its superpage, and that may come back for a while.
-/// What was dead when it was made and is then referred to by chance is looked into while it is
-/// here, and not when it is gone again: no loss, since nobody has it. A reference that a summary
-/// ought to have, and has not, is one.
+/// A summary is valid until its superpage is written to, and the superpage may come back from swap
+/// for a while. An object that was dead when the summary was made may then be marked by a chance
+/// reference: it is scanned while its superpage is in memory, but not when that is gone again. That
+/// is no loss, because nobody uses the object. But a reference that a summary should have and does
+/// not is a loss.
 #[test]
 fn the_verifier_knows_what_a_summary_speaks_of() {
     let (mut world, pages) = world();
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
     world.heap.stress(1);
-    // Two lists. Between the objects of the one are some that refer to some between those of the other.
+    // Two lists. Some objects between those of the one refer to some between those of the other.
     let (mut firsts, mut between) = ([0; 2], Vec::new());
     for _ in 0..2000 {
         let next = firsts;

@@ -1,4 +1,5 @@
-//! A heap with one thread, and a model of what is in it: what a slow walk over the same graph reaches.
+//! A heap with one thread, and a model of its contents: a slow walk over the same graph gives the
+//! reachable objects.
 
 use plimsoll_heap::collection::{Ended, Marked, Pause, Tail};
 use plimsoll_heap::mark::Marker;
@@ -12,7 +13,7 @@ use std::time::Instant;
 pub(crate) const MIB: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
-/// What the model knows of an object.
+/// The model's record of an object.
 #[derive(Clone)]
 pub(crate) struct Object {
     pub(crate) kind: KindId,
@@ -20,7 +21,7 @@ pub(crate) struct Object {
     pub(crate) words: Vec<usize>,
 }
 
-/// A heap with one thread's bins, roots, and a model of what is in it.
+/// A heap with the bins of one thread, its roots, and a model of its contents.
 pub(crate) struct World {
     pub(crate) heap: &'static Heap,
     pub(crate) central: Central,
@@ -30,17 +31,17 @@ pub(crate) struct World {
     pub(crate) bins: Box<Bins>,
     pub(crate) objects: BTreeMap<usize, Object>,
     pub(crate) roots: Vec<usize>,
-    /// Summaries are not trusted.
+    /// Trust no summaries.
     pub(crate) complete: bool,
-    /// Superpages to page out after each collection, at most.
+    /// The most superpages to page out after each collection.
     pub(crate) shed: usize,
-    /// What was marked stays marked.
+    /// Keep the marks (a collection of young objects).
     pub(crate) young: bool,
     /// The last collection was begun in steps.
     begun: bool,
     /// The next collection gives up the steps that are under way.
     gives_up: bool,
-    /// What the last collection found of the heap's pages.
+    /// The result of the last collection's look at the heap's pages.
     pub(crate) residency: Residency,
 }
 
@@ -50,7 +51,7 @@ impl World {
     }
 
     pub(crate) fn over(os: Box<dyn Os>, most: usize) -> World {
-        // Its memory is never unmapped, so neither is what describes it.
+        // The heap's memory is never unmapped, so what describes it must not be freed either.
         let (heap, central) = Heap::new(os, most).unwrap();
         let heap: &'static Heap = Box::leak(Box::new(heap));
         let kept = Kind {
@@ -161,7 +162,7 @@ impl World {
         self.roots.retain(|&root| root != start);
     }
 
-    /// What the model reaches.
+    /// The objects that the model reaches.
     pub(crate) fn reached(&self) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let kept = self
@@ -185,7 +186,7 @@ impl World {
         self.check(census)
     }
 
-    /// A collection after which nobody looks at objects; and how many superpages were paged out.
+    /// Collects without checking objects. Also returns how many superpages were paged out.
     pub(crate) fn collect_unchecked(&mut self, marker: &mut Marker<'_>) -> (Census, usize) {
         let marked = self.reach(marker);
         let tail = Tail {
@@ -196,7 +197,7 @@ impl World {
         marked.finish(&mut self.central, marker, tail)
     }
 
-    /// What is to show until the next collection.
+    /// Which superpages to watch until the next collection.
     fn watch(&self) -> Option<Watch> {
         match (self.shed > 0, self.young) {
             (true, _) => Some(Watch::Still),
@@ -205,7 +206,7 @@ impl World {
         }
     }
 
-    /// Begins a collection in steps, or does the next; a short one.
+    /// Begins a collection in steps, or does the next step; a short one.
     pub(crate) fn step(&mut self, marker: &mut Marker<'_>) {
         let pause = Pause::begin(self.heap);
         let step = if self.heap.is_stepping() {
@@ -227,13 +228,13 @@ impl World {
         });
     }
 
-    /// The collection that was begun in steps is made anew.
+    /// Makes the next collection give up the steps that were begun.
     pub(crate) fn give_up(&mut self) {
         self.gives_up = true;
         self.young = false;
     }
 
-    /// Marks what can be reached. Nothing is freed before the end of what this returns.
+    /// Marks what is reachable. Nothing is freed before the returned value ends.
     pub(crate) fn reach(&mut self, marker: &mut Marker<'_>) -> Marked<'static> {
         let emptied = Pause::begin(self.heap).empty(|heap| self.bins.retire(heap));
         if std::mem::take(&mut self.gives_up) {
@@ -252,21 +253,21 @@ impl World {
         })
     }
 
-    /// The same, with its pause.
+    /// The same, and ends the pause.
     pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) -> Ended<'static> {
         let marked = self.reach(marker);
         marked.end(&self.central, self.watch())
     }
 
-    /// Compares what is marked with what the model reaches.
+    /// Compares the marks with what the model reaches.
     fn check(&mut self, census: Census) -> Census {
         let reached = self.reached();
-        // Summaries speak for whole superpages, also for objects that died since.
+        // Summaries stand for whole superpages, and so also for objects that have died since.
         let exact = self.residency.summarised == 0 && !self.young && !self.begun;
         let exact = exact.then_some(reached.len() as u64);
         for (&start, object) in &self.objects {
             let lives = reached.contains(&start);
-            // The superpage of a dead one may be free.
+            // The superpage of a dead object may be free.
             let slot = self.heap.slot(start);
             let marked = slot.is_some_and(|slot| self.heap.is_marked(slot));
             assert!(marked || !lives, "{start:x} was lost");
@@ -286,13 +287,13 @@ impl World {
         census
     }
 
-    /// Nobody will ask for what is not reached.
+    /// Removes unreachable objects from the model.
     pub(crate) fn forget_dead(&mut self) {
         let reached = self.reached();
         self.objects.retain(|start, _| reached.contains(start));
     }
 
-    /// A list of `length` objects of `bytes`, its first a root.
+    /// Makes a list of `length` objects of `bytes` bytes; the first one is a root.
     pub(crate) fn list(&mut self, length: usize, bytes: usize) {
         let mut last = 0;
         for _ in 0..length {

@@ -1,10 +1,10 @@
-//! What a decision comes to.
+//! What a decision leads to.
 
 use super::*;
 
 const MIB: usize = 1 << 20;
 
-/// What may be allocated is what there is room for, and the holes beside: a heap fills them
+/// The program may allocate as much as there is room for, plus the holes, which a heap fills
 /// without growing.
 #[test]
 fn holes_are_filled_where_memory_is_short_too() {
@@ -38,7 +38,7 @@ fn holes_are_filled_where_memory_is_short_too() {
         };
         let growth = |allowance| growth(&decision, 0, allowance, 50 * MIB, &ended);
         let much = growth(60 * MIB);
-        // Three quarters of what is free but for a 16th of all.
+        // Three quarters of what is left of the free memory after a sixteenth of the capacity.
         assert_eq!((much.bytes, much.allowance), (9 * MIB, 14 * MIB));
         assert!(much.short);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Regions where a thread does not touch objects, so that nobody waits for it: what is on its stack
-//! at the beginning stays there to the end.
+//! Blocking regions, in which a thread does not touch objects, so that nobody waits for it to stop.
+//! The part of its stack that was in use at the beginning does not change until the end.
 
 use super::{Section, current};
 use crate::collector;
@@ -9,15 +9,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// Registers that a function leaves as they are: what else the program had in registers it has put
-/// on its stack.
+/// The callee-saved registers. The caller has put all other values that it needs on its stack.
 #[cfg(target_arch = "x86_64")]
 type Registers = [usize; 6];
 #[cfg(target_arch = "aarch64")]
 type Registers = [usize; 12];
 
-/// Calls `then` with the registers of this thread on its stack, at and above the address that it
-/// gets. Frames below that address are ours: what they happen to hold keeps nothing alive.
+/// Calls `then` with this thread's registers saved on its stack, and passes their address. Frames
+/// below that address are the collector's, and their contents keep nothing alive.
 #[inline(never)]
 pub(crate) fn with_registers<R>(then: impl FnOnce(usize) -> R) -> R {
     let mut registers: Registers = Default::default();
@@ -60,22 +59,24 @@ unsafe extern "C-unwind" fn GC_do_blocking(
     })
 }
 
-/// From here on nobody waits for this thread; or, with 0, it waits itself while the world is stopped.
+/// Marks this thread as blocked at the address `here`. With 0, marks it as active, and waits while
+/// the world is stopped.
 fn block_at(here: usize) {
     let _gc = collector::lock();
-    // Anew each time: it may have left meanwhile.
+    // Looked up again each time: the thread may have been unregistered meanwhile.
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_ref() } {
         this.blocked_at.store(here, Relaxed);
     }
 }
 
-/// Ends a blocking region, however it is left.
+/// Ends a blocking region when it is dropped, by whatever path.
 struct ActiveAgain;
 
 impl Drop for ActiveAgain {
     fn drop(&mut self) {
-        // Until it has the lock it blocks still, and so does a handler that interrupts this.
+        // Until this thread has the lock, it stays blocked, and so does a signal handler that
+        // interrupts this.
         block_at(0);
     }
 }
@@ -110,7 +111,7 @@ unsafe extern "C-unwind" fn GC_call_with_gc_active(
     unsafe { function(argument) }
 }
 
-/// Goes on with the blocking region that a section is in, however that is left.
+/// Continues the blocking region around a section when it is dropped, by whatever path.
 struct BlockedAgain<'a>(&'a Section);
 
 impl Drop for BlockedAgain<'_> {

@@ -1,6 +1,6 @@
-//! Deferred cancellation (`pthread_cancel`). Files are closed and messages written while the lock
-//! is held, and those calls are cancellation points: a thread that ended in one would leave the
-//! lock held, and the world stopped, for ever.
+//! Deferred cancellation (`pthread_cancel`). Code that holds the lock closes files and writes
+//! messages, and those calls are cancellation points. A thread that was cancelled there would leave
+//! the lock held, and the world stopped, for ever.
 
 use libc::c_int;
 use std::ptr::null_mut;
@@ -11,8 +11,8 @@ unsafe extern "C" {
 
 const DISABLED: c_int = 1;
 
-/// This thread is not cancelled as long as this lives. Whoever cancels it waits for its next
-/// cancellation point after that.
+/// While this value lives, the thread is not cancelled. A pending cancellation takes effect at the
+/// first cancellation point after that.
 pub(crate) struct Uncancelled {
     before: c_int,
 }

@@ -1,9 +1,9 @@
-//! Which thread this is: a word of thread-local storage at a fixed distance from the thread
-//! pointer. A second word is the same where the thread may allocate without the lock.
+//! The current thread: a word of thread-local storage at a fixed distance from the thread pointer.
+//! A second word holds the same value while the thread may allocate without the lock.
 //!
-//! Rust's own thread locals in a shared library cost a call of the loader's; allocation is faster
-//! than that. So these are declared for the initial-exec model, which libraries that are loaded
-//! with a program, or later and small, may use.
+//! Rust's own thread locals cost a call of the loader in a shared library, and allocation must be
+//! faster than that. So these use the initial-exec model, which is open to libraries that are
+//! loaded with the program, and to libraries loaded later that need little of it.
 
 use super::Thread;
 use crate::leaks;
@@ -51,27 +51,27 @@ fn place() -> *mut *mut Thread {
     place
 }
 
-/// A number that no other thread has, registered or not, and that is not 0.
+/// A number that no other thread has, registered or not. Never 0.
 #[inline(always)]
 pub(crate) fn id() -> usize {
     place() as usize
 }
 
-/// The registered thread that this is, or null.
+/// The current thread if it is registered, else null.
 #[inline(always)]
 pub(crate) fn get() -> *mut Thread {
     // SAFETY: this thread's own word.
     unsafe { *place() }
 }
 
-/// The same, or null where every object is to go through the lock.
+/// The same, but also null if every object must be allocated with the lock.
 #[inline(always)]
 pub(crate) fn quick() -> *mut Thread {
     // SAFETY: this thread's own second word.
     unsafe { *place().add(1) }
 }
 
-/// Says which registered thread this is; null for none.
+/// Sets the current thread; null for none.
 pub(super) fn set(thread: *mut Thread) {
     // SAFETY: this thread's own words.
     unsafe {
@@ -84,7 +84,7 @@ pub(super) fn set(thread: *mut Thread) {
     }
 }
 
-/// From now on every object of this thread's goes through the lock.
+/// From now on, this thread allocates every object with the lock.
 pub(crate) fn no_quick() {
     // SAFETY: this thread's own second word.
     unsafe { *place().add(1) = std::ptr::null_mut() };

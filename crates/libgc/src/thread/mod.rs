@@ -1,4 +1,4 @@
-//! Registered threads: whose stacks are roots, and who is stopped for a collection.
+//! Registered threads: their stacks are roots, and collections stop them.
 
 pub(crate) mod blocking;
 pub(crate) mod cancel;
@@ -23,37 +23,40 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// What is known of one thread. Its place is mapped when it is registered, so that no `malloc` is involved.
+/// The state of one registered thread. It is mapped when the thread is registered, so that no
+/// `malloc` is involved.
 pub(crate) struct Thread {
-    /// It is between the lines of its bins: not to be stopped here.
+    /// The thread uses its bins, and must not be stopped now.
     pub(crate) busy: AtomicBool,
-    /// It was to be stopped while it was busy.
+    /// A stop was requested while the thread was busy.
     pub(crate) wanted: AtomicBool,
     pub(crate) bins: Bins,
-    /// Bytes that it freed since the last collection.
+    /// Bytes that the thread freed since the last collection.
     pub(crate) freed: AtomicUsize,
-    /// The end of its stack, above all that it has on it: see [`Thread::base`].
+    /// The end (highest address) of its stack: see [`Thread::base`].
     base: AtomicUsize,
-    /// It used the collector first: the variable `GC_stackbottom` says where its stack ends.
+    /// This is the thread that used the collector first: the variable `GC_stackbottom` holds the
+    /// end of its stack.
     first: bool,
-    /// Where its stack ended when it was stopped last, and when it began to block; the latter is 0
-    /// while it does not.
+    /// `stopped_at`: the thread's stack pointer when it was last stopped. `blocked_at`: the same
+    /// when it began to block; 0 while it does not.
     stopped_at: AtomicUsize,
     blocked_at: AtomicUsize,
-    /// The addresses that its own stack may have, as the C library or the program said, and those
-    /// of a stack for handlers that the program told of. None where nobody did.
+    /// `own`: the address range of its own stack, from the C library or the program. The other:
+    /// that of a stack for signal handlers that the program registered. Both are zero if unknown.
     own: [AtomicUsize; 2],
     alternative: [AtomicUsize; 2],
-    /// Parts of the stack below which it blocks, when it is active again inside.
+    /// The parts of its stack in which it was blocked before it became active again further down.
     sections: *const Section,
-    /// The last stop that it answered.
+    /// The number of the last stop that it answered.
     answered: AtomicU32,
-    /// The program wants it to wait, and it does ([`suspend`]).
+    /// `suspended`: 1 while the program wants it to wait. `parked`: 1 while it does ([`suspend`]).
     suspended: AtomicU32,
     parked: AtomicU32,
     id: libc::pid_t,
     pthread: libc::pthread_t,
-    /// Created through `GC_pthread_create`: stays until it is joined, for what it returned.
+    /// Created through `GC_pthread_create`: kept until it is joined, for the value that it
+    /// returned.
     created: bool,
     detached: bool,
     finished: bool,
@@ -62,8 +65,8 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// The end of its stack. Programs with several stacks per thread set it as they switch, the
-    /// first thread's by a variable.
+    /// The end of its stack. Programs with several stacks per thread set it when they switch, for
+    /// the first thread by a variable.
     fn base(&self) -> usize {
         if self.first {
             GC_stackbottom.get()
@@ -81,9 +84,9 @@ impl Thread {
     }
 }
 
-/// A part of a stack that holds references although the thread is (again) active below.
+/// A part of a stack that holds references although the thread is active again below it.
 struct Section {
-    /// Where the stack ended when the thread began to block.
+    /// The stack pointer when the thread began to block.
     blocked_at: usize,
     before: *const Section,
 }
@@ -103,13 +106,13 @@ impl Threads {
         Threads { first: null_mut() }
     }
 
-    /// Every one that is registered and has not finished.
+    /// All threads that are registered and have not finished.
     fn all(&self) -> impl Iterator<Item = *mut Thread> + use<> {
         let mut at = self.first;
         std::iter::from_fn(move || {
             let this = at;
-            // SAFETY: the list holds mapped threads; it changes under the lock only, which who has
-            // `self` holds.
+            // SAFETY: the list holds mapped threads; it changes under the lock only, which the
+            // owner of `self` holds.
             unsafe { at = this.as_ref()?.next };
             Some(this)
         })
@@ -120,7 +123,7 @@ impl Threads {
         self.all().filter(|&thread| unsafe { !(*thread).finished })
     }
 
-    /// Registers this thread, whose stack ends at `base`. None if there is no memory.
+    /// Registers this thread, whose stack ends at `base`. `None` if there is no memory.
     pub(crate) fn register(&mut self, base: usize) -> Option<*mut Thread> {
         // SAFETY: a new mapping; zero is a valid `Thread`.
         let thread = unsafe {
@@ -145,7 +148,7 @@ impl Threads {
         Some(thread)
     }
 
-    /// Unmaps one that no list is to hold any more.
+    /// Unmaps a thread's state after it has been removed from every list.
     fn remove(&mut self, thread: *mut Thread) {
         let mut link = &raw mut self.first;
         // SAFETY: links of the list, under the lock; `thread` is one of it, and nobody uses it any more.
@@ -161,7 +164,7 @@ impl Threads {
         }
     }
 
-    /// In a child of fork: this thread is the only one.
+    /// Called in a child of fork: removes all threads but this one.
     pub(crate) fn only_this(&mut self) {
         let this = current::get();
         while let Some(other) = self.all().find(|&thread| thread != this) {
@@ -174,7 +177,7 @@ impl Threads {
         }
     }
 
-    /// Empties the bins of all threads; the world is stopped.
+    /// Empties the bins of all threads. The world is stopped.
     pub(crate) fn retire_bins(&mut self, heap: &plimsoll_heap::Heap) {
         for thread in self.all() {
             // SAFETY: the thread is stopped, or is this one, outside of its bins.
@@ -185,14 +188,14 @@ impl Threads {
         }
     }
 
-    /// The bins of all threads; the world is stopped.
+    /// Calls `each` with the bins of all threads. The world is stopped.
     pub(crate) fn each_bins(&self, mut each: impl FnMut(&Bins)) {
         // SAFETY: as in `retire_bins`.
         self.all()
             .for_each(|thread| each(unsafe { &(*thread).bins }));
     }
 
-    /// Bytes that threads freed since the last collection.
+    /// Bytes that all threads freed since the last collection.
     pub(crate) fn freed(&self) -> usize {
         // SAFETY: as in `all`.
         self.all()
@@ -201,13 +204,14 @@ impl Threads {
     }
 }
 
-/// Registers the thread that uses the collector first: the program's main thread, as libgc has it.
+/// Registers the thread that uses the collector first. Like libgc, this takes it for the program's
+/// main thread.
 pub(crate) fn register_first(threads: &mut Threads) {
     let told = GC_stackbottom.get();
     let base = if told != 0 {
         told
     } else {
-        // From anywhere else what is above would be lost.
+        // With any other end, the frames above it would not be scanned.
         stack::base().unwrap_or_else(|| report::abort(c"Nobody tells where the stack begins"))
     };
     GC_stackbottom.set(base);
@@ -216,7 +220,7 @@ pub(crate) fn register_first(threads: &mut Threads) {
     if let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) {
         this.first = true;
     }
-    // It may leave the others behind (`pthread_exit`).
+    // The main thread may end before the others (`pthread_exit`).
     pthreads::watch_end();
 }
 
@@ -224,7 +228,7 @@ pub(crate) fn register_first(threads: &mut Threads) {
 const SUSPENDED: u32 = 10;
 const UNSUSPENDED: u32 = 11;
 
-/// They always may.
+/// Threads may always be registered.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_allow_register_threads() {}
 
@@ -239,7 +243,7 @@ unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_i
     match gc.threads.register(base) {
         Some(_) => {
             gc.unknown.registered();
-            // It may end without a word.
+            // The thread may end without unregistering.
             pthreads::watch_end();
             SUCCESS
         }
@@ -254,14 +258,14 @@ extern "C-unwind" fn GC_unregister_my_thread() -> c_int {
     SUCCESS
 }
 
-/// This thread is no more one of ours; what it returned is kept where somebody may ask for it.
+/// Unregisters this thread. Its result is kept if the program may still ask for it.
 fn leave(gc: &mut Locked, result: *mut c_void) {
     let thread = current::get();
     // SAFETY: this thread's own.
     let Some(this) = (unsafe { thread.as_mut() }) else {
         return;
     };
-    // What its bins hold is found again by the next census.
+    // The next census finds again what its bins hold.
     this.bins.retire(gc.heap);
     let freed = this.freed.swap(0, Relaxed);
     gc.stats.freed = gc.stats.freed.saturating_add(freed);
@@ -279,7 +283,7 @@ extern "C-unwind" fn GC_thread_is_registered() -> c_int {
     c_int::from(!current::get().is_null())
 }
 
-/// Says where this thread is while it is in a handler that has a stack of its own.
+/// Registers the range of a stack of this thread's that its signal handlers run on.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_register_altstack(
     stack: *mut c_void,
@@ -311,7 +315,7 @@ unsafe extern "C-unwind" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut
     thread.cast()
 }
 
-/// The caller holds the allocation lock, or the thread is its own.
+/// The caller holds the allocation lock, or the handle is that of the calling thread.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *const StackBase) {
     let thread: *mut Thread = if handle.is_null() {

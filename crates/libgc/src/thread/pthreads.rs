@@ -1,4 +1,4 @@
-//! Threads that are created through the collector: registered before they run, gone from the books
+//! Threads that are created through the collector: registered before they run, and unregistered
 //! when they end.
 
 use super::cancel::Uncancelled;
@@ -16,8 +16,8 @@ use std::sync::atomic::{
 
 type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// What a new thread is told. It lies on its creator's stack, which waits until it was read: so the
-/// argument is seen by collections all the time.
+/// What a new thread is given. It lies on the stack of its creator, which waits until it was read,
+/// so collections see the argument all the time.
 struct Order {
     start: Start,
     argument: *mut c_void,
@@ -25,8 +25,8 @@ struct Order {
     taken: AtomicU32,
 }
 
-/// What becomes of an order: the thread is on its way; or there was no memory to register it, and
-/// it has ended.
+/// The states of an order: `TAKEN`, the thread runs; `REFUSED`, there was no memory to register it,
+/// and it has ended.
 const TAKEN: u32 = 1;
 const REFUSED: u32 = 2;
 
@@ -37,7 +37,7 @@ impl Order {
     }
 }
 
-/// A key whose destructor runs when a thread ends in any way.
+/// A key whose destructor runs however a thread ends.
 fn key() -> libc::pthread_key_t {
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     *KEY.get_or_init(|| {
@@ -50,15 +50,15 @@ fn key() -> libc::pthread_key_t {
     })
 }
 
-/// Rounds of destructors at the end of a thread (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+/// Rounds of destructors when a thread ends (`PTHREAD_DESTRUCTOR_ITERATIONS`).
 const ROUNDS: usize = 4;
 
-/// Has this thread leave when it ends, in whatever way.
+/// Has this thread unregistered when it ends, in whatever way.
 pub(super) fn watch_end() {
     watch_end_from(1);
 }
 
-/// The destructor runs in that round for the next time.
+/// Sets the key for destructor round `round`, so that the destructor runs in it.
 fn watch_end_from(round: usize) {
     // SAFETY: any value that is not null has the destructor run; it is a number, and nothing is
     // read through it.
@@ -66,7 +66,7 @@ fn watch_end_from(round: usize) {
 }
 
 extern "C" fn ended(round: *mut c_void) {
-    // The program's own destructors may still allocate, and unregister the thread.
+    // The program's own destructors may still allocate, or unregister the thread.
     if round.addr() < ROUNDS && !current::get().is_null() {
         return watch_end_from(round.addr() + 1);
     }
@@ -86,7 +86,7 @@ extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     // SAFETY: this thread's own.
     let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) else {
         drop(gc);
-        // What it held would be lost.
+        // Objects that only this thread referred to would be lost.
         order.answer(REFUSED);
         return null_mut();
     };
@@ -140,7 +140,7 @@ unsafe extern "C-unwind" fn GC_pthread_create(
         return 0;
     }
     if !order.detached {
-        // Creating a thread is no cancellation point.
+        // Creating a thread must not become a cancellation point.
         let _uncancelled = Uncancelled::begin();
         // SAFETY: a thread that was created just now, and that nobody else has heard of.
         unsafe { pthread_join(*thread, null_mut()) };
@@ -148,7 +148,7 @@ unsafe extern "C-unwind" fn GC_pthread_create(
     libc::EAGAIN
 }
 
-/// What is kept of a thread that ended is forgotten; it was joined, or detached.
+/// Drops the state kept of a thread that has ended, after it was joined or detached.
 fn forget(pthread: pthread_t, joined: bool) {
     let mut gc = collector::lock();
     // SAFETY: threads of the list, under the lock.
@@ -192,7 +192,7 @@ unsafe extern "C" {
     fn pthread_cancel(thread: pthread_t) -> c_int;
 }
 
-// A thread may end in these.
+// A thread may end in these calls.
 unsafe extern "C-unwind" {
     fn pthread_create(
         thread: *mut pthread_t,
@@ -210,9 +210,9 @@ unsafe extern "C-unwind" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
     unsafe { pthread_cancel(thread) }
 }
 
-/// Keeps what this thread will have returned, until it leaves: what the program has for its end may
-/// still collect. In a frame of its own: the one that the thread ends in has nothing to clean up,
-/// or unwinding would end the program there.
+/// Stores what this thread will have returned until it is unregistered: the program's destructors
+/// may still collect. It has a frame of its own, because the frame from which the thread ends must
+/// have nothing to clean up, or unwinding would abort the program there.
 #[inline(never)]
 fn keep(result: *mut c_void) {
     let _gc = collector::lock();
@@ -229,7 +229,7 @@ unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
     unsafe { pthread_exit(result) }
 }
 
-/// As `pthread_sigmask`, but the suspend signal is let through.
+/// Like `pthread_sigmask`, but never blocks the suspend signal.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_pthread_sigmask(
     how: c_int,

@@ -1,9 +1,10 @@
-//! What of its stacks a thread refers to the heap from, while the world stands still.
+//! Which parts of a thread's stacks are roots, while the world is stopped.
 //!
-//! That is the stack that it was registered with, from where its stack pointer is. But it may be on
-//! another one, of which nobody told: a handler's, or a coroutine's. Then what is in use of that
-//! counts, up to its end as far as that can be known; and all of its own, since how far down that
-//! is in use cannot be told.
+//! Normally that is the stack that the thread was registered with, from its stack pointer to its
+//! end. But the thread may be on a stack that was not registered: a signal handler's, or a
+//! coroutine's. Then the part of that stack in use counts, up to its end as far as that can be
+//! determined. In addition all of the thread's own stack counts, because how much of it is in use
+//! is unknown.
 
 use super::{Section, Thread, Threads, current, stack, stop};
 use crate::collector;
@@ -11,11 +12,10 @@ use std::ops::Range;
 use std::ptr::eq;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes below its stack pointer that belong to a function that calls no other.
+/// Bytes below the stack pointer that a leaf function may use.
 const RED_ZONE: usize = 128;
 
-/// A stack of which nobody told has no more bytes than this: what is mapped beside it is not looked
-/// into without end.
+/// The most bytes of an unregistered stack: this bounds how far adjacent mapped memory is scanned.
 const MOST: usize = 256 << 20;
 
 fn load(place: &[AtomicUsize; 2]) -> Range<usize> {
@@ -23,8 +23,8 @@ fn load(place: &[AtomicUsize; 2]) -> Range<usize> {
 }
 
 impl Threads {
-    /// Every stretch of memory that holds references of threads: stacks, results. The world is stopped; this
-    /// thread's registers are on its stack above `here`.
+    /// Calls `root` with every stretch of memory of threads that holds references: stacks and
+    /// results. The world is stopped; this thread's registers are on its stack above `here`.
     pub(crate) fn each_root(&self, here: usize, mut root: impl FnMut(usize, usize)) {
         for thread in self.all() {
             // SAFETY: as in `all`.
@@ -39,13 +39,13 @@ impl Threads {
 }
 
 impl Thread {
-    /// The addresses that its own stack may have; none where that is not known.
+    /// The address range of its own stack; empty if unknown.
     pub(super) fn own(&self) -> Range<usize> {
         load(&self.own)
     }
 
-    /// Where its stack ends, or did when it began to block. None of a thread that has ended,
-    /// whether it said so or not.
+    /// Its stack pointer now, or when it began to block. `None` if the thread has ended, whether it
+    /// was unregistered or not.
     fn stands_at(&self, here: usize, root: &mut impl FnMut(usize, usize)) -> Option<usize> {
         let blocked_at = self.blocked_at.load(Relaxed);
         if self.finished {
@@ -60,8 +60,9 @@ impl Thread {
         }
     }
 
-    /// The same of one that was stopped: where its registers are; or they are on the stack of its
-    /// handlers, and it is elsewhere.
+    /// The same for a stopped thread. That is where its registers are, unless they are on the stack
+    /// of its handlers and the thread was on another stack: then the registers are reported as a
+    /// root.
     fn interrupted_at(&self, root: &mut impl FnMut(usize, usize)) -> usize {
         let at = self.stopped_at.load(Relaxed);
         let (handlers, pointer) = interrupted(at);
@@ -76,7 +77,7 @@ impl Thread {
         }
     }
 
-    /// Every part of its stacks that is in use, the lowest of which begins at `low`.
+    /// Calls `root` with every part of its stacks that is in use; the lowest part begins at `low`.
     fn each_stretch(&self, mut low: usize, root: &mut impl FnMut(usize, usize)) {
         let mut at: *const Section = self.sections;
         loop {
@@ -93,8 +94,8 @@ impl Thread {
         }
     }
 
-    /// Whether all from `low` to `top` is one stack: its own, or one that the program switched to
-    /// and said the end of. A stack for handlers may be a part of its own.
+    /// Whether everything from `low` to `top` is a single stack: its own, or one that the program
+    /// switched to and whose end it set. The stack of its handlers may be a part of its own.
     fn is_one_stack(&self, low: usize, top: usize) -> bool {
         if let Some(handlers) = self.handlers(low) {
             return low <= top && top <= handlers.end;
@@ -104,14 +105,14 @@ impl Thread {
         low <= top && (inside || top - low <= MOST && stack::readable_until(low, top) == top)
     }
 
-    /// The end of a stack that is not its own and in use from `low` on.
+    /// The end of a stack that is not its own, and is in use from `low` on.
     fn end_elsewhere(&self, low: usize) -> usize {
         let most = low.saturating_add(MOST);
         let told = self.handlers(low).or_else(|| object(low));
         stack::readable_until(low, told.map_or(most, |stack| stack.end.min(most)))
     }
 
-    /// The stack of its handlers, as the kernel has it or the program told, if `low` is there.
+    /// The stack of its handlers, as the kernel or the program gave it, if `low` is in it.
     fn handlers(&self, low: usize) -> Option<Range<usize>> {
         let waits = low == self.stopped_at.load(Relaxed) && self.blocked_at.load(Relaxed) == 0;
         let known = if eq(self, current::get()) {
@@ -138,8 +139,8 @@ impl Thread {
     }
 }
 
-/// The stack of the handlers of a thread that waits in ours, and where its stack ended when it was
-/// interrupted; the kernel has put its registers there.
+/// For a thread that waits in our handler: the stack of its handlers, and its stack pointer when it
+/// was interrupted. The kernel stored both at `context`.
 fn interrupted(context: usize) -> (Range<usize>, usize) {
     // SAFETY: what the kernel gave the handler; the thread waits in it.
     let context = unsafe { &*(context as *const libc::ucontext_t) };
@@ -149,7 +150,7 @@ fn interrupted(context: usize) -> (Range<usize>, usize) {
     )
 }
 
-/// The object that a stack is in, if the program takes its stacks from the heap.
+/// The object that contains a stack, if the program allocates its stacks in the heap.
 fn object(low: usize) -> Option<Range<usize>> {
     let heap = collector::made_heap()?;
     let slot = heap.slot(low)?;

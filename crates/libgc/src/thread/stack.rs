@@ -1,4 +1,4 @@
-//! Where a thread's stack begins and ends. Stacks grow downwards on all that we run on.
+//! The bounds of a thread's stack. Stacks grow downwards on all supported machines.
 
 use libc::{c_int, c_void, stack_t, ucontext_t};
 use std::ops::Range;
@@ -10,23 +10,24 @@ pub(crate) struct StackBase {
     pub(crate) mem_base: *mut c_void,
 }
 
-/// `GC_SUCCESS` and what libgc returns where it cannot.
+/// `GC_SUCCESS`, and what libgc returns if a function is not supported.
 pub(super) const SUCCESS: c_int = 0;
 pub(super) const DUPLICATE: c_int = 1;
 pub(super) const UNIMPLEMENTED: c_int = 3;
 
 unsafe extern "C" {
-    /// Where the stack of the process's first thread began, as the loader found it.
+    /// The start of the stack of the process's first thread, as the loader found it.
     static __libc_stack_end: *const c_void;
 }
 
-/// The end of this thread's stack: the first address above it. None where the C library does not know.
+/// The end of this thread's stack: the first address above it. `None` if the C library does not
+/// know it.
 pub(crate) fn base() -> Option<usize> {
     told().map(|stack| stack.end).or_else(initial)
 }
 
-/// Of the first thread: for that one the C library reads a file of `/proc`, which may be none, or
-/// not to be opened.
+/// The same for the first thread. For that one the C library reads a file of `/proc`, which may be
+/// missing or closed to us.
 fn initial() -> Option<usize> {
     // SAFETY: only ask for numbers.
     let first = unsafe { libc::getpid() == libc::gettid() };
@@ -34,7 +35,7 @@ fn initial() -> Option<usize> {
     first.then_some(unsafe { __libc_stack_end } as usize)
 }
 
-/// The addresses that this thread's stack may ever have, as the C library knows them.
+/// The address range that this thread's stack may ever have, from the C library.
 pub(super) fn told() -> Option<Range<usize>> {
     // SAFETY: the attributes are made by the first call, read by the second and freed by the third.
     unsafe {
@@ -49,7 +50,7 @@ pub(super) fn told() -> Option<Range<usize>> {
     }
 }
 
-/// The stack that this thread's handlers run on, if they have one of their own.
+/// This thread's alternate signal stack; empty if it has none.
 pub(super) fn of_handlers() -> Range<usize> {
     // SAFETY: only asks; zero is a valid `stack_t`.
     let found = unsafe {
@@ -60,13 +61,13 @@ pub(super) fn of_handlers() -> Range<usize> {
     addresses(&found)
 }
 
-/// The addresses of a stack for handlers; none where there is none.
+/// The address range of an alternate signal stack; empty if there is none.
 pub(super) fn addresses(stack: &stack_t) -> Range<usize> {
     let start = stack.ss_sp as usize;
     start..start.saturating_add(stack.ss_size)
 }
 
-/// Where the stack of an interrupted thread ended.
+/// The stack pointer of an interrupted thread.
 pub(super) fn pointer_of(context: &ucontext_t) -> usize {
     #[cfg(target_arch = "x86_64")]
     let pointer = context.uc_mcontext.gregs[libc::REG_RSP as usize];
@@ -81,14 +82,14 @@ pub(crate) fn page() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// Where the page after that of an address begins.
+/// The start of the page after that of an address.
 fn next_page(address: usize) -> usize {
     let page = page();
     (address / page).saturating_add(1).saturating_mul(page)
 }
 
-/// From where on memory can be read up to `end`, which can be: `start` at the lowest. The world may
-/// be stopped.
+/// The lowest address from which memory can be read without a gap up to `end`; at least `start`.
+/// Memory just below `end` must be readable. The world may be stopped.
 pub(super) fn readable_from(start: usize, end: usize) -> usize {
     let page = page();
     let mut low = end / page * page;
@@ -98,7 +99,8 @@ pub(super) fn readable_from(start: usize, end: usize) -> usize {
     low.max(start)
 }
 
-/// Up to where memory can be read from `start` on: `end` at the highest. The world may be stopped.
+/// The highest address up to which memory can be read without a gap from `start` on; at most `end`.
+/// The world may be stopped.
 pub(crate) fn readable_until(start: usize, end: usize) -> usize {
     let mut at = start;
     while at < end && is_readable(at) {
@@ -107,16 +109,19 @@ pub(crate) fn readable_until(start: usize, end: usize) -> usize {
     at.min(end)
 }
 
-/// Whether a page is mapped. To ask for it does not make a stack grow, as to read below its end does.
+/// Whether a page is mapped. Unlike a read below a stack's end, this query does not make the stack
+/// grow.
 fn is_mapped(start: usize) -> bool {
     let mut resident = 0u8;
     // SAFETY: mincore writes one byte for one page, and fails where nothing is mapped.
     unsafe { libc::mincore(start as *mut c_void, page(), &mut resident) == 0 }
 }
 
-/// Whether the page of an address can be read: no file is needed for it, no right, and no memory.
+/// Whether the page of an address can be read. The check needs no file, no permission, and no
+/// memory.
 fn is_readable(address: usize) -> bool {
-    /// No way to change a set of signals by another: the kernel reads that before it says so.
+    /// An invalid operation on a signal mask: the kernel reads the set before it rejects the
+    /// operation.
     const NO_WAY: c_int = -1;
     const SET: usize = size_of::<u64>();
     let word = address / SET * SET;
@@ -128,7 +133,8 @@ fn is_readable(address: usize) -> bool {
     }
 }
 
-/// About where this thread's stack ends now: below all that callers of this function have on it.
+/// Roughly this thread's stack pointer: it is below everything that callers of this function have
+/// on the stack.
 #[inline(never)]
 pub(crate) fn pointer() -> usize {
     let here = 0u8;
@@ -160,7 +166,7 @@ unsafe extern "C-unwind" fn GC_call_with_stack_base(
     base.mem_base = (&raw mut base).cast();
     // SAFETY: what the caller asks for.
     let result = unsafe { function(&mut base, argument) };
-    // The place on the stack must outlive the call.
+    // `base` on the stack must outlive the call.
     std::hint::black_box(&base);
     result
 }

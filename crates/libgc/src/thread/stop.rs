@@ -1,8 +1,10 @@
-//! Stopping the world: each thread is sent a signal, and waits in its handler until the world starts again.
+//! Stopping the world: each thread is sent a signal, and waits in its handler until the world
+//! starts again.
 //!
-//! A stop has a number, which [says](STANDS) whether the world stands still. A thread answers a stop
-//! by leaving where the kernel has put its registers and counting itself. A thread that is between
-//! the lines of its bins comes back to the handler when it is through ([`Thread::leave_bins`]).
+//! Each stop has a number, and a [bit](STANDS) tells whether the world is stopped. A thread answers
+//! a stop by storing where the kernel put its registers, and by counting itself in [`ANSWERS`]. A
+//! thread that is using its bins returns from the handler, finishes, and enters the handler again
+//! ([`Thread::leave_bins`]).
 
 use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
 use crate::settings::on_thread_event;
@@ -14,21 +16,21 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, fence};
 use std::time::{Duration, Instant};
 
-/// The number of the stop that is under way, or of none: a multiple of [`NEXT`] while the world
-/// runs. It may have [`TAKES`] besides.
+/// The number of the current stop, plus [`STANDS`]; while the world runs, the number of the next
+/// one, a multiple of [`NEXT`]. During a stop it may also include [`TAKES`].
 static STOP: AtomicU32 = AtomicU32::new(0);
-/// Said in the number: the world stands still, or is about to.
+/// Bit of [`STOP`]: the world is stopped, or about to be.
 const STANDS: u32 = 1;
-/// Said beside the number: the loader's lock is being taken while the world stands.
+/// Bit of [`STOP`]: the loader's lock is being taken while the world is stopped.
 const TAKES: u32 = 2;
-/// From one number to the next.
+/// The difference between one stop's number and the next.
 const NEXT: u32 = 4;
-/// Who stops the world: a suspend signal that the program sends it means nothing.
+/// The thread that stops the world: it ignores a suspend signal that the program sends it.
 static STOPPER: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
-/// How many answers ever came.
+/// How many answers there were since the start, to all stops.
 static ANSWERS: AtomicU32 = AtomicU32::new(0);
 
-/// Signals that a program may set before the first thread, and ask for.
+/// The signals in use. A program may set them before the collector is ready, and ask for them.
 pub(crate) mod signals {
     use super::*;
 
@@ -58,7 +60,7 @@ pub(crate) mod signals {
         }
     }
 
-    /// Nothing is sent to restart a thread here: it waits for a number to change.
+    /// Sets a signal that is never sent: stopped threads wait for [`STOP`] to change.
     #[unsafe(no_mangle)]
     extern "C-unwind" fn GC_set_thr_restart_signal(signal: c_int) {
         if !collector::is_ready() {
@@ -66,19 +68,19 @@ pub(crate) mod signals {
         }
     }
 
-    /// By which the C library cancels a thread; the first of its own.
+    /// The signal by which the C library cancels a thread; the first of the library's own signals.
     const CANCEL: c_int = 32;
 
     extern "C" fn on_restart(_: c_int) {}
 
-    /// Installs the handlers.
+    /// Installs the signal handlers.
     pub(crate) fn install() {
         // SAFETY: a handler that only does what may be done in one.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_stop as *const () as usize;
-            // A stack that the program switched to may have no room for handlers (Go's): one that
-            // it has for them is taken.
+            // A stack that the program switched to may have no room for handlers (Go's). So they
+            // run on the thread's alternate signal stack, if it has one.
             action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigfillset(&mut action.sa_mask);
             for kept in [
@@ -91,13 +93,13 @@ pub(crate) mod signals {
             ] {
                 libc::sigdelset(&mut action.sa_mask, kept);
             }
-            // A thread that is cancelled where it waits is so once it goes on: the C library
-            // unwinds from its own handler, and ours is not to be left so. It has a set never hold
-            // that signal, but takes one that does.
+            // A thread that is cancelled while it waits here must handle that only when it goes on:
+            // the C library unwinds from its own handler, which must not unwind ours. `sigaddset`
+            // refuses that signal, but `sigaction` accepts a set with it.
             let mask = (&raw mut action.sa_mask).cast::<c_ulong>();
             *mask |= 1 << (CANCEL - 1);
             libc::sigaction(suspend(), &action, std::ptr::null_mut());
-            // As with libgc, the program lives on where it is sent the other.
+            // As with libgc, the other signal does not kill a program that receives it.
             action.sa_sigaction = on_restart as *const () as usize;
             action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
             libc::sigaction(
@@ -108,7 +110,7 @@ pub(crate) mod signals {
         }
     }
 
-    /// Lets the signal through to this thread.
+    /// Unblocks the suspend signal for this thread.
     pub(crate) fn unblock() {
         // SAFETY: changes this thread's mask only.
         unsafe {
@@ -136,11 +138,12 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Answers the stop that is under way, if it was not answered, and waits until it ends. The
-/// thread's registers are at `context`: on its stack, or on that of its handlers.
+/// Answers the current stop, if this thread has not done so, and waits until it ends. The thread's
+/// registers are at `context`: on its own stack, or on the stack of its handlers.
 fn wait(this: &Thread, context: usize) {
     let stop = STOP.load(Acquire) & !TAKES;
-    // Nobody waits for one that blocks; and it may have a lock that the collector will want, as the loader's.
+    // Nobody waits for a blocked thread; and it may hold a lock that the collector will want, such
+    // as the loader's.
     if stop & STANDS == 0
         || this.answered.load(Relaxed) == stop
         || this.blocked_at.load(Relaxed) != 0
@@ -155,7 +158,8 @@ fn wait(this: &Thread, context: usize) {
     stand(stop);
 }
 
-/// Waits until a stop ends. Where the loader's lock is not had in time, whoever stands ends it.
+/// Waits until a stop ends. If the loader's lock is not taken in time, a waiting thread ends the
+/// stop itself.
 fn stand(stop: u32) {
     let most = rustix::time::Timespec::try_from(LATE).ok();
     loop {
@@ -172,20 +176,21 @@ fn stand(stop: u32) {
 }
 
 impl Thread {
-    /// Sends it a signal; false if it is gone. Signal 0 only asks.
+    /// Sends this thread a signal. False if the thread is gone. Signal 0 only checks that.
     pub(super) fn signal(&self, signal: c_int) -> bool {
         // SAFETY: only a signal; a thread that is gone gets none.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal) == 0 }
     }
 
-    /// From here to [`leave_bins`](Thread::leave_bins) this thread is not stopped.
+    /// From here to [`leave_bins`](Thread::leave_bins), this thread is not stopped.
     #[inline(always)]
     pub(crate) fn enter_bins(&self) {
         self.busy.store(true, Relaxed);
         std::sync::atomic::compiler_fence(SeqCst);
     }
 
-    /// From here on it may be stopped again; if it was to be meanwhile, it is.
+    /// From here on, this thread may be stopped again. If a stop was requested meanwhile, it stops
+    /// now.
     #[inline(always)]
     pub(crate) fn leave_bins(&self) {
         std::sync::atomic::compiler_fence(SeqCst);
@@ -200,32 +205,32 @@ impl Thread {
     #[inline(never)]
     fn stop_late(&self) {
         self.wanted.store(false, Relaxed);
-        // By the signal again, because the kernel puts all registers on the stack.
+        // Uses the signal again, because then the kernel puts all registers on the stack.
         // SAFETY: this thread, and a signal that we handle.
         unsafe { libc::pthread_kill(libc::pthread_self(), signals::suspend()) };
     }
 }
 
-/// Whether a thread stands since the stop that is under way.
+/// Whether a thread has stopped for the current stop.
 pub(super) fn has_answered(this: &Thread) -> bool {
     this.answered.load(Acquire) == STOP.load(Relaxed) & !TAKES
 }
 
-/// How long to wait for answers before threads that did not answer are sent the signal again.
+/// After this long without a new answer, threads that did not answer are sent the signal again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long threads are waited for while a lock is held, and without it the first time. The latter is
-/// also how long those that stand wait for the lock to be taken again.
+/// How long to wait for threads: `SOON` while a lock is held, `LATE` without it in the first
+/// attempt. Stopped threads also wait `LATE` for the loader's lock to be taken again.
 const SOON: Duration = Duration::from_millis(10);
 const LATE: Duration = Duration::from_millis(100);
-/// So many of those that stand look at that time.
+/// How many of the stopped threads watch for that time.
 const WATCHES: u32 = 4;
-/// After so long a thread that does not answer is reported: most likely it blocks the signal.
+/// After this long, a thread that does not answer is reported: most likely it blocks the signal.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries all go on for so long.
+/// How long all threads run between two attempts.
 const REST: Duration = Duration::from_millis(1);
 
 impl Threads {
-    /// Stops every registered thread but this one, and those that block in a blocking region.
+    /// Stops every registered thread except this one and those in a blocking region.
     pub(crate) fn stop_world(&self) {
         self.try_until_stopped(|late| {
             let stop = begin();
@@ -236,18 +241,20 @@ impl Threads {
         });
     }
 
-    /// The same, and has `reader` work when the world stands still. The loader's lock is held from
-    /// before threads are told to stop until that is done. So no stopped thread has it, and nobody
-    /// else has it and waits for what a stopped thread holds.
+    /// The same, and calls `reader` when the world is stopped. The loader's lock is held from
+    /// before threads are told to stop until `reader` is done. So no stopped thread holds that
+    /// lock, and no other thread holds it while it waits for a lock that a stopped thread holds.
     ///
-    /// A thread that blocks the signal and waits for the lock answers when the lock is released. Then
-    /// it is taken again while the world stands. A thread that is not stopped may have it meanwhile,
-    /// and wait for a stopped one: then the world goes on, and all is tried again. So it is where the
-    /// reader has too little room, which is made only while the world runs.
+    /// A thread that blocks the signal and waits for the loader's lock can answer only after the
+    /// lock is released. Then the lock is taken again while the world is stopped. Meanwhile a
+    /// thread that is not stopped may have taken it, and may wait for a stopped thread: then the
+    /// world is started, and everything is tried again. The same happens when the reader has too
+    /// little room, because room can be made only while the world runs.
     pub(crate) fn stop_world_with(&self, reader: &mut impl AtStop) {
         self.try_until_stopped(|late| {
             let (mut stop, mut missing, mut done) = (0, 0, false);
-            // The lock may be hard to get again: then more should have answered before it is released.
+            // It may be hard to get the lock again, so later attempts wait longer for answers
+            // before they release it.
             let soon = SOON.max(late / 10).min(LATE);
             loader::while_held(|| {
                 reader.prepare();
@@ -266,10 +273,10 @@ impl Threads {
         });
     }
 
-    /// Tries, with ever more time, until an attempt says which stop it made. One that fails says that,
-    /// too, and how many threads did not answer: they may wait for a lock that a stopped thread holds,
-    /// so all run for a moment. Threads have longer to answer at each try, since one may have to be
-    /// read from swap.
+    /// Repeats `attempt`, with more time each, until it returns the number of the stop that it
+    /// made. A failed attempt returns that number too, and how many threads did not answer: they
+    /// may wait for a lock that a stopped thread holds, so all threads run for a moment. Each
+    /// attempt gives threads more time, since a stack may have to be read from swap.
     fn try_until_stopped(&self, mut attempt: impl FnMut(Duration) -> Result<u32, (u32, u32)>) {
         let began = Instant::now();
         let (mut late, mut told) = (LATE, false);
@@ -283,20 +290,21 @@ impl Threads {
                 warn_of_failure(missing);
             }
             std::thread::sleep(REST);
-            // All answered, but there was no lock, or no room: what lets more answer while the lock is
-            // held is enough. Such attempts are short, and soon all would wait for hours.
+            // If all threads answered, only the lock or the room was missing, and it is enough that
+            // more threads answer while the lock is held. Such attempts are short; with doubled
+            // times, all threads would soon wait for hours.
             if missing > 0 || late < LATE * 10 {
                 late *= 2;
             }
         }
     }
 
-    /// How many did not answer in that time.
+    /// Waits up to `most` and returns how many threads did not answer.
     fn wait_for_answers(&self, stop: u32, most: Duration) -> u32 {
         let began = Instant::now();
-        // Counting answers saves looking at each thread. A count may include threads that nobody waits for:
-        // one that got a second signal, from us or from the program. So in the end we look which threads did
-        // not answer.
+        // Counting answers is cheaper than looking at each thread. But the count may include
+        // threads that nobody waits for: those that received a second signal, from the collector or
+        // from the program. So each thread is checked at the end.
         let mut before = ANSWERS.load(Acquire);
         let mut missing = self.ask(stop, signals::suspend());
         loop {
@@ -319,7 +327,8 @@ impl Threads {
         }
     }
 
-    /// Tells the program of each thread that answered a stop: from the thread that stops, as libgc does.
+    /// Calls the program's callback for each thread that answered a stop. Like libgc, this does it
+    /// on the thread that stops the world.
     fn tell(&self, event: u32, stop: u32) {
         let Some(callback) = on_thread_event.get() else {
             return;
@@ -333,8 +342,8 @@ impl Threads {
         }
     }
 
-    /// Sends a signal (0 is none) to every thread that runs and has not answered, and says how many
-    /// are still there.
+    /// Sends a signal (0 for none) to every thread that runs and has not answered. Returns how many
+    /// of them still exist.
     fn ask(&self, stop: u32, signal: c_int) -> u32 {
         let mut missing = 0;
         for thread in self.running() {
@@ -351,7 +360,7 @@ impl Threads {
         missing
     }
 
-    /// Lets all go on.
+    /// Starts the world again.
     pub(crate) fn start_world(&self) {
         let stop = STOP.load(Relaxed);
         let _ = end(stop);
@@ -359,17 +368,17 @@ impl Threads {
     }
 }
 
-/// What is done when the world is stopped, with the loader's lock held.
+/// The work to be done when the world is stopped and the loader's lock is held.
 pub(crate) trait AtStop {
-    /// Before threads are told to stop, which may be several times.
+    /// Called before threads are told to stop; perhaps several times.
     fn prepare(&mut self);
 
-    /// When the world stands still: nothing may be allocated. False where the world has to run, and
-    /// all to be done again.
+    /// Called when the world is stopped; it must not allocate. False if the world has to run and
+    /// everything has to be done again.
     fn stopped(&mut self) -> bool;
 }
 
-/// Warns the program that the world does not come to a stop.
+/// Warns the program that the world cannot be stopped.
 fn warn_of_failure(missing: u32) {
     match missing {
         0 => report::warn(
@@ -383,13 +392,13 @@ fn warn_of_failure(missing: u32) {
     }
 }
 
-/// Begins a stop, and says which that is.
+/// Begins a stop and returns its number, with [`STANDS`].
 fn begin() -> u32 {
     STOPPER.store(current::get(), Relaxed);
     STOP.fetch_add(STANDS, SeqCst) | STANDS
 }
 
-/// Ends the stop that is under way, if it is this one, and lets all go on.
+/// Ends this stop, if it is still under way, and lets all threads go on.
 fn end(stop: u32) -> Result<u32, u32> {
     let next = (stop & !(STANDS | TAKES)).wrapping_add(NEXT);
     let ended = STOP.compare_exchange(stop, next, SeqCst, Relaxed);
@@ -399,12 +408,13 @@ fn end(stop: u32) -> Result<u32, u32> {
     ended
 }
 
-/// Takes the loader's lock for `then`, while the world stands, and gives what that does. False where
-/// the lock took too long, and whoever stood has ended the stop.
+/// Takes the loader's lock while the world is stopped, calls `then`, and returns its result. False
+/// if that took too long, so that a waiting thread has ended the stop.
 fn while_it_stands(stop: u32, then: impl FnOnce() -> bool) -> bool {
     STOP.store(stop | TAKES, SeqCst);
-    // Some of those that stand are to look at the time from now on: all of many would take long to
-    // wake, and a single one may be in a handler of the program's that waits for something.
+    // From now on, some of the stopped threads watch the time. To wake all of them would take long
+    // if there are many, and a single one might be inside a handler of the program's that waits for
+    // something.
     let _ = futex::wake(&STOP, futex::Flags::PRIVATE, WATCHES);
     let mut done = false;
     loader::while_held(|| {

@@ -1,6 +1,7 @@
-//! What programs may do to threads by themselves (javaxfc.h, gc.h): have one wait, and stop the world.
+//! What programs may do to threads themselves (javaxfc.h, gc.h): suspend one, and stop the world.
 //!
-//! A suspended thread waits in the handler of the suspend signal, where collections need not stop it again.
+//! A suspended thread waits in the handler of the suspend signal, so collections need not stop it
+//! again.
 
 use super::{Thread, current, signals};
 use crate::collector::{self, Locked};
@@ -9,8 +10,8 @@ use rustix::thread::futex;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 impl Thread {
-    /// In the handler of the signal: waits as long as the program wants it to. Its registers are at
-    /// `context`.
+    /// Called in the signal handler: waits as long as the program keeps the thread suspended. Its
+    /// registers are at `context`.
     pub(super) fn park(&self, context: usize) {
         if self.suspended.load(Acquire) == 0 {
             return;
@@ -25,7 +26,7 @@ impl Thread {
         let _ = futex::wake(&self.parked, futex::Flags::PRIVATE, u32::MAX >> 1);
     }
 
-    /// Waits until it is parked, or is not any more.
+    /// Waits until `parked` equals the argument, or the thread is gone.
     fn await_parked(&self, parked: u32) {
         while self.parked.load(Acquire) != parked {
             let _ = futex::wait(&self.parked, futex::Flags::PRIVATE, 1 - parked, None);
@@ -54,7 +55,8 @@ extern "C-unwind" fn GC_suspend_thread(pthread: *mut c_void) {
         drop(gc);
         this.signal(signals::suspend());
     } else if this.signal(signals::suspend()) {
-        // With the lock: no collection begins before the thread is where it need not be stopped.
+        // The lock is held, so no collection begins before the thread is parked and need not be
+        // stopped.
         this.await_parked(1);
     }
 }
@@ -76,7 +78,7 @@ extern "C-unwind" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
     c_int::from(find(&gc, pthread).is_some_and(|this| this.suspended.load(Acquire) != 0))
 }
 
-/// The lock is held until [`GC_start_world_external`].
+/// The lock stays held until [`GC_start_world_external`].
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_stop_world_external() {
     let gc = collector::lock();

@@ -1,9 +1,10 @@
-//! Threads that are not registered. Nobody stops them, and what they have on their stacks is not seen.
+//! Threads that are not registered. Collections do not stop them, and do not see references on
+//! their stacks.
 //!
-//! One that collects ends the program, and says why, as with libgc: what it has would be lost. One
-//! that only allocates libgc lets do so, and takes its objects when another thread collects. Here
-//! they live as long as the thread that got them: some programs allocate a little where a thread
-//! ends, and stay as they are.
+//! An unregistered thread that collects ends the program with a message, as with libgc, because its
+//! own objects would be lost. A thread that only allocates is allowed by libgc, but its objects are
+//! freed when another thread collects. Here they stay alive as long as the thread: some programs
+//! allocate a little while a thread ends.
 
 use super::current;
 use crate::{report, unwind};
@@ -14,10 +15,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// At the end of the program nothing is lost any more that anybody wants.
+/// Set at the program's end, when no lost object matters any more.
 static ANYBODY: AtomicBool = AtomicBool::new(false);
 
-/// Who forks: the thread's number is another in the child.
+/// The thread that forks: its number is different in the child.
 static FORKS: AtomicI32 = AtomicI32::new(0);
 
 fn this() -> pid_t {
@@ -25,7 +26,7 @@ fn this() -> pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Whether a thread has not ended. Where the kernel does not say, it has not.
+/// Whether a thread still exists. If the kernel does not say, it does.
 fn is_there(thread: pid_t) -> bool {
     // SAFETY: signal 0 only asks; this thread's own error number.
     unsafe {
@@ -34,40 +35,41 @@ fn is_there(thread: pid_t) -> bool {
     }
 }
 
-/// Whether this thread is one that the program did not register.
+/// Whether this thread belongs to the program and is not registered.
 fn is_unknown() -> bool {
     current::get().is_null() && !unwind::is_ours()
 }
 
-/// Ends the program where this thread is to collect and may not.
+/// Ends the program if this thread wants to collect and is not allowed to.
 pub(crate) fn check_collector() {
     if is_unknown() && !ANYBODY.load(Acquire) {
         report::abort(c"Collecting from unknown thread");
     }
 }
 
-/// Any thread may collect in `then`.
+/// Calls `then`, during which any thread may collect.
 pub(crate) fn let_anybody(then: impl FnOnce()) {
     ANYBODY.store(true, Release);
     then();
     ANYBODY.store(false, Release);
 }
 
-/// The objects that such threads got, by the number that the kernel has for each.
+/// The objects that unregistered threads allocated, by the kernel's number of the thread. Guarded
+/// by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Unknown {
     objects: HashMap<pid_t, HashSet<usize>>,
 }
 
 impl Unknown {
-    /// An object that this thread gets.
+    /// Notes an object that this thread allocated.
     pub(crate) fn note(&mut self, start: usize) {
         if is_unknown() {
             self.objects.entry(this()).or_default().insert(start);
         }
     }
 
-    /// This thread freed it.
+    /// Notes that this thread freed an object.
     pub(crate) fn forget(&mut self, start: usize) {
         if !self.objects.is_empty()
             && is_unknown()
@@ -77,22 +79,22 @@ impl Unknown {
         }
     }
 
-    /// This thread is registered: what it has is seen from now on.
+    /// Notes that this thread is registered now: from now on its stack is scanned.
     pub(crate) fn registered(&mut self) {
         self.objects.remove(&this());
     }
 
-    /// Forgets those of threads that have ended. Before the world is stopped.
+    /// Drops the objects of threads that have ended. Called before the world is stopped.
     pub(crate) fn prepare(&mut self) {
         self.objects.retain(|&thread, _| is_there(thread));
     }
 
-    /// The objects, as words that refer to them.
+    /// Calls `root` with each object's address, as a word that refers to it.
     pub(crate) fn each_root(&self, root: impl FnMut(usize)) {
         self.objects.values().flatten().copied().for_each(root);
     }
 
-    /// In a child of fork, after [`forks`]: the other threads did not come along.
+    /// Called in a child of fork, after [`forks`]: the other threads do not exist there.
     pub(crate) fn forked(&mut self) {
         let own = self.objects.remove(&FORKS.load(Relaxed));
         self.objects.clear();
@@ -102,7 +104,7 @@ impl Unknown {
     }
 }
 
-/// This thread is about to fork.
+/// Notes that this thread is about to fork.
 pub(crate) fn forks() {
     FORKS.store(this(), Relaxed);
 }
@@ -111,7 +113,7 @@ pub(crate) fn forks() {
 mod tests {
     use super::*;
 
-    /// The thread of a test is registered with nobody.
+    /// The thread of a test is not registered.
     #[test]
     fn objects_live_as_long_as_the_thread() {
         let mut unknown = Unknown::default();
@@ -133,7 +135,7 @@ mod tests {
         unknown.note(80);
         unknown.forget(80);
         unknown.forget(96);
-        // The kernel may still be at the end of the other.
+        // The kernel may not have removed the other thread completely yet.
         while count(&unknown) > 1 {
             unknown.prepare();
         }

@@ -1,4 +1,5 @@
-//! As `main.rs`: programs whose packages are large, or that take long. `make test-programs` runs them.
+//! Like `main.rs`, for programs whose packages are large, or that take long. `make test-programs`
+//! runs them.
 
 #[path = "../support/library.rs"]
 mod library;
@@ -56,7 +57,7 @@ fn crystal_with_threads() {
     .check_as("crystal-mt");
 }
 
-/// Without a setting Nix begins with a heap that it never fills.
+/// Without this setting, Nix begins with a heap that it never fills.
 #[test]
 fn nix() {
     Program {

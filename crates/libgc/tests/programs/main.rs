@@ -1,10 +1,10 @@
-//! Programs of Debian 12 that are linked with libgc, as they come: what they print and write with
-//! our library in its place is what they print and write with the system's.
+//! Unmodified programs of Debian 12 that are linked with libgc: what they print and write must be
+//! the same with this library in its place.
 //!
-//! Each has its input in `programs/NAME`. It runs once with the system's library, and with ours as
-//! it is by default and with collections as often as libgc's settings allow. `PROGRAMS_ROUNDS=5`
-//! runs the latter two five times each, `PROGRAMS_SHOW=1` says how long each took and how much
-//! memory (`-- --nocapture`).
+//! The input of each is in `programs/NAME`. Each runs once with the system's library, and with this
+//! one: once with its defaults, and once with collections as frequent as libgc's settings allow.
+//! `PROGRAMS_ROUNDS=5` runs the latter two five times each; `PROGRAMS_SHOW=1` prints the time and
+//! the memory that each took (`-- --nocapture`).
 
 #[path = "../support/library.rs"]
 mod library;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 fn guile() {
     Program {
         files: &["main.go"],
-        // The first `guild` would compile itself, and number things differently.
+        // The first `guild` would otherwise compile itself, and number things differently.
         environment: &[("GUILE_AUTO_COMPILE", "0")],
         ..program(
             "guile",
@@ -181,7 +181,7 @@ fn table() -> String {
     text + "</table></body></html>\n"
 }
 
-/// Without lines that begin so.
+/// Removes the lines that begin with `begin`.
 fn without_lines(text: &[u8], begin: &[u8]) -> Vec<u8> {
     let kept: Vec<&[u8]> = text
         .split(|&byte| byte == b'\n')

@@ -1,4 +1,4 @@
-//! Running one program with either library, and comparing what it did.
+//! Runs one program with either library, and compares the results.
 
 use crate::library;
 use plimsoll_testbed::skip;
@@ -8,54 +8,54 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program, its input and what is to be compared.
+/// A program, its input, and what to compare.
 pub(crate) struct Program {
     /// The directory of its input.
     pub(crate) name: &'static str,
-    /// Where it is from.
+    /// The package it comes from.
     pub(crate) package: &'static str,
-    /// What is run before, once, with the system's library.
+    /// Commands to run once before, with the system's library.
     pub(crate) build: &'static [&'static [&'static str]],
-    /// What is run with either library.
+    /// Commands to run with either library.
     pub(crate) steps: &'static [&'static [&'static str]],
-    /// Files that it writes, to be equal.
+    /// Files that it writes, which must be equal.
     pub(crate) files: &'static [&'static str],
-    /// What else it writes, and may find the next time.
+    /// Other files that it writes, and might find in the next run.
     pub(crate) scratch: &'static [&'static str],
     pub(crate) environment: &'static [(&'static str, &'static str)],
-    /// A file that is made for it.
+    /// An input file that is generated.
     pub(crate) input: Option<Input>,
-    /// What of its output and files is compared.
+    /// Selects what to compare in its output and files.
     pub(crate) same: fn(&[u8]) -> Vec<u8>,
-    /// How often each step collects at least.
+    /// The least number of collections in each step.
     pub(crate) collections: usize,
-    /// How long a step may take: far longer than it does.
+    /// The time limit of a step: far longer than it takes.
     pub(crate) seconds: u64,
 }
 
-/// A file's name, and what makes its contents.
+/// A file's name, and the function that generates its contents.
 type Input = (&'static str, fn() -> String);
 
-/// What one step did.
+/// The result of one step.
 struct Outcome {
     status: ExitStatus,
     output: Vec<u8>,
     errors: Vec<u8>,
     time: Duration,
-    /// Time on processors, and KiB of memory at most.
+    /// Processor time, and the maximum memory in KiB.
     usage: (Duration, i64),
 }
 
-/// Which library, and how it is set.
+/// Which library, and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Library {
     System,
     Ours,
-    /// Ours, with many collections.
+    /// This library, with frequent collections.
     OursOften,
 }
 
-/// What is most common; its input is in `programs/NAME`.
+/// A program with the usual settings; its input is in `programs/NAME`.
 pub(crate) fn program(
     name: &'static str,
     package: &'static str,
@@ -122,11 +122,11 @@ impl Program {
                 }
             }
         }
-        // Kept where something differed.
+        // Kept if something differed.
         let _ = fs::remove_dir_all(place);
     }
 
-    /// A command that is not installed.
+    /// A command that is not installed, if there is one.
     fn missing(&self) -> Option<&'static str> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let installed =
@@ -136,7 +136,7 @@ impl Program {
             .find(|command| !installed(command))
     }
 
-    /// A new directory with the program's input.
+    /// Makes a new directory with the program's input.
     fn prepare(&self, name: &str) -> PathBuf {
         let place = temporary(name);
         let input = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -151,7 +151,7 @@ impl Program {
         place
     }
 
-    /// All steps, and what is in the files then.
+    /// Runs all steps, and returns what the files contain then.
     fn all(&self, place: &Path, library: &Path, which: Library) -> (Vec<Outcome>, Vec<Vec<u8>>) {
         for name in self.files.iter().chain(self.scratch) {
             let path = place.join(name);
@@ -219,7 +219,7 @@ impl Program {
         }
     }
 
-    /// One step. What it prints goes to files, so that it never waits for a reader.
+    /// Runs one step. Its output goes to files, so that it never waits for a reader.
     #[expect(
         clippy::zombie_processes,
         reason = "it is waited for by its number, which says what memory it had"
@@ -268,7 +268,7 @@ impl Program {
 }
 
 impl Outcome {
-    /// Lines that our library prints, one per collection.
+    /// How many lines of output come from this library: one per collection.
     fn collections(&self) -> usize {
         self.errors
             .split(|&byte| byte == b'\n')
@@ -276,7 +276,7 @@ impl Outcome {
             .count()
     }
 
-    /// What it printed, without those.
+    /// The output without those lines.
     fn tell(&self) -> String {
         let errors: Vec<&[u8]> = self
             .errors
@@ -298,7 +298,8 @@ fn is_stats(line: &[u8]) -> bool {
     text.starts_with("gc ") && text.contains("pause") && text.contains("superpages")
 }
 
-/// Waits for a process; after `most` it and what it started is ended. Says how, and what it used.
+/// Waits for a process; after the time `most`, ends it and its children. Returns its exit status
+/// and its usage.
 fn wait(pid: i32, most: Duration) -> (ExitStatus, (Duration, i64)) {
     let begin = Instant::now();
     let mut late = false;
@@ -349,7 +350,7 @@ fn show(name: &str, steps: &[&[&str]], which: Library, expected: &[Outcome], fou
     }
 }
 
-/// A new directory of this test's.
+/// A new directory for this test.
 fn temporary(name: &str) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("programs")
@@ -359,7 +360,7 @@ fn temporary(name: &str) -> PathBuf {
     place
 }
 
-/// A directory where our library has libgc's name.
+/// A directory in which this library has libgc's name.
 fn libraries(name: &str) -> PathBuf {
     let place = temporary(&format!("{name}.lib"));
     library::link(&place);

@@ -1,12 +1,12 @@
-//! The program of the measurements.
+//! The program used for measurements.
 
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program of the measurements, beside this test and compiled; none where it is not there, and
-/// there is no compiler or no libgc to link with.
+/// The path of the program: beside this test, or compiled now. `None` if it is not there, and there
+/// is no compiler, or no libgc to link with.
 pub(crate) fn heapload() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     PROGRAM.get_or_init(compile).as_deref()
@@ -18,7 +18,7 @@ fn compile() -> Option<PathBuf> {
     let test = std::env::current_exe().expect("tests know where they are");
     let program = test.with_file_name("heapload");
     if !source.exists() && program.exists() {
-        // In the guest.
+        // In the guest of a virtual machine.
         return Some(program);
     }
     let compiled = Command::new("cc")

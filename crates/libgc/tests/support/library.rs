@@ -1,11 +1,11 @@
-//! Our library, as cargo built it, by the name that programs look for.
+//! This library, as cargo built it, under the name that programs look for.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Where it is.
+/// Its path.
 pub(crate) fn built() -> PathBuf {
     let test = std::env::current_exe().expect("tests know where they are");
     let built = test
@@ -18,7 +18,7 @@ pub(crate) fn built() -> PathBuf {
     fs::canonicalize(built).expect("it exists")
 }
 
-/// Links it into a directory as `libgc.so.1`. Tests that run at once may do so for the same one.
+/// Links it into a directory as `libgc.so.1`. Concurrent tests may do so for the same directory.
 pub(crate) fn link(directory: &Path) {
     static ONCE: Mutex<()> = Mutex::new(());
     let _alone = ONCE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What the library prints of its collections.
+//! Lines that the library prints about its collections.
 
 /// The number before a word in a line.
 pub(crate) fn before(line: &str, word: &str) -> u64 {

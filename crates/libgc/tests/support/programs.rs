@@ -1,4 +1,4 @@
-//! C programs of the tests: compiled against the public headers, run over our library.
+//! C programs of the tests: compiled against the public headers, run with this library.
 
 use plimsoll_testbed::skip;
 use std::fs::File;
@@ -10,20 +10,21 @@ pub(crate) fn temporary() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// A directory with our library, by the name that programs look for. Every test binary has its own.
+/// A directory with this library under the name that programs look for. Every test binary has its
+/// own.
 pub(crate) fn library(of: &str) -> PathBuf {
     let directory = temporary().join(of);
     super::library::link(&directory);
     directory
 }
 
-/// Compiles a source, by its path below the crate. None, and it says so, where there is no compiler
-/// or no libgc-dev.
+/// Compiles a source, given by its path below the crate. `None`, with a message, if there is no
+/// compiler or no libgc-dev.
 pub(crate) fn compile(source: &str, program: &str) -> Option<PathBuf> {
     compile_with(source, program, &[])
 }
 
-/// The same, with more arguments.
+/// The same, with more arguments for the compiler.
 pub(crate) fn compile_with(source: &str, program: &str, more: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let program = temporary().join(program);
@@ -56,7 +57,7 @@ pub(crate) fn compile_with(source: &str, program: &str, more: &[&str]) -> Option
     None
 }
 
-/// A program that runs; it is ended when this goes.
+/// A running program. Dropping this ends it.
 pub(crate) struct Running {
     pub(crate) child: Child,
     output: PathBuf,
@@ -64,7 +65,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it. What it says goes to a file by this name.
+    /// Starts it. Its output goes to a file of this name.
     pub(crate) fn start(command: &mut Command, name: &str) -> Running {
         let output = temporary().join(format!("{name}.out"));
         let file = File::create(&output).expect("the directory for tests can be written to");
@@ -82,7 +83,7 @@ impl Running {
         }
     }
 
-    /// What it said so far.
+    /// Its output so far.
     pub(crate) fn said(&self) -> String {
         let bytes = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -93,7 +94,7 @@ impl Running {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end. What it said; or how it ended, where that was not well.
+    /// Waits for its end. Returns its output, or, if it failed, how it ended.
     pub(crate) fn end(mut self, patience: Duration) -> Result<String, String> {
         while !self.has_ended() {
             if self.begin.elapsed() > patience {

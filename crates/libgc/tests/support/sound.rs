@@ -1,14 +1,14 @@
-//! Programs of `tests/c-alone`: they end by saying that all is sound.
+//! Programs of `tests/c-alone`: each ends with a message that all is sound.
 
 use crate::programs::{self, Running, compile};
 use std::process::Command;
 use std::time::Duration;
 
-/// No program takes more than a few seconds where it has the processors to itself.
+/// A program takes no more than a few seconds if it has the processors to itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs a program over our library in a directory of that name, with variables, and arguments for
-/// it; its last words are that all is sound.
+/// Runs a program with this library, in a directory named `library`, with these arguments and
+/// environment variables. Its last line must say that all is sound.
 pub(crate) fn sound(library: &str, name: &str, arguments: &[&str], variables: &[(&str, &str)]) {
     let words: Vec<&str> = arguments
         .iter()
