@@ -1,17 +1,17 @@
-//! The threads beside the one that decides.
+//! Starts the threads that run beside the deciding thread.
 
 use crate::error::Error;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
-/// Stack of such a thread, bytes.
+/// Stack size of a background thread, bytes.
 const STACK: usize = 256 * 1024;
 
-/// What such a thread writes to when it has done something.
+/// Makes the eventfd that a background thread signals when it has results.
 ///
 /// # Errors
-/// [`Error::System`] when there is no descriptor to be had.
+/// [`Error::System`] when no descriptor can be created.
 pub fn ready() -> Result<OwnedFd, Error> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     eventfd(0, flags).map_err(Error::system(
@@ -19,10 +19,10 @@ pub fn ready() -> Result<OwnedFd, Error> {
     ))
 }
 
-/// Starts a thread of that name.
+/// Starts a thread with this name.
 ///
 /// # Errors
-/// [`Error::System`] when there is none to be had.
+/// [`Error::System`] when the thread cannot be created.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     std::thread::Builder::new()
         .name(name.into())

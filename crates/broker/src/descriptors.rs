@@ -1,41 +1,41 @@
-//! How many descriptors the broker may hold for its users: what the limit of open files leaves
-//! beside its own. They are counted as they are taken, because one that has none left can neither
-//! accept, nor act, nor save.
+//! The number of descriptors that the broker may hold for its users: the limit of open files less
+//! its own. They are counted as they are taken, because a broker without a free descriptor can
+//! neither accept, act nor save.
 
 use crate::share::Division;
 use rustix::process::{Resource, getrlimit};
 
-/// For the broker itself: what it has open for long, and what it opens for a moment to accept, to
-/// look at a process, to page out, to save.
+/// Descriptors for the broker itself: those open for long, and those opened briefly to accept,
+/// examine a process, page out or save.
 const OWN: usize = 128;
-/// Besides, for each process whose pages are sampled: a pidfd, `stat`, `status`. So many are sampled at most.
+/// Descriptors for each sampled process: a pidfd, `stat`, `status`. [`probes`] bounds their number.
 const PROBE: usize = 3;
 const MOST_PROBES: usize = 1024;
-/// A user's first: a principal with two connections, its process and a child, a listener, and one
-/// who looks on.
+/// A user's *first* (see [`Division`]): enough for a principal with two connections, its process
+/// and a child, a listener, and one more client that lists.
 const FIRST: usize = 20;
-/// No kernel gives more (`fs.nr_open` as it is when nobody raised it).
+/// Largest limit that is counted on: `fs.nr_open` as the kernel sets it by default.
 const MOST: usize = 1 << 20;
 
-/// For the process of a principal, or a descendant: a pidfd, `stat`, `status`, `statm`.
+/// Descriptors for the process of a principal or a descendant: a pidfd, `stat`, `status`, `statm`.
 pub const PROCESS: usize = 4;
-/// For a cgroup: limit, usage, what it is made of, what is in swap.
+/// Descriptors for a cgroup: limit, usage, statistics, swap.
 pub const CGROUP: usize = 4;
-/// For a principal of any kind: its page, its pressure socket.
+/// Descriptors for a principal of any kind: its page and its pressure socket.
 pub const PRINCIPAL: usize = 2;
 
-/// What this process may open now, divided.
+/// The descriptors that this process may open now, as a division.
 pub(crate) fn division() -> Division {
     divide(limit(), open_now())
 }
 
-/// Processes that may be sampled at a time.
+/// Most processes sampled at a time.
 #[must_use]
 pub fn probes() -> usize {
     probes_of(limit())
 }
 
-/// They take less than a tenth of all descriptors.
+/// Number of probes; their descriptors stay below a tenth of all.
 fn probes_of(limit: usize) -> usize {
     MOST_PROBES.min(limit / 32)
 }
@@ -46,7 +46,7 @@ fn limit() -> usize {
     limit.unwrap_or(MOST).min(MOST)
 }
 
-/// Beside its own the broker needs what it was given open.
+/// Descriptors that were inherited open count as the broker's own.
 fn divide(limit: usize, open: usize) -> Division {
     let most = limit
         .saturating_sub(open)

@@ -1,4 +1,4 @@
-//! Why the broker cannot start or go on. Each says what to do.
+//! Errors that keep the broker from starting or continuing. Each message says what to do.
 
 use crate::config::ConfigError;
 use std::io;
@@ -7,20 +7,20 @@ use std::path::PathBuf;
 /// Why [`crate::run`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory of the broker's own is not as it must be.
+    /// A file or directory of the broker is not as required.
     #[error("{}: {what} ({source})", path.display())]
     Path {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
         /// What happened and what to do.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The directory belongs to somebody else, or others may write to it.
+    /// The directory belongs to another user, or others may write to it.
     #[error("{}: {what}", path.display())]
     Unsafe {
-        /// Which.
+        /// The directory.
         path: PathBuf,
         /// What is wrong and what to do.
         what: String,
@@ -34,18 +34,18 @@ pub enum Error {
     Taken {
         /// The socket.
         path: PathBuf,
-        /// Who.
+        /// Process id of the other broker, if known.
         pid: Option<u32>,
     },
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A system call that must work did not.
+    /// A necessary system call failed.
     #[error("{what}: {source}")]
     System {
         /// What was tried and what to do.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The memory of the domain cannot be read.
@@ -53,15 +53,15 @@ pub enum Error {
         "the memory of {domain} cannot be read: {message}; `plimsoll doctor` shows what this kernel allows"
     )]
     Domain {
-        /// Which.
+        /// Name of the domain.
         domain: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
 
 impl Error {
-    /// Wraps the error of a system call that must work.
+    /// Wraps the error of a necessary system call.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
         move |source| Error::System {
             what,

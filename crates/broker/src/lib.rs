@@ -1,15 +1,17 @@
-//! The broker: `sense -> account -> decide -> publish -> revoke`, one way, once per tick.
+//! The broker. One tick runs `sense -> account -> decide -> publish -> revoke`, in this order only.
 //!
 //! # Glossary
-//! - *principal*: whoever memory is accounted to: a process with its descendants, or a group.
-//! - *domain*: what is shared out: the machine, or the cgroup whose limit binds the broker.
+//! - *principal*: the unit of accounting: a process with its descendants, or a group.
+//! - *domain*: the memory that is shared out: the machine, or the cgroup whose limit binds the
+//!   broker.
 //! - *limiting cgroup*: a cgroup inside the domain whose own limit is tighter; its principals hang
 //!   under an *automatic group* that carries that limit.
 //! - *user's group*: in the system's broker, the group at the top that holds all principals of one
 //!   user; the core's *tenant*.
 //! - *page*: one file per principal that holds its numbers (see `plimsoll_wire::page`).
 //! - *tick*: one pass of sense, decide, publish; the core says when the next one is due.
-//! - *ladder*: ask, page out, take, bound; only the principal that owes pays.
+//! - *ladder*: ask, page out, take, bound. Each rung applies only to the principal that owes
+//!   memory.
 //!
 //! # Map
 //! | module | is |
@@ -21,15 +23,15 @@
 //! | [`members`] | the daemon's side of each principal: life, page, sockets, cgroup |
 //! | [`sense`] | reads the domain and the principals; samples in the background |
 //! | [`publish`] | pages, subscribers, pressure sockets |
-//! | [`act`] | the worker that carries out the ladder |
-//! | [`share`] | how users share what the broker has little of |
-//! | [`descriptors`] | how many descriptors there are to share |
-//! | [`background`] | starts the threads beside the one that decides |
-//! | [`turns`] | work by user, one after the other |
-//! | [`state`] | what survives `kill -9` |
-//! | [`service`] | manners: service manager, signals, memory lock, clock |
-//! | [`error`], `own_name` | why it cannot go on; names of files that it made |
-//! | [`daemon`] | puts them together |
+//! | [`act`] | the worker that executes the orders of the ladder |
+//! | [`share`] | divides scarce resources of the broker between users |
+//! | [`descriptors`] | the number of file descriptors that can be shared |
+//! | [`background`] | starts the threads that run beside the deciding thread |
+//! | [`turns`] | a queue of work in which users take turns |
+//! | [`state`] | state that survives `kill -9` |
+//! | [`service`] | the parts of a daemon: service manager, signals, memory lock, clock |
+//! | [`error`], `own_name` | errors that end the broker; names of files that the broker made |
+//! | [`daemon`] | connects the other modules |
 
 pub mod act;
 pub mod background;
@@ -49,7 +51,7 @@ pub mod share;
 pub mod state;
 pub mod turns;
 
-/// Ticks are held to no allocation by tests.
+/// Tests check that a tick does not allocate.
 #[cfg(test)]
 #[path = "../tests/simulation/allocations.rs"]
 mod allocations;

@@ -1,4 +1,4 @@
-//! `plimsolld`: the broker as a service.
+//! `plimsolld`: the broker as a service. The doc comments on the options are their help texts.
 
 use clap::Parser;
 use plimsoll_broker::config::{Amount, parse_amount};

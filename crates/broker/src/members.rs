@@ -1,4 +1,4 @@
-//! The daemon's side of each principal: whose it is, what it lives on, what is read and written.
+//! The daemon's data of each principal: owner, connection, process, page, cgroup and readings.
 
 use crate::act::Home;
 use crate::core::Figures as CoreFigures;
@@ -13,76 +13,77 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Shared memory (bytes) from which on it is asked how often its process maps it.
+/// Shared memory in bytes from which on the sampler checks how often a process maps it.
 const MUCH_SHARED: u64 = 8 << 20;
 
 /// One principal.
 #[derive(Debug)]
 pub struct Member {
-    /// Its number.
+    /// Its id.
     pub id: Id,
-    /// Shown to people.
+    /// Name for display.
     pub name: String,
     /// A process or a group.
     pub kind: Kind,
-    /// Who owns it.
+    /// Uid of its owner.
     pub uid: u32,
-    /// As whose the work for it counts: where the broker or root made it, whose process is in it.
+    /// Uid that its work counts for: that of its process where the broker or root registered it.
     pub payer: u32,
-    /// What of the broker's descriptors is held for it, without its descendants'.
+    /// Descriptors of the broker held for it, without those for its descendants.
     pub descriptors: Held,
-    /// The connection that it lives on; `None` for groups that the broker made.
+    /// The connection that it lives on; `None` for groups made by the broker.
     pub slot: Option<Slot>,
-    /// The process at the other end of that connection.
+    /// Process id of the peer of that connection.
     pub registrar: u32,
-    /// For the group of a user: whose.
+    /// The user, if it is the group of a user.
     pub tenant: Option<u32>,
-    /// The unit of the system's manager that its process is in; empty when none.
+    /// The unit of the system's manager of its process; empty when there is none.
     pub unit: String,
-    /// Who steers it.
+    /// Name of its adapter.
     pub adapter: Option<String>,
     /// Its processes.
     pub tree: Option<Tree>,
-    /// For a group: the process that keeps it and when that started, where it can be seen.
+    /// For a group: process id and start time of the process that keeps it, if visible.
     pub keeper: Option<(i32, u64)>,
     /// For a group: the cgroup that bounds it.
     pub domain: Option<RootDomain>,
-    /// What others' groups use in that cgroup, as far as it is left out of what this group is in, bytes.
+    /// Use in bytes of other users' groups in that cgroup, as far as it is not counted in this
+    /// group's domain.
     pub beside: u64,
-    /// The cgroup that was made for it.
+    /// The cgroup made for it.
     pub home: Option<Home>,
-    /// Old number of a parent that has not rejoined yet.
+    /// Old id of a parent that has not rejoined yet.
     pub awaits: Option<Id>,
     /// Its page.
     pub page: PageFile,
     /// Its pressure socket.
     pub pressure: PressureSocket,
-    /// Level as published last.
+    /// Level published last.
     pub level: Level,
-    /// Owed as published last, bytes.
+    /// Bytes owed, as published last.
     pub owed: u64,
-    /// Connections that are told of its changes.
+    /// Connections that subscribed to its changes.
     pub subscribers: Vec<Slot>,
-    /// As read last.
+    /// Values read last.
     pub figures: Figures,
-    /// Accounted to it, and in swap, as read last, bytes.
+    /// Bytes accounted to it and bytes in swap, as read last.
     pub last: (u64, u64),
-    /// What it pays of the shared memory that it maps, where that was measured.
+    /// Its part of the shared memory that it maps, where measured.
     pub shared: Option<Portion>,
-    /// Shared memory that the sampling thread was told of last, bytes.
+    /// Shared memory last reported to the sampling thread, bytes.
     pub shmem_told: u64,
-    /// Touched recently, as sampled last, bytes.
+    /// Bytes touched recently, as sampled last.
     pub working_set: Option<u64>,
 }
 
 impl Member {
-    /// Whether the broker made this group by itself, for a limiting cgroup or a user.
+    /// Whether the broker made this group by itself, for a limiting cgroup or for a user.
     #[must_use]
     pub fn is_automatic(&self) -> bool {
         self.slot.is_none()
     }
 
-    /// By what it is known again after a crash.
+    /// The identity by which it is recognised after a crash.
     #[must_use]
     pub fn identity(&self) -> Identity {
         let process = self
@@ -97,7 +98,7 @@ impl Member {
         }
     }
 
-    /// Its process number.
+    /// Its process id.
     #[must_use]
     pub fn pid(&self) -> Option<i32> {
         self.tree.as_ref().map(|tree| tree.root().pid())
@@ -109,16 +110,16 @@ impl Member {
         self.tenant.is_some()
     }
 
-    /// Whether no process is behind it that could want anything for itself.
+    /// Whether it lacks a process that could want memory.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.kind == Kind::Process && self.figures.processes == 0
     }
 
-    /// Bytes accounted to it (own, without child principals) and in swap. The cgroup counts pages
-    /// that its processes share by fork, or that one maps several times, once; the tree counts them
-    /// in each, so the lesser is true. Idle principals are read now and then only, unless `all` is
-    /// asked for.
+    /// Bytes accounted to it (own, without child principals) and bytes in swap. A cgroup counts a
+    /// page once that its processes share by fork or that one maps several times; the process tree
+    /// counts it in each process. So the smaller value is right. Idle principals are read only now
+    /// and then, unless `all` is set.
     pub fn read(&mut self, now: u64, all: bool) -> (u64, u64) {
         let Some(tree) = &mut self.tree else {
             return (0, 0);
@@ -141,7 +142,7 @@ impl Member {
         self.last
     }
 
-    /// As `ps` shows it at `now` (ns), without its children.
+    /// The principal as `ps` shows it at `now` (ns), without its children.
     pub fn show(&mut self, figures: &CoreFigures, now: u64) -> Principal {
         Principal {
             id: self.id,
@@ -179,19 +180,20 @@ impl Member {
 pub struct Members {
     by_id: BTreeMap<Id, Member>,
     by_pid: HashMap<i32, Id>,
-    /// The groups of users.
+    /// Id of each user's group.
     by_user: HashMap<u32, Id>,
-    /// All their processes in order; made anew when one came or went.
+    /// All process ids in order; rebuilt after a process came or went.
     pids: Option<Arc<[i32]>>,
-    /// Where the next round of looks, and of readings, begins: whoever was put off comes first.
+    /// First id of the next round of scans and of readings: a principal that was put off comes
+    /// first.
     scan_from: Id,
     read_from: Id,
-    /// The numbers of such a round; kept, so that a tick allocates none.
+    /// The ids of such a round; kept so that a tick does not allocate.
     round: Vec<Id>,
 }
 
 impl Members {
-    /// Takes one in.
+    /// Adds a principal.
     pub fn insert(&mut self, member: Member) {
         if let Some(pid) = member.pid() {
             self.by_pid.insert(pid, member.id);
@@ -203,7 +205,7 @@ impl Members {
         self.by_id.insert(member.id, member);
     }
 
-    /// Gives a principal its process. Whoever counted it as a descendant does so no more.
+    /// Gives a principal its process. A principal that counted it as a descendant lets it go.
     pub fn attach(&mut self, id: Id, tree: Tree) {
         let pid = tree.root().pid();
         for other in self.by_id.values_mut() {
@@ -218,7 +220,7 @@ impl Members {
         }
     }
 
-    /// Takes one out.
+    /// Removes a principal.
     pub fn remove(&mut self, id: Id) -> Option<Member> {
         let member = self.by_id.remove(&id)?;
         if let Some(pid) = member.pid().filter(|pid| self.by_pid.get(pid) == Some(&id)) {
@@ -231,18 +233,18 @@ impl Members {
         Some(member)
     }
 
-    /// One of them.
+    /// The principal with that id.
     #[must_use]
     pub fn get(&self, id: Id) -> Option<&Member> {
         self.by_id.get(&id)
     }
 
-    /// One of them.
+    /// The principal with that id.
     pub fn get_mut(&mut self, id: Id) -> Option<&mut Member> {
         self.by_id.get_mut(&id)
     }
 
-    /// The living principal of that process.
+    /// The live principal of that process.
     #[must_use]
     pub fn of_pid(&self, pid: i32) -> Option<&Member> {
         let member = self.by_id.get(self.by_pid.get(&pid)?)?;
@@ -259,7 +261,7 @@ impl Members {
         self.by_user.get(&uid).copied()
     }
 
-    /// The automatic groups for that cgroup: one, or where users are told apart one for each.
+    /// The automatic groups for that cgroup: one, or one per user where users are told apart.
     pub fn automatic<'m>(&'m self, directory: &'m Path) -> impl Iterator<Item = Id> + 'm {
         let of = move |member: &&Member| {
             member.is_automatic()
@@ -268,7 +270,7 @@ impl Members {
         self.by_id.values().filter(of).map(|member| member.id)
     }
 
-    /// How many a user owns.
+    /// Number of principals of a user.
     #[must_use]
     pub fn owned_by(&self, uid: u32) -> usize {
         self.by_id
@@ -277,12 +279,12 @@ impl Members {
             .count()
     }
 
-    /// All of them.
+    /// All principals.
     pub fn iter(&self) -> impl Iterator<Item = &Member> {
         self.by_id.values()
     }
 
-    /// The numbers of all in the order in which they are to be read; given back by
+    /// The ids of all in the order in which they are read; return the vector to
     /// [`end_round`](Members::end_round).
     pub(crate) fn begin_round(&mut self) -> Vec<Id> {
         let mut round = std::mem::take(&mut self.round);
@@ -290,19 +292,19 @@ impl Members {
         round
     }
 
-    /// The round is over; who was `put_off` first comes first in the next.
+    /// Ends a round; the principal that was first `put_off` comes first in the next.
     pub(crate) fn end_round(&mut self, round: Vec<Id>, put_off: Option<Id>) {
         self.round = round;
         self.read_from = put_off.unwrap_or(0);
     }
 
-    /// All of them.
+    /// All principals.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Member> {
         self.by_id.values_mut()
     }
 
-    /// Asks for looks at the processes of those where that is due, at most `most`: the rest waits for
-    /// the next tick.
+    /// Requests scans for the descendants of at most `most` principals that are due; the rest waits
+    /// for the next tick.
     pub fn ask_scans(&mut self, scanner: &Scanner, now: u64, most: usize) {
         let Members {
             by_id,
@@ -340,7 +342,7 @@ impl Members {
         }
     }
 
-    /// Takes over what was found of one of them. The owner, where its processes are others than before.
+    /// Stores the result of a scan. Returns the owner if the set of processes changed.
     pub fn take_scan(
         &mut self,
         id: Id,
@@ -355,7 +357,7 @@ impl Members {
         changed.then_some(uid)
     }
 
-    /// How many, without automatic groups.
+    /// Number of principals without automatic groups.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id
@@ -364,14 +366,14 @@ impl Members {
             .count()
     }
 
-    /// Whether there are none but automatic groups.
+    /// Whether there are only automatic groups, or none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// All numbers, from that one on, then those before it.
+/// All ids from `from` on, then those before it.
 fn in_turn<T>(by_id: &BTreeMap<Id, T>, from: Id, round: &mut Vec<Id>) {
     let numbers = by_id.range(from..).chain(by_id.range(..from));
     round.clear();

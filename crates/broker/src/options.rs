@@ -1,4 +1,4 @@
-//! The command line, and where the broker's files are.
+//! The options of the command line, and the paths of the broker's files.
 
 use crate::error::Error;
 use plimsoll_kernel::environment::variable;
@@ -15,39 +15,40 @@ pub const SYSTEM_CONFIG: &str = "/etc/plimsoll/plimsoll.toml";
 /// How to run a broker. [`Options::default`] is the user's broker.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The system's broker, for all users: `/run/plimsoll`, `/etc/plimsoll/plimsoll.toml`.
+    /// Whether to be the system's broker for all users: `/run/plimsoll`,
+    /// `/etc/plimsoll/plimsoll.toml`.
     pub system: bool,
-    /// Directory that holds the socket, pages and state; by default as `system` and the
-    /// environment say ([`user_directory`]).
+    /// Directory of the socket, pages and state; the default depends on `system` and the
+    /// environment ([`user_directory`]).
     pub directory: Option<PathBuf>,
     /// The socket, `broker.sock` in the directory by default.
     pub socket: Option<PathBuf>,
     /// The configuration; by default `/etc/plimsoll/plimsoll.toml` or
     /// `$XDG_CONFIG_HOME/plimsoll/plimsoll.toml`. A path given here must exist.
     pub config: Option<PathBuf>,
-    /// Leave so long after the last principal and connection are gone; never by default.
+    /// Exit this long after the last principal and connection are gone; never when `None`.
     pub idle_exit: Option<Duration>,
     /// Memory domain: a cgroup directory under the memory controller's mount whose limit bounds
-    /// everything, instead of the one that the broker sits in.
+    /// everything, instead of the broker's own cgroup.
     pub domain: Option<PathBuf>,
-    /// Bytes to share out at most, above the configuration's `budget`.
+    /// Most bytes to share out; the smaller of this and the configuration's `budget` applies.
     pub budget: Option<u64>,
-    /// Check the configuration, say what it means and leave.
+    /// Only check the configuration and print a summary.
     pub check: bool,
 }
 
 /// Absolute paths, resolved once at start.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// Holds everything else unless said otherwise.
+    /// Directory of all other paths unless they are given.
     pub directory: PathBuf,
     /// The Varlink socket.
     pub socket: PathBuf,
-    /// One page per principal.
+    /// Directory with one page per principal.
     pub pages: PathBuf,
-    /// One pressure socket per principal.
+    /// Directory with one pressure socket per principal.
     pub pressure: PathBuf,
-    /// What survives a crash.
+    /// File with the state that survives a crash.
     pub state: PathBuf,
     /// The configuration and whether it must exist.
     pub config: (PathBuf, bool),
@@ -92,8 +93,9 @@ impl Options {
     }
 }
 
-/// The user's configuration file. Relative paths count as none, as the XDG base directory specification
-/// has it: a broker must not take the configuration of whatever directory it was started in.
+/// The user's configuration file. Relative paths are ignored, as the XDG base directory
+/// specification requires: a broker must not take a configuration from the directory in which it
+/// happens to start.
 fn config_below(config_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
     let whole = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let base = config_home

@@ -1,10 +1,10 @@
-//! Names in the file system that we made, and that may have become another's since.
+//! Names in the file system that this broker made and that may belong to another file by now.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that we made, by its name. Removed when dropped, unless the name is another file's by
-/// then: somebody removed our directory, and the broker that came after us has made its own.
+/// A file that this broker made, by its name. It is removed when dropped, unless the name belongs
+/// to another file by then: somebody removed our directory, and a later broker made its own.
 #[derive(Debug)]
 pub(crate) struct OwnName {
     path: PathBuf,
@@ -12,8 +12,8 @@ pub(crate) struct OwnName {
 }
 
 impl OwnName {
-    /// The file that has this name now. It must stay open as long as this lives, so that no other
-    /// file gets its number.
+    /// Takes the file that has this name now. The file must stay open as long as the value lives,
+    /// so that no other file gets its inode number.
     #[must_use]
     pub(crate) fn new(path: &Path) -> OwnName {
         OwnName {
@@ -22,7 +22,7 @@ impl OwnName {
         }
     }
 
-    /// The name still leads to the file that we made.
+    /// Whether the name still belongs to the file that we made.
     #[must_use]
     pub(crate) fn is_ours(&self) -> bool {
         self.file.is_some() && file_at(&self.path) == self.file
@@ -43,7 +43,7 @@ impl Drop for OwnName {
     }
 }
 
-/// Device and number; what a link leads to is not ours.
+/// Device and inode number of the file itself; the target of a symbolic link is not ours.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     let status = std::fs::symlink_metadata(path).ok()?;
     Some((status.dev(), status.ino()))

@@ -1,28 +1,29 @@
-//! How users share what the broker has little of: descriptors, and bytes that wait. Whoever takes
-//! more has to leave as much free as it holds, and a part is kept for the first that each user
-//! takes. So however many take all that they may, one who comes later finds something.
+//! Divides scarce resources of the broker between users: descriptors and queued bytes. A user that
+//! takes more must leave as much free as it holds, and a part is reserved for the first units of
+//! each user. So a user that comes late finds something, however many others take all that they
+//! may.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that a connection may always have waiting: a stopped program must not lose its word
-/// because of what others leave.
+/// Bytes that a connection may always have queued: a stopped program must not lose a short message
+/// because others leave little.
 pub const A_WORD: usize = 4096;
 
-/// What there is of a resource, and how it is divided.
+/// The amount of a resource, and how it is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// All users together hold at most so much.
+    /// Most units that all users together may hold.
     pub most: usize,
-    /// The part of that which is kept for the firsts of users.
+    /// Part of `most` reserved for the firsts of users.
     pub kept: usize,
     /// The *first* of a user: it may hold this much, however little others leave free.
     pub first: usize,
 }
 
 impl Division {
-    /// Whether a user that holds `own` may take `more` when all together hold `all`. Who is not
-    /// `bounded` may take all that there is.
+    /// Whether a user that holds `own` may take `more` when all users together hold `all`. A user
+    /// that is not `bounded` may take all that is left.
     fn allows(self, bounded: bool, own: usize, all: usize, more: usize) -> bool {
         let Some(left) = self.most.checked_sub(all.saturating_add(more)) else {
             return false;
@@ -36,11 +37,12 @@ impl Division {
 #[derive(Debug)]
 pub struct Pool {
     division: Division,
+    /// Units that all users together hold.
     held: Mutex<usize>,
 }
 
 impl Pool {
-    /// Nobody holds anything yet.
+    /// A pool of which nobody holds anything.
     #[must_use]
     pub fn new(division: Division) -> Arc<Pool> {
         Arc::new(Pool {
@@ -64,24 +66,24 @@ impl Pool {
     }
 }
 
-/// What one user holds of a resource. Clones are the same account; other threads may take and give back, too.
+/// One user's account of a resource. Clones are the same account; other threads may use it as well.
 #[derive(Clone, Debug)]
 pub struct Account {
     pool: Arc<Pool>,
-    /// Changes under the pool's lock only.
+    /// Units held by the user. Changes only under the pool's lock.
     own: Arc<AtomicUsize>,
     bounded: bool,
 }
 
 impl Account {
-    /// Takes `count` more, all or none; `None` when that would leave too little to others.
+    /// Takes `count` more units, all or none; `None` when that would leave too little for others.
     #[must_use]
     pub fn take(&self, count: usize) -> Option<Held> {
         let mut held = self.nothing();
         held.resize(count).then_some(held)
     }
 
-    /// Nothing yet.
+    /// An empty holding of this account.
     #[must_use]
     pub fn nothing(&self) -> Held {
         Held {
@@ -90,14 +92,14 @@ impl Account {
         }
     }
 
-    /// What the user holds now.
+    /// Units that the user holds now.
     #[must_use]
     pub fn held(&self) -> usize {
         self.own.load(Ordering::Relaxed)
     }
 }
 
-/// So much of a user's, given back when dropped.
+/// Units held for a user; given back when dropped.
 #[derive(Debug)]
 pub struct Held {
     account: Account,
@@ -105,26 +107,26 @@ pub struct Held {
 }
 
 impl Held {
-    /// How much.
+    /// Number of units.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Holds `count` from now on. `false`, and nothing changes, when it is more than before and
-    /// that would leave too little to others.
+    /// Changes the holding to `count`. Returns `false` and changes nothing when that is an increase
+    /// that leaves too little for others.
     #[must_use]
     pub fn resize(&mut self, count: usize) -> bool {
         self.change(count, false)
     }
 
-    /// The same for the bytes of one connection; [`A_WORD`] is never too much.
+    /// The same for the queued bytes of one connection; up to [`A_WORD`] is always allowed.
     #[must_use]
     pub fn resize_bytes(&mut self, bytes: usize) -> bool {
         self.change(bytes, bytes <= A_WORD)
     }
 
-    /// The same, whatever it leaves to others.
+    /// The same, even if it leaves too little for others.
     pub fn resize_anyway(&mut self, count: usize) {
         let _ = self.change(count, true);
     }
@@ -164,7 +166,7 @@ mod tests {
         first: 20,
     };
 
-    /// Takes one by one as long as it may.
+    /// Takes single units as long as allowed.
     fn grab(account: &Account) -> Vec<Held> {
         std::iter::from_fn(|| account.take(1)).collect()
     }
@@ -176,7 +178,7 @@ mod tests {
         let all: Vec<Vec<Held>> = users.iter().map(grab).collect();
         let counts: Vec<usize> = all.iter().map(Vec::len).collect();
         assert_eq!(counts, [400, 200, 100, 50, 25, 20, 20, 20, 20, 20]);
-        // One who comes now has its first all the same.
+        // A user that comes now still gets its first.
         let late = pool.account(true);
         assert_eq!(late.take(20).map(|held| held.count()), Some(20));
         drop(all);

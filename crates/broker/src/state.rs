@@ -1,5 +1,6 @@
-//! What survives `kill -9`: the settings of each principal, and by what it is known again when its
-//! program rejoins. Written as a whole to a new file that then takes the old one's name.
+//! State that survives `kill -9`: the settings of each principal, and the identity by which it is
+//! recognised when its program rejoins. The whole state is written to a new file that then replaces
+//! the old one.
 
 use crate::core::Kept;
 use crate::server::listener::advice;
@@ -13,28 +14,29 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Of the file's layout.
+/// Version of the file's layout.
 const VERSION: u32 = 1;
-/// A state longer than this (bytes) is not read.
+/// A longer state file (bytes) is not read.
 const MAX_STATE: u64 = 64 << 20;
-/// After a failed write the next is tried so much later, ns.
+/// Time between a failed write and the next try, ns.
 const RETRY_NS: u64 = 5_000_000_000;
-/// An entry whose process cannot be seen to live or to be gone is kept so long, ns.
+/// How long an entry is kept when its process can be seen neither alive nor gone, ns.
 const WAIT_NS: u64 = 600_000_000_000;
-/// Of those who have not rejoined, so many are looked at in one go.
+/// Most entries of missing principals checked in one go.
 const LOOKED_AT: usize = 64;
 
-/// By what a principal is known again: the very process; for a group its name, and the very process
-/// that keeps it.
+/// The identity by which a principal is recognised: its process; for a group its name and the
+/// process that keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// Owner.
+    /// Uid of the owner.
     pub uid: u32,
-    /// Shown to people.
+    /// Name for display.
     pub name: String,
-    /// Process number and start time; for a group those of who keeps it, where that can be seen.
+    /// Process id and start time; for a group those of its keeper, if visible.
     pub process: Option<(i32, u64)>,
-    /// Two groups of one keeper differ in their names; a process needs no same name.
+    /// Whether it is a group. Groups of one keeper are told apart by their names; a process is
+    /// recognised without its name.
     #[serde(default)]
     pub group: bool,
 }
@@ -54,14 +56,14 @@ impl Identity {
 /// One principal as kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// By what it is known again.
+    /// Its identity.
     pub identity: Identity,
     /// Its settings.
     pub kept: Kept,
-    /// The cgroup that was made for it.
+    /// The cgroup made for it.
     #[serde(default)]
     pub home: Option<PathBuf>,
-    /// Boot in which it ran: process numbers and start times begin anew with each.
+    /// Boot in which it ran: process ids and start times begin anew with each boot.
     #[serde(default)]
     pub boot: String,
 }
@@ -73,29 +75,30 @@ struct File {
     principals: Vec<Entry>,
 }
 
-/// The state file, and those who have not rejoined yet.
+/// The state file, and the principals that have not rejoined yet.
 #[derive(Debug)]
 pub struct State {
     path: PathBuf,
     boot: String,
-    /// Entries of one user at most.
+    /// Most entries of one user.
     most: usize,
     waiting: HashMap<Identity, Entry>,
-    /// Those of them that are still to be checked for life.
+    /// Entries still to be checked for live processes.
     unseen: Vec<Identity>,
-    /// When they were read, ns.
+    /// Time when they were read, ns.
     read_at: u64,
-    /// Old numbers of those who rejoined.
+    /// New ids of rejoined principals, by old id.
     aliases: HashMap<Id, Id>,
     next_id: Id,
     dirty: bool,
+    /// Time of the next try after a failed write, ns.
     retry_at: u64,
     failing: bool,
 }
 
 impl State {
-    /// Reads what a broker before us left: of those whose process lives, and no more than `most` of one
-    /// user. A file that cannot be understood is set aside, with a word, and does not keep the broker
+    /// Reads the state of an earlier broker: only entries with a live process, and at most `most`
+    /// per user. A file that cannot be parsed is renamed and logged, and does not keep the broker
     /// from starting.
     #[must_use]
     pub fn load(path: &Path, most: usize) -> State {
@@ -131,7 +134,7 @@ impl State {
                     .filter(|entry| entry.boot == state.boot && lives(&entry.identity))
                     .filter(|entry| room.take(entry.identity.uid));
                 state.waiting = alive.map(|entry| (entry.identity.key(), entry)).collect();
-                // What is forgotten is to leave the file too.
+                // Dropped entries must also leave the file.
                 state.dirty = state.waiting.len() < all;
             }
             Err(message) => {
@@ -143,33 +146,33 @@ impl State {
         state
     }
 
-    /// The number for the first principal: higher than any given out before.
+    /// The id for the first principal: higher than any earlier one.
     #[must_use]
     pub fn next_id(&self) -> Id {
         self.next_id
     }
 
-    /// The settings of whoever is back, once.
+    /// The settings of a rejoined principal; returned once.
     pub fn rejoin(&mut self, identity: &Identity) -> Option<Kept> {
         self.waiting.remove(&identity.key()).map(|entry| entry.kept)
     }
 
-    /// The owner of the principal of that old number, which has not rejoined yet.
+    /// The owner of the principal with that old id, if it has not rejoined yet.
     #[must_use]
     pub fn awaits(&self, old: Id) -> Option<u32> {
         let entry = self.waiting.values().find(|entry| entry.kept.id == old);
         entry.map(|entry| entry.identity.uid)
     }
 
-    /// The cgroups of those who have not rejoined yet.
+    /// The cgroups of principals that have not rejoined yet.
     pub fn homes(&self) -> impl Iterator<Item = &Path> {
         self.waiting
             .values()
             .filter_map(|entry| entry.home.as_deref())
     }
 
-    /// Looks at some of those who have not rejoined: the dead are forgotten, and who cannot be seen to
-    /// live after a while. To be called once a second.
+    /// Checks some principals that have not rejoined. Drops dead ones at once, and after a while
+    /// those that cannot be seen alive. Call it once a second.
     pub fn forget_dead(&mut self, now: u64) {
         if self.unseen.is_empty() {
             self.unseen.extend(self.waiting.keys().cloned());
@@ -184,23 +187,23 @@ impl State {
         }
     }
 
-    /// Notes the new number of an old principal.
+    /// Notes the new id of an old principal.
     pub fn alias(&mut self, old: Id, new: Id) {
         self.aliases.insert(old, new);
     }
 
-    /// The number that a principal has now.
+    /// The current id of a principal.
     #[must_use]
     pub fn resolve(&self, id: Id) -> Id {
         self.aliases.get(&id).copied().unwrap_or(id)
     }
 
-    /// Forgets the old numbers of a principal that is gone.
+    /// Drops the old ids of a principal that is gone.
     pub fn forget(&mut self, id: Id) {
         self.aliases.retain(|_, new| *new != id);
     }
 
-    /// Something worth keeping changed.
+    /// Notes that the state changed.
     pub fn touch(&mut self) {
         self.dirty = true;
     }
@@ -211,9 +214,9 @@ impl State {
         self.dirty && now >= self.retry_at
     }
 
-    /// Writes it; `next_id` is the number that the next principal will get. Those who have not rejoined
-    /// yet stay in it. When the file system refuses, this is told once and tried again later; nobody
-    /// else is touched by it.
+    /// Writes the state; `next_id` is the id of the next principal. Principals that have not
+    /// rejoined yet stay in it. If the file system refuses, this is logged once and tried again
+    /// later; it affects nothing else.
     pub fn write(
         &mut self,
         principals: impl Iterator<Item = (Identity, Kept, Option<PathBuf>)>,
@@ -262,13 +265,13 @@ impl State {
         }
     }
 
-    /// Removes the file: nobody is left to come back.
+    /// Removes the file, because no principal is left that could come back.
     pub fn remove(&self) {
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Entries that users may have.
+/// Counts the entries that users may have.
 struct Room {
     most: usize,
     taken: HashMap<u32, usize>,
@@ -282,7 +285,7 @@ impl Room {
         }
     }
 
-    /// One more of that user; whether there was room for it.
+    /// Counts one more of that user; returns whether there was room.
     fn take(&mut self, uid: u32) -> bool {
         let taken = self.taken.entry(uid).or_insert(0);
         *taken += 1;
@@ -290,7 +293,7 @@ impl Room {
     }
 }
 
-/// Whether the very process that it is known by runs. What cannot be looked at may.
+/// Whether the process of an identity runs; true when that cannot be determined.
 fn lives(identity: &Identity) -> bool {
     let Some((pid, start_time)) = identity.process else {
         return true;

@@ -1,4 +1,4 @@
-//! Who is known again, who is forgotten, and a file that cannot be used.
+//! Tests of the state: which principals are recognised, which are dropped, and unusable files.
 
 use super::*;
 use plimsoll_wire::messages::{Kind, Max, Priority, Weight};
@@ -16,7 +16,7 @@ fn kept(id: Id, weight: u32) -> Kept {
     }
 }
 
-/// Whoever is in it lives.
+/// Loads the state as if all its processes lived.
 fn load(path: &Path) -> State {
     State::load_if(path, usize::MAX, |_| true)
 }
@@ -110,7 +110,7 @@ fn a_broken_state_is_set_aside() {
     }
 }
 
-/// A file of kept settings is not trusted: no weight comes from it that nobody could have given.
+/// The state file is not trusted: it cannot give a weight that no client could set.
 #[test]
 fn a_state_with_an_impossible_weight_is_set_aside() {
     let directory = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn a_refusing_file_system_is_tried_again_later() {
     assert!(state.is_due(11 + RETRY_NS));
 }
 
-/// That of a process, or of none that ever was.
+/// The identity of a process, or of one that never existed.
 fn of(process: Option<&Process>) -> Identity {
     let instance = process.map_or((i32::MAX, 1), |process| {
         (process.pid(), process.start_time())
@@ -160,7 +160,8 @@ fn the_dead_are_forgotten_and_a_number_of_anothers_is_none_of_theirs() {
     state.dirty = false;
     assert!(state.rejoin(&dead).is_none() && state.rejoin(&other).is_none());
     assert_eq!(state.waiting.len(), 2);
-    // Those who died later go as well, some at a time; who cannot be seen is waited for.
+    // Processes that died later are dropped as well, some at a time; those that cannot be seen are
+    // waited for.
     state
         .waiting
         .insert(dead.key(), load(&path).waiting[&dead.key()].clone());
@@ -183,7 +184,7 @@ fn one_users_entries_are_bounded() {
     state.write(all.into_iter(), 100, 1);
     let mut state = State::load(&path, 10);
     assert_eq!(state.waiting.len(), 11);
-    // Nor do they add up from one broker to the next.
+    // Entries do not accumulate from one broker to the next.
     let again = (0..10).map(|n| (group(&name(200 + n), None), kept(n.into(), 10), None));
     state.write(again, 100, 1);
     let mut state = State::load(&path, 10);

@@ -1,12 +1,12 @@
-//! Work by user: who has work waits for a turn, and who had costly turns waits longer. So nobody's
-//! flood keeps another waiting for more than one piece of work of each user.
+//! Work by user: a user with work waits for a turn, and one with costly turns waits longer. So a
+//! flood of work delays other users by at most one piece of work of each user.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Work that waits. Users take turns; each user's own work keeps its order.
+/// Waiting work. Users take turns; each user's own work keeps its order.
 #[derive(Debug)]
 pub struct Turns<T> {
-    /// Those with work; the first is next.
+    /// Users with work; the first is next.
     users: VecDeque<(u32, VecDeque<T>)>,
     waiting: usize,
 }
@@ -21,19 +21,19 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Pieces of work that wait.
+    /// Number of waiting pieces of work.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether none waits.
+    /// Whether no work waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Pieces of work of one user.
+    /// Number of waiting pieces of one user.
     #[must_use]
     pub fn of(&self, uid: u32) -> usize {
         let own = self.users.iter().find(|(user, _)| *user == uid);
@@ -47,7 +47,7 @@ impl<T> Turns<T> {
         busiest.map(|&(uid, _)| uid)
     }
 
-    /// Those with work.
+    /// Users with work.
     pub fn users(&self) -> impl Iterator<Item = u32> + '_ {
         self.users.iter().map(|&(uid, _)| uid)
     }
@@ -61,7 +61,8 @@ impl<T> Turns<T> {
         self.waiting += 1;
     }
 
-    /// The oldest piece of work of the first user who `may` have a turn; that user stands last then.
+    /// Takes the oldest piece of work of the first user that `may` have a turn; that user then goes
+    /// to the end.
     pub fn next_of(&mut self, may: impl Fn(u32) -> bool) -> Option<(u32, T)> {
         let at = self.users.iter().position(|&(uid, _)| may(uid))?;
         let (uid, mut own) = self.users.remove(at)?;
@@ -73,7 +74,7 @@ impl<T> Turns<T> {
         Some((uid, work))
     }
 
-    /// Takes out the oldest piece of a user's work that is as `wanted`, else the oldest of all of it.
+    /// Removes a user's oldest piece of work that is `wanted`, or its oldest if none is.
     pub fn give_up(&mut self, uid: u32, wanted: impl Fn(&T) -> bool) -> Option<T> {
         let user = self.users.iter().position(|&(user, _)| user == uid)?;
         let own = &mut self.users[user].1;
@@ -86,7 +87,7 @@ impl<T> Turns<T> {
         Some(given_up)
     }
 
-    /// Takes out of a user's work what is as `unwanted`.
+    /// Removes a user's work that is `unwanted`.
     pub fn remove(&mut self, uid: u32, unwanted: impl Fn(&T) -> bool) {
         let Some(user) = self.users.iter().position(|&(user, _)| user == uid) else {
             return;
@@ -100,12 +101,12 @@ impl<T> Turns<T> {
         }
     }
 
-    /// All of it.
+    /// All waiting work.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.users.iter_mut().flat_map(|(_, own)| own.iter_mut())
     }
 
-    /// Keeps what is to be kept.
+    /// Keeps the work for which `keep` is true.
     pub fn retain_mut(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
         for (_, own) in &mut self.users {
             own.retain_mut(&mut keep);
@@ -114,27 +115,27 @@ impl<T> Turns<T> {
         self.waiting = self.users.iter().map(|(_, own)| own.len()).sum();
     }
 
-    /// Forgets all of it.
+    /// Removes all work.
     pub fn clear(&mut self) {
         self.users.clear();
         self.waiting = 0;
     }
 }
 
-/// What work has cost, by user: each may take a part of one processor, and a burst at once.
+/// Cost of work by user: each user may take a part of one processor, and a burst at once.
 #[derive(Debug)]
 pub struct Spending {
-    /// A user may take one in so many nanoseconds.
+    /// A user may take one in this many nanoseconds.
     one_in: u64,
-    /// Time (ns) by which a user may be ahead of that.
+    /// Time (ns) by which a user may exceed that.
     burst: u64,
-    /// For each user, the time up to which it has used its part, ns. A user that is not here has used none
-    /// for long.
+    /// For each user, the time (ns) up to which its part is used up. A user without an entry has
+    /// used none for long.
     had: HashMap<u32, u64>,
 }
 
 impl Spending {
-    /// Nobody has had anything yet.
+    /// No user has spent anything.
     #[must_use]
     pub fn new(one_in: u64, burst: u64) -> Spending {
         Spending {
@@ -144,20 +145,20 @@ impl Spending {
         }
     }
 
-    /// When a user may go on, ns; 0 for at once.
+    /// Time when a user may continue, ns; 0 for at once.
     #[must_use]
     pub fn due(&self, uid: u32) -> u64 {
         let had = self.had.get(&uid).copied().unwrap_or(0);
         had.saturating_sub(self.burst)
     }
 
-    /// Whether a user may go on at `now` (ns).
+    /// Whether a user may continue at `now` (ns).
     #[must_use]
     pub fn may(&self, uid: u32, now: u64) -> bool {
         self.due(uid) <= now
     }
 
-    /// A user's work took so long (ns) up to `now`.
+    /// Notes that a user's work took `took` ns up to `now`.
     pub fn spend(&mut self, uid: u32, took: u64, now: u64) {
         let had = self.had.entry(uid).or_insert(0);
         *had = (*had)
@@ -165,7 +166,7 @@ impl Spending {
             .saturating_add(took.saturating_mul(self.one_in));
     }
 
-    /// Forgets those whose part is not used up at `now` (ns).
+    /// Drops users whose part is not used up at `now` (ns).
     pub fn sweep(&mut self, now: u64) {
         self.had.retain(|_, had| *had > now);
     }
@@ -247,7 +248,7 @@ mod tests {
         spending.spend(1, 1, 5_000);
         assert!(!spending.may(1, 5_009) && spending.may(1, 5_010));
         assert!(spending.may(2, 5_000), "another's time is its own");
-        // One that took very long waits for long, not for ever.
+        // A user whose work took very long waits long, but not for ever.
         spending.spend(1, 1_000_000, 6_000);
         assert!(!spending.may(1, 10_000_000) && spending.may(1, 10_010_000));
         spending.sweep(20_000_000);

@@ -1,19 +1,19 @@
-//! Which collections look at young objects only: where they are worth it, within the memory that
-//! whole ones would take, and for no longer than they cost what a whole one costs.
+//! Which collections examine only young objects: those where that is worth it. They stay within the
+//! memory that whole collections would use, and stop when they have cost as much as a whole one.
 //!
-//! A collection of young objects leaves what died among the old. So after a whole one it is settled
-//! how much may live and be allocated until the next whole one, and no more. Whether to rent or to
-//! buy is decided as ever: when the rent paid comes to the price, at most twice the least is spent
+//! A collection of young objects leaves dead old objects behind. So each whole collection fixes how
+//! much may live and be allocated until the next whole one. When to run the next whole one is the
+//! rent-or-buy problem: buying when the rent paid reaches the price costs at most twice the minimum
 //! (Karlin and others, 1988).
 
-/// What a collection left. Bytes, and a cost in ns.
+/// Result of a collection. Sizes in bytes, cost in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// What it cost, with what tracking writes cost the program since the last.
+    /// Its cost, including what tracking writes has cost the program since the previous collection.
     pub cost: u64,
-    /// What lives, as far as it is known.
+    /// Live bytes, as far as known.
     pub live: u64,
-    /// What was allocated since the last.
+    /// Bytes allocated since the previous collection.
     pub allocated: u64,
 }
 
@@ -21,48 +21,48 @@ pub struct Ended {
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     cost: u64,
-    /// What may live and be allocated in all until the next whole one.
+    /// Most bytes that may live and be allocated in all until the next whole collection.
     most: u64,
     allowance: u64,
 }
 
-/// Decides for one heap.
+/// The decisions for one heap.
 #[derive(Clone, Debug, Default)]
 pub struct Generations {
     whole: Option<Whole>,
-    /// Collections of young objects since, and what they cost.
+    /// Number of collections of young objects since the last whole one, and their cost in ns.
     count: u32,
     spent: u64,
     live: u64,
-    /// Of what was allocated before the last collection, the part that lived, of 1.
+    /// Fraction (0 to 1) of the bytes allocated before the last collection that survived it.
     survival: f64,
-    /// For so many collections none is of young objects: they were not worth it.
+    /// Number of collections to come that are whole because young ones were not worth it.
     rest: u32,
-    /// How long the last rest was, and the survival that led to it.
+    /// Length of the last rest in collections, and the survival that caused it.
     rested: u32,
     failed: f64,
 }
 
-/// The room that a collection of young objects has to be expected to leave, as a part of what a
-/// whole one left.
+/// Least room that a collection of young objects must be expected to leave, as a fraction of the
+/// room that the last whole one left.
 const LEAST_ROOM: f64 = 1.0 / 3.0;
 
-/// Where more than this lives of what is new, writes are not tracked. A little more than leaves
-/// that room: it is known about only, and to track what is not written to costs little.
+/// Largest survival with which writes are tracked. It is slightly more than `LEAST_ROOM` implies:
+/// survival is known only approximately, and tracking costs little for memory that is not written.
 const MOST_SURVIVAL: f64 = 0.8;
 
 /// The longest rest, in collections.
 const LONGEST: u32 = 16;
 
 impl Generations {
-    /// Whether the next collection may be one of young objects, so that writes are worth to be
-    /// tracked, when about this part of what was allocated before this one lives.
+    /// Whether the next collection may be a young one, so that tracking writes is worthwhile.
+    /// `survival` is the approximate fraction of the recently allocated bytes that lives.
     pub fn may_be_young(&self, survival: f64) -> bool {
         self.rest == 0 && survival <= MOST_SURVIVAL
     }
 
-    /// Whether the collection that begins is to be of young objects, when so much was allocated
-    /// since the last: it will leave room that is worth it.
+    /// Whether the collection that begins now should be a young one, after `allocated` bytes since
+    /// the last collection: whether it will leave enough room.
     pub fn is_young(&self, allocated: u64) -> bool {
         let survivors = (self.survival * allocated as f64) as u64;
         let live = self.live.saturating_add(survivors);
@@ -73,13 +73,14 @@ impl Generations {
         })
     }
 
-    /// Collections of young objects since the last whole one.
+    /// Number of collections of young objects since the last whole one.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// What collections cost lately, each: one that ended just now, which is not noted yet, those
-    /// of young objects since the last whole one, and that, if the new one is not whole itself.
+    /// Mean cost of recent collections in ns: the one that just ended and is not noted yet, the
+    /// young ones since the last whole one, and that whole one, unless the one that just ended is
+    /// whole.
     pub fn mean_cost(&self, young: bool, cost: u64) -> u64 {
         let whole = self.whole.filter(|_| young);
         let before = whole.map_or(0, |whole| whole.cost);
@@ -87,7 +88,7 @@ impl Generations {
         sum / u64::from(self.count + 1 + u32::from(whole.is_some()))
     }
 
-    /// A whole collection ended, and so much may be allocated until the next.
+    /// Notes a whole collection; `allowance` is the number of bytes to allocate until the next.
     pub fn after_whole(&mut self, ended: &Ended, allowance: u64) {
         self.note(ended);
         (self.count, self.spent) = (0, 0);
@@ -98,7 +99,7 @@ impl Generations {
         });
     }
 
-    /// One of young objects ended; what may be allocated until the next.
+    /// Notes a collection of young objects; returns the bytes that may be allocated until the next.
     pub fn after_young(&mut self, ended: &Ended) -> u64 {
         self.note(ended);
         self.count += 1;
@@ -115,12 +116,13 @@ impl Generations {
         self.live = ended.live;
         self.rest = self.rest.saturating_sub(1);
         if self.survival < self.failed / 2.0 {
-            // That was another time: a heap that grew, most often.
+            // The program is in another phase; most often its heap grew before.
             (self.rest, self.rested, self.failed) = (0, 0, 0.0);
         }
     }
 
-    /// Rests where a byte of room cost more than with a whole collection, each time for longer.
+    /// Starts a rest when a byte of room cost more than with a whole collection; each rest is
+    /// longer.
     fn judge(&mut self, whole: &Whole, cost: u64, room: u64) {
         let paid = u128::from(cost) * u128::from(whole.allowance);
         let worth = u128::from(whole.cost) * u128::from(room);
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// After a whole collection that cost 1000 and left room for 500.
+    /// Notes a whole collection that cost 1000 and left room for 500.
     fn whole(generations: &mut Generations, live: u64) {
         generations.after_whole(&ended(live, 1000), 500);
     }
@@ -152,7 +154,7 @@ mod tests {
         }
     }
 
-    /// After two whole collections between which nothing came to live.
+    /// State after two whole collections between which no byte survived.
     fn steady() -> Generations {
         let mut generations = Generations::default();
         whole(&mut generations, 1000);
@@ -230,8 +232,8 @@ mod tests {
     }
 
     proptest! {
-        /// Between two whole collections less is allocated and lives than the first left room for,
-        /// and what is spent is less than the price and one rent.
+        /// Between two whole collections, less is allocated and lives than the first one left room
+        /// for, and less is spent than the price of a whole one plus that of one young one.
         #[test]
         fn memory_and_cost_are_bounded(
             steps in proptest::collection::vec(

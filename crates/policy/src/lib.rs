@@ -1,13 +1,13 @@
-//! Every decision of the papers as pure functions and small state machines: no clock, no I/O, no
-//! allocation per decision, no other room.
+//! The decisions of the papers as pure functions and small state machines. They use no clock, no
+//! I/O and no other crate of the workspace, and a decision allocates nothing.
 //!
 //! | module | decides |
 //! |---|---|
 //! | [`shares`] | who may use how much |
-//! | [`ownership`] | who is charged for shared memory |
-//! | [`sizing`] | how large a heap may be: one trait, its policies, and which heap runs which |
-//! | [`footprint`] | what bounds a heap: a broker, the machine, a group, and what the kernel took |
-//! | [`generations`] | which collections are of young objects |
+//! | [`ownership`] | which principal is charged for shared memory |
+//! | [`sizing`] | how large a heap may be: one trait, its policies, and the policy of each heap |
+//! | [`footprint`] | how a heap stays within its bound: a broker's, the machine's or a group's |
+//! | [`generations`] | which collections examine young objects only |
 
 pub mod footprint;
 pub mod generations;

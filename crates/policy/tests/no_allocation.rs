@@ -1,4 +1,4 @@
-//! A decision allocates nothing: counted by an allocator of our own.
+//! Checks with a counting allocator that a decision does not allocate.
 
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
 use plimsoll_policy::shares::{Collector, Principal, Shares};
@@ -9,7 +9,7 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Of this thread only: the one that runs the test's harness allocates when it likes.
+    /// Counts this thread only, because the thread of the test harness may allocate at any time.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A heap that is stalled now and then.
+/// Runs a heap that is stalled now and then.
 fn size(sizing: &mut impl Sizing, round: u64) {
     sizing.bounded(1 << 30);
     sizing.ended(&Ended {

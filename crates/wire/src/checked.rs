@@ -1,5 +1,5 @@
-//! What is checked when it is read. A message that holds a bad one is refused as it arrives, so no
-//! handler can forget to look. The rules are those of [`crate::checks`].
+//! Types that are checked while they are read. A message with an invalid value is refused on
+//! arrival, so no handler can forget the check. The rules are those of [`crate::checks`].
 
 use crate::checks;
 use crate::varlink::{WireError, marked};
@@ -13,7 +13,7 @@ macro_rules! checked_text {
         pub struct $name(String);
 
         impl $name {
-            /// Takes the text when it is one.
+            /// Checks the text and takes it.
             ///
             /// # Errors
             /// As the check of this kind in [`crate::checks`].
@@ -58,7 +58,7 @@ checked_text! {
 }
 
 checked_text! {
-    /// Who steers a principal: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`.
+    /// Name of the adapter of a principal: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`.
     Adapter, checks::adapter
 }
 
@@ -82,7 +82,7 @@ impl Default for Name {
     }
 }
 
-/// What a check said, for a reader.
+/// A failed check as an error of serde.
 pub(crate) fn refused<E: serde::de::Error>(error: WireError) -> E {
     E::custom(marked(&error))
 }

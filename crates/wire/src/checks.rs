@@ -1,5 +1,5 @@
-//! What a parameter may be, as pure functions: the client asks before it sends, the broker before
-//! it believes.
+//! Which parameters are valid, as pure functions. The client calls them before it sends, the broker
+//! before it trusts.
 
 use crate::varlink::{ErrorName, WireError};
 
@@ -12,8 +12,8 @@ pub const MAX_PATH: usize = 4096;
 /// Longest name of an adapter, bytes.
 pub const MAX_ADAPTER: usize = 32;
 
-/// A name: 1 to 64 bytes without control characters and without marks that turn or break the line
-/// on a terminal.
+/// A name: 1 to 64 bytes without control characters, and without marks that change the direction or
+/// the line on a terminal.
 ///
 /// # Errors
 /// `BadName`.
@@ -39,8 +39,8 @@ pub fn name(name: &str) -> Result<(), WireError> {
     Ok(())
 }
 
-/// The nearest name that [`name`] takes, for names that come from elsewhere (a process's `comm`, a
-/// unit). Never fails: what has nothing printable becomes `unnamed`.
+/// The nearest valid [`name`], for names from elsewhere (a process's `comm`, a unit). Never fails:
+/// a name without printable characters becomes `unnamed`.
 pub fn mend_name(name: &str) -> String {
     let mut mended = String::with_capacity(name.len().min(MAX_NAME));
     for c in name.chars().filter(|&c| is_printable(c)) {
@@ -55,7 +55,7 @@ pub fn mend_name(name: &str) -> String {
     mended
 }
 
-/// Who steers a principal: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`.
+/// Name of the adapter of a principal: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`.
 ///
 /// # Errors
 /// `BadName`.
@@ -85,7 +85,7 @@ pub fn interval_ms(interval_ms: u64) -> Result<(), WireError> {
     ))
 }
 
-/// A process number: 1 to `i32::MAX`; whether it lives is for the broker to see.
+/// A process id: 1 to `i32::MAX`. The broker checks whether the process lives.
 ///
 /// # Errors
 /// `NoSuchProcess`.
@@ -99,8 +99,8 @@ pub fn pid(pid: u32) -> Result<(), WireError> {
     ))
 }
 
-/// A cgroup's path: absolute below the hierarchy's root, no `..`, no control characters. Whether
-/// it is there is for the broker to see.
+/// A cgroup's path: absolute below the root of the hierarchy, no `..`, no control characters. The
+/// broker checks whether it exists.
 ///
 /// # Errors
 /// `BadCgroup`.
@@ -129,8 +129,8 @@ pub fn cgroup(path: &str) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Whether a character only shows itself: no control character (C0, DEL, C1), and no mark that
-/// turns or breaks the line on a terminal or in a page.
+/// Whether a character only displays itself: no control character (C0, DEL, C1), and no mark that
+/// changes the direction or the line on a terminal or in a page.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     let breaks_or_turns_the_line = matches!(

@@ -1,5 +1,5 @@
-//! Entry points for fuzzers: plain functions that take any bytes and must neither panic nor break
-//! the property that they state. The tests call them too.
+//! Entry points for fuzzers: plain functions that accept any bytes. They must not panic and must
+//! keep the property stated on each. The tests call them as well.
 
 use crate::checks;
 use crate::messages::{self, Priority, Weight};
@@ -7,7 +7,7 @@ use crate::page::{PAGE_SIZE, PageView, offset};
 use crate::varlink::{Call, Decoder, Reply};
 use std::sync::atomic::AtomicU64;
 
-/// Any bytes, cut in two different ways, give the same messages; every message can be looked at.
+/// Any bytes, cut in two different ways, give the same messages, and every message can be parsed.
 pub fn fuzz_decoder(bytes: &[u8]) {
     let piece = bytes.first().map_or(1, |&byte| usize::from(byte) % 61 + 1);
     let max = bytes.get(1).map_or(64, |&byte| usize::from(byte) + 1);
@@ -40,7 +40,7 @@ fn decode(bytes: &[u8], piece: usize, max: usize) -> Decoded {
     (messages, None)
 }
 
-/// Any bytes as a call, with the parameters of every method.
+/// Reads any bytes as a call, with the parameters of every method.
 pub fn fuzz_call(message: &[u8]) {
     let Ok(call) = Call::parse(message) else {
         return;
@@ -57,7 +57,7 @@ pub fn fuzz_call(message: &[u8]) {
     check_believed(&call);
 }
 
-/// What could be read is within its bounds.
+/// Values that were accepted are within their bounds.
 fn check_believed(call: &Call<'_>) {
     if let Ok(register) = call.parameters::<messages::Register>() {
         assert!(checks::name(&register.name).is_ok());
@@ -108,7 +108,7 @@ fn assert_ranged(weights: &[Option<Weight>], priorities: &[Option<Priority>]) {
     assert!(priorities.iter().flatten().all(|one| range.contains(one)));
 }
 
-/// Any bytes as a reply, with what every method answers.
+/// Reads any bytes as a reply, with the parameters of every method.
 pub fn fuzz_reply(message: &[u8]) {
     let Ok(reply) = Reply::parse(message) else {
         return;
@@ -119,7 +119,7 @@ pub fn fuzz_reply(message: &[u8]) {
     let _ = reply.result::<messages::Nothing>();
 }
 
-/// Any bytes as a page.
+/// Reads any bytes as a page.
 pub fn fuzz_page(bytes: &[u8]) {
     let words: [AtomicU64; PAGE_SIZE / 8] = std::array::from_fn(|index| {
         let mut word = [0; 8];

@@ -1,17 +1,18 @@
-//! What crosses between the broker and a program: the availability page ([`page`]) and the
-//! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]). No I/O happens here:
-//! the page's writer and the decoder are data, the system calls are the caller's. What a client
-//! sends is checked as it is read ([`checked`], by the rules of [`checks`], and [`standing`]). Fuzzers
-//! enter by [`fuzz`].
+//! Everything exchanged between the broker and a program: the availability page ([`page`]) and the
+//! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]). This crate does no I/O:
+//! it encodes and decodes data, and the caller makes the system calls. Messages of clients are
+//! checked while they are read ([`checked`], by the rules of [`checks`] and [`standing`]). [`fuzz`]
+//! has the entry points for fuzzers.
 //!
 //! # Glossary
-//! - *principal*: whoever memory is accounted to: a process (with its descendants) or a group.
+//! - *principal*: the unit of accounting: a process (with its descendants) or a group.
 //! - *limit*: bytes that a principal may use now.
 //! - *available*: bytes that it could have if it asked.
 //! - *owed*: bytes that it must give back before *deadline*; 0 when nothing.
 //! - *uses*: bytes that are accounted to it.
-//! - *share*: its guaranteed weighted share of the budget if it wants it (entitlement).
-//! - *heartbeat*: when the broker last wrote a page; an old one means that the broker is gone.
+//! - *share*: its entitlement: the guaranteed weighted share of the budget, if it wants that much.
+//! - *heartbeat*: time of the broker's last write to a page; an old one means that the broker is
+//!   gone.
 //! - *generation*: how often the numbers of a page changed.
 //!
 //! All sizes are bytes, all times nanoseconds of `CLOCK_MONOTONIC` unless a name says otherwise.

@@ -1,4 +1,4 @@
-//! The parameters and replies of `io.plimsoll`, as in `io.plimsoll.varlink`.
+//! Parameters and replies of `io.plimsoll`, as declared in `io.plimsoll.varlink`.
 
 use crate::checked;
 pub use crate::checked::{Adapter, CgroupPath, Name};
@@ -7,42 +7,42 @@ use crate::standing;
 pub use crate::standing::{Max, Priority, Weight};
 use serde::{Deserialize, Serialize};
 
-/// The number of a principal; never reused while a broker lives.
+/// The id of a principal; never reused while a broker lives.
 pub type Id = u64;
 
-/// What a principal is.
+/// The kind of a principal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A process and its descendants.
     #[default]
     Process,
-    /// Only a parent of others.
+    /// A parent of other principals without processes of its own.
     Group,
 }
 
-/// `Register`: the connection becomes the life of a new principal.
+/// `Register`: makes a new principal that lives as long as the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    /// Shown to people; siblings may share a name.
+    /// Name for display; siblings may share a name.
     pub name: Name,
     /// A process or a group.
     #[serde(default)]
     pub kind: Kind,
-    /// The process, in the broker's pid namespace; may follow by `Attach`.
+    /// Its process, in the broker's pid namespace; may be given later by `Attach`.
     #[serde(default, deserialize_with = "checked::optional_pid")]
     pub pid: Option<u32>,
-    /// Under whom; the root when absent.
+    /// Its parent; the root when absent.
     pub parent: Option<Id>,
-    /// 100 when absent (rules of the configuration come first).
+    /// Weight, 100 when absent; rules of the configuration take precedence.
     pub weight: Option<Weight>,
-    /// 0 when absent; a higher class is served first.
+    /// Priority, 0 when absent; a higher class is served first.
     pub priority: Option<Priority>,
-    /// Never more than this, for it and its children together.
+    /// Maximum in bytes for it and its children together.
     #[serde(default)]
     pub max: Max,
-    /// The cgroup (a path under the memory controller's mount) whose limit bounds it, for groups.
+    /// For groups: the cgroup (a path under the memory controller's mount) whose limit bounds it.
     pub cgroup: Option<CgroupPath>,
     /// The adapter that steers it (`hotspot`, `libgc`, `self`); passive when absent.
     pub adapter: Option<Adapter>,
@@ -51,7 +51,7 @@ pub struct Register {
 /// Reply to `Register`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// Its number.
+    /// Its id.
     pub id: Id,
     /// Absolute path of its availability page.
     pub page: String,
@@ -59,38 +59,38 @@ pub struct Registered {
     pub pressure: String,
     /// The cgroup directory made for it, where the broker may make one.
     pub cgroup: Option<String>,
-    /// As granted.
+    /// Granted weight.
     pub weight: u32,
-    /// As granted.
+    /// Granted priority.
     pub priority: i32,
 }
 
-/// `Attach`: the process of a principal that was registered without one.
+/// `Attach`: gives its process to a principal that was registered without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attach {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
     /// Its process, in the broker's pid namespace.
     #[serde(deserialize_with = "checked::pid")]
     pub pid: u32,
 }
 
-/// `Adapt`: who steers a principal from now on.
+/// `Adapt`: sets the adapter of a principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Adapt {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
-    /// As in [`Register`]; absent when nobody does any more.
+    /// As in [`Register`]; absent when no adapter steers it any more.
     pub adapter: Option<Adapter>,
 }
 
-/// `Report`: what an adapter knows of its program. Absent fields keep their last value.
+/// `Report`: an adapter's knowledge of its program. Absent fields keep their last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Report {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
     /// Live bytes after the last full collection.
     pub live: Option<u64>,
@@ -98,82 +98,83 @@ pub struct Report {
     pub allocation_rate: Option<u64>,
     /// Bytes per second that a collection processes.
     pub collection_speed: Option<u64>,
-    /// Bytes it can make use of, at the most (a maximum heap, say, plus the native part).
+    /// Most bytes that it can use, for example a maximum heap plus the native part.
     pub demand: Option<u64>,
     /// Bytes below which it cannot go by adapting.
     pub floor: Option<u64>,
-    /// Milliseconds that giving memory back was measured to take.
+    /// Measured time to give memory back, milliseconds.
     pub reaction_ms: Option<u64>,
-    /// Collections since its start.
+    /// Number of collections since its start.
     pub collections: Option<u64>,
     /// Milliseconds spent in collections since its start.
     pub collection_ms: Option<u64>,
-    /// What its collector knows of itself; replaced as a whole.
+    /// Statistics of its collector; replaced as a whole.
     pub collector: Option<Statistics>,
 }
 
-/// What a collector knows of itself: the collector's page of `top`. Numbers that it does not know
-/// are absent. Part of a parameter and of replies, so fields that are not known here are passed
-/// over.
+/// Statistics of a collector: the collector's page of `top`. Numbers that a collector does not know
+/// are absent. Unknown fields are ignored, because this type is part of both a parameter and
+/// replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Statistics {
-    /// Bytes of its heap, live or free, without what was given back.
+    /// Bytes of its heap, live or free, without those given back.
     pub heap: Option<u64>,
-    /// Microseconds that the program stood still for the last collection.
+    /// Time that the program was stopped for the last collection, microseconds.
     pub last_pause_us: Option<u64>,
-    /// The most microseconds that it stood still for any.
+    /// Longest time that it was stopped for a collection, microseconds.
     pub longest_pause_us: Option<u64>,
     /// Major faults in collections since its start.
     pub faults: Option<u64>,
-    /// Superpages of the heap that the last collection found evicted (at least partly in swap).
+    /// Number of superpages that the last collection found evicted (at least partly in swap).
     pub absent: Option<u64>,
-    /// Summaries that stand for evicted superpages.
+    /// Number of summaries (bookmarks) that stand for evicted superpages.
     pub summaries: Option<u64>,
-    /// Bytes that summaries may keep alive beyond what the last complete collection found to live.
+    /// Most bytes that summaries may keep alive beyond the live bytes of the last complete
+    /// collection.
     pub retained: Option<u64>,
 }
 
-/// `Set`: changes a principal; absent fields stay.
+/// `Set`: changes a principal; absent fields keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Set {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
-    /// Against its siblings'.
+    /// Weight relative to its siblings.
     pub weight: Option<Weight>,
-    /// Its class among its siblings.
+    /// Priority class among its siblings.
     pub priority: Option<Priority>,
-    /// Bytes in JSON; 0 takes the bound away.
+    /// Maximum, in bytes in JSON; 0 removes it.
     #[serde(with = "standing::change")]
     pub max: Option<Max>,
     /// Weight of its own memory against its children's (child-relative, paper 4.1).
     pub own_weight: Option<Weight>,
     /// Priority of its own memory against its children's.
     pub own_priority: Option<Priority>,
-    /// Under whom; a cycle is refused.
+    /// New parent; a cycle is refused.
     pub parent: Option<Id>,
 }
 
-/// A principal that a call names and nothing else (`Subscribe`).
+/// Parameters that only name a principal (`Subscribe`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
 }
 
-/// `Released`: the program gave bytes back; the broker may look at once.
+/// `Released`: the program gave bytes back, so the broker may read its use at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Released {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// `Watch`: `List` again and again.
+/// `Watch`: repeats `List`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {
@@ -186,7 +187,7 @@ pub struct Watch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Principal {
-    /// Its number.
+    /// Its id.
     pub id: Id,
     /// Its name.
     pub name: String,
@@ -200,35 +201,35 @@ pub struct Principal {
     pub weight: u32,
     /// -100 to 100.
     pub priority: i32,
-    /// Accounted to it without its children; for a group, to all below it.
+    /// Accounted to it without its children; for a group, to all its descendants.
     pub uses: u64,
-    /// May use now.
+    /// It may use this now.
     pub limit: u64,
-    /// Could have if it asked.
+    /// It could have this if it asked.
     pub available: u64,
-    /// Must give back.
+    /// It must give this back.
     pub owed: u64,
-    /// Guaranteed weighted share.
+    /// Guaranteed weighted share (entitlement).
     pub share: u64,
-    /// Never more than this.
+    /// Maximum for it and its children; absent when unbounded.
     pub max: Option<u64>,
-    /// Touched recently, where it was measured.
+    /// Touched recently, where measured.
     pub working_set: Option<u64>,
     /// In swap.
     pub swapped: u64,
     /// Major faults since it was registered.
     pub major_faults: u64,
-    /// Level.
+    /// How urgent its numbers are.
     pub level: Level,
-    /// As reported.
+    /// Live bytes as reported.
     pub live: Option<u64>,
-    /// As reported.
+    /// Number of collections as reported.
     pub collections: Option<u64>,
-    /// As reported, milliseconds.
+    /// Time spent in collections as reported, milliseconds.
     pub collection_ms: Option<u64>,
-    /// As reported.
+    /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
-    /// Absolute path of its availability page, where the broker tells it.
+    /// Absolute path of its availability page, if the broker reports it.
     pub page: Option<String>,
     /// Its children.
     pub children: Vec<Principal>,
@@ -240,21 +241,21 @@ pub struct Principal {
 pub struct Listing {
     /// The broker's version.
     pub version: String,
-    /// The broker's process.
+    /// The broker's process id.
     pub pid: u32,
     /// Memory of the machine or of the limiting cgroup, bytes.
     pub capacity: u64,
-    /// Used by programs outside the broker that cannot be dropped for free, bytes.
+    /// Used by programs outside the broker, without memory that can be dropped at no cost, bytes.
     pub outsiders: u64,
     /// Held back so that warnings come early enough, bytes.
     pub reserve: u64,
-    /// What is shared out, bytes.
+    /// Memory that is shared out, bytes.
     pub budget: u64,
-    /// Where the capacity comes from: `machine` or a cgroup's path.
+    /// Source of the capacity: `machine` or a cgroup's path.
     pub domain: String,
     /// Top-level principals.
     pub principals: Vec<Principal>,
-    /// How many principals are not shown because the listing would be too long.
+    /// Number of principals left out because the listing would be too long.
     pub left_out: u64,
 }
 
@@ -263,13 +264,13 @@ pub struct Listing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nothing {}
 
-/// Reply to `Subscribe`: the first at once, then one at each change that matters. Between two a
-/// slow subscriber may miss some; the last is never missed.
+/// Reply to `Subscribe`: the first at once, then one at each relevant change. A slow subscriber may
+/// miss intermediate changes but never the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Which principal.
+    /// The principal.
     pub id: Id,
-    /// The page's generation that these numbers are of.
+    /// Generation of the page with these numbers.
     pub generation: u64,
     /// The numbers.
     pub numbers: Numbers,

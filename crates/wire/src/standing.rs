@@ -1,15 +1,15 @@
-//! How a principal stands against others: its weight, its priority and its maximum. A number or a text
-//! becomes one of these where it comes in (command line, configuration, message, the broker's own file), and
+//! The standing of a principal: its weight, priority and maximum. A number or text becomes one of
+//! these types where it enters (command line, configuration, message, the broker's own file), and
 //! is not checked again.
 //!
-//! | | range | when nobody said one |
+//! | | range | default |
 //! |---|---|---|
 //! | [`Weight`] | 1 to 10000 | 100 |
 //! | [`Priority`] | -100 to 100, a higher class is served first | 0 |
-//! | [`Max`] | 1 MiB to 2^62 bytes, for it and all below it | [`Max::NONE`] |
+//! | [`Max`] | 1 MiB to 2^62 bytes, for it and all its descendants | [`Max::NONE`] |
 //!
-//! No maximum is `null` or absent where one is stated, and 0 where one is changed ([`Max::or_none`]): there
-//! absent says that it stays.
+//! Where a maximum is stated, `null` or absent means none. Where it is changed, 0 means none
+//! ([`Max::or_none`]) and absent means unchanged.
 
 use crate::checked::refused;
 use crate::varlink::{ErrorName, WireError};
@@ -31,7 +31,7 @@ macro_rules! ranged {
             /// The largest.
             pub const MOST: $name = $name($most);
 
-            /// Takes the number when it is in range.
+            /// Takes the number if it is in range.
             ///
             /// # Errors
             #[doc = concat!("`", stringify!($error), "`.")]
@@ -46,7 +46,7 @@ macro_rules! ranged {
                 }
             }
 
-            /// The nearest that there is.
+            /// The nearest valid value.
             #[must_use]
             pub fn nearest(number: i64) -> $name {
                 let number = number.clamp(i64::from($name::LEAST.0), i64::from($name::MOST.0));
@@ -64,7 +64,7 @@ macro_rules! ranged {
             }
         }
 
-        /// Of a principal that nobody gave one.
+        /// The value of a principal for which none was given.
         impl Default for $name {
             fn default() -> $name {
                 $name($default)
@@ -98,7 +98,7 @@ macro_rules! ranged {
 }
 
 ranged! {
-    /// What part a principal has against its siblings: 1 to 10000.
+    /// The weight of a principal relative to its siblings: 1 to 10000.
     Weight(u32), "weight", BadWeight, 1 to 10_000, else 100
 }
 
@@ -107,17 +107,17 @@ ranged! {
     Priority(i32), "priority", BadPriority, -100 to 100, else 0
 }
 
-/// A weight and a priority, as far as a file gives them.
+/// A weight and a priority, each optional, as given in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Against siblings'.
+    /// Weight relative to siblings.
     pub weight: Option<Weight>,
-    /// The class among siblings.
+    /// Priority class among siblings.
     pub priority: Option<Priority>,
 }
 
 impl Standing {
-    /// From numbers as written.
+    /// Checks numbers as written.
     ///
     /// # Errors
     /// `BadWeight` or `BadPriority`.
@@ -129,18 +129,19 @@ impl Standing {
     }
 }
 
-/// The most bytes that a principal may have, with all below it; or [`Max::NONE`], which is above all others.
+/// Maximum in bytes of a principal with its descendants, or [`Max::NONE`], which is above all
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Max(u64);
 
 impl Max {
     /// No maximum.
     pub const NONE: Max = Max(u64::MAX);
-    /// The smallest that makes sense, and the largest that is believed. Bytes.
+    /// Smallest useful and largest accepted maximum. Bytes.
     const LEAST: u64 = 1 << 20;
     const MOST: u64 = 1 << 62;
 
-    /// A maximum of so many bytes.
+    /// A maximum of this many bytes.
     ///
     /// # Errors
     /// `BadMax`.
@@ -155,7 +156,7 @@ impl Max {
         Err(WireError::new(ErrorName::BadMax, message))
     }
 
-    /// The same where a maximum is changed: 0 takes it away.
+    /// As [`Max::new`], but 0 removes the maximum, for messages that change one.
     ///
     /// # Errors
     /// `BadMax`.
@@ -166,13 +167,13 @@ impl Max {
         }
     }
 
-    /// Its bytes, if there is one.
+    /// The bytes, if there is a maximum.
     #[must_use]
     pub fn bytes(self) -> Option<u64> {
         Some(self.0).filter(|_| self != Max::NONE)
     }
 
-    /// What all of it comes to at the most, bytes: `u64::MAX` where there is no maximum.
+    /// Upper bound in bytes: `u64::MAX` when there is no maximum.
     #[must_use]
     pub const fn cap(self) -> u64 {
         self.0
@@ -199,7 +200,7 @@ impl<'de> Deserialize<'de> for Max {
     }
 }
 
-/// A maximum in a message that changes one: absent stays, 0 takes it away.
+/// A maximum in a message that changes one: absent means unchanged, 0 removes it.
 pub(crate) mod change {
     use super::{Max, refused};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -250,7 +251,8 @@ mod tests {
         assert!(Max::or_none(1).is_err());
     }
 
-    /// As before there was a type: `null` where it is stated, 0 where it is changed.
+    /// The format is unchanged since before the type existed: none is `null` where stated, 0 where
+    /// changed.
     #[test]
     fn a_maximum_keeps_its_form_in_json() {
         let register = |max| Register {

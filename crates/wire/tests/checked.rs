@@ -1,5 +1,5 @@
-//! What is read is checked: drawn texts and numbers in every field of every message are taken
-//! exactly when the checks take them, and refused by the error of their field.
+//! Values are checked when read: random texts and numbers in every field of every message are
+//! accepted exactly when the checks accept them, and refused with the error of their field.
 
 use plimsoll_wire::messages::{
     Adapt, Attach, Max, Priority, Register, Released, Report, Set, Watch, Weight, Which,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 type Checked = Result<(), WireError>;
 
-/// What comes of a call with these parameters: nothing, or its refusal.
+/// The result of a call with these parameters: nothing, or its refusal.
 fn read<T: DeserializeOwned>(parameters: &Value) -> Checked {
     let message = json!({"method": "io.plimsoll.X", "parameters": parameters}).to_string();
     fuzz::fuzz_call(message.as_bytes());
@@ -20,7 +20,7 @@ fn read<T: DeserializeOwned>(parameters: &Value) -> Checked {
     call.parameters::<T>().map(|_| ())
 }
 
-/// Names, adapters and paths, good and bad; all kinds of characters.
+/// Valid and invalid names, adapters and paths, with all kinds of characters.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => any::<String>(),
@@ -31,7 +31,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Around every bound, and far from all.
+/// Numbers around every bound and far from all bounds.
 fn number() -> impl Strategy<Value = i64> {
     let bounds: [i64; 12] = [
         -101, -100, -1, 0, 1, 99, 100, 101, 10_000, 10_001, 60_000, 60_001,
@@ -48,7 +48,7 @@ fn unsigned(number: i64, check: fn(u32) -> Checked) -> bool {
     u32::try_from(number).is_ok_and(|number| check(number).is_ok())
 }
 
-/// It is read exactly when it is `good`, and else refused with that error.
+/// Checks that a value is read exactly when it is `good`, and otherwise refused with that error.
 fn taken_when(good: bool, read: Checked, error: ErrorName) -> Result<(), TestCaseError> {
     match read {
         Ok(()) => prop_assert!(good, "it should have been refused"),
@@ -64,7 +64,7 @@ fn taken_when(good: bool, read: Checked, error: ErrorName) -> Result<(), TestCas
 proptest! {
     #[test]
     fn texts_are_taken_exactly_when_their_checks_take_them(text in text()) {
-        // A longer message than is taken is cut off before it is read.
+        // A message over the longest length is cut off before it is parsed.
         prop_assume!(text.len() < 60_000);
         let registered = |field: &str| {
             let mut parameters = json!({"name": "n"});

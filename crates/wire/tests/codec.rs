@@ -1,4 +1,4 @@
-//! Framing, calls, replies and errors: good ones, bad ones, and any bytes at all.
+//! Framing, calls, replies and errors: valid ones, invalid ones, and arbitrary bytes.
 
 use plimsoll_wire::messages::{
     Attach, Changed, Kind, Listing, Name, Nothing, Principal, Priority, Register, Report, Set,
@@ -357,7 +357,7 @@ fn names_weights_and_the_rest_are_checked() {
     assert_eq!(kind, Kind::Group);
 }
 
-/// Streams that look like messages often enough to get deep.
+/// Streams that often resemble messages closely enough to get past the first checks.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         3 => Just(br#"{"method":"io.plimsoll.Register","parameters":{"name":"a"}}"#.to_vec()),

@@ -1,4 +1,4 @@
-//! The interface file and the code say the same: methods, errors, and every field with its type.
+//! The interface file and the code agree: methods, errors, and every field with its type.
 
 use plimsoll_wire::messages::{
     Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Principal,
@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `name -> type` of one parenthesis.
+/// The fields of one pair of parentheses: `name -> type`.
 type Fields = BTreeMap<String, String>;
 
-/// An interface file, taken apart.
+/// A parsed interface file.
 #[derive(Debug, Default)]
 struct Interface {
     name: String,
@@ -87,7 +87,7 @@ fn fields(inside: &str) -> Fields {
         .collect()
 }
 
-/// Whether `value` is of the declared type; `null` where the type has a question mark.
+/// Whether `value` has the declared type; `null` is valid where the type has a question mark.
 fn fits(interface: &Interface, kind: &str, value: &Value) -> bool {
     if let Some(inner) = kind.strip_prefix('?') {
         return value.is_null() || fits(interface, inner, value);
@@ -129,7 +129,7 @@ fn agrees(interface: &Interface, declared: &Fields, value: &Value) -> Result<(),
     Ok(())
 }
 
-/// One sample with every option given and one with none.
+/// Checks one sample with every option given and one with none.
 fn check<T: Serialize>(declared: &Fields, what: &str, full: &T, bare: &T) {
     let interface = parse(DESCRIPTION);
     for sample in [full, bare] {
@@ -243,7 +243,7 @@ fn parameters_are_the_declared_ones() {
         cgroup: CgroupPath::new("/").ok(),
         adapter: Adapter::new("self").ok(),
     };
-    // The kind has a default on the wire, which an option of Rust's would not say.
+    // The kind has a default on the wire, which a Rust `Option` would not express.
     let mut declared = asks("Register").clone();
     assert_eq!(
         declared.insert("kind".into(), "Kind".into()).unwrap(),

@@ -1,4 +1,5 @@
-//! The page: layout, steps, and readers that never see a torn set, in memory and through a file.
+//! The page: its layout, the steps of a publication, and readers that never see a torn set, in
+//! memory and through a file.
 
 use plimsoll_wire::page::{
     Level, Numbers, PAGE_SIZE, PageError, PageImage, PageView, STALE_AFTER_NS, Step, offset,
@@ -18,7 +19,7 @@ fn blank() -> Box<Words> {
     Box::new(std::array::from_fn(|_| AtomicU64::new(0)))
 }
 
-/// What `pwrite` does, on words of our own.
+/// Applies a step like `pwrite`, to words in this process.
 fn apply(words: &Words, step: &Step<'_>) {
     assert!(step.offset.is_multiple_of(8) && step.bytes.len().is_multiple_of(8));
     for (index, word) in step.bytes.chunks(8).enumerate() {
@@ -28,7 +29,7 @@ fn apply(words: &Words, step: &Step<'_>) {
     fence(Ordering::SeqCst);
 }
 
-/// Numbers that are all functions of one, so that a torn set shows.
+/// Numbers that are all functions of `n`, so that a torn set is detected.
 fn woven(n: u64) -> Numbers {
     Numbers {
         limit: n,
@@ -203,7 +204,7 @@ fn stress(count: u64, view: PageView<'_>, mut write: impl FnMut(&Step<'_>)) {
                 write(&step);
             }
         }
-        // What a reader that was not scheduled yet sees is at least the last set.
+        // A reader that was not scheduled yet sees at least the last set.
         let end = Instant::now() + Duration::from_secs(60);
         while reading.load(Ordering::Relaxed) < 2 && Instant::now() < end {
             std::thread::yield_now();
@@ -312,7 +313,7 @@ fn readers_in_another_process_never_see_a_torn_set() {
     );
 }
 
-/// 0 when every set until the last was whole. Runs after a fork: no panic, no allocation.
+/// Returns 0 when every set until the last was whole. Runs after a fork: no panic, no allocation.
 fn watch_until(view: &PageView<'_>, last: u64) -> i32 {
     for _ in 0..20_000_000_000u64 {
         let Some(reading) = view.read() else { continue };

@@ -1,6 +1,7 @@
-//! Cgroups that the broker makes for its principals: `plimsoll/TAG-ID-NAME` under its own cgroup, or
-//! beside a process in the cgroup of its group. A process is only ever moved downwards, so every
-//! limit that bound it before still does; what a program leaves running goes no farther up than its group.
+//! Cgroups that the broker makes for its principals: `plimsoll/TAG-ID-NAME` under its own cgroup,
+//! or beside a process in the cgroup of its group. A process is only moved downwards, so every
+//! earlier limit still binds it. Processes that outlive a principal move up to the cgroup of its
+//! group at most.
 
 use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
@@ -10,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 /// The directory under the broker's own cgroup that holds the principals' cgroups.
 pub const PARENT: &str = "plimsoll";
-/// In the cgroup of a group: what has none of its own there. Under version 2 the group itself holds
-/// no process.
+/// Child of a group's cgroup for processes without a cgroup of their own. Under version 2 the
+/// cgroup of the group itself can hold no process.
 pub const LEAF: &str = "others";
-/// Leftovers looked at when the broker starts.
+/// Maximum number of leftover cgroups that the broker examines when it starts.
 const MAX_LEFTOVERS: usize = 4096;
-/// A process that holds less anonymous memory than this (bytes) when it is moved has nearly all of
-/// its later memory charged to its new cgroup.
+/// Anonymous memory in bytes. A process that holds less when it is moved counts as young: nearly
+/// all of its later memory is charged to the new cgroup.
 const YOUNG: u64 = 16 << 20;
-/// Nor has one with more threads than this just begun.
+/// A process with more threads than this is not young.
 const FEW_THREADS: usize = 256;
 
 /// The cgroup of one principal.
@@ -26,9 +27,11 @@ const FEW_THREADS: usize = 256;
 pub struct Home {
     cgroup: Option<Cgroup>,
     directory: PathBuf,
-    /// Where processes go that are left when it is removed; the cgroup above when absent.
+    /// Destination of processes that remain when this cgroup is removed; the parent cgroup when
+    /// `None`.
     refuge: Option<PathBuf>,
-    /// Whether the memory of the principal is charged here, and not where its process was before.
+    /// Whether all memory of the principal is charged here; false when part of it is charged to the
+    /// cgroup in which its process was before.
     pub complete: bool,
 }
 
@@ -46,7 +49,7 @@ impl Home {
         location.is_some_and(|location| location.exact && location.dir == self.directory)
     }
 
-    /// Anonymous and shared memory that is charged here, and what is in swap, bytes.
+    /// Anonymous and shared memory charged here, and swap used, in bytes.
     ///
     /// # Errors
     /// When the cgroup cannot be read.
@@ -58,8 +61,8 @@ impl Home {
         Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?))
     }
 
-    /// Lifts the limit and leaves whatever lives in it alone: the broker goes, and the next one
-    /// takes it over.
+    /// Lifts the limit and leaves the processes where they are: this broker ends, and the next one
+    /// takes the cgroup over.
     pub fn leave(mut self) {
         if let Some(cgroup) = self.cgroup.take() {
             lift(&cgroup);
@@ -69,7 +72,8 @@ impl Home {
 }
 
 impl Drop for Home {
-    /// Lifts the limit and removes it: its principal is gone. What that left running stays in the group.
+    /// Lifts the limit and removes the cgroup, because its principal is gone. Remaining processes
+    /// stay in the group.
     fn drop(&mut self) {
         let Some(cgroup) = self.cgroup.take() else {
             return;
@@ -86,15 +90,16 @@ impl Drop for Home {
 pub struct Cgroups {
     own: Option<Cgroup>,
     tag: String,
-    /// Those of a broker before us, whose principals may come back.
+    /// Cgroups of an earlier broker. Their principals may come back.
     left: Vec<PathBuf>,
     refused: bool,
 }
 
 impl Cgroups {
-    /// Finds the broker's own cgroup and cleans up what a broker with the same directory (`tag`)
-    /// left behind, below its own cgroup or where it `kept` a note of it: limits are lifted, empty
-    /// cgroups removed. One whose processes still run stays; they go on in it when they join again.
+    /// Finds the broker's own cgroup and cleans up after an earlier broker with the same directory
+    /// (`tag`). It looks below its own cgroup and at the cgroups noted in `kept`: it lifts their
+    /// limits and removes the empty ones. A cgroup with live processes stays; they keep it when
+    /// they join again.
     #[must_use]
     pub fn new<'a>(tag: u32, kept: impl Iterator<Item = &'a Path>) -> Cgroups {
         let mut cgroups = Cgroups {
@@ -119,7 +124,7 @@ impl Cgroups {
         cgroups
     }
 
-    /// Whether a broker with our directory made it.
+    /// Whether a broker with the same directory made the cgroup.
     fn is_ours(&self, directory: &Path) -> bool {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
         name.strip_prefix(&self.tag)
@@ -141,9 +146,10 @@ impl Cgroups {
         paths.filter(|path| self.is_ours(path)).take(MAX_LEFTOVERS)
     }
 
-    /// Makes a cgroup in that of its group for a principal whose process is still to start. It
-    /// starts in there: so all of its memory is charged to it, and under version 2, where a cgroup
-    /// has either processes or children with limits, it is where it can stay.
+    /// Makes a cgroup for a principal whose process has not started yet, inside the cgroup of its
+    /// group. The process starts in it, so all of its memory is charged there. Under version 2 a
+    /// cgroup has either processes or children with limits, so only such a cgroup can keep the
+    /// process.
     pub fn prepare(&mut self, id: Id, name: &str, group: &Path) -> Option<Home> {
         if self.refused {
             return None;
@@ -164,10 +170,10 @@ impl Cgroups {
             .ok()
     }
 
-    /// Makes a cgroup for a principal and moves its process there; its children follow when they
-    /// are born. `group` is the cgroup of the group that it is in. `awaited` says whether a cgroup
-    /// that a broker before us made is that of a principal which has not come back yet. `None` when
-    /// the process sits elsewhere (its cgroup is somebody else's to divide), or rights are missing.
+    /// Makes a cgroup for a principal and moves its process there; later children start in it.
+    /// `group` is the cgroup of the principal's group. `awaited` says whether an earlier broker's
+    /// cgroup belongs to a principal that has not come back yet. Returns `None` when the process is
+    /// in a cgroup that is not ours to divide, or when rights are missing.
     pub fn make(
         &mut self,
         id: Id,
@@ -240,8 +246,8 @@ impl Drop for Cgroups {
     }
 }
 
-/// Whether all that it will hold is charged to a group that it enters now: it holds next to nothing
-/// yet, and no child of its own has gone ahead.
+/// Whether a cgroup that the process enters now is charged for nearly all of its memory: the
+/// process holds almost nothing yet and has no child that stays elsewhere.
 fn is_young(process: &Process) -> Result<bool> {
     if process.memory()?.anon >= YOUNG {
         return Ok(false);
@@ -260,7 +266,7 @@ fn home(cgroup: Cgroup, complete: bool) -> Home {
     }
 }
 
-/// A new cgroup that could be `fitted`; else none stays behind.
+/// Makes a cgroup and applies `fitted`; removes the cgroup when that fails.
 fn child_that(
     parent: &Cgroup,
     name: &str,
@@ -273,8 +279,7 @@ fn child_that(
     Ok(child)
 }
 
-/// Moves the process, when the limit can be written at all: a cgroup that could only be read would
-/// be of no use.
+/// Moves the process, provided that the limit can be written: a read-only cgroup would be useless.
 fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
     cgroup.set_limit(None)?;
     cgroup.add_process(process)

@@ -9,38 +9,39 @@ use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bounds of one turn: the bytes that are taken at most, and the time after which no further process
-/// is begun, because each may have many areas to read.
+/// Bounds of one turn: the most bytes taken, and the time after which no further process is begun.
+/// One process may have many areas to read.
 const TURN_BYTES: u64 = 256 << 20;
 const TURN: Duration = Duration::from_millis(250);
-/// With less free swap than this (bytes) no limit is set under version 1: the kernel would kill.
+/// Least free swap in bytes. With less, no limit is set under version 1, because the kernel would
+/// kill.
 const SWAP_NEEDED: u64 = 64 << 20;
 
-/// What to do.
+/// What the worker must do. Amounts are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Page out so many bytes.
+    /// Page out this many bytes.
     PageOut(u64),
-    /// Take so many bytes.
+    /// Take this many bytes.
     Take(u64),
     /// Set the limit; `u64::MAX` lifts it.
     Bound(u64),
 }
 
 impl Order {
-    /// Whether a newer order of this kind makes `other` pointless: what is to be taken is not taken twice.
+    /// Whether this newer order makes `other` pointless. So the same bytes are not taken twice.
     #[must_use]
     pub fn replaces(self, other: Order) -> bool {
         self.takes() == other.takes()
     }
 
-    /// Whether it takes so many bytes, once; a bound is a state.
+    /// Whether it takes an amount once; a bound, in contrast, is a state.
     #[must_use]
     pub fn takes(self) -> bool {
         !matches!(self, Order::Bound(_))
     }
 
-    /// The same for `most` bytes at most; `None` where nothing is left to take.
+    /// The same order for at most `most` bytes; `None` when nothing is left to take.
     #[must_use]
     pub(super) fn at_most(self, most: u64) -> Option<Order> {
         match self {
@@ -54,30 +55,30 @@ impl Order {
 /// An order with what it needs.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Whose.
+    /// The principal that the order applies to.
     pub id: Id,
-    /// What.
+    /// The order.
     pub order: Order,
-    /// Its processes: number and start time, so that a number given to another is not mistaken.
+    /// Process id and start time of each process; the start time detects a reused process id.
     pub processes: Vec<(i32, u64)>,
-    /// The cgroup that the broker made for it.
+    /// The cgroup that the broker made for the principal, if any.
     pub cgroup: Option<PathBuf>,
 }
 
-/// What a job came to.
+/// Result of a job.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whose.
+    /// The principal that the order applied to.
     pub id: Id,
     /// What was ordered.
     pub order: Order,
     /// Bytes paged out or taken.
     pub bytes: u64,
-    /// Why less was done than ordered.
+    /// Why fewer bytes were handled than ordered.
     pub error: Option<Error>,
 }
 
-/// Which rungs these rights have reached so far, for the log: each lack is told once.
+/// Which failures were logged already: each missing right is logged once.
 #[derive(Debug, Default)]
 pub struct Rights {
     told_page_out: bool,
@@ -85,7 +86,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Tells once why a rung cannot be climbed here.
+    /// Logs once why a rung does not work here.
     pub fn tell(&mut self, outcome: &Outcome) {
         let Some(error) = &outcome.error else { return };
         let told = match outcome.order {
@@ -101,13 +102,13 @@ impl Rights {
 }
 
 impl Job {
-    /// Whether a newer one for the same principal makes this one pointless.
+    /// Whether a newer job for the same principal makes this one pointless.
     #[must_use]
     pub(super) fn is_replaced_by(&self, newer: &Job) -> bool {
         self.id == newer.id && newer.order.replaces(self.order)
     }
 
-    /// Carries it out; blocks.
+    /// Executes the job to its end; blocks.
     #[must_use]
     pub fn run(&self) -> Outcome {
         let mut running = Running::new(self.clone());
@@ -119,13 +120,13 @@ impl Job {
     }
 }
 
-/// A job on its way. What is long is done in several turns, with those of others between them.
+/// A job in progress. A long job takes several turns, so that jobs of others can run in between.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) job: Job,
     /// Bytes paged out or taken so far.
     pub(super) done: u64,
-    /// Of its processes, the one whose turn it is.
+    /// Index of the process to handle next.
     next: usize,
     error: Option<Error>,
 }
@@ -140,7 +141,7 @@ impl Running {
         }
     }
 
-    /// Goes on for a turn; what it came to, when that was the last. Blocks.
+    /// Runs one turn; returns the result when the job is finished. Blocks.
     pub(super) fn turn(&mut self) -> Option<Outcome> {
         let ended = match (self.job.order, &self.job.cgroup) {
             (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
@@ -164,7 +165,7 @@ impl Running {
         })
     }
 
-    /// Bytes of one step, if it worked.
+    /// Adds the bytes of one step, or keeps its error.
     fn note(&mut self, step: Result<u64>) -> Option<u64> {
         match step {
             Ok(bytes) => {
@@ -180,7 +181,8 @@ impl Running {
         }
     }
 
-    /// Pages out of each process until `bytes` are out, or the turn is over. Whether there is no more to do.
+    /// Pages out each process in turn until `bytes` are out or the turn is over. Returns whether
+    /// the job is finished.
     fn page_out(&mut self, bytes: u64) -> bool {
         let (began, before) = (Instant::now(), self.done);
         while let Some(&(pid, start_time)) = self.job.processes.get(self.next) {
@@ -194,7 +196,7 @@ impl Running {
             let part = (bytes - self.done).min(TURN_BYTES - here);
             let advised = Process::open_known(pid, start_time)
                 .and_then(|process| advise(&process, Advice::PageOut, part));
-            // One that gave all that was asked of it may have more.
+            // A process that gave all the bytes asked of it may have more.
             if self
                 .note(advised.map(|advised| advised.bytes))
                 .is_none_or(|out| out < part)
@@ -210,10 +212,10 @@ fn take(cgroup: &Path, bytes: u64) -> Result<u64> {
     Cgroup::at(cgroup)?.reclaim(bytes)
 }
 
-/// A limit that cannot kill: version 2's `memory.high` slows down and reclaims. Version 1's limit
-/// kills, with swap free, who uses all that it has at once (reclaim finds nothing that is not in
-/// use), so what is above the bound is taken, and taken again as long as the ladder says so, and no
-/// limit stays.
+/// Sets a limit that cannot kill. Version 2's `memory.high` slows the program down and reclaims.
+/// Version 1's limit kills a program that uses all of its memory at once, even with free swap,
+/// because reclaim finds no page that is not in use. There the bytes above the bound are taken
+/// instead, repeatedly while the ladder asks for it, and no limit stays.
 fn bound(cgroup: &Path, bytes: u64) -> Result<()> {
     let cgroup = Cgroup::at(cgroup)?;
     let limit = Some(bytes).filter(|&bytes| bytes != u64::MAX);

@@ -1,11 +1,12 @@
-//! Act: the later rungs of the ladder, carried out by a thread of their own because the kernel
-//! blocks while it reclaims.
+//! Act: the later rungs of the ladder. A separate thread executes them, because the kernel blocks
+//! while it reclaims.
 //!
 //! # Glossary
 //! - *page out*: cold pages of a principal's processes go to swap (`process_madvise`).
-//! - *take*: its cgroup is made to give bytes up now (`memory.reclaim`, a limit dip).
-//! - *bound*: its cgroup is held to a limit that cannot kill until it owes nothing.
-//! - *cgroup*: here always one that this broker made; others are never written to.
+//! - *take*: bytes are reclaimed from the principal's cgroup now (`memory.reclaim`, or a limit
+//!   dip).
+//! - *bound*: the principal's cgroup gets a limit that cannot kill, until the debt is paid.
+//! - *cgroup*: in this module always one that this broker made; the broker writes to no other.
 
 mod cgroups;
 mod job;

@@ -1,4 +1,5 @@
-//! The thread that works: a bounded queue in which users take turns, outcomes out, an eventfd that says so.
+//! The worker thread: a bounded queue of jobs in which users take turns, a list of outcomes, and an
+//! eventfd that signals new outcomes.
 
 use super::cgroups::Home;
 use super::job::{Job, Outcome, Running};
@@ -11,17 +12,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Jobs that wait at most, and those of one user; with more, the oldest of that user, or of the one
-/// with the most, is given up.
+/// Most waiting jobs, in all and per user. When a bound is reached, one job is given up: of the
+/// same user for the bound per user, otherwise of the user with the most jobs.
 const MAX_QUEUED: usize = 1024;
 const MAX_OF_USER: usize = 256;
-/// Cgroups that are removed between two turns of jobs.
+/// Cgroups removed between two turns of jobs.
 const RETIRED_AT_ONCE: usize = 64;
 
 #[derive(Debug, Default)]
 struct Shared {
     queue: Turns<Running>,
-    /// Each with the descriptors that it holds, counted as its user's until it is closed.
+    /// Each cgroup with the descriptors it holds; they count against its user until they are
+    /// closed.
     retired: Turns<(Home, Held)>,
     outcomes: Vec<Outcome>,
     stop: bool,
@@ -40,7 +42,7 @@ impl Place {
     }
 }
 
-/// The thread and its queue.
+/// Handle of the worker thread and its queue.
 #[derive(Debug)]
 pub struct Worker {
     place: Arc<Place>,
@@ -51,7 +53,7 @@ impl Worker {
     /// Starts it.
     ///
     /// # Errors
-    /// [`Error::System`] when there is no thread or descriptor to be had.
+    /// [`Error::System`] when a thread or descriptor cannot be created.
     pub fn start() -> Result<Worker, Error> {
         let ready = background::ready()?;
         let place = Arc::new(Place {
@@ -67,9 +69,9 @@ impl Worker {
         })
     }
 
-    /// Queues a job on a principal of that user. One for the same principal that it makes pointless and
-    /// that still waits is replaced. Returns the job that had to be given up for it: the oldest that
-    /// takes; bounds are lifted by none but a later one.
+    /// Queues a job for a principal of user `uid`. It replaces a waiting job for the same principal
+    /// that it makes pointless. Returns the job that was given up for lack of room: preferably the
+    /// oldest that takes bytes, because a lost bound is only corrected by a later one.
     pub fn order(&self, uid: u32, job: Job) -> Option<Job> {
         let mut shared = self.place.lock();
         let waiting = shared
@@ -92,12 +94,12 @@ impl Worker {
         given_up.map(|running| running.job)
     }
 
-    /// Looks through what waits to be taken: from each no more than it owes by now. `over` is told
-    /// of whom nothing is taken any more.
+    /// Lowers each waiting order that takes bytes to what its principal owes by now (`owed`). Calls
+    /// `over` with each principal from which nothing is to be taken any more.
     pub fn revise(&self, owed: impl Fn(Id) -> u64, mut over: impl FnMut(Id)) {
         self.place.lock().queue.retain_mut(|running| {
             let id = running.job.id;
-            // What was taken of it in earlier turns is owed no more.
+            // Bytes taken in earlier turns are no longer owed.
             let most = match owed(id) {
                 0 => 0,
                 owed => owed.saturating_add(running.done),
@@ -111,19 +113,20 @@ impl Worker {
         });
     }
 
-    /// Forgets what waits for a principal that is gone.
+    /// Drops the waiting jobs of a principal that is gone.
     pub fn forget(&self, id: Id) {
         let of_others = |running: &mut Running| running.job.id != id;
         self.place.lock().queue.retain_mut(of_others);
     }
 
-    /// Removes the cgroup of a principal of that user that is gone; the kernel may make that wait.
+    /// Queues the removal of a cgroup whose principal (of user `uid`) is gone. The worker does it
+    /// because the kernel may block.
     pub fn retire(&self, uid: u32, home: Home, held: Held) {
         self.place.lock().retired.push(uid, (home, held));
         self.place.work.notify_one();
     }
 
-    /// What was done since the last call.
+    /// Takes the outcomes since the last call.
     pub fn take_outcomes(&self) -> Vec<Outcome> {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.place.ready, &mut counter);
@@ -174,8 +177,8 @@ fn work(place: &Place) {
     }
 }
 
-/// One turn of a job. What is left of it waits behind the work of others, unless there is a newer order
-/// by now.
+/// Runs one turn of a job. The rest of it queues behind the work of others, unless a newer order
+/// replaces it.
 fn go_on(place: &Place, uid: u32, mut running: Running) {
     let outcome = running.turn();
     let mut shared = place.lock();
@@ -221,7 +224,7 @@ mod tests {
 
     const USER: u32 = 7;
 
-    /// One whose thread never came: all that is ordered waits.
+    /// A worker without a thread: all jobs stay in the queue.
     fn idle() -> Worker {
         let place = Place {
             shared: Mutex::default(),
@@ -263,7 +266,8 @@ mod tests {
         );
         worker.forget(9999);
         assert_eq!(worker.place.lock().queue.len(), MAX_OF_USER - 1);
-        // Others have room, and where all is full the one with the most makes it.
+        // Other users have room; when the whole queue is full, the user with the most jobs loses
+        // one.
         let others = (1u32..).take(2 * MAX_QUEUED).map(|n| 100 + n % 8);
         for (uid, id) in others.zip(10_000..) {
             if worker.place.lock().queue.len() < MAX_QUEUED {

@@ -1,4 +1,4 @@
-//! Reading the files and saying what is wrong with them.
+//! Reads the configuration files and explains errors in them.
 
 use super::{Config, File};
 use std::io;
@@ -16,19 +16,19 @@ pub enum ConfigError {
     #[error("{}: the configuration cannot be read ({source}); check the path and its \
              permissions", path.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file says something that is not understood.
     #[error("{}:{line}: {message}", path.display())]
     Wrong {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong and what to write.
+        /// What is wrong and what to write instead.
         message: String,
     },
 }
@@ -39,8 +39,8 @@ const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cg
                      user_weight, \
                      user_priority";
 
-/// Reads `path` and the drop-ins in `path` + `.d`. Without `required`, a file that is absent, or in a
-/// directory that is closed to us, is as good as an empty one.
+/// Reads `path` and the drop-in files in `path` + `.d`. Without `required`, a missing file, or one
+/// in a directory that the broker may not read, counts as empty.
 ///
 /// # Errors
 /// [`ConfigError`] for the first file that cannot be used.
@@ -70,7 +70,8 @@ pub fn load(path: &Path, required: bool) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// `su`, `sudo -u` and containers leave the `HOME` of another user: what is in it is not meant for us.
+/// `su`, `sudo -u` and containers may leave another user's `HOME`. Its files are not meant for this
+/// broker.
 fn is_out_of_reach(path: &Path) -> bool {
     let denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
     std::fs::symlink_metadata(path).is_err_and(denied)
@@ -160,7 +161,7 @@ fn line_at(text: &str, offset: usize) -> usize {
         + 1
 }
 
-/// The line of the `nth` line (from 0) that starts with `what`.
+/// Number of the `nth` line (from 0) that starts with `what`.
 fn line_of(text: &str, what: &str, nth: usize) -> usize {
     text.lines()
         .enumerate()
@@ -301,7 +302,7 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             assert!(closed.0.unwrap().budget.is_none() && closed.1.is_err());
         }
-        // One's own that is closed is a mistake.
+        // An unreadable file of one's own is a mistake.
         let mode = std::fs::Permissions::from_mode(0o000);
         std::fs::set_permissions(&path, mode).unwrap();
         set(0o755);

@@ -14,8 +14,8 @@
 //! user_weight = 300
 //! ```
 //!
-//! Files in `plimsoll.toml.d/*.toml` beside it are read after it, in the order of their names: a
-//! value there replaces the value here, and their rules stand before the rules here.
+//! Files in `plimsoll.toml.d/*.toml` are read after `plimsoll.toml`, in the order of their names. A
+//! value in them replaces an earlier one, and their rules come before earlier rules.
 
 mod load;
 mod names;
@@ -53,23 +53,23 @@ pub struct File {
 /// The configuration in force.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What is shared out at most; what the domain has when absent.
+    /// Most memory to share out; everything the domain has when `None`.
     pub budget: Option<Amount>,
-    /// Held back so that warnings come early enough; measured when absent.
+    /// Memory held back so that warnings come early enough; measured when `None`.
     pub reserve: Option<Amount>,
-    /// Principals at most.
+    /// Most principals at a time.
     pub max_principals: usize,
-    /// Principals, and connections, of one user at most.
+    /// Most principals of one user, and also most connections of one user.
     pub max_per_user: usize,
-    /// Whether a cgroup is made for each principal where that is allowed.
+    /// Whether each principal gets its own cgroup, where permissions allow that.
     pub cgroups: bool,
     /// Whether working sets are sampled.
     pub working_sets: bool,
-    /// Whether memory that several principals map is measured and divided.
+    /// Whether memory that several principals map is measured and divided between them.
     pub sharing: bool,
     /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
     pub revoke: bool,
-    /// In the order in which they are tried.
+    /// Rules in the order in which they are tried.
     pub rules: Vec<Rule>,
 }
 
@@ -90,7 +90,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the rules give to a program: for each value the first matching rule that names it.
+    /// Values that the rules give to a program. Each value comes from the first matching rule that
+    /// sets it.
     #[must_use]
     pub fn given(&self, facts: &Facts) -> Given {
         let mut given = Given::default();
@@ -100,14 +101,15 @@ impl Config {
         given
     }
 
-    /// Whether any rule says how the groups of users stand.
+    /// Whether any rule sets the weight or priority of users' groups.
     #[must_use]
     pub fn rules_users(&self) -> bool {
         self.rules.iter().any(Rule::is_for_users)
     }
 
-    /// What the rules give to the group of a user whose programs are in these units of the system's
-    /// manager: for each value the first matching rule that names it. No adapter.
+    /// Values that the rules give to a user's group. `units` are the units of the system's manager
+    /// in which the user's programs run. Each value comes from the first matching rule that sets
+    /// it; the adapter is never set.
     #[must_use]
     pub fn given_to_user(&self, uid: u32, units: &[&str]) -> Given {
         let mut given = Given::default();
@@ -118,7 +120,7 @@ impl Config {
         given
     }
 
-    /// Lays `file` over what is here; its rules come first.
+    /// Applies `file` on top of this configuration; its rules come first.
     fn apply(&mut self, file: File) {
         self.budget = file.budget.or(self.budget);
         self.reserve = file.reserve.or(self.reserve);

@@ -4,11 +4,11 @@ use plimsoll_kernel::reader::read_text;
 use std::ffi::CString;
 use std::path::Path;
 
-/// A longer list of users (bytes) is read so far only.
+/// Most bytes of the list of users that are read; the rest is ignored.
 const MAX_PASSWD: usize = 1 << 20;
 
-/// The name of a user as `/etc/passwd` has it; `None` when it is not there. Other sources (a directory
-/// service) might have to be waited for.
+/// A user's name from `/etc/passwd`; `None` when it is not listed there. Other sources, such as a
+/// directory service, are not asked because they may block.
 #[must_use]
 pub fn name_of(uid: u32) -> Option<String> {
     let mut text = Vec::new();
@@ -16,7 +16,7 @@ pub fn name_of(uid: u32) -> Option<String> {
     name_in(&String::from_utf8_lossy(&text), uid)
 }
 
-/// `name:password:number:...`, a user a line.
+/// Finds the name in lines of the form `name:password:number:...`, one user per line.
 fn name_in(passwd: &str, uid: u32) -> Option<String> {
     let name = |line: &str| {
         let mut fields = line.split(':');
@@ -27,7 +27,7 @@ fn name_in(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(name)
 }
 
-/// The number of the user whose name or number is `user`; `None` when there is none of that name.
+/// The uid for a user's name or number; `None` when there is no such user.
 pub(super) fn uid_of(user: &str) -> Option<u32> {
     if let Ok(uid) = user.parse() {
         return Some(uid);

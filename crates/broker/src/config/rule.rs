@@ -1,4 +1,4 @@
-//! Rules: what a program gets because of where it runs, who runs it and what it is.
+//! Rules: they give values to a program by its cgroup, unit, user and executable.
 
 use super::names::uid_of;
 use plimsoll_wire::messages::{Priority, Weight};
@@ -23,37 +23,38 @@ pub struct Rule {
     pub priority: Option<i64>,
     /// The adapter that `plimsoll` brings (`hotspot`, `libgc`, `none`).
     pub adapter: Option<String>,
-    /// 1 to 10000: of the user's group against those of other users, in the system's broker.
+    /// 1 to 10000: weight of the user's group against other users' groups, in the system's broker.
     pub user_weight: Option<i64>,
-    /// -100 to 100, likewise.
+    /// -100 to 100: priority of the user's group, likewise.
     pub user_priority: Option<i64>,
-    /// `user`, resolved when the file was read.
+    /// Uid of `user`, resolved when the file was read.
     #[serde(skip)]
     pub(super) uid: Option<u32>,
-    /// What of the numbers it gives to a program, and to the group of a user, likewise.
+    /// The checked weight and priority for a program, and those for a user's group.
     #[serde(skip)]
     pub(super) standing: Standing,
     #[serde(skip)]
     pub(super) user_standing: Standing,
 }
 
-/// What rules look at.
+/// Properties of a program that rules match against.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Path of its cgroup under the mount; memory controller's hierarchy first.
+    /// Path of its cgroup under the mount; that of the memory controller's hierarchy if there is
+    /// one.
     pub cgroup: String,
-    /// Name of the systemd unit that it sits in, empty when none.
+    /// Name of its systemd unit; empty when it is in none.
     pub unit: String,
-    /// Name of the unit of the system's manager that it sits in, empty when none. No user can make such a
-    /// unit; units and cgroups inside of its own a user can make.
+    /// Name of its unit under the system's manager; empty when it is in none. A user can make units
+    /// and cgroups inside its own unit, but no unit of the system's manager.
     pub system_unit: String,
-    /// Real user.
+    /// Real uid.
     pub uid: u32,
-    /// Path of its executable, empty when unreadable.
+    /// Path of its executable; empty when unreadable.
     pub executable: String,
 }
 
-/// What the rules gave.
+/// Values that the matching rules gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// A weight.
@@ -97,8 +98,8 @@ impl Rule {
             && self.uid.is_none_or(|uid| uid == facts.uid)
     }
 
-    /// Whether it says how a user's group stands, and is about this one: its number and the units of
-    /// the system's manager in which its programs are.
+    /// Whether the rule sets the standing of users' groups and matches this user, given by its uid
+    /// and by the units of the system's manager in which its programs run.
     pub(super) fn matches_user<'u>(
         &self,
         uid: u32,
@@ -117,7 +118,7 @@ impl Rule {
         self.user_weight.is_some() || self.user_priority.is_some()
     }
 
-    /// Checks what serde cannot, and resolves the numbers and the user.
+    /// Checks what serde cannot check, and resolves the numbers and the user.
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.standing =
             Standing::read(self.weight, self.priority).map_err(|error| error.message)?;
@@ -166,8 +167,8 @@ impl Rule {
     }
 }
 
-/// Whether `text` matches `pattern`: `*` stands for any run of bytes (also `/`), `?` for one byte.
-/// Linear but for backtracking to the last star, so at most `pattern x text` steps.
+/// Whether `text` matches `pattern`: `*` matches any run of bytes (also `/`), `?` one byte. It
+/// backtracks only to the last star, so it takes at most `pattern x text` steps.
 #[must_use]
 pub fn matches_glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());

@@ -3,17 +3,17 @@
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::fmt;
 
-/// Bytes, or a part of what the domain has.
+/// An amount in bytes, or a part of the domain's capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many hundredths of the capacity, 0 to 100.
+    /// Percent of the capacity, 0 to 100.
     Percent(f64),
 }
 
 impl Amount {
-    /// In bytes, of `capacity` bytes.
+    /// The amount in bytes, for a domain of `capacity` bytes.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         match self {

@@ -1,4 +1,4 @@
-//! What clients command: each changes everything that it asks for, or nothing.
+//! Commands of clients. Each command makes all of its changes or none.
 
 use super::node::{self, Node};
 use super::tree::Tree;
@@ -6,14 +6,14 @@ use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, flow};
 use plimsoll_policy::shares::Shares;
 use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
 
-/// No machine that we run on has more bytes, or moves more in a second.
+/// Upper bound for reported bytes and bytes per second; no supported machine exceeds it.
 const MOST_BYTES: u64 = 1 << 50;
-/// Actions of one tick for one principal: a publication and a rung.
+/// Most actions per principal and tick: one publication and one rung.
 const ACTIONS_EACH: usize = 2;
 
 impl Core {
-    /// A new principal; its numbers are zero until the next tick, which should come soon. Numbers of
-    /// principals are never reused. `now` is the clock of the pages.
+    /// Registers a principal. Its numbers are zero until the next tick, which should come soon. Ids
+    /// are never reused. `now` is the time on the clock of the pages, in nanoseconds.
     ///
     /// # Errors
     /// Unknown parent, too many principals, too deep a tree.
@@ -40,7 +40,7 @@ impl Core {
         Ok(id)
     }
 
-    /// Room for a tick over all principals, so that no tick allocates.
+    /// Makes room for a tick over all principals, so that no tick allocates.
     fn reserve(&mut self) {
         let count = self.tree.len();
         self.inputs.reserve(count.saturating_sub(self.inputs.len()));
@@ -52,9 +52,10 @@ impl Core {
         }
     }
 
-    /// Ends a principal. Its children go to its parent and keep their weights: their processes live
-    /// on (paper 4.1 destroys an activity's children with it, because there the allocations end with
-    /// the activity). What it still uses is the outsiders' from now on.
+    /// Removes a principal. Its children move to its parent and keep their weights, because their
+    /// processes live on. (In paper 4.1 destroying an activity destroys its children, because their
+    /// allocations end with it.) Memory that the principal still uses counts as the outsiders' from
+    /// now on.
     ///
     /// # Errors
     /// No such principal.
@@ -67,7 +68,7 @@ impl Core {
         Ok(())
     }
 
-    /// Changes a principal's settings, all or none of them.
+    /// Changes a principal's settings: all of them or none.
     ///
     /// # Errors
     /// No such principal or parent, a cycle, too deep a tree.
@@ -88,7 +89,7 @@ impl Core {
         Ok(())
     }
 
-    /// Moves a principal with all below it to the top of the tree.
+    /// Moves a principal and its descendants to the top of the tree.
     ///
     /// # Errors
     /// No such principal.
@@ -99,7 +100,8 @@ impl Core {
         Ok(())
     }
 
-    /// Its bytes leave the domains above it and arrive in others; nobody grew.
+    /// Moves a node. Its bytes move from the old domains to the new ones; this does not count as
+    /// growth.
     fn reparent(&mut self, slot: u32, parent: Option<u32>) {
         let bytes = flow::signed(self.tree.at(slot).account.subtree_uses);
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
@@ -107,8 +109,8 @@ impl Core {
         shift_domains(&mut self.tree, &mut self.root, slot, -bytes);
     }
 
-    /// Takes over what an adapter knows. Absurd values are clamped, not refused; a report makes
-    /// nobody's share larger than its weight does.
+    /// Stores an adapter's report. Absurd values are clamped, not refused. A report cannot raise a
+    /// share above what the weight allows.
     ///
     /// # Errors
     /// No such principal.
@@ -135,7 +137,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether somebody adapts it from now on.
+    /// Sets whether an adapter serves the principal from now on.
     ///
     /// # Errors
     /// No such principal.
@@ -147,9 +149,9 @@ impl Core {
         Ok(())
     }
 
-    /// The daemon finished a `PageOut`, `Take` or `Bound` of this principal, or gave it up. Until
-    /// it says so, at most two seconds, the core starts no further one. `bound` says that the
-    /// kernel has the last bound. Unknown numbers are passed over.
+    /// Notes that the daemon finished or gave up a `PageOut`, `Take` or `Bound` of this principal.
+    /// The core starts no further one before, or for at most two seconds. `bound` says that the
+    /// kernel has the last bound. Unknown ids are ignored.
     pub fn acted(&mut self, id: Id, bound: bool) {
         if let Some(slot) = self.tree.slot(id) {
             self.tree.at_mut(slot).ladder.acted(bound);
@@ -157,7 +159,7 @@ impl Core {
     }
 }
 
-/// `by` bytes became (or, negative, ceased to be) the outsiders' of every domain above a principal.
+/// Moves `by` bytes to the outsiders of every domain above a principal (from them when negative).
 pub(super) fn shift_domains(tree: &mut Tree, root: &mut super::domain::Domain, slot: u32, by: i64) {
     root.shift(by);
     let mut next = tree.at(slot).parent;
@@ -177,7 +179,8 @@ fn take(known: &mut Option<u64>, reported: Option<u64>) {
     }
 }
 
-/// It is shown and decides nothing; absurd numbers must not get in the way of showing it.
+/// Clamps the statistics. They are only shown and decide nothing, but absurd values must not break
+/// the display.
 fn believed_statistics(told: Statistics) -> Statistics {
     let bound = |value: Option<u64>| value.map(|value| value.min(MOST_BYTES));
     Statistics {

@@ -1,23 +1,23 @@
-//! What a principal must give back, and by when.
+//! A debt: the bytes that a principal must give back, and the deadline.
 //!
-//! A debt is paid in batches. The first batch is what is owed when the debt begins; its deadline
-//! stays whatever comes after. New debt (a limit that falls further) waits for its own batch, which
-//! begins when the one before is paid. So a program that pays in time is never overdue, however long
-//! a hog keeps growing; and one that only grows does not move its own deadline.
+//! A debt is paid in batches. The first batch is the amount owed when the debt begins, and its
+//! deadline never moves. New debt, from a limit that falls further, waits for the next batch, which
+//! begins when the previous one is paid. So a program that pays in time is never overdue, however
+//! long another program keeps growing. A program that only grows cannot move its own deadline.
 
 use super::Nanos;
 
-/// See the module. Times are core time.
+/// One debt; see the module. Times are nanoseconds of core time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Debt {
-    /// To where its use must come down for this batch, bytes.
+    /// Use in bytes that the principal must come down to for this batch.
     pub(super) due: u64,
-    /// By when.
+    /// Deadline of this batch.
     pub(super) deadline: Nanos,
 }
 
 impl Debt {
-    /// The debt after a tick: begun, kept, renewed or paid.
+    /// The debt after a tick: begun, kept, renewed or paid (`None`).
     pub(super) fn step(
         debt: Option<Debt>,
         uses: u64,
@@ -35,7 +35,8 @@ impl Debt {
             Some(old) => {
                 let due = old.due.max(limit);
                 let batch_paid = uses <= due.saturating_add(slop(due));
-                // The last batch is paid when the debt is: what little is left of it has no new deadline.
+                // The last batch counts as paid together with the debt: its small rest gets no new
+                // deadline.
                 Some(if batch_paid && limit < due {
                     begin
                 } else {
@@ -55,13 +56,14 @@ impl Debt {
     }
 }
 
-/// Bytes over a limit that are not worth a word: measuring is no finer.
+/// Bytes over a limit that are ignored: measuring is no more precise than this.
 pub(super) fn slop(limit: u64) -> u64 {
     (limit / 256).clamp(64 << 10, 1 << 20)
 }
 
-/// Bytes over a limit that are not taken by force while the reserve holds: no collector steers finer than to
-/// some percent, and paging out what comes back by itself costs more than it brings.
+/// Bytes over a limit that are not taken by force while the reserve holds. Collectors hit a target
+/// only within some percent, and paging out memory that would be freed anyway costs more than it
+/// gains.
 pub(super) fn tolerance(limit: u64) -> u64 {
     (limit / 32).clamp(64 << 10, 32 << 20)
 }

@@ -1,13 +1,13 @@
-//! How much of its own memory a principal can make use of.
+//! Demand: how much memory of its own a principal can use.
 //!
-//! - Without a living process: nothing.
-//! - Passive: what it uses, some headroom, and what it is about to grow by.
-//! - Adaptive: what its adapter says at the most; where its collector is known, no more than what
-//!   keeps collecting below a thousandth of its time. An idle program therefore wants little. One
-//!   that grows fast wants what it is about to have: it has woken, and its adapter has not told
-//!   yet.
+//! - Without a live process: nothing.
+//! - Passive: its use, some headroom, and its expected growth.
+//! - Adaptive: at most what its adapter says. Where its collector is known, no more than the size
+//!   at which collections take less than a thousandth of its time, so an idle program wants
+//!   little. A program that grows fast wants the size it is about to reach: it has become active,
+//!   and its adapter has not reported that yet.
 //!
-//! While everybody's wish fits, nobody is asked to give up what it has.
+//! While all demands fit, nobody is asked to give anything up.
 
 use super::Nanos;
 use super::node::{Node, Reported};
@@ -17,21 +17,22 @@ use plimsoll_wire::messages::Kind;
 /// Bytes.
 const MIB: u64 = 1 << 20;
 const HEADROOM_LEAST: u64 = 16 * MIB;
-/// Thousandths of its time in collections below which more memory is of no use.
+/// Thousandths of a program's time spent in collections; below this more memory is of no use.
 const COLLECTING: u32 = 1;
-/// The same with which a program lends what it is guaranteed: a twentieth of its time bounds what
-/// others can cost it.
+/// Likewise, the collection time at which a program lends part of its guarantee. Lending can so
+/// cost it at most a twentieth of its time.
 const LENDING: u32 = 50;
-/// Growth within [`HORIZON`] by less than this part is no waking: a quarter.
+/// Growth within [`HORIZON`] by less than this part of its use (a quarter) does not count as waking
+/// up.
 const WAKING: u64 = 4;
-/// How far ahead growth is taken into account.
+/// How far ahead growth is counted, nanoseconds.
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
-/// What a principal wants for itself, whatever it has now; not steadied.
+/// Bytes that a principal wants for itself, whatever it has now; not smoothed.
 pub(super) fn wanted(node: &Node) -> u64 {
     match node.kind {
         Kind::Group => 0,
-        // Without a process there is also no program whose report could be believed.
+        // Without a process there is no program whose report could be believed.
         Kind::Process if node.absent => 0,
         Kind::Process if node.adaptive => {
             let told = adaptive(&node.reported, &node.collector);
@@ -61,13 +62,14 @@ fn adaptive(reported: &Reported, collector: &Collector) -> u64 {
         .max(least)
 }
 
-/// Beyond this, collecting costs less than it is worth to anybody. `None` while the collector is not known.
+/// Heap size in bytes beyond which more memory saves too little collection time to matter. `None`
+/// while the collector is unknown.
 fn useful(reported: &Reported, collector: &Collector) -> Option<u64> {
     let room = room(COLLECTING, collector)?;
     Some(with_headroom(floor(reported, collector)).saturating_add(room))
 }
 
-/// With so much a program lends the rest of what it is guaranteed.
+/// Size in bytes beyond which a program lends its guarantee; `u64::MAX` when it lends nothing.
 pub(super) fn modest(node: &Node) -> u64 {
     let room = room(LENDING, &node.collector).filter(|_| node.adaptive);
     room.map_or(u64::MAX, |room| {
@@ -75,14 +77,14 @@ pub(super) fn modest(node: &Node) -> u64 {
     })
 }
 
-/// The room for garbage with which it spends `permille` thousandths of its time in collections.
-/// `None` while the collector is not known.
+/// Bytes of room for garbage with which collections take `permille` thousandths of the time. `None`
+/// while the collector is unknown.
 fn room(permille: u32, collector: &Collector) -> Option<u64> {
     let room = useful_demand(collector, permille).checked_sub(collector.live);
     room.filter(|_| collector.is_known())
 }
 
-/// What a program holds besides its live objects needs room as well.
+/// Bytes below which the program cannot go: other memory counts as well as live objects.
 fn floor(reported: &Reported, collector: &Collector) -> u64 {
     reported.floor.unwrap_or(0).max(collector.live)
 }
@@ -91,7 +93,7 @@ fn with_headroom(bytes: u64) -> u64 {
     bytes.saturating_add((bytes / 8).max(HEADROOM_LEAST))
 }
 
-/// Follows `new` without its noise: up at once, down when it is well below.
+/// Smooths a demand: rises follow at once, falls only when they are large.
 pub(super) fn steadied(held: u64, new: u64) -> u64 {
     let band = (held / 16).max(MIB);
     if new > held || new == 0 || new.saturating_add(band) < held {
@@ -101,7 +103,8 @@ pub(super) fn steadied(held: u64, new: u64) -> u64 {
     }
 }
 
-/// The same for what others are lent by, in both directions: each change moves memory of all.
+/// Smooths the size beyond which memory is lent, in both directions, because each change moves
+/// memory of all members.
 pub(super) fn calmed(held: u64, new: u64) -> u64 {
     match held.abs_diff(new) > held / 8 {
         true => new,
@@ -109,9 +112,9 @@ pub(super) fn calmed(held: u64, new: u64) -> u64 {
     }
 }
 
-/// The collector's figures, taken over only when one of them moved much: the square-root rule
-/// should not move memory for noise. With a rate that is wrong by half, rooms differ by a quarter
-/// from the best ones, and that costs a thirtieth of the time in collections: less than those with
+/// The collector's figures, replaced only when one of them moved much, so that the square-root rule
+/// does not move memory because of noise. A rate that is wrong by half makes the room differ by a
+/// quarter from the best. That costs a thirtieth more collection time: less than the collections by
 /// which a heap follows a new limit.
 pub(super) fn steadied_collector(held: Collector, reported: &Reported) -> Collector {
     let new = Collector {
@@ -125,7 +128,7 @@ pub(super) fn steadied_collector(held: Collector, reported: &Reported) -> Collec
     if moved { new } else { held }
 }
 
-/// By two and a half times, up or down.
+/// Whether a rate changed by a factor of 2.5, up or down.
 fn turned(old: u64, new: u64) -> bool {
     let (less, more) = (old.min(new), old.max(new));
     more.saturating_mul(2) > less.saturating_mul(5)

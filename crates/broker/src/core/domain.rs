@@ -1,7 +1,7 @@
-//! A domain's books: who else uses it, how fast they grow, what is held back, what is shared out.
+//! Accounts of a domain: the use of outsiders, its growth, the reserve, and the budget.
 //!
-//! `budget = capacity - outsiders - expected - reserve`, steadied by a band so that noise does not
-//! move everybody's limits: it falls at once and rises only when there is more than the band to gain.
+//! `budget = capacity - outsiders - expected - reserve`. A band keeps noise from moving all limits:
+//! the budget falls at once, and rises only when it would gain more than the band.
 
 use super::flow::{Flow, over};
 use super::{DomainFigures, Nanos, SensedDomain};
@@ -10,60 +10,65 @@ use plimsoll_policy::footprint::surprise;
 const MILLISECOND: Nanos = 1_000_000;
 /// Bytes.
 const MIB: u64 = 1 << 20;
-/// Over how long the growth of outsiders is measured.
+/// Time constant for the growth of outsiders.
 const TAU: Nanos = 200 * MILLISECOND;
-/// How fast a high-water mark of the growth is forgotten.
+/// Time constant with which a high-water mark of the growth decays.
 const FORGET: Nanos = 1_000 * MILLISECOND;
-/// After a domain was short for so long, taking no more than what it lacks was not enough.
+/// After a domain was short for this long, taking only what it lacks was not enough.
 const PATCHWORK: Nanos = 1_000 * MILLISECOND;
-/// Ticks in a row in which growth is not judged because memory is being freed.
+/// Most consecutive ticks in which growth is not judged because memory is being freed.
 const UNJUDGED: u32 = 4;
-/// The watermark's floor, unless 4 % of the capacity is less: collectors overshoot by some percent.
+/// Least reserve, unless 4 % of the capacity is less: collectors overshoot by some percent.
 const RESERVE_FLOOR: u64 = 64 * MIB;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Domain {
     pub(super) sensed: SensedDomain,
     flow: Flow,
+    /// Use of the outsiders, bytes.
     outsiders: u64,
-    /// The outsiders' bytes by which their growth was judged last, and for how many ticks it has not been.
+    /// Use of the outsiders when their growth was last judged, in bytes, and the number of ticks
+    /// since then.
     judged: u64,
     unjudged: u32,
     /// High-water mark of the growth, bytes per second.
     rate: u64,
+    /// The reserve before smoothing, bytes.
     watermark: u64,
+    /// Expected growth of the outsiders beyond the reserve, bytes.
     expected: u64,
-    /// Capacity that is not shared out, steadied.
+    /// Capacity that is not shared out, smoothed, bytes.
     withheld: u64,
+    /// Bytes that are shared out.
     pub(super) budget: u64,
-    /// Bytes that somebody lacks here; worked out once a tick.
+    /// Bytes that principals lack here; computed once per tick.
     pub(super) need: u64,
-    /// Somebody waits for what it is entitled to.
+    /// Whether some principal waits for its entitlement.
     waited_for: bool,
-    /// Since when somebody lacks something here, in core time.
+    /// Start of the current shortage here, in core time.
     short_since: Option<Nanos>,
 }
 
-/// Bounds that the configuration sets for a domain; none for a group's.
+/// Bounds that the configuration sets for a domain. The domain of a group has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) max_budget: u64,
     pub(super) min_reserve: u64,
 }
 
-/// Who is in a domain.
+/// The members of a domain, summed up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Members {
     /// Bytes that are accounted to principals.
     pub(super) uses: u64,
-    /// Principals that adapt and hold memory.
+    /// Number of adaptive principals that hold memory.
     pub(super) adaptive: u32,
-    /// One of the broker's principals, here or elsewhere, is giving memory back just now.
+    /// Whether a principal of the broker, in this domain or another, is giving memory back now.
     pub(super) freeing: bool,
 }
 
 impl Members {
-    /// With those of a part of it.
+    /// Adds the members of a nested part.
     pub(super) fn add(&mut self, below: &Members) {
         self.uses = self.uses.saturating_add(below.uses);
         self.adaptive += below.adaptive;
@@ -83,7 +88,7 @@ impl Domain {
         Domain { sensed, ..self }
     }
 
-    /// Takes over what was sensed of the domain, and who is in it.
+    /// Updates the accounts from what was sensed and from the members.
     pub(super) fn account(&mut self, members: Members, dt: Nanos, reaction: Nanos, bounds: Bounds) {
         let capacity = self.sensed.capacity;
         self.outsiders = self.sensed.used.saturating_sub(members.uses);
@@ -106,9 +111,9 @@ impl Domain {
             .min(bounds.max_budget);
     }
 
-    /// The outsiders' bytes as far as their growth is concerned. The kernel takes up to 10,000
-    /// pages off a process before it gives them back (`include/asm-generic/tlb.h`), and in between
-    /// they look like somebody else's that came with a leap.
+    /// Use of the outsiders in bytes, as it counts for their growth. The kernel unmaps up to 10,000
+    /// pages of a process before it frees them (`include/asm-generic/tlb.h`). In between they look
+    /// like a sudden growth of outsiders, so growth is not judged while memory is being freed.
     fn judge(&mut self, freeing: bool) -> u64 {
         let leaps = self.outsiders > self.judged;
         if freeing && leaps && self.unjudged < UNJUDGED {
@@ -120,12 +125,12 @@ impl Domain {
         self.judged
     }
 
-    /// Growth x reaction time, at least the floor, at most a tenth of the capacity
+    /// The reserve: growth x reaction time, at least the floor, at most a tenth of the capacity
     /// (the research's section 3: a watermark from the measured growth rate).
     ///
-    /// Where an excess is death, the floor of `several` programs is one surprise: each keeps room
-    /// for its own, but when they grow at the same time their collections wait for each other. Who
-    /// is alone in a domain loses nothing by that.
+    /// Where exceeding the capacity kills, several programs share one floor that covers a sudden
+    /// growth. Each keeps its own margin as well, but when they grow together their collections
+    /// wait for each other. A program that is alone in a domain is not affected.
     fn watermark_for(&self, reaction: Nanos, several: bool) -> u64 {
         let capacity = self.sensed.capacity;
         let usual = RESERVE_FLOOR.min(capacity / 25);
@@ -137,8 +142,8 @@ impl Domain {
         grown.clamp(floor, floor.max(capacity / 10))
     }
 
-    /// What outsiders will have taken by the time that programs have reacted, beyond what the
-    /// watermark holds back anyway; never more than what is left, nor than a quarter.
+    /// Bytes that outsiders will have taken when programs have reacted, beyond what the watermark
+    /// covers. At most the bytes that are left, and at most a quarter of the capacity.
     fn expected_for(&self, reaction: Nanos) -> u64 {
         let horizon = reaction.min(1_000 * MILLISECOND).saturating_add(reaction);
         let grown = over(super::flow::signed(self.rate), horizon).max(0) as u64;
@@ -153,19 +158,19 @@ impl Domain {
             .min(left)
     }
 
-    /// Bytes that became or ceased to be a member's: outsiders' level moves, their growth does not.
+    /// Moves `by` bytes between members and outsiders: changes the level of outsiders, not their
+    /// growth.
     pub(super) fn shift(&mut self, by: i64) {
         self.flow.shift(by);
         self.judged = self.judged.saturating_add_signed(by);
     }
 
-    /// Bytes in use by nobody, the reserve included.
+    /// Free bytes, including the reserve.
     pub(super) fn free(&self) -> u64 {
         self.sensed.capacity.saturating_sub(self.sensed.used)
     }
 
-    /// Bytes that are missing from the better half of the reserve: the other half is there for what
-    /// comes and goes.
+    /// Bytes missing from the upper half of the reserve. The lower half is there for fluctuations.
     pub(super) fn lack(&self) -> u64 {
         self.sensed
             .used
@@ -173,13 +178,15 @@ impl Domain {
             .saturating_sub(self.sensed.capacity)
     }
 
-    /// Three quarters of the reserve are gone, or somebody waits for a good part of its share.
+    /// Whether three quarters of the reserve are gone, or a principal waits for a good part of its
+    /// share.
     pub(super) fn urgent(&self) -> bool {
         self.free() < self.watermark / 4 || self.waited_for
     }
 
-    /// Works out what is needed: what the reserve lacks, or what `waiting` bytes' owners lack. A
-    /// domain that stays short needs all that is overdue: its debtors outgrow what is taken.
+    /// Computes the need: what the reserve lacks, or what the owners of `waiting` bytes lack. A
+    /// domain that stays short needs all overdue bytes, because its debtors grow faster than memory
+    /// is taken.
     pub(super) fn assess(&mut self, waiting: u64, now: Nanos) {
         let need = waiting.max(self.lack());
         self.waited_for = waiting > 0;
@@ -194,7 +201,7 @@ impl Domain {
         self.need = if short { u64::MAX } else { need };
     }
 
-    /// Bytes are on their way.
+    /// Subtracts bytes that are being taken already.
     pub(super) fn meet(&mut self, bytes: u64) {
         if self.need != u64::MAX {
             self.need = self.need.saturating_sub(bytes);
@@ -225,13 +232,15 @@ impl Domain {
     }
 }
 
-/// Steps in which a budget moves where memory is short. Where much is free, a 64th of that is no finer than
-/// anybody needs, and the come and go of a busy machine moves no limits.
+/// Step in which a budget changes where memory is short, bytes. Where much is free, the caller
+/// takes a 64th of the free bytes instead: that is precise enough, and fluctuations of a busy
+/// machine change no limit.
 fn band(capacity: u64) -> u64 {
     (capacity / 1024).clamp(MIB / 4, 8 * MIB).min(capacity / 64)
 }
 
-/// Follows `new` from above: at once when it rises over `held`, by steps of `band` when it falls.
+/// Follows `new` from above: rises at once, and falls when it is more than three bands too high.
+/// The result is one band above `new`.
 pub(super) fn steady(held: u64, new: u64, band: u64) -> u64 {
     if new > held || new.saturating_add(band.saturating_mul(3)) < held {
         new.saturating_add(band)

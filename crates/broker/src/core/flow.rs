@@ -1,15 +1,15 @@
 //! A smoothed level and its growth rate.
 //!
-//! The level follows what was measured with a lag of `tau`. Behind a steady ramp it lags by exactly
-//! rate x tau, so the distance divided by `tau` is the rate; noise of a few MiB from one tick to the
-//! next is divided as well and does not look like a hog.
+//! The level follows the measurements with time constant `tau`. Behind a steady ramp it lags by
+//! exactly rate x tau, so the distance divided by `tau` is the rate. Noise of a few MiB between two
+//! ticks is divided as well, so it does not look like fast growth.
 
 use super::Nanos;
 
 /// Nanoseconds.
 const SECOND: i128 = 1_000_000_000;
 
-/// See the module.
+/// A smoothed level in bytes; see the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
     now: u64,
@@ -18,7 +18,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Takes over a measurement, `dt` after the one before.
+    /// Adds a measurement, `dt` after the previous one.
     pub(super) fn feed(&mut self, bytes: u64, dt: Nanos, tau: Nanos) {
         self.now = bytes;
         if !self.seen {
@@ -26,7 +26,7 @@ impl Flow {
             self.slow = signed(bytes);
             return;
         }
-        // What grew in a long gap may have begun at its very end: take it for fast.
+        // Growth in a long gap may have begun at its very end, so it counts as fast.
         let dt = if signed(bytes) > self.slow {
             dt.min(tau / 2)
         } else {
@@ -44,13 +44,13 @@ impl Flow {
         rate.clamp(-(1 << 50), 1 << 50) as i64
     }
 
-    /// Bytes that changed hands without anybody growing: the level moves, the rate does not.
+    /// Moves the level but not the rate: `by` bytes changed owner, and nobody grew.
     pub(super) fn shift(&mut self, by: i64) {
         self.slow = self.slow.saturating_add(by);
     }
 }
 
-/// Bytes as a signed number; nothing real is near the bound.
+/// Bytes as a signed number; real values are far below the bound.
 pub(super) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

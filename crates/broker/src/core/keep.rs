@@ -1,5 +1,5 @@
-//! Settings that outlive a crash of the broker. Programs rejoin one by one and are registered anew,
-//! under new numbers; what was set by hand since their first registration comes back from here.
+//! Settings that survive a crash of the broker. Programs rejoin one by one and get new ids. The
+//! settings made by hand since their first registration are restored from here.
 
 use super::{Core, Kept, Refusal};
 use plimsoll_wire::messages::{Id, Set};
@@ -21,8 +21,8 @@ impl Core {
             .collect()
     }
 
-    /// Gives a principal that rejoined its settings back. `id` and `parent` are the new numbers;
-    /// those in `kept` mean nothing any more.
+    /// Restores the settings of a principal that rejoined. `id` and `parent` are the new ids; the
+    /// ids in `kept` are no longer valid.
     ///
     /// # Errors
     /// As [`Core::set`].

@@ -1,58 +1,62 @@
-//! The ladder: ask, page out, take, bound. One rung at a time, only against who owes, only for bytes
-//! that are overdue and needed, never to death.
+//! The ladder: ask, page out, take, bound. It climbs one rung at a time, only against a principal
+//! that owes, and only for bytes that are overdue and needed. It never kills.
 //!
-//! Whoever adapts and says so is collected first, whatever that costs its program: what is paged
-//! out of a live heap comes back with the next collection. So the lower rungs come later for it.
+//! A principal with an active adapter gets time to collect first, at any cost to its program,
+//! because pages of a live heap that are paged out come back with the next collection. So the lower
+//! rungs come later for it.
 //!
-//! A rung is repeated while it works, a few times. Where a principal has no cgroup there is one
-//! rung, paging out, which is repeated for as long as it owes, less often while it does not help. A
-//! bound follows the limit and is lifted when the debt has been paid for a while: longer each time
-//! for who overruns again and again.
+//! A rung that works is repeated a few times. A principal without a cgroup has one rung, paging
+//! out, which is repeated as long as it owes, less often while it does not help. A bound follows
+//! the limit. It is lifted some time after the debt is paid, later for a principal that overran
+//! repeatedly.
 
 use super::debt::{Debt, slop, tolerance};
 use super::{Nanos, Rung};
 
 const MILLISECOND: Nanos = 1_000_000;
-/// Between two actions against the same principal: they need time to show.
+/// Pause between two actions against one principal, so that the first can take effect.
 const PAUSE: Nanos = 200 * MILLISECOND;
-/// An action of which no end was heard counts as over after this.
+/// An action without a reported end counts as over after this time.
 const GIVEN_UP: Nanos = 2_000 * MILLISECOND;
-/// How long a first bound is kept after the debt was paid; doubles each time.
+/// How long a first bound stays after the debt is paid; doubles each time.
 const HOLD: Nanos = 1_000 * MILLISECOND;
-/// Who let a deadline pass more often than this is bound at once.
+/// A principal that missed more deadlines than this is bound at once.
 const LENIENCE: u8 = 3;
 const MOST_STRIKES: u8 = 6;
-/// A bound that nobody had any good of for so long is lifted, whatever its owner did before: who
-/// cannot become smaller pages under it.
+/// A bound that was useless for this long is lifted, even for a repeated overrun: a program that
+/// cannot shrink only pages under it.
 const USELESS: Nanos = 2_000 * MILLISECOND;
-/// After so long without a debt, earlier overruns are forgotten.
+/// Earlier overruns are forgotten after this time without a debt.
 const FORGIVEN: Nanos = 60_000 * MILLISECOND;
 /// How often a rung is tried in one debt.
 const TRIES: u8 = 4;
-/// Paging out that does not help, and to which there is nothing else, becomes as rare as once in 6.4 s.
+/// Most doublings of the pause where paging out is the only rung and does not help: once in 6.4 s.
 const MOST_DOUBLINGS: u8 = 5;
-/// Less is not worth an action.
+/// Fewer bytes than this are not worth an action.
 const LEAST: u64 = 64 << 10;
 
-/// Where a principal stands at this tick.
+/// Situation of a principal at this tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub(super) debt: Option<Debt>,
+    /// Bytes accounted to it.
     pub(super) uses: u64,
+    /// Its own limit in force, bytes.
     pub(super) limit: u64,
-    /// Bytes that are needed in the domains it is in.
+    /// Bytes needed in the domains of the principal.
     pub(super) need: u64,
-    /// The reserve of one of these domains is nearly gone: every byte counts.
+    /// The reserve of one of these domains is nearly used up: every byte counts.
     pub(super) urgent: bool,
-    /// Nothing can be done to it but paging out.
+    /// Paging out is the only possible action.
     pub(super) bare: bool,
-    /// How long after its deadline it may go on collecting before anything is taken.
+    /// How long after its deadline it may continue to collect before bytes are taken.
     pub(super) grace: Nanos,
+    /// Core time.
     pub(super) now: Nanos,
 }
 
 impl Standing {
-    /// Bytes over `limit` that are let be while nothing is urgent.
+    /// Bytes over `limit` that are tolerated while nothing is urgent.
     fn room(&self, limit: u64) -> u64 {
         if self.urgent { 0 } else { tolerance(limit) }
     }
@@ -63,7 +67,7 @@ impl Standing {
     }
 }
 
-/// What to do to a principal. Bytes.
+/// The next action against a principal. Amounts are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     PageOut(u64),
@@ -71,12 +75,15 @@ pub(super) enum Step {
     Bound(u64),
 }
 
-/// A bound on its way to the kernel. It is sent again when nothing is heard of it: a bound that was
-/// not lifted would hold a program down for ever.
+/// A bound on its way to the kernel. It is sent again when no end is reported: a bound that is
+/// never lifted would hold a program down for ever.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
+    /// The bound; `u64::MAX` lifts it.
     bytes: u64,
+    /// Core time when it was sent last.
     at: Nanos,
+    /// Number of repetitions.
     again: u8,
 }
 
@@ -85,18 +92,23 @@ pub(super) struct Ladder {
     pub(super) rung: Rung,
     /// When the last action began.
     acted_at: Nanos,
+    /// Whether the last action has not ended yet.
     busy: bool,
+    /// Bytes that the last action was to take.
     asked: u64,
+    /// Use in bytes when the last action began.
     uses_then: u64,
-    /// How often this rung was tried.
+    /// Number of times that this rung was tried.
     tries: u8,
+    /// The bound in force, bytes.
     bound: Option<u64>,
-    /// The last bound (or lift) of which no end was heard.
+    /// The last bound or lift whose end was not reported yet.
     sent: Option<Sent>,
+    /// Core time when the debt was paid; `None` while one exists.
     paid_at: Option<Nanos>,
-    /// Since when nobody needs what the bound holds back.
+    /// Start of the time in which nobody needs the bytes that the bound holds back.
     useless_since: Option<Nanos>,
-    /// Deadlines that it let pass while bytes were needed, as far as they are not forgiven.
+    /// Number of deadlines missed while bytes were needed and not forgiven yet.
     strikes: u8,
 }
 
@@ -135,7 +147,8 @@ impl Ladder {
         }
     }
 
-    /// The daemon finished (or gave up) the last action. A `bound` that is given up is sent again.
+    /// Notes that the daemon finished or gave up the last action. A `bound` that was given up is
+    /// sent again.
     pub(super) fn acted(&mut self, bound: bool) {
         self.busy = false;
         if bound {
@@ -143,8 +156,8 @@ impl Ladder {
         }
     }
 
-    /// How long a new debt may take, for who would need `reaction`: less for who overran before, and
-    /// next to nothing under a bound, where the kernel does the work.
+    /// Time to pay a new debt, for a principal with this `reaction` time. It is shorter after
+    /// earlier overruns, and almost zero under a bound, where the kernel reclaims.
     pub(super) fn patience(&self, reaction: Nanos) -> Nanos {
         let patience = reaction >> self.strikes;
         if self.bound.is_some() {
@@ -154,7 +167,7 @@ impl Ladder {
         }
     }
 
-    /// Sends a bound again of which nothing was heard.
+    /// Repeats a bound whose end was not reported.
     fn repeat(&mut self, now: Nanos) -> Option<Step> {
         let sent = self.sent.as_mut()?;
         if now.saturating_sub(sent.at) < GIVEN_UP {
@@ -182,7 +195,8 @@ impl Ladder {
             }
             return None;
         };
-        // While bytes are needed it stays: it binds nobody who keeps to its limit.
+        // The bound stays while bytes are needed: it does not affect a principal that keeps to its
+        // limit.
         let held = paid_for >= HOLD << self.strikes.saturating_sub(1);
         let useless = self
             .useless_since
@@ -195,7 +209,7 @@ impl Ladder {
         (standing.limit > bound).then(|| self.raise_bound(standing.limit))
     }
 
-    /// A bound never stands below the limit; it follows it down as deadlines pass.
+    /// A bound is never below the limit. It follows a falling limit as deadlines pass.
     fn rebound(&mut self, standing: &Standing, debt: &Debt, bound: u64) -> Option<Step> {
         if standing.limit > bound {
             return Some(self.raise_bound(standing.limit));
@@ -231,7 +245,7 @@ impl Ladder {
         })
     }
 
-    /// To the next rung, unless this one works and was not tried too often.
+    /// Climbs to the next rung, unless this one works and has tries left.
     fn climb(&mut self, standing: &Standing) {
         let worked = self.uses_then.saturating_sub(standing.uses) >= self.asked / 4;
         let next = match self.rung {
@@ -277,7 +291,8 @@ impl Ladder {
         self.uses_then = standing.uses;
     }
 
-    /// A little above the limit, so that not each small step of it is an action.
+    /// Raises the bound to a little above the limit, so that a small step of the limit is no
+    /// action.
     fn raise_bound(&mut self, limit: u64) -> Step {
         self.set_bound(limit.saturating_add(slop(limit) / 2))
     }

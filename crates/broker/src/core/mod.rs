@@ -1,39 +1,39 @@
-//! The decision core: a state machine without a clock or I/O. The daemon feeds it what it sensed
-//! and carries out its actions; the simulation does the same with simulated programs.
+//! The decision core: a state machine without a clock or I/O. The daemon feeds it sensed values and
+//! executes its actions; the simulation does the same with simulated programs.
 //!
 //! # Glossary
-//! - *domain*: what a budget belongs to: the root (machine or limiting cgroup), and each group with
+//! - *domain*: memory with a budget: the root (machine or limiting cgroup), and each group that has
 //!   a cgroup of its own.
-//! - *outsiders*: what is used in a domain by nobody that is registered in it.
-//! - *reserve*: what is held back of a domain so that warnings come early enough: the growth rate
-//!   of the outsiders x the time that programs take to react.
-//! - *budget*: capacity - outsiders - what outsiders are expected to take soon - reserve.
+//! - *outsiders*: programs not registered in a domain; also the memory that they use in it.
+//! - *reserve*: memory of a domain that is held back so that warnings come early enough: growth
+//!   rate of the outsiders x reaction time of the programs.
+//! - *budget*: capacity - outsiders - expected growth of outsiders - reserve.
 //! - *flow*: a smoothed level and its growth rate.
-//! - *debt*: what a principal must give back, and by when; paid in *batches*: new debt waits until
-//!   the batch before it is paid or overdue.
-//! - *need*: bytes that a domain lacks now, or that somebody under its entitlement waits for.
-//! - *rung*: how far the *ladder* (ask, page out, take, bound) has gone with a debtor.
+//! - *debt*: bytes that a principal must give back, with a deadline. It is paid in *batches*: new
+//!   debt waits until the previous batch is paid or overdue.
+//! - *need*: bytes that a domain lacks now, or for which a principal below its entitlement waits.
+//! - *rung*: step of the *ladder* (ask, page out, take, bound) that was reached with a debtor.
 //!
-//! - *core time*: the clock without its jumps: it never goes back, and a leap counts as one tick.
+//! - *core time*: the clock without its jumps: it never goes back, and a jump counts as one tick.
 //!
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `types` | what goes in and what comes out |
-//! | `tree`, `node` | who is under whom; one principal |
+//! | `types` | inputs and outputs |
+//! | `tree`, `node` | parents and children; one principal |
 //! | `commands` | register, remove, set, report |
-//! | `tick` | one pass, from what was sensed to the actions |
+//! | `tick` | one pass, from sensed values to actions |
 //! | `domain`, `flow` | outsiders, their growth, the reserve, the budget |
-//! | `demand` | how much a principal can make use of |
-//! | `settle`, `debt` | the limit in force, what is owed and by when, what is news |
-//! | `revoke`, `ladder` | what is needed, and from whom; what to do to who does not pay |
-//! | `pace` | when to look again |
-//! | `view`, `keep` | listings; settings that outlive a crash |
+//! | `demand` | how much memory a principal can use |
+//! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
+//! | `revoke`, `ladder` | which bytes are needed and from whom; how they are taken |
+//! | `pace` | when the next tick and glance are due |
+//! | `view`, `keep` | listings; settings that survive a crash |
 //!
 //! # Use
-//! `register`, `set`, `report`, `remove` as they come; `tick` with what was sensed, then carry out
-//! its actions, then sleep for [`Core::next_tick`] (or until something is registered, released or
-//! reported). [`Core::glance`] in between is cheap.
+//! Call `register`, `set`, `report` and `remove` as requests come. Call `tick` with the sensed
+//! values, carry out its actions, and sleep for [`Core::next_tick`], or until a principal
+//! registers, reports, or releases memory. [`Core::glance`] in between is cheap.
 
 mod commands;
 mod debt;
@@ -61,7 +61,7 @@ use plimsoll_policy::shares::{Principal, Shares};
 use plimsoll_wire::messages::Id;
 use tree::Tree;
 
-/// Principals that there is room for from the start.
+/// Initial capacity, in principals.
 const FIRST_ROOM: usize = 64;
 
 /// The decision core. See the module for its use.
@@ -74,15 +74,15 @@ pub struct Core {
     clock: Clock,
     pacer: Pacer,
     shares: Shares,
-    /// How many principals `shares` has room for.
+    /// Number of principals that `shares` has room for.
     room: usize,
-    /// What `shares` decides on, in the tree's order; grown at registration.
+    /// Input of `shares`, in the tree's order; grown at registration.
     inputs: Vec<Principal>,
-    /// What the last tick asks for; grown at registration.
+    /// Actions of the last tick; grown at registration.
     actions: Vec<Action>,
 }
 
-/// The clock of the pages, and core time beside it.
+/// The clock of the pages and core time; both in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     last: Option<Nanos>,
@@ -91,13 +91,13 @@ struct Clock {
     jumped: bool,
 }
 
-/// A longer way from one tick to the next is a jump of the clock, not time that passed.
+/// A longer time between two ticks counts as a jump of the clock, not as time that passed.
 const LEAP: Nanos = 10_000_000_000;
-/// What counts as the length of such a tick.
+/// Length in core time of a tick after a jump.
 const NOMINAL: Nanos = 50_000_000;
 
 impl Clock {
-    /// Takes over the time of a tick; the length of it in core time.
+    /// Notes the time of a tick; returns its length in core time.
     fn advance(&mut self, clock: Nanos) -> Nanos {
         let way = self.last.map(|last| clock.checked_sub(last));
         self.jumped = way.is_some_and(|way| way.is_none_or(|way| way > LEAP));
@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// Another configuration (`Reload`). Principals beyond a smaller `max_principals` stay.
+    /// Replaces the configuration (`Reload`). Principals beyond a smaller `max_principals` stay.
     pub fn configure(&mut self, config: Config) {
         self.config = config;
         self.next_id = self.next_id.max(config.first_id);

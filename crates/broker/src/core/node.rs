@@ -12,20 +12,20 @@ use plimsoll_wire::page::Numbers;
 const MILLISECOND: Nanos = 1_000_000;
 /// Reaction time of a program that did not report one.
 pub(super) const REACTION: Nanos = 500 * MILLISECOND;
-/// Passive principals are not asked, but those that speak the pressure protocol get this long.
+/// Reaction time of a passive principal. It is not asked, but may speak the pressure protocol.
 const PASSIVE_REACTION: Nanos = 100 * MILLISECOND;
 const REACTION_LEAST: Nanos = 50 * MILLISECOND;
 const REACTION_MOST: Nanos = 5_000 * MILLISECOND;
-/// How long an adapter collects before something is taken by force; and where the reserve is nearly
-/// gone, so that the kernel would take from its neighbours next.
+/// How long an adapter may collect before memory is taken by force. The second value holds where
+/// the reserve is nearly used up and the kernel would reclaim from the neighbours next.
 const GRACE: Nanos = 3_000 * MILLISECOND;
 const URGENT_GRACE: Nanos = 1_000 * MILLISECOND;
-/// An adapter that reported nothing for so long is not collecting.
+/// An adapter that reported nothing for this long is not collecting.
 const SILENT: Nanos = 4_000 * MILLISECOND;
-/// Over how long a principal's growth is measured.
+/// Time constant for a principal's growth.
 pub(super) const TREND_TAU: Nanos = 500 * MILLISECOND;
 
-/// What the adapter reported last, clamped to what is possible.
+/// The adapter's last report, clamped to possible values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
     pub(super) live: Option<u64>,
@@ -39,29 +39,30 @@ pub(super) struct Reported {
     pub(super) collector: Option<Statistics>,
 }
 
-/// What the account phase works out for a node and what is below it. Bytes.
+/// Sums that the account phase computes for a node and its descendants. Bytes unless said
+/// otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
     /// Used by it and all below it.
     pub(super) subtree_uses: u64,
-    /// Of it and all below it, how many adapt and hold memory.
+    /// Number of adaptive principals that hold memory, itself included.
     pub(super) subtree_adaptive: u32,
-    /// Wanted by it and all below it if everybody kept what it has.
+    /// Bytes that it and its descendants want if nobody gives anything up.
     pub(super) subtree_wish: u64,
-    /// Never more than this for it and all below it.
+    /// Most bytes for it and its descendants.
     pub(super) bound: u64,
-    /// Lacked for too long by it and all below it, of what they are entitled to.
+    /// Bytes of their entitlement that it and its descendants have lacked for too long.
     pub(super) subtree_need: u64,
-    /// Whether everything below it fits without anybody giving up what it has.
+    /// Whether the demands of all descendants fit without anybody giving memory up.
     pub(super) roomy: bool,
 }
 
-/// What the subscribers and the page were told last.
+/// Numbers that the subscribers and the page got last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
-    /// On the page.
+    /// Numbers on the page.
     pub(super) numbers: Numbers,
-    /// With the last wake-up.
+    /// Numbers at the last wake-up of the subscribers.
     pub(super) woken: Numbers,
     /// When the page was written, in core time; `None` before the first.
     pub(super) at: Option<Nanos>,
@@ -73,13 +74,13 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) adaptive: bool,
-    /// Slot of its parent.
+    /// Slot of its parent in the tree; `None` at the top.
     pub(super) parent: Option<u32>,
-    /// 1 at the top, 0 for the group of a user.
+    /// 1 at the top, 0 for the group of a user; children are one level below their parent.
     pub(super) level: u8,
-    /// The group of a user.
+    /// Whether it is the group of a user.
     pub(super) tenant: bool,
-    /// Nobody registered it.
+    /// Made by the daemon; no client registered it.
     pub(super) automatic: bool,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
@@ -93,38 +94,41 @@ pub(super) struct Node {
     pub(super) reported: Reported,
     /// When its adapter reported last, in core time.
     pub(super) reported_at: Option<Nanos>,
-    /// Steadied, for the square-root rule.
+    /// Smoothed figures for the square-root rule.
     pub(super) collector: Collector,
 
     // Sensed.
-    /// Whether it was sensed at all.
+    /// Whether it was ever sensed.
     pub(super) seen: bool,
+    /// Bytes accounted to it.
     pub(super) uses: u64,
+    /// Bytes in swap.
     pub(super) swapped: u64,
+    /// Bytes touched recently, where sampled.
     pub(super) working_set: Option<u64>,
-    /// Only to be paged out.
+    /// Paging out is the only way to take memory from it.
     pub(super) bare: bool,
-    /// No living process is behind it.
+    /// It has no live process.
     pub(super) absent: bool,
     pub(super) flow: Flow,
     pub(super) domain: Option<Domain>,
 
-    // Worked out.
+    // Computed values.
     pub(super) account: Account,
-    /// Steadied, own memory only.
+    /// Smoothed demand for its own memory, bytes.
     pub(super) demand: u64,
-    /// With so much its collections still cost it little; steadied, own memory only.
+    /// Size in bytes at which its collections still cost little; smoothed, own memory only.
     pub(super) modest: u64,
     pub(super) share: Share,
-    /// As of this tick, whether or not they were told.
+    /// Numbers of this tick, published or not.
     pub(super) numbers: Numbers,
-    /// Sums over all below it; only within a tick.
+    /// Sums over its descendants; valid only within a tick.
     pub(super) below: Numbers,
-    /// What it and all below it may use now.
+    /// Bytes that it and its descendants may use now.
     pub(super) subtree_limit: u64,
-    /// Own limit now in force. Never above what was decided last.
+    /// Own limit in force, bytes. Never above the limit decided last.
     pub(super) limit: u64,
-    /// Since when it is under its entitlement and wants it, in core time.
+    /// Since when it has been below an entitlement that it wants, in core time.
     pub(super) waits: Option<Nanos>,
     pub(super) debt: Option<Debt>,
     pub(super) ladder: Ladder,
@@ -145,7 +149,7 @@ impl Node {
             place: 0,
             weight: new.weight,
             priority: new.priority,
-            // As much as a child's that nobody gave one.
+            // The same default as for a child.
             own_weight: Weight::default(),
             own_priority: Priority::default(),
             max: new.max,
@@ -176,7 +180,7 @@ impl Node {
         }
     }
 
-    /// How long it may take to give bytes back.
+    /// Time that it may need to give bytes back, nanoseconds.
     pub(super) fn reaction(&self) -> Nanos {
         if self.adaptive {
             self.reported.reaction.unwrap_or(REACTION)
@@ -185,8 +189,8 @@ impl Node {
         }
     }
 
-    /// How long after its deadline it may go on collecting before anything is taken by force:
-    /// nothing for who does not adapt, or whose adapter is silent.
+    /// How long after its deadline it may continue to collect before memory is taken by force. Zero
+    /// for a principal without an adapter, or with a silent one.
     pub(super) fn grace(&self, urgent: bool, now: Nanos) -> Nanos {
         let heard = self
             .reported_at
@@ -206,7 +210,7 @@ impl Node {
     }
 }
 
-/// A reported reaction time, as far as it is believed.
+/// A reported reaction time, clamped to believable values.
 pub(super) fn believed_reaction(ms: u64) -> Nanos {
     ms.saturating_mul(MILLISECOND)
         .clamp(REACTION_LEAST, REACTION_MOST)

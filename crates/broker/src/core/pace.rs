@@ -1,30 +1,30 @@
-//! When to look again: fast while something moves or owes, slowly when all is calm.
+//! When the next tick is due: soon while something changes or is owed, later when all is calm.
 
 use super::domain::Domain;
 use super::{Nanos, Pace};
 
 const MILLISECOND: Nanos = 1_000_000;
-/// Between two looks: while memory is short, while anything moves, and when that is over.
+/// Time between ticks: while memory is short, while something changes, and after that.
 const FAST: Nanos = 25 * MILLISECOND;
 const MOVING: Nanos = 50 * MILLISECOND;
 const SETTLED: Nanos = 250 * MILLISECOND;
-/// Pages carry a heartbeat each second at least.
+/// Longest time between ticks: pages promise a heartbeat each second.
 const CALM: Nanos = 900 * MILLISECOND;
-/// Quiet for this long is calm.
+/// Calm begins after this time without changes.
 const CALM_AFTER: Nanos = 3_000 * MILLISECOND;
-/// Growth of outsiders that would take all that is free within this time is worth following closely;
-/// slower growth, as any busy machine has, is seen soon enough by the slow ticks.
+/// Growth of outsiders that would use up all free memory within this time is followed closely.
+/// Slower growth is normal on a busy machine, and slow ticks see it early enough.
 const AHEAD: Nanos = 10_000 * MILLISECOND;
-/// A hog that begins is taken to grow this fast, bytes per second.
+/// Assumed speed of a program that suddenly grows, bytes per second.
 const FASTEST: u64 = 1 << 30;
 const GLANCE_LEAST: Nanos = 20 * MILLISECOND;
 
-/// What a tick saw, most urgent last.
+/// State that a tick found, most urgent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mood {
     #[default]
     Still,
-    /// Somebody grows, shrinks, owes or waits.
+    /// A principal grows, shrinks, owes or waits.
     Moving,
     /// Bytes are needed, or the margin shrinks.
     Urgent,
@@ -33,14 +33,18 @@ pub(super) enum Mood {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
     mood: Mood,
+    /// Core time of the last tick that found movement.
     moved_at: Nanos,
+    /// Core time of this tick.
     now: Nanos,
+    /// Least free memory of a domain in this tick, bytes.
     thinnest: u64,
+    /// Whether a command asked for a tick soon.
     prompted: bool,
 }
 
 impl Pacer {
-    /// Before the domains and principals of a tick are looked at.
+    /// Resets the state before a tick examines the domains and principals.
     pub(super) fn begin(&mut self, now: Nanos) {
         *self = Pacer {
             mood: Mood::Still,
@@ -51,7 +55,7 @@ impl Pacer {
         };
     }
 
-    /// Takes note of a domain.
+    /// Includes a domain in the pace.
     pub(super) fn note_domain(&mut self, domain: &Domain) {
         self.thinnest = self.thinnest.min(domain.free());
         let thin = domain.free() < domain.sensed.capacity / 8;
@@ -84,7 +88,7 @@ impl Pacer {
             Mood::Still if quiet < CALM_AFTER => SETTLED,
             Mood::Still => CALM,
         };
-        // Half of what is free at the speed of the fastest hog.
+        // Time in which the fastest growth would use up half of the free memory.
         let until_half =
             (u128::from(self.thinnest / 2) * 1_000_000_000 / u128::from(FASTEST)) as Nanos;
         Pace {
@@ -96,7 +100,7 @@ impl Pacer {
     }
 }
 
-/// Whether usage that went from `then` to `used` is reason for a full tick.
+/// Whether a change of use from `then` to `used` needs a full tick.
 pub(super) fn is_alarming(domain: &Domain, used: u64) -> bool {
     let then = domain.sensed.used;
     let grown = used.saturating_sub(then);

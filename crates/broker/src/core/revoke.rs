@@ -1,4 +1,4 @@
-//! The revoke phase: what is needed where, and from whom it is taken.
+//! The revoke phase: which bytes are needed where, and from which principals they are taken.
 
 use super::debt::tolerance;
 use super::ladder::{Standing, Step};
@@ -8,19 +8,19 @@ use super::{Action, Core, MAX_DEPTH, Nanos};
 use plimsoll_policy::shares::Principal;
 use plimsoll_wire::messages::Kind;
 
-/// How long somebody waits for what it is entitled to before it is taken for it; the debtors'
-/// deadlines come on top.
+/// How long a principal waits for its entitlement before memory is taken for it; the debtors'
+/// deadlines add to this.
 const PATIENCE: Nanos = 500_000_000;
-/// The same for a small part of it: that is worth less to who waits than paging costs who owes, and
-/// often comes by itself.
+/// The same when only a small part is missing. Paging out costs the debtor more than that part is
+/// worth, and it often becomes free by itself.
 const LONG_PATIENCE: Nanos = 10_000_000_000;
 
-/// Victims that Algorithm 1 names in one tick; the next tick is not far while somebody owes.
+/// Most victims that Algorithm 1 names in one tick; the next tick comes soon while debts exist.
 const VICTIMS: usize = 4;
 
 impl Core {
-    /// The ladder, for who owes what is needed: those first whom Algorithm 1 names, because what is
-    /// taken from them lessens what the others are pressed for.
+    /// Runs the ladder for principals that owe needed bytes. Victims of Algorithm 1 come first,
+    /// because bytes taken from them lower what is needed from the others.
     pub(super) fn revoke(&mut self, moment: &Moment) {
         self.add_up_needs(moment);
         self.revoke_from_victims(moment);
@@ -29,8 +29,8 @@ impl Core {
         }
     }
 
-    /// Algorithm 1 among those who are overdue. Whoever is pressed here is passed over in the round
-    /// of all: its ladder waits for the action's end.
+    /// Applies Algorithm 1 to the overdue principals. The round over all principals then skips
+    /// those treated here, because their ladders wait for the end of the action.
     fn revoke_from_victims(&mut self, moment: &Moment) {
         let mut overdue = 0;
         for place in 0..self.tree.len() {
@@ -91,7 +91,7 @@ impl Core {
         }
     }
 
-    /// What each domain lacks: of its reserve, or for who waits too long in it.
+    /// Computes what each domain lacks: for its reserve, or for principals that waited too long.
     fn add_up_needs(&mut self, moment: &Moment) {
         let mut waiting = 0u64;
         for place in (0..self.tree.len()).rev() {
@@ -114,7 +114,7 @@ impl Core {
         self.root.assess(waiting, moment.now);
     }
 
-    /// The greatest need among the domains that a principal is in.
+    /// The greatest need among the domains of a principal, bytes.
     fn need_around(&self, slot: u32) -> u64 {
         let above = self
             .tree
@@ -148,13 +148,13 @@ impl Core {
     }
 }
 
-/// Has nothing to take, as far as Algorithm 1 is concerned.
+/// Marks a principal as having nothing to take, for Algorithm 1.
 fn spare(principal: &mut Principal) {
     (principal.uses, principal.working_set) = (0, 0);
 }
 
 impl super::node::Node {
-    /// What it lacks of its entitlement, once it has waited for long enough.
+    /// Bytes that it lacks of its entitlement, once it has waited long enough.
     fn overdue_gap(&self, now: Nanos) -> u64 {
         let gap = self.gap();
         let patience = match gap > 2 * tolerance(self.limit) {

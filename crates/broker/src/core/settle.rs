@@ -1,5 +1,5 @@
-//! From what was decided to what is told: the limit in force, the debt, the level, and whether a
-//! subscriber must hear of it.
+//! From decisions to published numbers: the limit in force, the debt, the level, and whether
+//! subscribers must be woken.
 
 use super::debt::{Debt, slop, tolerance};
 use super::node::{Node, Told};
@@ -8,25 +8,25 @@ use plimsoll_wire::page::{Level, Numbers};
 
 /// Bytes.
 const MIB: u64 = 1 << 20;
-/// A page is rewritten when it would otherwise be this old (ns) by the next tick; a little under the
-/// promised second.
+/// A page is rewritten if it would be older than this by the next tick; a little under the promised
+/// second. Nanoseconds.
 const HEARTBEAT: Nanos = 950_000_000;
 
-/// Times of one tick.
+/// Times of one tick, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
-    /// The clock that the pages speak of.
+    /// Time on the clock of the pages.
     pub(super) clock: Nanos,
-    /// Core time: the same, without its jumps.
+    /// Core time: the same clock without its jumps.
     pub(super) now: Nanos,
-    /// Until the next tick, at the latest.
+    /// Longest time until the next tick.
     pub(super) next: Nanos,
-    /// The clock jumped: what the pages say of times is wrong.
+    /// The clock jumped, so the times on the pages are wrong.
     pub(super) jumped: bool,
 }
 
-/// Puts the limit in force and works out the debt. A fall counts at once; a rise only when it is
-/// worth a word. So the sum of the limits in force never exceeds the sum of those decided.
+/// Puts the limit in force and computes the debt. A fall takes effect at once, a rise only when it
+/// is large enough. So the sum of the limits in force never exceeds the sum of the decided limits.
 pub(super) fn settle(node: &mut Node, now: Nanos) {
     let decided = node.share.limit;
     if decided < node.limit || decided > node.limit.saturating_add(step(node.limit)) {
@@ -43,8 +43,8 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
 }
 
 impl Node {
-    /// Bytes that it lacks of what it is entitled to, wants and does not lend. Who is not near its
-    /// limit yet lacks nothing.
+    /// Bytes that it lacks of the entitlement that it wants and does not lend. A principal that is
+    /// not near its limit lacks nothing.
     pub(super) fn gap(&self) -> u64 {
         if self.uses.saturating_add(self.limit / 8) < self.limit {
             return 0;
@@ -56,7 +56,7 @@ impl Node {
             .saturating_sub(self.limit)
     }
 
-    /// Its own numbers as of now.
+    /// Its own numbers at this moment.
     pub(super) fn own_numbers(&self, moment: &Moment) -> Numbers {
         Numbers {
             limit: self.limit,
@@ -95,18 +95,18 @@ impl Node {
     }
 }
 
-/// What is to be done about new numbers.
+/// What to do with new numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Nothing new.
     None,
     /// Write the page.
     Write,
-    /// Write the page and wake who subscribed.
+    /// Write the page and wake the subscribers.
     Wake,
 }
 
-/// Compares numbers with what was told last.
+/// Compares new numbers with those published last.
 pub(super) fn word(told: &Told, new: &Numbers, moment: &Moment) -> Word {
     let Some(at) = told.at else { return Word::Wake };
     if is_news(&told.woken, new) {
@@ -129,25 +129,25 @@ pub(super) fn word(told: &Told, new: &Numbers, moment: &Moment) -> Word {
     }
 }
 
-/// What a subscriber must hear of: relief as well as demands.
+/// Whether a subscriber must be woken, for relief as well as for demands.
 fn is_news(woken: &Numbers, new: &Numbers) -> bool {
     let settled = (new.owed == 0) != (woken.owed == 0);
     let owes_more = new.owed > woken.owed && moved(woken.owed, new.owed);
     settled || owes_more || new.level != woken.level || moved(woken.limit, new.limit)
 }
 
-/// More than 1 % and 1 MiB; for the smallest, more than a sixteenth.
+/// Whether a value moved by more than 1 % and 1 MiB; for the smallest, by more than a sixteenth.
 fn moved(old: u64, new: u64) -> bool {
     let base = old.min(new);
     old.abs_diff(new) > (base / 100).max(MIB.min(base / 16))
 }
 
-/// Least rise of a limit that is put in force.
+/// Least rise of a limit that takes effect, bytes.
 fn step(limit: u64) -> u64 {
     (limit / 128).clamp(64 << 10, 8 * MIB)
 }
 
-/// A core time on the clock of this tick; what is past stays past.
+/// Converts core time to the clock of this tick; past times stay in the past.
 fn on_clock(time: Nanos, moment: &Moment) -> Nanos {
     let on_clock = if time >= moment.now {
         moment.clock.saturating_add(time - moment.now)

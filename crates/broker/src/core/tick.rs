@@ -1,4 +1,4 @@
-//! One tick: sense, account, decide, settle, revoke. One way, a pass each, nothing allocated.
+//! One tick: sense, account, decide, settle, revoke. Each phase is one pass, and none allocates.
 
 use super::domain::{Bounds, Members};
 use super::node::{Account, TREND_TAU};
@@ -9,13 +9,13 @@ use plimsoll_policy::shares::Principal;
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
 
-/// Bytes by which a principal's use must fall from one tick to the next to count as giving memory back.
+/// Least fall of a principal's use between two ticks, in bytes, that counts as giving memory back.
 const FREED: u64 = 4 << 20;
 
 impl Core {
-    /// One pass over all principals. `now` is the clock of the pages. Principals that `sensed`
-    /// leaves out keep their last figures; unknown numbers in it are passed over. The actions are to
-    /// be carried out in this order: limits that fall are published before those that rise.
+    /// Runs one tick. `now` is the clock of the pages. Principals missing in `sensed` keep their
+    /// last values; unknown ids in it are ignored. Carry the actions out in their order: falling
+    /// limits are published before rising ones.
     pub fn tick(
         &mut self,
         now: Nanos,
@@ -43,7 +43,7 @@ impl Core {
         &self.actions
     }
 
-    /// Takes over what was sensed; whether somebody is giving memory back just now.
+    /// Stores the sensed values; returns whether a principal is giving memory back now.
     fn sense(&mut self, domain: &SensedDomain, sensed: &[SensedPrincipal], passed: Nanos) -> bool {
         self.root.sensed = *domain;
         let mut freeing = false;
@@ -76,7 +76,7 @@ impl Core {
         freeing
     }
 
-    /// Sums up, and works out each domain's budget and so what bounds each subtree.
+    /// Sums up, and computes each domain's budget and so the bound of each subtree.
     fn account(&mut self, freeing: bool, passed: Nanos) {
         let reaction = self.slowest();
         let mut members = Members {
@@ -124,9 +124,9 @@ impl Core {
         }
     }
 
-    /// The slowest reaction that counts: of adapted programs that hold a worthwhile part. Where
-    /// there are several users, none of them can have more held back than usual by what is told of
-    /// its programs.
+    /// The slowest reaction time that counts: of programs with adapters that hold a substantial
+    /// part. With several users, a report about one user's programs cannot raise the reserve above
+    /// its usual size.
     fn slowest(&self) -> Nanos {
         if self.tree.nodes().filter(|node| node.tenant).count() > 1 {
             return super::node::REACTION;
@@ -142,7 +142,7 @@ impl Core {
             .unwrap_or(super::node::REACTION)
     }
 
-    /// What each wants; and whether all fits without anybody giving up what it has.
+    /// Computes the demands, and whether all fit without anybody giving memory up.
     fn wish(&mut self) {
         let mut wish = 0u64;
         for place in (0..self.tree.len()).rev() {
@@ -168,7 +168,7 @@ impl Core {
         self.keep_in_room(wish <= self.root.budget);
     }
 
-    /// Where all fits, an idle program keeps what it has.
+    /// Where all demands fit, an idle program keeps what it has.
     fn keep_in_room(&mut self, roomy: bool) {
         for place in 0..self.tree.len() {
             let slot = self.tree.ordered(place);
@@ -222,7 +222,7 @@ impl Core {
             let before = node.limit;
             settle::settle(node, moment.now);
             let grows = node.flow.rate(TREND_TAU).unsigned_abs() > (node.uses / 64).max(4 << 20);
-            // A debt that is overdue and that nobody needs is looked at again when somebody does.
+            // An overdue debt that nobody needs is looked at again when somebody does.
             let pays = node.debt.is_some_and(|debt| debt.deadline > moment.now);
             if grows || before != node.limit || pays || node.waits.is_some() {
                 self.pacer.note(Mood::Moving);
@@ -230,7 +230,7 @@ impl Core {
         }
     }
 
-    /// Falls first, so that at no moment the pages promise more than the budget.
+    /// Publishes falling limits first, so that the pages never promise more than the budget.
     fn publish(&mut self, moment: &Moment) {
         self.number(moment);
         for falls in [true, false] {
@@ -260,7 +260,7 @@ impl Core {
         }
     }
 
-    /// The numbers of all: a process's own; a group's are those of all below it.
+    /// Computes all numbers: a process has its own, a group those of all its descendants.
     fn number(&mut self, moment: &Moment) {
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
@@ -284,7 +284,7 @@ impl Core {
     }
 }
 
-/// Sums of two principals' numbers; the nearer deadline, the more urgent level.
+/// Adds two principals' numbers; keeps the nearer deadline and the more urgent level.
 fn add(one: &Numbers, other: &Numbers) -> Numbers {
     let deadline = match (one.deadline, other.deadline) {
         (0, any) | (any, 0) => any,

@@ -1,5 +1,5 @@
-//! Who is under whom: a slab of nodes, an index by number, and an order in which parents come first.
-//! It grows at registration only; nothing here allocates in a tick.
+//! The tree of principals: a slab of nodes, an index by id, and an order in which parents come
+//! first. It grows only at registration; nothing here allocates during a tick.
 
 use super::node::Node;
 use super::{MAX_DEPTH, Refusal};
@@ -9,7 +9,7 @@ use plimsoll_wire::messages::Id;
 pub(super) struct Tree {
     slots: Vec<Option<Node>>,
     free: Vec<u32>,
-    /// Sorted by number; numbers only grow, so a new one goes to the end.
+    /// Id and slot, sorted by id. New ids are the highest, so they go to the end.
     index: Vec<(Id, u32)>,
     /// Slots, parents first.
     order: Vec<u32>,
@@ -43,7 +43,7 @@ impl Tree {
             .expect("a linked slot holds a node")
     }
 
-    /// Adds a node whose number is higher than any before.
+    /// Adds a node; its id must be higher than all before.
     pub(super) fn insert(&mut self, node: Node) {
         assert!(
             self.index.last().is_none_or(|&(last, _)| last < node.id),
@@ -62,7 +62,7 @@ impl Tree {
         self.stale = true;
     }
 
-    /// Takes a node out; its children go to its parent.
+    /// Removes a node; its children move to its parent.
     pub(super) fn remove(&mut self, slot: u32) -> Node {
         let node = self.slots[slot as usize]
             .take()
@@ -81,7 +81,7 @@ impl Tree {
         node
     }
 
-    /// Puts a node under another parent, or refuses.
+    /// Checks whether a node may move under `parent`.
     pub(super) fn check_move(&self, slot: u32, parent: u32) -> Result<(), Refusal> {
         let (child_id, parent_id) = (self.at(slot).id, self.at(parent).id);
         if slot == parent || self.is_under(parent, slot) {
@@ -98,7 +98,7 @@ impl Tree {
         }
     }
 
-    /// After [`Tree::check_move`] allowed it.
+    /// Moves a node; call it only after [`Tree::check_move`] allowed the move.
     pub(super) fn reparent(&mut self, slot: u32, parent: Option<u32>) {
         self.at_mut(slot).parent = parent;
         self.stale = true;
@@ -133,7 +133,8 @@ impl Tree {
             .unwrap_or(1)
     }
 
-    /// Works out every level anew; a pass a level, so that parents are right before children.
+    /// Computes all levels anew, one pass per level, so that parents are right before their
+    /// children.
     fn relevel(&mut self) {
         for _ in 0..=MAX_DEPTH {
             let mut changed = false;
@@ -177,7 +178,7 @@ impl Tree {
         self.stale = false;
     }
 
-    /// The slot at a place of the order.
+    /// The slot at a position of the order.
     pub(super) fn ordered(&self, place: usize) -> u32 {
         self.order[place]
     }

@@ -1,4 +1,4 @@
-//! What goes into the core and what comes out. Sizes are bytes, times nanoseconds unless named
+//! Inputs and outputs of the core. Sizes are bytes and times nanoseconds unless a name says
 //! otherwise.
 
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
@@ -12,11 +12,11 @@ pub type Nanos = u64;
 pub struct Config {
     /// Most principals at a time.
     pub max_principals: usize,
-    /// The number of the first principal: after a restart, higher than any given out before.
+    /// Id of the first principal; after a restart, higher than any earlier id.
     pub first_id: Id,
-    /// Never share out more than this of the root domain; `u64::MAX` when unbounded.
+    /// Most bytes of the root domain to share out; `u64::MAX` when unbounded.
     pub max_budget: u64,
-    /// Hold back at least this much of the root domain; by default the measured watermark only.
+    /// Least bytes of the root domain to hold back; by default only the measured watermark.
     pub min_reserve: u64,
 }
 
@@ -31,32 +31,33 @@ impl Default for Config {
     }
 }
 
-/// Deepest that a tree may be; a principal directly under the root or in a user's group is at level 1.
-/// The group of a user is no level of its own.
+/// Greatest depth of the tree. A principal directly under the root or in a user's group is at level
+/// 1; a user's group adds no level.
 pub const MAX_DEPTH: usize = 8;
 
-/// A new principal, already checked by the protocol layer for form, not for meaning.
+/// A new principal. The protocol layer has checked its form but not its meaning.
 #[derive(Clone, Debug)]
 pub struct NewPrincipal {
-    /// Shown to people.
+    /// Name for display.
     pub name: String,
     /// A process or a group.
     pub kind: Kind,
-    /// Under whom; the root when absent.
+    /// Parent; the root when `None`.
     pub parent: Option<Id>,
-    /// Against its siblings'.
+    /// Weight relative to its siblings.
     pub weight: Weight,
-    /// Its class among its siblings.
+    /// Priority class among its siblings.
     pub priority: Priority,
-    /// For it and its children.
+    /// Maximum for it and its children together.
     pub max: Max,
-    /// Whether somebody adapts it; passive ones are not asked, only taken from.
+    /// Whether an adapter serves it. A passive principal is not asked; memory is only taken from
+    /// it.
     pub adaptive: bool,
-    /// It is the group of a user, directly under the root. Nothing is lent between the groups of users, and
-    /// they are no level.
+    /// Whether it is the group of a user, directly under the root. Such groups lend nothing to each
+    /// other and add no level.
     pub tenant: bool,
-    /// Nobody registered it: the daemon makes it, for a user or for a limit, as long as somebody is in it. It
-    /// does not count towards the bound on the number of principals.
+    /// Whether the daemon made it, for a user or a limit, for as long as it has members. It does
+    /// not count towards the bound on the number of principals.
     pub automatic: bool,
 }
 
@@ -76,7 +77,7 @@ pub enum Refusal {
     TooDeep(usize),
 }
 
-/// When the daemon should look again, nanoseconds from the tick that said so.
+/// When the daemon should look again, in nanoseconds after the tick that returned this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Until the next full tick at the latest.
@@ -86,83 +87,83 @@ pub struct Pace {
     pub glance: Nanos,
 }
 
-/// What the core knows of one principal, for listings. Bytes.
+/// Values of one principal for listings. Bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Which.
+    /// The principal.
     pub id: Id,
-    /// Under whom; absent at the top.
+    /// Parent; `None` at the top.
     pub parent: Option<Id>,
     /// A process or a group.
     pub kind: Kind,
-    /// Whether somebody adapts it.
+    /// Whether an adapter serves it.
     pub adaptive: bool,
-    /// Against its siblings'.
+    /// Weight relative to its siblings.
     pub weight: Weight,
-    /// Its class among its siblings.
+    /// Priority class among its siblings.
     pub priority: Priority,
     /// Weight of its own memory against its children's.
     pub own_weight: Weight,
     /// Priority of its own memory against its children's.
     pub own_priority: Priority,
-    /// For it and its children.
+    /// Maximum for it and its children together.
     pub max: Max,
-    /// The group of a user.
+    /// Whether it is the group of a user.
     pub tenant: bool,
-    /// Its own numbers as published; for a group, those of all below it.
+    /// Its own numbers as published; for a group, those of all its descendants together.
     pub numbers: Numbers,
-    /// Accounted to it and its children.
+    /// Bytes accounted to it and its children.
     pub subtree_uses: u64,
-    /// What it and its children may use now.
+    /// Bytes that it and its children may use now.
     pub subtree_limit: u64,
-    /// What it should have at rest.
+    /// Target: bytes that it should have at rest.
     pub target: u64,
-    /// What it can make use of, as the core sees it.
+    /// Demand: bytes that it can use, as computed by the core.
     pub demand: u64,
-    /// Touched recently, where it was measured.
+    /// Bytes touched recently, where measured.
     pub working_set: Option<u64>,
-    /// In swap.
+    /// Bytes in swap.
     pub swapped: u64,
-    /// When it was registered, on the clock of the pages.
+    /// Registration time on the clock of the pages, nanoseconds.
     pub joined: Nanos,
-    /// As reported.
+    /// Live bytes as reported.
     pub live: Option<u64>,
-    /// As reported.
+    /// Number of collections as reported.
     pub collections: Option<u64>,
-    /// As reported, milliseconds.
+    /// Time spent in collections as reported, milliseconds.
     pub collection_ms: Option<u64>,
-    /// As reported.
+    /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
-    /// How far the ladder has gone with it.
+    /// Rung of the ladder that was reached with it.
     pub rung: Rung,
 }
 
-/// What the core knows of one domain: the root, or a group with a cgroup of its own. Bytes.
+/// Values of one domain: the root, or a group with a cgroup of its own. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DomainFigures {
-    /// As sensed.
+    /// Capacity as sensed.
     pub capacity: u64,
-    /// As sensed: not to be dropped for free.
+    /// Use as sensed, without memory that can be dropped at no cost.
     pub used: u64,
-    /// Used by nobody that is registered here; steadied, so never below what was sensed.
+    /// Used by programs not registered here; smoothed, so never below the sensed value.
     pub outsiders: u64,
-    /// What outsiders are expected to take before the programs can react.
+    /// Growth of outsiders expected before the programs can react.
     pub expected: u64,
     /// Held back so that warnings come early enough.
     pub reserve: u64,
-    /// What is shared out: capacity - outsiders - expected - reserve.
+    /// Memory that is shared out: capacity - outsiders - expected - reserve.
     pub budget: u64,
-    /// Bytes per second by which outsiders grow (negative: shrink).
+    /// Growth of outsiders in bytes per second; negative when they shrink.
     pub growth: i64,
 }
 
-/// How far the core went with a principal that owes.
+/// How far the ladder went with a principal that owes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rung {
     /// Owes nothing.
     #[default]
     None,
-    /// Was told what it owes and by when.
+    /// It was told its debt and the deadline.
     Asked,
     /// Its cold pages are paged out.
     PageOut,
@@ -172,44 +173,44 @@ pub enum Rung {
     Bound,
 }
 
-/// The settings of one principal, to be kept through a crash of the broker. The daemon adds the
-/// name and pid by which it finds the principal again when its program rejoins.
+/// Settings of one principal that survive a crash of the broker. The daemon adds the name and pid
+/// by which it recognises the program when it rejoins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Kept {
-    /// Its number before the crash.
+    /// Its id before the crash.
     pub id: Id,
-    /// Its parent's number before the crash.
+    /// Its parent's id before the crash.
     pub parent: Option<Id>,
     /// A process or a group.
     pub kind: Kind,
-    /// Against its siblings'.
+    /// Weight relative to its siblings.
     pub weight: Weight,
-    /// Its class among its siblings.
+    /// Priority class among its siblings.
     pub priority: Priority,
     /// Weight of its own memory against its children's.
     pub own_weight: Weight,
     /// Priority of its own memory against its children's.
     pub own_priority: Priority,
-    /// For it and its children.
+    /// Maximum for it and its children together.
     #[serde(default)]
     pub max: Max,
 }
 
-/// What was sensed of the whole domain (machine or limiting cgroup). Bytes.
+/// Sensed values of a domain (machine or limiting cgroup). Bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SensedDomain {
     /// The tightest limit above us.
     pub capacity: u64,
-    /// In use and not to be dropped for free: usage - inactive file - swap cache.
+    /// Use without memory that can be dropped at no cost: usage - inactive file - swap cache.
     pub used: u64,
-    /// Nothing of it can be paged out: who goes beyond the capacity is killed.
+    /// Nothing in it can be paged out: a program that exceeds the capacity is killed.
     pub cliff: bool,
 }
 
 impl SensedDomain {
-    /// The part of a domain that one of several user groups in it has: what the others do not use, and
-    /// at least an equal part. So only a group that uses more than its part pays for that. `others` is
-    /// what is accounted to each of the other groups, bytes.
+    /// The part of a domain for one of several user groups in it: what the other groups leave
+    /// unused, and at least an equal part. So only a group that exceeds its part has to pay.
+    /// `others` holds the bytes accounted to each of the other groups.
     #[must_use]
     pub fn part_beside(self, others: impl Iterator<Item = u64> + Clone) -> SensedDomain {
         let each = self.capacity / (1 + others.clone().count() as u64);
@@ -223,10 +224,10 @@ impl SensedDomain {
     }
 }
 
-/// What was sensed of one principal since the last tick.
+/// Sensed values of one principal since the last tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SensedPrincipal {
-    /// Which.
+    /// The principal.
     pub id: Id,
     /// Bytes accounted to it (resident anonymous and its part of shared memory).
     pub uses: u64,
@@ -234,46 +235,46 @@ pub struct SensedPrincipal {
     pub swapped: u64,
     /// Bytes touched recently, where it was sampled.
     pub working_set: Option<u64>,
-    /// It has no cgroup of its own, or not all of its memory is charged there: it can be paged out,
-    /// but nothing can be taken from its cgroup, and it cannot be bound.
+    /// It has no cgroup of its own, or not all of its memory is charged to it. It can be paged out,
+    /// but the broker can neither take bytes from its cgroup nor bind it.
     pub bare: bool,
-    /// No living process is behind it: whatever is told of it, it demands nothing and is guaranteed nothing.
+    /// It has no live process: it demands nothing and is guaranteed nothing, whatever is reported.
     pub absent: bool,
-    /// For a group with a cgroup of its own: what that cgroup allows and what is used in it.
+    /// For a group with a cgroup of its own: capacity and use of that cgroup.
     pub domain: Option<SensedDomain>,
 }
 
 /// One thing for the daemon to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write the page; wake subscribers when `wake`.
+    /// Write the page; wake the subscribers if `wake`.
     Publish {
-        /// Whose.
+        /// The principal.
         id: Id,
-        /// What.
+        /// Its numbers.
         numbers: Numbers,
-        /// A change that a subscriber must hear of.
+        /// Whether subscribers must be woken.
         wake: bool,
     },
     /// Rung 2: page out cold pages of this principal's processes (`process_madvise`).
     PageOut {
-        /// Whose.
+        /// The principal.
         id: Id,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Rung 3: take bytes (`memory.reclaim`, a limit dip).
     Take {
-        /// Whose.
+        /// The principal.
         id: Id,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Rung 4: set its cgroup's limit (`u64::MAX` lifts it).
     Bound {
-        /// Whose.
+        /// The principal.
         id: Id,
-        /// The limit.
+        /// The limit, bytes.
         bytes: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What is known, for listings; and the cheap look between two ticks.
+//! Values for listings, and the cheap check between two ticks.
 
 use super::node::Node;
 use super::{Core, DomainFigures, Figures, Nanos, Pace, pace};
@@ -11,7 +11,7 @@ impl Core {
         self.tree.len()
     }
 
-    /// How many of them count towards the bound on their number: all that somebody registered.
+    /// Number of principals that count towards the bound: those that a client registered.
     pub fn counted(&self) -> usize {
         self.tree.nodes().filter(|node| !node.automatic).count()
     }
@@ -21,17 +21,18 @@ impl Core {
         self.len() == 0
     }
 
-    /// The number that the next principal will get.
+    /// The id of the next principal.
     pub fn next_id(&self) -> Id {
         self.next_id
     }
 
-    /// The numbers of one principal as of the last tick; a group's are those of all below it.
+    /// The numbers of one principal at the last tick; for a group, those of all its descendants
+    /// together.
     pub fn numbers(&self, id: Id) -> Option<Numbers> {
         self.tree.slot(id).map(|slot| self.tree.at(slot).numbers)
     }
 
-    /// All that is known of one principal.
+    /// All values of one principal.
     pub fn figures(&self, id: Id) -> Option<Figures> {
         self.tree
             .slot(id)
@@ -50,7 +51,7 @@ impl Core {
         self.tree.by_level().map(|node| self.figures_of(node))
     }
 
-    /// The root domain (`None`), or that of a group that was sensed to have one.
+    /// The root domain (`None`), or the domain of a group that was sensed with one.
     pub fn domain(&self, group: Option<Id>) -> Option<DomainFigures> {
         let Some(id) = group else {
             return Some(self.root.figures());
@@ -63,8 +64,8 @@ impl Core {
             .map(|domain| domain.figures())
     }
 
-    /// A cheap look between two ticks at the usage of a domain (the root when `group` is absent),
-    /// bytes: whether a full tick should come now. Unknown groups never alarm.
+    /// Whether a full tick should come now, from a cheap reading of a domain's use in bytes (the
+    /// root's when `group` is `None`). Unknown groups never need one.
     pub fn glance(&self, group: Option<Id>, used: u64) -> bool {
         let Some(id) = group else {
             return pace::is_alarming(&self.root, used);
@@ -76,7 +77,7 @@ impl Core {
         domain.is_some_and(|domain| pace::is_alarming(domain, used))
     }
 
-    /// When to look again, counted from the last tick. A command shortens it.
+    /// Times of the next tick and glance, counted from the last tick. A command shortens them.
     pub fn pace(&self) -> Pace {
         self.pacer.pace()
     }

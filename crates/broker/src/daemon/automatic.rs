@@ -1,4 +1,4 @@
-//! What the broker does by itself: groups for cgroups that bound their processes, and rules.
+//! Automatic actions of the broker: groups for cgroups that bound their processes, and rules.
 
 use super::Daemon;
 use super::join::Draft;
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 impl Daemon {
-    /// The automatic group for the cgroup that bounds a process of that user, made when there is none
-    /// yet. Where users are told apart each has one of its own, in its group: a limit that users share
-    /// must not be a way from one's group into the other's.
+    /// The automatic group for the cgroup that bounds a process of user `user`; made when it does
+    /// not exist yet. Where users are told apart, each user has one inside its own group: a limit
+    /// that users share must not connect their groups.
     pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: u64) -> Option<Id> {
         let ours = self.cgroups.own().unwrap_or(Path::new("/")).to_path_buf();
         let ours = self.domain.asked().map_or(ours, Path::to_path_buf);
@@ -41,7 +41,7 @@ impl Daemon {
             tenant: false,
             automatic: true,
         };
-        // It is the broker's, and there because of whose process it is.
+        // The group belongs to the broker, but it exists because of the owner of this process.
         let owner = process.uid().ok()?;
         let descriptors = self.descriptors_of(owner, Kind::Group, Some(&domain), now);
         let draft = Draft {
@@ -69,8 +69,8 @@ impl Daemon {
         }
     }
 
-    /// An automatic group for a cgroup weighs what its members weigh together, so that being in it
-    /// costs nothing.
+    /// Sets the weight of each automatic group for a cgroup to the sum of its members' weights, so
+    /// that membership costs nothing.
     pub(super) fn weigh_automatic(&mut self) {
         let groups = self.members.iter().filter(|member| member.is_automatic());
         let groups = groups.filter(|member| !member.is_tenant());
@@ -94,7 +94,8 @@ impl Daemon {
         }
     }
 
-    /// Rules were read anew: those that name a living principal hold for it too.
+    /// Applies rules that were read again: those that match a live principal take effect for it as
+    /// well.
     pub(super) fn apply_rules(&mut self) {
         let mut all: Vec<(Id, Given)> = Vec::new();
         for member in self.members.iter_mut() {

@@ -1,4 +1,4 @@
-//! From a message to a method and back.
+//! Parses a message, calls its method and returns the reply.
 
 use super::Daemon;
 use super::methods::{Handler, find};
@@ -7,18 +7,18 @@ use crate::server::poll::Slot;
 use crate::server::reply::Answer;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 
-/// Who calls, and when.
+/// The caller and the time of the call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
     pub(super) slot: Slot,
     pub(super) peer: Peer,
-    /// Nanoseconds.
+    /// Time of the call, nanoseconds.
     pub(super) now: u64,
 }
 
 impl Daemon {
-    /// Carries out one message. One that is no call is answered and its sender cut off: what follows
-    /// it cannot be trusted to begin where it seems to.
+    /// Executes one message. If it is no valid call, its sender gets an error and is cut off,
+    /// because the start of the next message is no longer certain.
     pub(super) fn call(&mut self, slot: Slot, message: &[u8], now: u64) {
         let Some(peer) = self.clients.get_mut(slot).map(|connection| connection.peer) else {
             return;
@@ -38,7 +38,7 @@ impl Daemon {
         if !call.oneway {
             return;
         }
-        // A call that wants no answer cannot occupy its connection either.
+        // A call without a reply cannot occupy its connection either.
         if let Some(connection) = self.clients.get_mut(slot) {
             connection.occupation = Occupation::Free;
         }

@@ -1,12 +1,12 @@
-//! Which principals a listing shows when there are more than fit into a reply: of each user as many
-//! as of any other, as far as it has them. Nobody's many principals push another's out.
+//! Chooses the principals of a listing when not all fit into a reply: equally many of each user, as
+//! far as the user has that many. A user with many principals cannot push out those of another.
 
 use crate::core::Figures;
 use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap};
 
-/// Those of `all` (parents before their children) that are shown, at most `most`, each under the
-/// nearest above it that is shown. `owner` tells whose one is.
+/// The principals of `all` (parents before their children) to show, at most `most`, each under its
+/// nearest shown ancestor. `owner` gives the user of a principal.
 pub(super) fn choose(
     all: Vec<Figures>,
     most: usize,
@@ -20,8 +20,8 @@ pub(super) fn choose(
         .filter_map(|figures| Some((figures, owner(figures.id)?)))
         .collect();
     let mut left = quotas(owned.iter().map(|(_, uid)| *uid), most);
-    // For each principal, shown or not, the parent of what is shown below it: itself if it is shown,
-    // else the nearest one above it that is.
+    // For each principal, shown or not, the parent for the shown principals below it: itself if
+    // shown, otherwise its nearest shown ancestor.
     let mut place: HashMap<Id, Option<Id>> = HashMap::with_capacity(owned.len());
     let mut shown = Vec::with_capacity(most);
     for (mut figures, uid) in owned {
@@ -43,7 +43,8 @@ pub(super) fn choose(
     shown
 }
 
-/// How many of each user: all that it has, or its part of what those leave who have less.
+/// Number of principals to show per user: all of them, or an equal part of what users with fewer
+/// leave.
 fn quotas(owners: impl Iterator<Item = u32>, most: usize) -> HashMap<u32, usize> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for uid in owners {
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn one_users_many_do_not_push_anothers_out() {
-        // A thousand of user 7, one of 8, three of 9.
+        // A thousand principals of user 7, one of user 8, three of user 9.
         let owner = |id: Id| match id {
             500 => Some(8),
             1002..=1004 => Some(9),
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn who_stands_under_one_that_is_not_shown_stands_under_the_next_above() {
-        // 1 - 2 - 3 - 4, of which 2 and 3 are a user's who has too many.
+        // A chain 1 - 2 - 3 - 4, in which 2 and 3 belong to a user with too many.
         let all = vec![
             figures(8, None),
             figures(9, None),

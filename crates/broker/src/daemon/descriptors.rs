@@ -1,4 +1,4 @@
-//! What of the broker's descriptors each principal takes, as its user's.
+//! Counts the broker's descriptors of each principal against its user.
 
 use super::Daemon;
 use crate::descriptors::{CGROUP, PRINCIPAL, PROCESS};
@@ -12,10 +12,10 @@ use plimsoll_wire::varlink::WireError;
 use std::path::Path;
 
 impl Daemon {
-    /// Takes those of a new principal from the account of a user.
+    /// Takes the descriptors of a new principal from a user's account.
     ///
     /// # Errors
-    /// `TooMany` when the user holds as many as it may.
+    /// `TooMany` when the user already holds as many as it may.
     pub(super) fn descriptors_of(
         &mut self,
         uid: u32,
@@ -29,7 +29,8 @@ impl Daemon {
         held.ok_or_else(|| no_descriptor(uid, &user))
     }
 
-    /// Gives back what was taken for a cgroup, when the process is there and no cgroup was made for it.
+    /// Gives back the descriptors that were taken for a cgroup, once the process is there and no
+    /// cgroup was made for it.
     pub(super) fn release_unneeded(&mut self, id: Id) {
         let Some(member) = self.members.get_mut(id) else {
             return;
@@ -39,15 +40,16 @@ impl Daemon {
         }
     }
 
-    /// The account that the descendants of a principal's process are counted in.
+    /// The account for the descriptors of the descendants of a principal's process.
     pub(super) fn account_of(&mut self, id: Id) -> Account {
         let uid = self.members.get(id).map_or(self.uid, |member| member.uid);
         self.clients.user(uid, now_ns()).descriptors().clone()
     }
 }
 
-/// Counts the descriptors of the process in advance, since it may attach later, and those of the cgroup
-/// that may be made for it. The cgroup of a group is bounded by those above it, each of which may be read.
+/// Number of descriptors of a principal. It includes those of a process, which may attach later,
+/// and of the cgroup that may be made for it. The cgroup of a group needs some per level, because
+/// each cgroup above it can bound it and may be read.
 fn count(kind: Kind, domain: Option<&Path>) -> usize {
     let below = match (kind, domain) {
         (Kind::Process, _) => PROCESS + CGROUP,

@@ -1,4 +1,5 @@
-//! A limit that binds programs of several users is that of a group of each: they are told apart in it.
+//! When a limit binds programs of several users, each user has a group for it. This module divides
+//! such a limit between the groups.
 
 use super::Daemon;
 use crate::core::SensedPrincipal;
@@ -7,14 +8,14 @@ use crate::sense::RootDomain;
 use plimsoll_wire::messages::Id;
 use std::path::Path;
 
-/// One user's group for such a limit.
+/// One user's group for a shared limit.
 #[derive(Debug)]
 pub(super) struct Part {
     id: Id,
-    /// Accounted to it and what is below it, bytes.
+    /// Bytes accounted to it and its descendants.
     uses: u64,
-    /// What the others' groups use under that limit, as far as it is left out of what this group is in,
-    /// bytes; none where it was not sensed.
+    /// Use in bytes of the other users' groups under that limit, as far as it is not counted in
+    /// this group's domain; `None` where it was not sensed.
     beside: Option<u64>,
 }
 
@@ -25,7 +26,7 @@ fn limit(member: &Member) -> Option<&Path> {
 }
 
 impl Daemon {
-    /// What each such group is in becomes its user's part of that.
+    /// Replaces the domain of each such group by its user's part of that domain.
     pub(super) fn divide_domains(&mut self) {
         let Daemon {
             parts,
@@ -54,7 +55,7 @@ impl Daemon {
     }
 }
 
-/// The groups of one limit. What was `sensed` is in the order of its numbers.
+/// Divides between the groups of one limit. `sensed` is ordered by id.
 fn divide(groups: &mut [Part], sensed: &mut [SensedPrincipal]) {
     for at in 0..groups.len() {
         let (before, after) = (&groups[..at], &groups[at + 1..]);
@@ -93,7 +94,7 @@ mod tests {
             domain: Some(whole),
             ..SensedPrincipal::default()
         };
-        // The last group was not sensed; a program between them has no limit.
+        // The last group was not sensed; a program between the groups has no limit.
         let program = SensedPrincipal {
             id: 3,
             ..SensedPrincipal::default()
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(allocations::count(), before);
         let beside = groups.each_ref().map(|group| group.beside);
         assert_eq!(beside, [Some(130), Some(110), None]);
-        // A third of the limit is each one's, so nobody pays for what a larger one has.
+        // A third of the limit belongs to each, so no group pays for a larger one.
         let (second, ninth) = (sensed[0].domain.unwrap(), sensed[2].domain.unwrap());
         assert_eq!((second.capacity, second.used), (120 - 10 - 40, 30));
         assert_eq!((ninth.capacity, ninth.used), (120 - 30 - 40, 10));

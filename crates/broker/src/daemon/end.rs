@@ -1,4 +1,4 @@
-//! How a principal ends.
+//! Removes a principal.
 
 use super::Daemon;
 use plimsoll_wire::messages::Id;
@@ -9,7 +9,7 @@ impl Daemon {
         self.end(id, "its process exited");
     }
 
-    /// Ends a principal: its children go to its parent, who subscribed is told.
+    /// Removes a principal: its children move to its parent, and its subscribers are told.
     pub(super) fn end(&mut self, id: Id, why: &str) {
         let Some(member) = self.members.remove(id) else {
             return;

@@ -1,4 +1,4 @@
-//! How a principal comes to be.
+//! Registers a principal.
 
 use super::Daemon;
 use super::calls::Caller;
@@ -19,16 +19,16 @@ use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// With more principals than this, a new one waits for its numbers until the next tick.
+/// With more principals than this, a new one gets its numbers only at the next regular tick.
 const TICK_AT_ONCE: usize = 256;
 
-/// A new principal before it has a number.
+/// A new principal that has no id yet.
 pub(super) struct Draft {
     pub(super) new: NewPrincipal,
     pub(super) uid: u32,
     pub(super) slot: Option<Slot>,
     pub(super) registrar: u32,
-    /// For the group of a user.
+    /// The user, when this is the group of a user.
     pub(super) tenant: Option<u32>,
     pub(super) unit: String,
     pub(super) adapter: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// One that the broker makes by itself, as its own user.
+    /// A principal that the broker makes by itself, as its own user.
     pub(super) fn made_by(uid: u32, new: NewPrincipal) -> Draft {
         Draft {
             new,
@@ -125,7 +125,7 @@ impl Daemon {
         self.registered(id)
     }
 
-    /// What can be refused without looking at anything outside.
+    /// Checks that need nothing from outside the request.
     fn check_register(&mut self, caller: &Caller, asked: &Register) -> Result<(), WireError> {
         let living = self
             .clients
@@ -159,8 +159,8 @@ impl Daemon {
         }
     }
 
-    /// A user may not have more principals than it leaves room for. So a newcomer finds room, however many
-    /// users have all that they may.
+    /// Checks that a user leaves as much room as it has principals. So a new user finds room,
+    /// however many users hold all that they may.
     fn check_room(&self, uid: u32) -> Result<(), WireError> {
         let most = self.config.max_principals;
         let (own, all) = (self.members.owned_by(uid), self.core.counted());
@@ -174,9 +174,10 @@ impl Daemon {
         Err(WireError::new(ErrorName::TooMany, message))
     }
 
-    /// Finds the parent: the one that was named, else the principal that the process descends from, else an
-    /// automatic group when a cgroup bounds the process tighter than the domain, else the group of its user.
-    /// The second value is the old number of a named parent that has not rejoined yet.
+    /// Finds the parent. In this order: the named principal, the principal that the process
+    /// descends from, an automatic group if a cgroup binds the process tighter than the domain, the
+    /// group of its user. The second value is the old id of a named parent that has not rejoined
+    /// yet.
     fn find_parent(
         &mut self,
         caller: &Caller,
@@ -211,14 +212,14 @@ impl Daemon {
         }
     }
 
-    /// The principal that a process descends from, else the automatic group for its cgroup.
+    /// The principal that a process descends from, otherwise the automatic group for its cgroup.
     pub(super) fn parent_of(&mut self, process: &Process, caller: &Caller) -> Option<Id> {
         let user = self.counts_with(caller, Some(process));
         let above = self.above(process, caller, user);
         above.or_else(|| self.automatic_for(process, user, caller.now))
     }
 
-    /// Gives a principal its number, page, sockets and cgroup; all of it or nothing.
+    /// Gives a principal its id, page, sockets and cgroup: all of them or none.
     pub(super) fn admit(&mut self, draft: Draft, now: u64) -> Result<Id, WireError> {
         let Draft {
             new,
@@ -282,7 +283,7 @@ impl Daemon {
         Ok(id)
     }
 
-    /// Makes a principal's page and its pressure socket, and watches the socket.
+    /// Makes a principal's page and pressure socket, and watches the socket.
     fn open_files(&self, id: Id) -> Result<(PageFile, PressureSocket), Error> {
         let page = PageFile::create(&self.pages.path_of(id), id)?;
         let socket = self.paths.pressure.join(format!("{id}.sock"));
@@ -296,7 +297,7 @@ impl Daemon {
         Ok((page, pressure))
     }
 
-    /// Gives a rejoined principal its settings back, and its children that came back earlier.
+    /// Restores the settings of a rejoined principal and adopts its children that rejoined earlier.
     fn restore(&mut self, id: Id, parent: Option<Id>, kept: Option<Kept>) {
         let Some(kept) = kept else { return };
         let known = kept.parent.map(|old| self.state.resolve(old));
@@ -307,7 +308,7 @@ impl Daemon {
             true => known.or(parent),
             false => parent,
         };
-        // One that was found by descent is awaited as one that was named is.
+        // A parent found by descent is awaited like a named one.
         if self.is_top(parent)
             && let Some(old) = kept.parent
             && self.state.awaits(old).is_some()
@@ -337,8 +338,8 @@ impl Daemon {
         }
     }
 
-    /// Opens the cgroup of a group, which has to be the caller's to divide: the broker makes
-    /// cgroups in it, and moves processes there.
+    /// Opens the cgroup of a group. The caller must own it, because the broker makes cgroups in it
+    /// and moves processes there.
     fn open_cgroup(&self, caller: &Caller, path: &str) -> Result<RootDomain, WireError> {
         let refuse = |why: String| {
             let message = format!("cgroup {}: {why}", path.escape_debug());
@@ -387,14 +388,15 @@ impl Daemon {
     }
 }
 
-/// Who registers a group keeps it: its connection is the group's life.
+/// The process that keeps a group: the one that registers it. The group lives as long as its
+/// connection.
 fn keeper(caller: &Caller, kind: Kind) -> Option<(i32, u64)> {
     let group = kind == Kind::Group && caller.peer.pid > 0;
     let process = group.then(|| sense::open(caller.peer.pid).ok())?;
     process.as_ref().map(instance)
 }
 
-/// Its number and when it started: no other process of this boot has both.
+/// Process id and start time: together unique within this boot.
 fn instance(process: &Process) -> (i32, u64) {
     (process.pid(), process.start_time())
 }

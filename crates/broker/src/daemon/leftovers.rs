@@ -1,9 +1,9 @@
-//! What brokers of other directories left behind when they were killed and none came in their
-//! place: page directories on `/dev/shm`, cgroups without a process. The broker's own directory is
-//! cleaned where it is used.
+//! Removes leftovers of brokers with other directories that were killed and not restarted: page
+//! directories on `/dev/shm`, and cgroups without a process. The broker's own directory is cleaned
+//! where it is used.
 //!
-//! A living broker holds a lock on its pages. A cgroup carries the tag of its broker, and a living
-//! broker holds the lock in its own directory: whose tag no lock holder has is dead.
+//! A live broker holds a lock on its pages and one in its own directory. A cgroup carries the tag
+//! of its broker. If no lock holder has this tag, the broker is dead.
 
 use crate::act::PARENT;
 use crate::publish::remove_unused;
@@ -14,15 +14,15 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where page directories are that are not beside their socket.
+/// Place of page directories that are not beside their socket.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// A lock holds a process number and a tag, bytes.
+/// Longest content of a lock file in bytes: a process id and a tag.
 const LONGEST: u64 = 64;
-/// Names looked at in one directory.
+/// Most names examined in one directory.
 const MOST: usize = 4096;
 
-/// Removes what is provably a dead broker's of this user: pages that nobody holds, and cgroups
-/// under `own` that are empty.
+/// Removes the certain leftovers of dead brokers of this user: page directories without a lock
+/// holder, and empty cgroups under `own`.
 pub(super) fn sweep(own: Option<&Path>) {
     for path in pages().filter(|path| remove_unused(path)) {
         told(&path);
@@ -33,7 +33,7 @@ pub(super) fn sweep(own: Option<&Path>) {
     }
     let Some(living) = living() else { return };
     for (_, path) in stale.iter().filter(|(tag, _)| !living.contains(tag)) {
-        // The kernel keeps a cgroup that holds a process or another cgroup.
+        // The kernel does not remove a cgroup that holds a process or another cgroup.
         if std::fs::remove_dir(path).is_ok() {
             told(path);
         }
@@ -57,7 +57,7 @@ fn pages() -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// `TAG-ID-NAME`.
+/// The cgroups with names `TAG-ID-NAME`, each with its tag.
 fn cgroups(own: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     names(&own.join(PARENT)).filter_map(|path| {
         let tag = tag(path.file_name()?.to_str()?.split_once('-')?.0)?;
@@ -75,31 +75,33 @@ fn tag(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 16).ok().filter(|_| whole)
 }
 
-/// The tags of all brokers that live: what stands in the locks that are held.
+/// The tags of all live brokers, read from the locks that are held; `None` when they cannot be
+/// known.
 fn living() -> Option<HashSet<u32>> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut tags = HashSet::new();
     for holder in locks.lines().filter_map(holder) {
-        // One that is gone, or another user's, whose leftovers are not ours to sweep.
+        // The process is gone, or belongs to another user, whose leftovers are not ours to remove.
         let descriptors = std::fs::read_dir(format!("/proc/{holder}/fd"));
         for descriptor in descriptors.into_iter().flatten().flatten() {
             let path = descriptor.path();
             let Some(file) = path.read_link().ok().filter(|file| is_lock(file)) else {
                 continue;
             };
-            // One that has not written its tag yet stands where its lock is.
+            // If a broker has not written its tag yet, the tag is computed from its directory and
+            // lock.
             let words = words(&path).unwrap_or_default();
             let written = words.lines().nth(1).and_then(tag);
             let computed = || Some(tag_of(file.parent()?, path.metadata().ok()?.ino()));
             tags.extend(written.or_else(computed));
         }
     }
-    // Ours is among them; where it is not, this is no place to see who lives.
+    // Our own tag must be among them. If not, this process cannot see which brokers live.
     (!tags.is_empty()).then_some(tags)
 }
 
-/// What stands in a lock. Whoever holds any lock may call a file of his so: a pipe is not waited
-/// for, nor an endless file read.
+/// Content of a lock file. Any lock holder can give a file this name, so a pipe is not waited for
+/// and an endless file not read.
 fn words(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file: std::fs::File = rustix::fs::open(path, flags, Mode::empty()).ok()?.into();
@@ -110,13 +112,14 @@ fn words(path: &Path) -> Option<String> {
     Some(words)
 }
 
-/// The kernel marks one whose directory was removed under it.
+/// Whether this is a lock file. The kernel marks a file whose directory was removed.
 fn is_lock(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.trim_end_matches(" (deleted)") == LOCK
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 3543 00:19:1337 0 EOF`: the process, where it is in our pid namespace.
+/// Process id in a line such as `1: FLOCK  ADVISORY  WRITE 3543 00:19:1337 0 EOF`, if it is in our
+/// pid namespace.
 fn holder(line: &str) -> Option<u32> {
     let mut words = line.split_ascii_whitespace().skip(1);
     (words.next()? == "FLOCK").then_some(())?;

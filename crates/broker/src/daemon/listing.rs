@@ -13,24 +13,24 @@ use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 
-/// Without a tick or a call that changes something, a listing is good for so long, ns.
+/// Lifetime of a listing without a tick or a call that changes it, ns.
 const GOOD_NS: u64 = 100_000_000;
-/// What a reply has around a listing, and a listing around its principals, at most, bytes.
+/// Most bytes of a reply outside the principals of its listing.
 const AROUND: usize = 64 << 10;
-/// What one principal takes in it, at most, where the path of its page is no longer than a socket's
-/// may be, bytes.
+/// Most bytes of one principal in a listing, provided the path of its page is no longer than that
+/// of a socket may be.
 const LARGEST: usize = 1536;
-/// So many principals are shown at most: all that the broker takes by default, and as many groups again.
+/// Most principals in a listing: all that the broker accepts by default, and as many groups.
 const MOST: usize = (MAX_REPLY - AROUND) / LARGEST;
 const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
 
-/// The last listing, encoded once for all who ask within a moment.
+/// The last listing, encoded once for all callers within a short time.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     encoded: Option<Box<RawValue>>,
-    /// When it was made, ns.
+    /// Time when it was made, ns.
     made_at: u64,
-    /// When the next tick was planned for then: each tick plans another.
+    /// Planned time of the next tick when the listing was made, ns; differs after a tick.
     tick_at: u64,
     used: bool,
 }
@@ -42,31 +42,31 @@ impl Shown {
             && now.saturating_sub(self.made_at) < GOOD_NS
     }
 
-    /// Something changed that listings show.
+    /// Discards the listing, because something that it shows changed.
     pub(super) fn forget(&mut self) {
         self.encoded = None;
     }
 
-    /// Gives its memory back when nobody asks any more.
+    /// Frees the memory when nobody asks any more.
     pub(super) fn sweep(&mut self, now: u64) {
         if now.saturating_sub(self.made_at) >= GOOD_NS {
             self.encoded = None;
         }
     }
 
-    /// From now on it is noted whether somebody asks.
+    /// Starts to note whether somebody asks.
     pub(super) fn watch_use(&mut self) {
         self.used = false;
     }
 
-    /// Whether somebody asked.
+    /// Whether somebody asked since [`Shown::watch_use`].
     pub(super) fn was_used(&self) -> bool {
         self.used
     }
 }
 
 impl Daemon {
-    /// The listing, encoded: as of the last tick, and of every call that was answered.
+    /// The encoded listing: as of the last tick and of every answered call.
     pub(super) fn listing(&mut self) -> Option<&RawValue> {
         let now = now_ns();
         if !self.shown.is_good(now, self.tick_at) {
@@ -78,7 +78,7 @@ impl Daemon {
         self.shown.encoded.as_deref()
     }
 
-    /// No longer than a reply may be, whatever is registered.
+    /// Encodes the listing; never longer than a reply may be.
     fn encode_listing(&mut self, now: u64) -> Option<Box<RawValue>> {
         let mut most = MOST;
         loop {
@@ -119,14 +119,15 @@ impl Daemon {
         self.clients.next_watch()
     }
 
-    /// Every watcher that is due gets a turn.
+    /// Gives a turn to every watcher that is due.
     pub(super) fn watch_due(&mut self, now: u64) {
         if self.clients.next_watch().is_some_and(|due| due <= now) {
             self.clients.queue_watchers(now);
         }
     }
 
-    /// Sends a listing when this is a watcher that is due; one that has not read the last is left out.
+    /// Sends a listing if this is a watcher that is due. One that has not read the last listing is
+    /// skipped.
     pub(super) fn show_again(&mut self, slot: Slot, now: u64) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
@@ -152,10 +153,10 @@ impl Daemon {
     }
 }
 
-/// Puts principals (parents before their children) under their parents.
+/// Nests principals (parents before their children) under their parents.
 fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
     let mut children: HashMap<Option<Id>, Vec<Principal>> = HashMap::new();
-    // From the end: when a principal is reached, all of its children were.
+    // Backwards: all children of a principal come before it.
     for (parent, mut principal) in flat.into_iter().rev() {
         principal.children = children.remove(&Some(principal.id)).unwrap_or_default();
         principal.children.reverse();
@@ -232,7 +233,7 @@ mod tests {
             children: Vec::new(),
         };
         let encoded = to_raw_value(&largest).unwrap();
-        // With a comma.
+        // Including a comma.
         assert!(encoded.get().len() < LARGEST, "{}", encoded.get().len());
     }
 

@@ -1,4 +1,4 @@
-//! The table of methods, and the short ones.
+//! The table of methods, and the short methods.
 
 use super::Daemon;
 use super::calls::Caller;
@@ -10,16 +10,16 @@ use plimsoll_wire::varlink::{Call, ErrorName, Method, WireError, service};
 
 type Function = fn(&mut Daemon, &Caller, &Call<'_>) -> Answer;
 
-/// How often a method answers.
+/// How many replies a method sends.
 #[derive(Clone, Copy)]
 pub(super) enum Handler {
-    /// Once.
+    /// One reply.
     Once(Function),
-    /// Again and again: it wants `more`, and occupies its connection.
+    /// Several replies: it needs `more` and occupies its connection.
     Again(Function),
 }
 
-/// The table of methods: everything that is served.
+/// The handler of a method; this table holds everything that is served.
 pub(super) fn find(name: &str) -> Option<Handler> {
     let method = Method::ALL
         .into_iter()
@@ -42,8 +42,8 @@ pub(super) fn find(name: &str) -> Option<Handler> {
 }
 
 impl Daemon {
-    /// The number that a principal has now, when the caller may act on it: its owner, the owner of a
-    /// principal above it, root, or the broker's user.
+    /// The current id of a principal, if the caller may act on it: its owner, the owner of an
+    /// ancestor, root, or the broker's user.
     pub(super) fn permitted(&self, caller: &Caller, id: Id) -> Result<Id, WireError> {
         let id = self.state.resolve(id);
         let Some(member) = self.members.get(id) else {
@@ -60,8 +60,8 @@ impl Daemon {
         Err(WireError::new(ErrorName::NotPermitted, message))
     }
 
-    /// The number that a principal has now, when the caller may put its own below it: it must be one of
-    /// its own user's.
+    /// The current id of a principal, if the caller may place its own principals below it: it must
+    /// belong to the caller's user.
     pub(super) fn permitted_parent(&self, caller: &Caller, id: Id) -> Result<Id, WireError> {
         let id = self.permitted(caller, id)?;
         let own = self

@@ -1,4 +1,4 @@
-//! The broker put together: one thread that waits for events, serves calls and ticks.
+//! The daemon: one thread that waits for events, serves calls and runs ticks.
 
 mod automatic;
 mod calls;
@@ -36,35 +36,36 @@ use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
 use std::time::Duration;
 
-/// Connections are looked over (half messages, unread replies) this often, ns.
+/// Interval at which connections are checked for unfinished messages and unread replies, ns.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// However often the state changes, it is written once in so long (ns); after a quiet time a few
-/// times at once, so that a crash right after a handful of changes loses none.
+/// Interval between writes of the state, ns, however often it changes. After a quiet time a few
+/// writes may follow at once, so that a crash right after a few changes loses none.
 const STATE_NS: u64 = 1_000_000_000;
 const STATES_AT_ONCE: u64 = 8;
-/// A newcomer gets its numbers by a tick of its own once in so long, ns; others wait for the next,
-/// which comes soon.
+/// Shortest time between two ticks for newcomers, ns. Other newcomers wait for the next tick, which
+/// comes soon.
 const NEWCOMER_NS: u64 = 10_000_000;
-/// The work for one user (its calls, reading what its processes hold, ticks that it asks for) takes one in
-/// so many nanoseconds of this thread, and so much (ns) at once.
+/// Bound on the work for one user (its calls, reading its processes, ticks that it asks for): one
+/// in this many nanoseconds of this thread, and the longest burst in ns.
 const SPENT_ONE_IN: u64 = 5;
 const SPENT_BURST_NS: u64 = 50_000_000;
 
-/// Everything that the broker holds.
+/// State of the broker.
 pub(crate) struct Daemon {
     options: Options,
     paths: Paths,
     config: Config,
+    /// The broker's own uid.
     uid: u32,
     core: Core,
-    /// Capacity that the core was configured for, bytes: a budget in percent follows it.
+    /// Capacity in bytes for which the core was configured; a budget in percent depends on it.
     configured_for: u64,
     poll: Poll,
     listener: Listener,
-    /// Listeners that cannot accept for now.
+    /// Listeners that cannot accept at present.
     rest: Rest,
     clients: Clients,
-    /// Connections whose reply waits for the first numbers of their principal.
+    /// Connections whose reply waits until their principal has its first numbers.
     newcomers: Vec<Slot>,
     members: Members,
     pages: PageDirectory,
@@ -74,37 +75,43 @@ pub(crate) struct Daemon {
     rights: Rights,
     sampler: Option<Sampler>,
     scanner: Scanner,
-    /// What the work for each user has cost this thread.
+    /// Time that the work for each user cost this thread.
     spending: Spending,
-    /// How long the last tick took, ns.
+    /// Duration of the last tick, ns.
     tick_took: u64,
-    /// The number of users that cannot be told apart.
+    /// The uid that stands for several users, if there is one.
     unmapped: Option<u32>,
     state: State,
     signals: Signals,
     manager: Manager,
+    /// Sensed values of the current tick; kept, so that a tick does not allocate.
     sensed: Vec<SensedPrincipal>,
-    /// Users' groups for limits that they share, of this tick.
+    /// Users' groups for shared limits, for this tick.
     parts: Vec<Part>,
     shown: Shown,
     /// Use of the domain at the last tick, bytes.
     used_before: u64,
+    /// Time of the next tick, ns.
     tick_at: u64,
+    /// Time of the next glance, ns.
     glance_at: u64,
+    /// Time of the next check of the connections, ns.
     sweep_at: u64,
-    /// Up to when the writes of the state are paid for, a second each.
+    /// Time up to which writes of the state are used up, ns; each write uses `STATE_NS`.
     state_at: u64,
-    /// When a newcomer may have a tick of its own again.
+    /// Earliest time of the next tick for a newcomer, ns.
     newcomer_at: u64,
+    /// Time since when no principal and no connection exists, ns.
     idle_since: u64,
+    /// Whether the broker must end.
     leave: bool,
 }
 
-/// Runs a broker until a signal or the idle time ends it.
+/// Runs a broker until a signal or the idle time ends it. Blocks.
 ///
 /// # Errors
-/// [`Error`] when it cannot start: a bad configuration, another broker on the socket, a directory
-/// that cannot be used. Nothing that a client does ends it.
+/// [`Error`] when it cannot start (a bad configuration, another broker on the socket, an unusable
+/// directory), or when its directory is removed while it runs. No action of a client ends it.
 pub fn run(options: Options) -> Result<(), Error> {
     let paths = options.paths()?;
     let config = config::load(&paths.config.0, paths.config.1)?;
@@ -190,8 +197,8 @@ impl Daemon {
         })
     }
 
-    /// The loop. Whatever is due is done once per round, so that no stream of events can keep a
-    /// tick waiting.
+    /// The main loop. Everything due is done once per round, so that no stream of events can delay
+    /// a tick.
     fn serve(&mut self) -> Result<(), Error> {
         let mut ready: Vec<Ready> = Vec::with_capacity(64);
         while !self.leave {
@@ -251,17 +258,17 @@ impl Daemon {
     fn signalled(&mut self) {
         let (reload, leave) = self.signals.take();
         if reload {
-            // The reason of a failure is in the log; the old configuration stays.
+            // The log has the reason of a failure; the old configuration stays in force.
             let _ = self.reload();
         }
         self.leave |= leave;
     }
 
-    /// Does what time asks for.
+    /// Does the work that is due at `now`.
     ///
     /// # Errors
-    /// [`Error::Unsafe`] when the directory is not ours any more: our programs must not stay with a
-    /// broker that nobody else finds, while another gives the same memory away.
+    /// [`Error::Unsafe`] when the directory is not ours any more. Our programs must not stay with a
+    /// broker that no client finds while another one shares out the same memory.
     fn due(&mut self, now: u64) -> Result<(), Error> {
         if now >= self.glance_at && now < self.tick_at {
             self.glance(now);
@@ -301,14 +308,14 @@ impl Daemon {
         })
     }
 
-    /// When the state may be written next, ns.
+    /// Earliest time to write the state, ns.
     fn next_write(&self) -> u64 {
         self.state_at
             .saturating_sub((STATES_AT_ONCE - 1) * STATE_NS)
     }
 
-    /// A tick for a principal that was registered just now, unless another one had its own a moment
-    /// ago: then the next one is soon enough, and its reply is held until then.
+    /// Runs a tick for a newly registered principal, unless a newcomer had a tick a moment ago.
+    /// Then its reply is held until the next tick.
     fn tick_for_newcomer(&mut self, uid: u32, now: u64) {
         if now >= self.newcomer_at && self.may_spend(uid, now) {
             self.newcomer_at = now.saturating_add(NEWCOMER_NS);
@@ -354,7 +361,7 @@ impl Daemon {
         result
     }
 
-    /// Tells the core what the configuration says, for the capacity as it is now.
+    /// Passes the configuration to the core, for the current capacity.
     fn configure(&mut self) {
         self.configured_for = self.domain.last().capacity;
         self.core.configure(core_config(
@@ -389,8 +396,8 @@ impl Daemon {
         )
     }
 
-    /// Leaves cleanly: pages and sockets go with their owners. Programs that run stay in their
-    /// cgroups, where the next broker finds them.
+    /// Ends cleanly: pages and sockets are removed with their owners. Running programs stay in
+    /// their cgroups, where the next broker finds them.
     fn stop(mut self) {
         self.manager.stopping();
         if self.listener.is_ours() {

@@ -1,4 +1,4 @@
-//! A principal's process: whose it is, what it descends from, its cgroup, its end.
+//! A principal's process: its owner, ancestors, cgroup and end.
 
 use super::Daemon;
 use super::calls::Caller;
@@ -11,11 +11,11 @@ use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing, Set};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::path::{Path, PathBuf};
 
-/// Processes looked at upwards to find the principal that a new one descends from.
+/// Most ancestors examined to find the principal that a new one descends from.
 const MAX_LINE: usize = 64;
 
 impl Daemon {
-    /// Takes hold of a process for its owner, unless it is a principal already.
+    /// Opens a process for its owner, unless it already is a principal.
     pub(super) fn claim(&self, caller: &Caller, pid: u32) -> Result<Process, WireError> {
         let process = sense::open(pid).map_err(|error| process_refused(pid, &error))?;
         let owner = process
@@ -45,8 +45,8 @@ impl Daemon {
         Ok(process)
     }
 
-    /// The principal that a process of that user descends from: one of the caller's, or where users are
-    /// told apart one of that user's group.
+    /// The principal that a process of user `user` descends from: one of the caller's, or, where
+    /// users are told apart, one in that user's group.
     pub(super) fn above(&self, process: &Process, caller: &Caller, user: u32) -> Option<Id> {
         let fits = |member: &Member| match self.options.system {
             true => self.user_of(member.id) == Some(user),
@@ -89,8 +89,8 @@ impl Daemon {
         once(&Nothing {})
     }
 
-    /// Puts a principal that was registered without a process, and under nobody, where one of that
-    /// process stands.
+    /// Moves a principal that was registered without a process and a parent to the place that its
+    /// process has.
     fn place_by_process(&mut self, id: Id, process: &Process, caller: &Caller) {
         let named = |member: &Member| member.awaits.is_some();
         let Some(before) = self.core.figures(id).map(|figures| figures.parent) else {
@@ -118,7 +118,7 @@ impl Daemon {
         self.weigh_automatic();
     }
 
-    /// Who steers it from now on, unless a rule says who does.
+    /// Sets the adapter of a principal, unless a rule sets it.
     pub(super) fn adapt(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
         let asked: Adapt = call.parameters()?;
         let id = self.permitted(caller, asked.id)?;
@@ -138,7 +138,8 @@ impl Daemon {
         }
     }
 
-    /// Watches a process for its end, follows it, and gives it a cgroup where that is allowed.
+    /// Watches a process for its end, follows its descendants, and gives it a cgroup where that is
+    /// allowed.
     pub(super) fn give_process(&mut self, id: Id, process: Process) {
         if let Some(pidfd) = process.pidfd()
             && let Err(error) = self.poll.add(pidfd, Token::Process(id), Interest::Read)
@@ -153,7 +154,8 @@ impl Daemon {
         self.release_unneeded(id);
     }
 
-    /// The cgroup that was prepared for it, if it started there; else one that it is moved to.
+    /// Finds its cgroup: the prepared one if the process started there, otherwise a new one that it
+    /// is moved to.
     fn find_home(&mut self, id: Id, process: &Process) {
         let group = self.group_directory(id);
         let Some(member) = self.members.get_mut(id) else {
@@ -168,7 +170,7 @@ impl Daemon {
         });
     }
 
-    /// For a program of a group with a cgroup that is still to start.
+    /// Prepares a cgroup for a program that has not started yet, in a group with a cgroup.
     pub(super) fn prepare_home(&mut self, id: Id, kind: Kind) {
         if kind == Kind::Group || !self.config.cgroups {
             return;
@@ -181,7 +183,7 @@ impl Daemon {
         }
     }
 
-    /// The cgroup of the nearest group above, or of the domain.
+    /// The cgroup of the nearest group above it, or of the domain.
     fn group_directory(&self, id: Id) -> Option<PathBuf> {
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
         let mut line = std::iter::successors(above(&id), above).take(crate::core::MAX_DEPTH);
@@ -190,13 +192,13 @@ impl Daemon {
     }
 }
 
-/// Whether a process is, or descends from, the one with that number.
+/// Whether a process is `pid` or descends from it.
 fn descends(process: &Process, pid: u32) -> bool {
     let pid = i32::try_from(pid).unwrap_or(0);
     pid > 0 && (process.pid() == pid || ancestors(process).any(|above| above == pid))
 }
 
-/// The numbers of those above a process, nearest first.
+/// Process ids of its ancestors, nearest first.
 fn ancestors(process: &Process) -> impl Iterator<Item = i32> {
     let parent_of = |process: &Process| process.ids().ok().map(|ids| ids.parent);
     let above = move |&pid: &i32| match pid {

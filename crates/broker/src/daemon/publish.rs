@@ -1,4 +1,4 @@
-//! Carrying numbers to those who wait for them.
+//! Sends new numbers to pages, subscribers and pressure sockets.
 
 use super::Daemon;
 use crate::core::Action;
@@ -12,8 +12,8 @@ use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::encode_reply;
 
 impl Daemon {
-    /// A slow subscriber took all that waited for it: it gets the newest numbers, if newer there
-    /// are.
+    /// A slow subscriber has read everything queued for it: sends the newest numbers if they are
+    /// newer.
     pub(super) fn caught_up(&mut self, slot: Slot, now: u64) {
         let Some(connection) = self
             .clients
@@ -41,17 +41,18 @@ impl Daemon {
     }
 }
 
-/// What publishing needs, apart from the core whose actions are being carried out.
+/// The parts of the daemon needed to publish, apart from the core, whose actions are being carried
+/// out.
 pub(super) struct Publisher<'d> {
     pub(super) members: &'d mut Members,
     pub(super) clients: &'d mut Clients,
     pub(super) poll: &'d Poll,
-    /// Nanoseconds.
+    /// Time of the tick, nanoseconds.
     pub(super) now: u64,
 }
 
 impl Publisher<'_> {
-    /// Carries out a `Publish`; other actions are passed over.
+    /// Carries out a `Publish`; ignores other actions.
     pub(super) fn publish(&mut self, action: &Action, encoded: &mut Vec<u8>) {
         let Action::Publish { id, numbers, wake } = action else {
             return;
@@ -59,7 +60,7 @@ impl Publisher<'_> {
         let Some(member) = self.members.get_mut(*id) else {
             return;
         };
-        // The page says when it was written, not when the tick began.
+        // The heartbeat is the time of the write, not of the start of the tick.
         if let Err(error) = member.page.publish(numbers, now_ns()) {
             tracing::warn!(principal = id, %error, "its page is old until it can be written");
         }
@@ -80,7 +81,8 @@ impl Publisher<'_> {
     }
 }
 
-/// Wakes the pressure socket's listeners when the level rose, or more is owed at a raised level.
+/// Wakes the listeners of the pressure socket when the level rose, or when more is owed at a raised
+/// level.
 fn press(member: &mut Member, numbers: &Numbers) {
     let rose = numbers.level > member.level;
     let owes_more = numbers.level > Level::Normal && numbers.owed > member.owed;
@@ -91,7 +93,8 @@ fn press(member: &mut Member, numbers: &Numbers) {
     member.owed = numbers.owed;
 }
 
-/// Tells one subscriber; one that has not read the last word yet is told later, and only the newest.
+/// Sends numbers to one subscriber. A subscriber that has not read the previous ones gets only the
+/// newest later.
 fn tell(clients: &mut Clients, poll: &Poll, id: Id, slot: Slot, encoded: &[u8], now: u64) {
     let Some(connection) = clients.get_mut(slot) else {
         return;
@@ -100,7 +103,7 @@ fn tell(clients: &mut Clients, poll: &Poll, id: Id, slot: Slot, encoded: &[u8], 
         connection.occupation = Occupation::Subscribed { id, stale: true };
         return;
     }
-    // A peer that is gone shows as an event of its own.
+    // If the peer is gone, a separate event reports it.
     let _ = connection.send(encoded, now);
     let wanted = connection.wanted_interest();
     if wanted != connection.interest

@@ -1,4 +1,4 @@
-//! Connections: who comes, what they send, when they are cut off.
+//! Connections: accepts them, reads their calls, and cuts them off.
 
 use super::Daemon;
 use super::users::rules;
@@ -11,15 +11,15 @@ use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{WireError, encode_error};
 use rustix::io::Errno;
 
-/// Connections accepted per event, calls answered per connection and turn: then others have their
-/// turn.
+/// Most connections accepted per event, and most calls answered per connection and turn, before
+/// others have their turn.
 const ACCEPT_AT_ONCE: usize = 64;
 const CALLS_AT_ONCE: usize = 32;
-/// So long (ns) connections have their turns, one after the other, before it is looked whether a
-/// tick is due. One call may take longer.
+/// Time for turns of connections before a due tick is checked for, ns. A single call may take
+/// longer.
 const ROUND_NS: u64 = 5_000_000;
-/// A user may listen at pressure sockets as often as it has principals (each needs one), and so
-/// often more: for children that speak the protocol too. A quarter of its connections.
+/// Connections to pressure sockets that a user may have beyond one per principal, for children that
+/// speak the protocol as well. A quarter of its connections.
 const LISTENERS_BEYOND: usize = 256;
 
 impl Daemon {
@@ -42,7 +42,8 @@ impl Daemon {
         }
     }
 
-    /// A listener cannot accept: whoever waits there would only wake us again and again.
+    /// Stops watching a listener that cannot accept: a waiting client would only wake us
+    /// repeatedly.
     fn rest_from(&mut self, listener: Token, error: Errno, now: u64) {
         if self.rest.begin(listener, now) {
             tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files; \
@@ -51,7 +52,7 @@ impl Daemon {
         self.arm(listener, Interest::Nothing);
     }
 
-    /// Listeners that rested try again when it is time.
+    /// Watches rested listeners again when their time is over.
     pub(super) fn end_rests(&mut self, now: u64) {
         for listener in self.rest.end(now) {
             self.arm(listener, Interest::Read);
@@ -84,8 +85,8 @@ impl Daemon {
         }
     }
 
-    /// Gives turns to those that have something to do, one each at most, for a bounded time. Who is
-    /// left comes first in the next round.
+    /// Gives each waiting connection at most one turn, for a bounded time. The rest comes first in
+    /// the next round.
     pub(super) fn take_turns(&mut self, now: u64) {
         self.clients.resume(now);
         let ends = now_ns().saturating_add(ROUND_NS);
@@ -117,7 +118,7 @@ impl Daemon {
         if turn.writable && !connection.flush(now) {
             ended = true;
         }
-        // What was read before is answered before more is read.
+        // Messages read earlier are answered before more is read.
         if turn.readable && connection.wanted_interest() == Interest::Read {
             match connection.read(now) {
                 Read::Some | Read::Empty => {}
@@ -132,7 +133,7 @@ impl Daemon {
             self.caught_up(slot, now);
         }
         self.show_again(slot, now);
-        // Who left has no further turn.
+        // A closed connection has no further turn.
         self.answer(slot, now, if ended { u64::MAX } else { ends });
         match ended {
             true => self.close(slot),
@@ -140,7 +141,7 @@ impl Daemon {
         }
     }
 
-    /// Answers what was read: a bounded number of calls, and no further one when it is `ends`.
+    /// Answers messages that were read: a bounded number of calls, and no further one after `ends`.
     fn answer(&mut self, slot: Slot, now: u64, ends: u64) {
         for _ in 0..CALLS_AT_ONCE {
             let Some(connection) = self.clients.get_mut(slot) else {
@@ -167,7 +168,7 @@ impl Daemon {
                 break;
             }
         }
-        // The rest of what it called waits until others had their turn.
+        // Its remaining calls wait until others had their turn.
         if let Some(connection) = self.clients.get_mut(slot)
             && connection.occupation == Occupation::Free
         {
@@ -176,7 +177,7 @@ impl Daemon {
         }
     }
 
-    /// Carries out one message. Whatever is no question for the listing may change what it shows.
+    /// Executes one message. Any call except those for a listing may change what the listing shows.
     fn carry_out(&mut self, slot: Slot, message: &[u8], now: u64) {
         self.shown.watch_use();
         self.call(slot, message, now);
@@ -185,8 +186,8 @@ impl Daemon {
         }
     }
 
-    /// Sends encoded messages; closes the connection when that fails. What a new principal is told
-    /// is held until its numbers are on its page.
+    /// Sends encoded messages; closes the connection when that fails. Messages to a new principal
+    /// are held until its numbers are on its page.
     pub(super) fn send(&mut self, slot: Slot, encoded: &[u8], now: u64) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
@@ -205,7 +206,7 @@ impl Daemon {
         }
     }
 
-    /// Those whose numbers are on their pages now get what was held.
+    /// Releases the held replies of principals whose numbers are on their pages now.
     pub(super) fn release_newcomers(&mut self) {
         let Daemon {
             newcomers,
@@ -236,7 +237,7 @@ impl Daemon {
         self.send(slot, &encoded, now);
     }
 
-    /// Says what was wrong, as far as the peer takes it, and closes.
+    /// Sends the error as far as the peer accepts it, and closes the connection.
     pub(super) fn cut_off(&mut self, slot: Slot, error: &WireError, now: u64) {
         if let Some(connection) = self.clients.get_mut(slot) {
             tracing::debug!(uid = connection.peer.uid, pid = connection.peer.pid, %error, "cut off");
@@ -245,7 +246,7 @@ impl Daemon {
         self.close(slot);
     }
 
-    /// Watches for what the connection needs now.
+    /// Updates the events to watch for on a connection.
     pub(super) fn settle(&mut self, slot: Slot) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
@@ -264,7 +265,7 @@ impl Daemon {
         }
     }
 
-    /// Ends a connection, and the principal that lives on it.
+    /// Closes a connection and ends the principal that lives on it.
     pub(super) fn close(&mut self, slot: Slot) {
         let Some(connection) = self.clients.remove(slot) else {
             return;
@@ -281,7 +282,8 @@ impl Daemon {
         }
     }
 
-    /// Cuts off those who keep half a message or an unread reply for too long, and forgets what nobody needs.
+    /// Cuts off connections with an unfinished message or an unread reply for too long, and frees
+    /// unused state.
     pub(super) fn sweep(&mut self, now: u64) {
         let late: Vec<Slot> = self.clients.slots().collect();
         for slot in late {
@@ -318,7 +320,7 @@ impl Daemon {
         };
         let failed = match member.pressure.accept(admit) {
             Ok(Some(fd)) => {
-                // Without a watch it is only forgotten later, when a byte cannot be sent.
+                // If it cannot be watched, its end is noticed only when a byte cannot be sent.
                 let _ = self
                     .poll
                     .add(fd, Token::PressureListeners(id), Interest::Nothing);
@@ -343,7 +345,7 @@ fn unfinished(uid: u32) -> WireError {
     WireError::about("message", message)
 }
 
-/// Whether it is the life of a principal that no tick has seen yet.
+/// Whether the connection has a principal that no tick has seen yet.
 fn lacks_numbers(connection: &Connection, members: &Members) -> bool {
     let member = connection.principal.and_then(|id| members.get(id));
     member.is_some_and(|member| member.page.generation() == 0)

@@ -1,4 +1,4 @@
-//! One pass: sense, decide, publish, revoke. Allocates nothing at rest.
+//! One tick: sense, decide, publish, revoke. Allocates nothing at rest.
 
 use super::Daemon;
 use super::publish::Publisher;
@@ -9,31 +9,31 @@ use crate::members::Members;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
 
-/// Two ticks are at least so far apart, ns, however many events ask for one.
+/// Shortest time between two ticks, ns, however many events ask for one.
 const MIN_TICK_NS: u64 = 2_000_000;
-/// A user that asks for too many ticks gets its tick later by this, ns.
+/// Delay of the tick for a user that asks for too many, ns.
 const LATER_NS: u64 = 100_000_000;
-/// When the domain's use moved by more than this (bytes) between two ticks, every principal is read.
+/// Change of the domain's use between two ticks, in bytes, above which every principal is read.
 const MOVED: u64 = 8 << 20;
-/// A page is written at least this often, ns.
+/// Longest time between two writes of a page, ns.
 const HEARTBEAT_NS: u64 = 900_000_000;
-/// Principals whose descendants one tick asks to be looked for, at most.
+/// Most principals per tick for which a search for descendants is requested.
 const SCANS_PER_TICK: usize = 64;
 
 impl Daemon {
-    /// A tick within two milliseconds: several events share it.
+    /// Plans a tick within two milliseconds, so that several events share it.
     pub(super) fn tick_soon(&mut self, now: u64) {
         self.tick_at = self.tick_at.min(now.saturating_add(MIN_TICK_NS));
     }
 
-    /// The same because a user asked for it. One whose work took more than its part of our time waits a
+    /// The same at a user's request. A user whose work took more than its part of our time waits a
     /// little longer.
     pub(super) fn tick_soon_for(&mut self, uid: u32, now: u64) {
         if !self.may_spend(uid, now) {
             self.tick_at = self.tick_at.min(now.saturating_add(LATER_NS));
         } else if self.tick_at > now.saturating_add(MIN_TICK_NS) {
             if !self.is_ruler(uid) {
-                // The part of it that is for this user's own.
+                // Only the part of the tick for this user's own principals counts against it.
                 let (own, all) = (self.members.owned_by(uid), self.members.len());
                 let part = self.tick_took / all.max(1) as u64 * own as u64;
                 self.spending.spend(uid, part, now);
@@ -57,7 +57,8 @@ impl Daemon {
         if domain.capacity != self.configured_for {
             self.configure();
         }
-        // Somebody moved: whoever it was must not be taken for an outsider.
+        // Some process moved much memory. If it is a principal, its memory must not be taken for an
+        // outsider's.
         let moved = domain.used.abs_diff(self.used_before) > MOVED;
         self.used_before = domain.used;
         self.sense(now, moved);
@@ -91,8 +92,9 @@ impl Daemon {
         self.tick_took = now_ns().saturating_sub(began);
     }
 
-    /// Reads what each principal holds; all of them where `all` is asked for. If reading a user's processes
-    /// took more than that user's part of our time, they keep their last figures until that is over.
+    /// Reads the memory of each principal; of idle ones too when `all` is set. If reading a user's
+    /// processes took more than that user's part of our time, they keep their last values until
+    /// that is over.
     fn sense(&mut self, now: u64, all: bool) {
         self.sensed.clear();
         let mut put_off = None;
@@ -103,7 +105,7 @@ impl Daemon {
             };
             let free = rules(self.uid, member.payer);
             let began = if free { 0 } else { now_ns() };
-            // Nothing is granted to one of which nothing was read.
+            // A principal of which nothing was read gets no grant.
             let may = free || member.is_absent() || self.spending.may(member.payer, now);
             if !may {
                 put_off = put_off.or(Some(id));
@@ -135,7 +137,7 @@ impl Daemon {
         self.sensed.sort_unstable_by_key(|one| one.id);
     }
 
-    /// What waits to be taken may have been given back meanwhile.
+    /// Updates waiting orders: the memory may have been given back meanwhile.
     fn revise(&mut self) {
         let core = &self.core;
         let owed = |id| core.figures(id).map_or(0, |figures| figures.numbers.owed);
@@ -146,7 +148,7 @@ impl Daemon {
         }
     }
 
-    /// The next tick reads this principal, idle or not.
+    /// Makes the next tick read this principal, even if idle.
     pub(super) fn look_at(&mut self, id: Id) {
         if let Some(tree) = self
             .members
@@ -157,7 +159,7 @@ impl Daemon {
         }
     }
 
-    /// A cheap look at the usage of the domains; a tick when it shows that one is needed.
+    /// Reads only the use of the domains; runs a tick if that shows the need.
     pub(super) fn glance(&mut self, now: u64) {
         let root = self.domain.read().used;
         let mut wanted = self.core.glance(None, root);
@@ -196,7 +198,7 @@ impl Daemon {
         }
     }
 
-    /// What the scanning thread found.
+    /// Takes over results of the scanning thread.
     pub(super) fn take_scans(&mut self) {
         let now = now_ns();
         for (id, found) in self.scanner.take() {
@@ -206,7 +208,7 @@ impl Daemon {
         }
     }
 
-    /// What the worker did.
+    /// Takes over results of the worker.
     pub(super) fn take_outcomes(&mut self) {
         let outcomes = self.worker.take_outcomes();
         if outcomes.is_empty() {
@@ -231,7 +233,7 @@ fn order_of(action: &Action) -> Option<(Id, Order)> {
     }
 }
 
-/// With the user that it is of.
+/// The job for an order, with the user of the principal.
 fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
     let member = members.get(id)?;
     let processes = member.tree.iter().flat_map(|tree| tree.processes());

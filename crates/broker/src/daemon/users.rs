@@ -1,6 +1,6 @@
-//! Who is who between users. In the system's broker each user has a group at the top: what its programs
-//! ask for counts in there, and how the groups stand to each other is for the rules of the
-//! configuration to say.
+//! Users. In the system's broker each user has a group at the top. The requests of its programs
+//! count within that group; only the rules of the configuration set how the groups stand to each
+//! other.
 
 use super::Daemon;
 use super::calls::Caller;
@@ -12,14 +12,15 @@ use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Set};
 use plimsoll_wire::varlink::WireError;
-/// As many user numbers as there are.
+/// Number of possible uids.
 const ALL_USERS: u64 = u32::MAX as u64;
 
 impl Daemon {
-    /// The group of a user, made when there is none yet; `None` in a broker that serves its own user only.
+    /// The group of a user; made when it does not exist yet. `None` in a broker for its own user
+    /// only.
     ///
     /// # Errors
-    /// When a new one cannot have its page.
+    /// When the page of a new group cannot be made.
     pub(super) fn group_of_user(&mut self, uid: u32, now: u64) -> Result<Option<Id>, WireError> {
         if !self.options.system {
             return Ok(None);
@@ -47,8 +48,8 @@ impl Daemon {
         self.admit(draft, now).map(Some)
     }
 
-    /// The user that a principal counts with: the one who registers it. If that is root or the broker's
-    /// user, it is the user that the process runs as.
+    /// The user that a principal counts for: the one that registers it, or, if that is root or the
+    /// broker's user, the user that the process runs as.
     pub(super) fn counts_with(&self, caller: &Caller, process: Option<&Process>) -> u32 {
         let uid = caller.peer.uid;
         let process = process.filter(|_| self.is_ruler(uid));
@@ -61,13 +62,14 @@ impl Daemon {
         self.line(id).last().and_then(|top| top.tenant)
     }
 
-    /// Whether a principal with that parent is at the top: nothing is above it but the group of a user.
+    /// Whether a principal with that parent is at the top: nothing but the group of a user is above
+    /// it.
     pub(super) fn is_top(&self, parent: Option<Id>) -> bool {
         let above = |id| self.members.get(id).is_some_and(Member::is_tenant);
         parent.is_none_or(above)
     }
 
-    /// A principal and those above it, upwards.
+    /// A principal and its ancestors, upwards.
     pub(super) fn line(&self, id: Id) -> impl Iterator<Item = &Member> + '_ {
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
         let line = std::iter::successors(Some(id), above).take(MAX_DEPTH + 1);
@@ -79,20 +81,20 @@ impl Daemon {
         rules(self.uid, uid)
     }
 
-    /// Whether a principal is the caller's. Users without a number of their own in our user namespace cannot
-    /// be told apart. Of these, each process owns what it registered itself.
+    /// Whether the caller owns a principal. Users without a uid in our user namespace cannot be
+    /// told apart; of these, each process owns only what it registered itself.
     pub(super) fn owns(&self, caller: &Caller, member: &Member) -> bool {
         let same = caller.peer.pid > 0 && member.registrar == caller.peer.pid;
         member.uid == caller.peer.uid && (same || self.is_told_apart(member.uid))
     }
 
-    /// Whether that number stands for one user.
+    /// Whether that uid stands for one user only.
     pub(super) fn is_told_apart(&self, uid: u32) -> bool {
         self.unmapped != Some(uid)
     }
 
-    /// Gives the group of this principal's user the weight and priority that the rules have for the units
-    /// that its programs are in.
+    /// Gives the group of this principal's user the weight and priority that the rules set for the
+    /// units of its programs.
     pub(super) fn stand_in_unit(&mut self, id: Id) {
         let in_unit = self
             .members
@@ -105,7 +107,7 @@ impl Daemon {
         }
     }
 
-    /// Gives the groups of all users what the rules say, which were read anew.
+    /// Gives the groups of all users what the rules say, after the rules were read again.
     pub(super) fn stand_all(&mut self) {
         let users: Vec<u32> = self
             .members
@@ -117,7 +119,7 @@ impl Daemon {
         }
     }
 
-    /// The same for one user, of whose programs one that stood there left its unit.
+    /// The same for the user of one program that left its unit.
     pub(super) fn stand_without(&mut self, there: Option<Id>) {
         let uid = there.and_then(|id| self.user_of(id));
         if let Some(uid) = uid.filter(|_| self.config.rules_users()) {
@@ -158,12 +160,13 @@ impl Daemon {
     }
 }
 
-/// Whether a user may do everything in a broker of user `ours`: that one and root may.
+/// Whether a user may do everything in a broker of user `ours`: only that user and root may.
 pub(super) fn rules(ours: u32, uid: u32) -> bool {
     uid == 0 || uid == ours
 }
 
-/// The number that the kernel shows for users who have none in our user namespace; `None` where all have one.
+/// The uid that the kernel shows for users without a uid in our user namespace; `None` where all
+/// have one.
 pub(super) fn unmapped_user() -> Option<u32> {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if has_all(&map) {
@@ -173,7 +176,8 @@ pub(super) fn unmapped_user() -> Option<u32> {
     number.trim().parse().ok()
 }
 
-/// `first-here first-there count`, a range a line. A kernel without user namespaces has no such list.
+/// Whether a map covers all uids: lines of the form `first-here first-there count`, one range per
+/// line. A kernel without user namespaces has no such list.
 fn has_all(map: &str) -> bool {
     let counts = map
         .lines()

@@ -1,7 +1,7 @@
-//! Where page files are. Whoever uses a directory on `/dev/shm` holds a lock on it, and so does
-//! whoever removes one that a killed broker left: a broker that comes back is never robbed of the
-//! directory that it takes over. One beside the socket needs none: nobody sweeps it, and others,
-//! who may open it, must not be able to keep it.
+//! The directory of the page files. The user of a directory on `/dev/shm` holds a lock on it, and
+//! so does a process that removes a killed broker's directory. So a restarted broker is never
+//! robbed of the directory that it takes over. A directory beside the socket needs no lock: nobody
+//! sweeps it, and others, who may open it, must not be able to hold it.
 
 use crate::error::Error;
 use crate::own_name::OwnName;
@@ -17,24 +17,25 @@ use std::time::Duration;
 
 /// `f_type` of tmpfs (statfs(2)).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-/// A directory that is being removed is free again this soon.
+/// Tries to lock a directory; one that is being removed is free again within this many tries.
 const TRIES: u32 = 400;
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Where the pages are: beside the socket when that is in memory, else on `/dev/shm`, where a
-/// write costs no disk.
+/// The directory of the pages: beside the socket when that is in memory, otherwise on `/dev/shm`,
+/// where a write needs no disk.
 #[derive(Debug)]
 pub struct PageDirectory {
     name: ManuallyDrop<OwnName>,
-    /// Keeps the directory's number, and the lock.
+    /// Keeps the inode number of the directory in use, and holds the lock.
     _fd: OwnedFd,
-    /// Made by us outside of the broker's own directory: removed when we leave.
+    /// Whether we made it outside the broker's own directory; then we remove it at the end.
     elsewhere: bool,
 }
 
 impl PageDirectory {
-    /// Chooses and makes it, and removes pages that a broker before us left: their readers see
-    /// that the heartbeat is old, and join again. `tag` tells our directory from other brokers'.
+    /// Chooses and makes the directory, and removes pages of an earlier broker. Their readers see
+    /// that the heartbeat is old and join again. `tag` distinguishes our directory from other
+    /// brokers'.
     ///
     /// # Errors
     /// [`Error::Path`], [`Error::Unsafe`] when neither place can be used.
@@ -61,7 +62,7 @@ impl PageDirectory {
         }
     }
 
-    /// It is still there: nobody removed it, or put another in its place.
+    /// Whether it is still there: nobody removed or replaced it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.name.is_ours()
@@ -73,7 +74,7 @@ impl PageDirectory {
         self.path().join(id.to_string())
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.name.path()
@@ -89,7 +90,7 @@ impl Drop for PageDirectory {
     }
 }
 
-/// Removes a directory of pages, unless a broker that lives uses it.
+/// Removes a directory of pages, unless a live broker uses it.
 pub fn remove_unused(path: &Path) -> bool {
     let Ok(_lock) = hold(path) else {
         return false;
@@ -98,7 +99,7 @@ pub fn remove_unused(path: &Path) -> bool {
     std::fs::remove_dir(path).is_ok()
 }
 
-/// Makes the directory and holds it. Somebody may be removing what was left of it: then it is made anew.
+/// Makes and locks the directory. If another process is removing it, it is made again.
 fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
     let mut tries = 0..TRIES;
     loop {
@@ -109,7 +110,7 @@ fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
                 let passing = matches!(errno, Errno::AGAIN | Errno::NOENT);
                 (passing, Error::path(path, advice(errno, what), errno))
             }
-            // Made, and gone before it was looked at.
+            // It was made, and removed before it was opened.
             Err(error) => (path.symlink_metadata().is_err(), error),
         };
         match again {
@@ -119,8 +120,8 @@ fn take(path: &Path, everybody: bool) -> Result<OwnedFd, Error> {
     }
 }
 
-/// Locks the directory that has this name, until the descriptor is closed. `AGAIN` when somebody
-/// else holds it, `NOENT` when it is gone, or was removed before we had the lock.
+/// Locks the directory with this name until the descriptor is closed. `AGAIN` when another process
+/// holds it, `NOENT` when it is gone or was removed before we had the lock.
 fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
     let fd = open(path)?;
     rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
@@ -141,8 +142,7 @@ fn is_tmpfs(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Removes the files whose names are numbers and that are no longer than a page, as pages are (and
-/// half-made ones).
+/// Removes files with numeric names that are no longer than a page: pages and half-made ones.
 fn clear(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -184,7 +184,7 @@ mod tests {
                 scope.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
                         remove_unused(&path);
-                        // Who takes it looks now and then only.
+                        // The taker looks only now and then.
                         std::thread::sleep(Duration::from_micros(300));
                     }
                 });

@@ -1,5 +1,5 @@
-//! What principals read and hear: pages, pressure sockets. Subscribers are connections; the daemon
-//! tells them (`daemon::publish`).
+//! What principals read: pages and pressure sockets. Subscribers are connections, and the daemon
+//! writes to them (`daemon::publish`).
 
 mod directory;
 mod page;

@@ -1,5 +1,5 @@
-//! Page files. Written with `pwrite`, never through a mapping: whoever truncates a page file must
-//! not bring the broker down with SIGBUS.
+//! Page files. They are written with `pwrite` and never through a mapping: truncating a page file
+//! must not end the broker with SIGBUS.
 
 use crate::error::Error;
 use crate::own_name::OwnName;
@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-/// A page is looked at this often, whether it is still whole, ns.
+/// Interval at which a page file is checked for damage, ns.
 const CHECK_NS: u64 = 5_000_000_000;
 
 /// The page of one principal.
@@ -21,13 +21,15 @@ pub struct PageFile {
     fd: OwnedFd,
     image: PageImage,
     last: Numbers,
+    /// Time of the last publication or heartbeat, ns.
     written: u64,
+    /// Time of the last check of the file, ns.
     checked: u64,
 }
 
 impl PageFile {
-    /// Makes the file whole before it gets its name, so that nobody maps half a page. All of its
-    /// bytes are written: on a full tmpfs this fails, later writes cannot.
+    /// Writes the whole file before it gets its name, so that nobody maps half a page. All bytes
+    /// are written: on a full tmpfs this step fails, and later writes cannot.
     ///
     /// # Errors
     /// [`Error::Path`] that says what to do.
@@ -44,8 +46,8 @@ impl PageFile {
         })
     }
 
-    /// Publishes these numbers; `now` (ns) is the heartbeat, and all that is written when they are
-    /// those of last time.
+    /// Publishes these numbers. `now` (ns) is the heartbeat; only the heartbeat is written when the
+    /// numbers are unchanged.
     ///
     /// # Errors
     /// [`Error::Path`] when the file system refuses; the next publication tries again.
@@ -66,8 +68,8 @@ impl PageFile {
         Ok(())
     }
 
-    /// Says "still here" unless something was published within `interval` ns; every few seconds,
-    /// mends the file when somebody truncated, removed or replaced it.
+    /// Renews the heartbeat unless something was published within `interval` ns. Every few seconds
+    /// it repairs the file if somebody truncated, removed or replaced it.
     ///
     /// # Errors
     /// As [`PageFile::publish`].
@@ -105,7 +107,7 @@ impl PageFile {
         self.image.generation()
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.name.path()
@@ -131,7 +133,7 @@ fn make_file(path: &Path, image: &PageImage) -> Result<OwnedFd, Error> {
         },
     )
     .and_then(|()| write(&fd, path, image.create()));
-    // The umask may have taken bits away; the reader may be another user.
+    // The umask may have removed bits; the reader may be another user.
     let opened = rustix::fs::fchmod(&fd, Mode::RUSR | Mode::RGRP | Mode::ROTH).map_err(refused);
     let named = filled
         .and(opened)

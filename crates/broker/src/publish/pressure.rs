@@ -1,6 +1,7 @@
-//! A socket that speaks systemd's memory pressure protocol (systemd's MEMORY_PRESSURE document): a
-//! program connects, waits for input, drains it and lets go of memory. The broker writes one byte to
-//! each when the level rises; it never reads, never blocks, and forgets who does not drain.
+//! A socket that speaks systemd's memory pressure protocol (systemd's MEMORY_PRESSURE document). A
+//! program connects, waits for input, drains it and releases memory. The broker writes one byte to
+//! each listener when the level rises. It never reads or blocks, and drops listeners to which it
+//! cannot send; one that does not drain is awake already and is kept.
 
 use crate::error::Error;
 use crate::own_name::OwnName;
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Connections to one pressure socket at most; a program needs one, its children one each.
+/// Most connections to one pressure socket; a program and each of its children need one.
 const MAX_LISTENERS: usize = 32;
 
 /// The pressure socket of one principal.
@@ -25,16 +26,16 @@ pub struct PressureSocket {
     listeners: Vec<Listener>,
 }
 
-/// Somebody who listens.
+/// One listener.
 #[derive(Debug)]
 struct Listener {
     fd: OwnedFd,
-    /// Counts it as its user's.
+    /// Counts the connection against its user.
     _counted: Listening,
 }
 
 impl PressureSocket {
-    /// Makes the directory of all of them, without those that a killed broker left.
+    /// Makes the directory of all pressure sockets and removes those of a killed broker.
     ///
     /// # Errors
     /// As [`make_directory`].
@@ -51,7 +52,8 @@ impl PressureSocket {
         Ok(())
     }
 
-    /// Binds it; only `everybody`'s broker lets other users connect (and then checks who).
+    /// Binds the socket. Only the broker for `everybody` lets other users connect, and checks them
+    /// then.
     ///
     /// # Errors
     /// [`Error::Path`] that says what to do.
@@ -65,11 +67,11 @@ impl PressureSocket {
         })
     }
 
-    /// Takes in whoever connects, when `admit` counts it; closes it at once otherwise. The new
-    /// one's descriptor, to watch for its leaving.
+    /// Accepts a connection if `admit` counts it, and closes it at once otherwise. Returns the new
+    /// descriptor, to be watched for its end.
     ///
     /// # Errors
-    /// The kernel's: out of descriptors, most likely; the caller looks again later.
+    /// The kernel's error, most likely no free descriptor; the caller tries again later.
     pub fn accept(
         &mut self,
         admit: impl FnOnce(Peer) -> Option<Listening>,
@@ -90,7 +92,7 @@ impl PressureSocket {
         Ok(self.listeners.last().map(|listener| listener.fd.as_fd()))
     }
 
-    /// Forgets those who left.
+    /// Drops closed connections.
     pub fn sweep(&mut self) {
         self.listeners.retain(|listener| {
             let mut watched = [PollFd::new(&listener.fd, PollFlags::RDHUP)];
@@ -103,7 +105,7 @@ impl PressureSocket {
         });
     }
 
-    /// Wakes everybody. A listener that did not drain earlier bytes is awake already.
+    /// Wakes all listeners. A listener that did not drain earlier bytes is awake already.
     pub fn wake(&mut self) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         self.listeners.retain(|listener| {
@@ -114,7 +116,7 @@ impl PressureSocket {
         });
     }
 
-    /// Where programs connect.
+    /// Path at which programs connect.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.name.path()

@@ -1,10 +1,10 @@
-//! Sense: what the domain and the principals hold. The readers of each tick keep their files open
-//! and allocate nothing; what is dear (working sets, shared memory) is sampled by a thread of its
-//! own, and another one looks for descendants.
+//! Sense: reads the memory of the domain and the principals. The readers of each tick keep their
+//! files open and do not allocate. Expensive readings (working sets, shared memory) are sampled by
+//! a separate thread, and another thread searches for descendants.
 //!
 //! # Glossary
-//! - *tree*: the process of a principal and its descendants, without those that are principals of
-//!   their own (and what descends from them).
+//! - *tree*: the process of a principal and its descendants, without those that are principals
+//!   themselves, and without descendants of those.
 //! - *figures*: bytes that a tree or a cgroup holds.
 //! - *segment*: shared memory that several principals may map.
 

@@ -1,4 +1,4 @@
-//! Where a process sits: what rules look at, and the cgroup that bounds it.
+//! The place of a process: the properties that rules match, and the cgroup that binds it.
 
 use crate::config::Facts;
 use plimsoll_kernel::cgroup::{Cgroup, MAX_DEPTH};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Longest `/proc/PID/cgroup` that is read, bytes.
 const MAX_TEXT: usize = 64 << 10;
 
-/// What rules look at. What cannot be read is empty, and matches only `*`.
+/// The properties that rules match. An unreadable one is empty, and only `*` matches it.
 #[must_use]
 pub fn facts_of(process: &Process) -> Facts {
     let mut text = Vec::new();
@@ -26,7 +26,7 @@ pub fn facts_of(process: &Process) -> Facts {
     }
 }
 
-/// The memory controller's group (else the unified one), and the one in which the systemd units are.
+/// The memory controller's group (otherwise the unified one), and the group with the systemd units.
 fn parse_groups(text: &str) -> (String, String) {
     let (mut memory, mut unified, mut systemd) = ("", "", "");
     for line in text.lines().take(MAX_DEPTH) {
@@ -57,16 +57,16 @@ fn innermost_unit(path: &str) -> &str {
     found.unwrap_or("")
 }
 
-/// The unit of the system's manager: slices are its own, and what is below the first service or scope
-/// may be anybody's.
+/// The unit of the system's manager: slices belong to the manager, and everything below the first
+/// service or scope may be made by any user.
 fn system_unit(path: &str) -> &str {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let first = parts.find(|part| !part.ends_with(".slice"));
     first.filter(|part| is_unit(part)).unwrap_or("")
 }
 
-/// The innermost cgroup above `pid` that has a limit below `capacity` and does not bound the broker
-/// too; `None` when there is none, or no cgroup can be read.
+/// The innermost cgroup of `pid` whose limit is below `capacity` and that does not bind the broker
+/// as well; `None` when there is none or no cgroup can be read.
 #[must_use]
 pub fn limiting_group(pid: i32, capacity: u64, ours: &Path) -> Option<PathBuf> {
     let mut group = Cgroup::of(pid).ok()??;

@@ -1,5 +1,5 @@
-//! A domain: what it may hold and what is used in it. When it cannot be read for a while, the last
-//! figures stand and the reason is told once.
+//! A domain: its capacity and its use. If it cannot be read for a while, the last values stay and
+//! the reason is logged once.
 
 use crate::core::SensedDomain;
 use crate::error::Error;
@@ -11,16 +11,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct RootDomain {
     domain: Domain,
-    /// The cgroup that was asked for; `None` for whatever bounds the broker.
+    /// The requested cgroup; `None` for the one that binds the broker, or the machine.
     asked: Option<PathBuf>,
     last: SensedDomain,
     failing: bool,
-    /// Reads until it is looked again whether anything can be paged out.
+    /// Number of reads until the next check whether anything can be paged out.
     until_look: u32,
 }
 
-/// Between two looks at what can be paged out, reads: files are opened for it, and swap comes and
-/// goes by hand.
+/// Reads between two such checks: a check opens files, and swap is only changed by hand.
 const READS_PER_LOOK: u32 = 32;
 
 impl RootDomain {
@@ -55,7 +54,7 @@ impl RootDomain {
         })
     }
 
-    /// What it holds now.
+    /// Reads its capacity and use.
     pub fn read(&mut self) -> SensedDomain {
         match self.domain.read() {
             Ok(reading) => {
@@ -72,7 +71,7 @@ impl RootDomain {
         self.last
     }
 
-    /// Whether an excess is death. What cannot be read stays as it was.
+    /// Whether an excess kills. What cannot be read stays unchanged.
     fn look_for_cliff(&mut self) -> bool {
         self.until_look = self.until_look.saturating_sub(1);
         if self.until_look > 0 {
@@ -82,7 +81,7 @@ impl RootDomain {
         self.domain.is_cliff().unwrap_or(self.last.cliff)
     }
 
-    /// What it held when it was read last.
+    /// The values of the last read.
     #[must_use]
     pub fn last(&self) -> SensedDomain {
         self.last
@@ -97,16 +96,16 @@ impl RootDomain {
         }
     }
 
-    /// The cgroup that this domain was opened for.
+    /// The cgroup for which this domain was opened.
     #[must_use]
     pub fn asked(&self) -> Option<&Path> {
         self.asked.as_deref()
     }
 }
 
-/// Below the lowest limit, whichever group binds: where brokers are nested, that changes with what
-/// the programs of the other one use, and a domain that is now this large and then that would look
-/// like outsiders that come with a leap.
+/// Computes the values relative to the lowest limit, whichever group binds at present. With nested
+/// brokers the binding group changes with the use of the other broker's programs. A domain whose
+/// size changed with it would look as if outsiders grew suddenly.
 fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
     SensedDomain {
         capacity: reading.lowest,

@@ -1,5 +1,5 @@
-//! The thread that samples: working sets by reference bits, and shared memory by access frequency.
-//! Its cost is bounded as a share of one processor; an idle process is looked at ever less.
+//! The sampling thread: working sets by reference bits, and shared memory by access frequency. Its
+//! cost is bounded as a share of one processor; an idle process is sampled less and less often.
 
 use super::shared::SharedMemory;
 use crate::background;
@@ -17,52 +17,52 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The daemon and the thread exchange what they know at this interval, ns.
+/// Interval at which the daemon and the thread exchange results, ns.
 const EXCHANGE_NS: u64 = 2_000_000_000;
-/// While shared memory grows or shrinks, and at once when something new was found out of it: this
-/// interval, ns.
+/// The same interval while shared memory grows or shrinks, ns. A new result for it is exchanged at
+/// once.
 const HURRIED_NS: u64 = 500_000_000;
-/// The thread looks what is due at this interval, or when it is woken.
+/// Interval at which the thread checks what is due, unless it is woken.
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
 const SHARE: f64 = 0.01;
-/// A process that holds less (bytes) is not worth sampling.
+/// A process with less memory than this (bytes) is not sampled.
 const WORTHWHILE: u64 = 8 << 20;
 
 /// A principal to be sampled.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Which.
+    /// The principal.
     pub id: Id,
-    /// Its processes: number and start time.
+    /// Process id and start time of each of its processes.
     pub processes: Vec<(i32, u64)>,
-    /// Resident shared memory of them all, bytes.
+    /// Sum of their resident shared memory, bytes.
     pub shmem: u64,
 }
 
-/// What was found of a principal, bytes.
+/// Results for a principal, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
-    /// Touched recently.
+    /// Memory touched recently.
     pub working_set: Option<u64>,
     /// Shared memory that it pays for.
     pub shared: Option<Portion>,
 }
 
-/// What a principal pays of the shared memory that its processes map, bytes. It stays true for a
-/// while when that grows or shrinks.
+/// A principal's part of the shared memory that its processes map, bytes. It is scaled when that
+/// memory grows or shrinks, until it is measured again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Portion {
-    /// It pays so much,
+    /// Bytes that it pays
     pub pays: u64,
-    /// while its processes showed so much together: a page counts in each mapping of it.
+    /// when the sum over its processes was this many bytes; a page counts in each mapping.
     pub of: u64,
-    /// No other principal maps any of it.
+    /// Whether no other principal maps any of it.
     pub alone: bool,
 }
 
 impl Portion {
-    /// What it pays when its processes show `sum` together.
+    /// Bytes that it pays when the sum over its processes is `sum`.
     #[must_use]
     pub fn now(self, sum: u64) -> u64 {
         let part = u128::from(self.pays) * u128::from(sum) / u128::from(self.of.max(1));
@@ -70,7 +70,7 @@ impl Portion {
     }
 }
 
-/// Whether shared memory changed so much that it is to be looked at anew, bytes.
+/// Whether shared memory changed so much (bytes) that it must be measured again.
 pub(super) fn changed(before: u64, now: u64) -> bool {
     before.abs_diff(now) > (before / 8).max(WORTHWHILE)
 }
@@ -89,7 +89,7 @@ pub(super) struct Place {
     exchange: Mutex<Exchange>,
     wake: Condvar,
     next: Mutex<u64>,
-    /// Something was found that the daemon should not wait for.
+    /// A result exists that the daemon should not wait for.
     news: AtomicBool,
 }
 
@@ -98,7 +98,7 @@ impl Place {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps; `false` when the thread is to end.
+    /// Sleeps; returns `false` when the thread must end.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let guard = self.lock();
         let (guard, _) = self
@@ -108,7 +108,7 @@ impl Place {
         !guard.stop
     }
 
-    /// Sleeps until there is something to do; `false` when the thread is to end.
+    /// Sleeps until there is work; returns `false` when the thread must end.
     fn rest(&self, time: Duration) -> bool {
         let guard = self.lock();
         let (mut guard, _) = self
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-/// The thread and what it exchanges with the daemon.
+/// The thread and the data exchanged with the daemon.
 #[derive(Debug)]
 pub struct Sampler {
     place: Arc<Place>,
@@ -128,10 +128,10 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts it; `None` when neither is wanted.
+    /// Starts the thread; `None` when neither measurement is wanted.
     ///
     /// # Errors
-    /// [`Error::System`] when there is no thread to be had.
+    /// [`Error::System`] when the thread cannot be created.
     pub fn start(working_sets: bool, sharing: bool) -> Result<Option<Sampler>, Error> {
         if !working_sets && !sharing {
             return Ok(None);
@@ -147,8 +147,8 @@ impl Sampler {
         }))
     }
 
-    /// Tells the thread who there is, and takes over what it found; every other second, sooner while shared
-    /// memory moves, and only when the thread does not hold the lock.
+    /// Gives the thread the current principals and takes its results. Does so every other second,
+    /// sooner while shared memory changes, and only when the thread does not hold the lock.
     pub fn exchange(&self, members: &mut Members, now: u64) {
         let mut next = self
             .place
@@ -176,7 +176,7 @@ impl Sampler {
                 member.shared = found.shared;
             }
         }
-        // Where not all can be sampled, users take turns.
+        // If not all processes can be sampled, users take turns.
         let mut turns = Turns::default();
         for member in members.iter_mut() {
             member.shmem_told = member.figures.shmem_sum;
@@ -222,17 +222,18 @@ impl Drop for Sampler {
     }
 }
 
-/// One process that is sampled.
+/// A sampled process.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) process: Process,
     sampler: referenced::Sampler,
-    /// Its bits were cleared for a working set and are to be read: nobody else may clear them.
+    /// Its reference bits were cleared for a working set and will be read; nothing else may clear
+    /// them.
     pub(super) in_window: bool,
     touched: Option<u64>,
 }
 
-/// Processes by number and start time.
+/// Sampled processes by process id and start time.
 pub(super) type Probes = HashMap<(i32, u64), Probe>;
 
 struct Thread {
@@ -269,7 +270,7 @@ impl Thread {
         }
     }
 
-    /// Takes over who there is now.
+    /// Takes over the current principals.
     fn refresh(&mut self) {
         let mut exchange = self.place.lock();
         if !std::mem::take(&mut exchange.fresh) {
@@ -277,7 +278,7 @@ impl Thread {
         }
         self.subjects.clone_from(&exchange.subjects);
         drop(exchange);
-        // Those of each user's first principals come first.
+        // Processes of each user's first principals come first.
         let wanted: Vec<(i32, u64)> = self
             .subjects
             .iter()
@@ -319,7 +320,7 @@ impl Thread {
                     probe.in_window = false;
                 }
                 Ok(None) => probe.in_window |= clears,
-                // Denied or gone: it stays unknown; the schedule backs off.
+                // Denied or gone: the working set stays unknown, and the schedule backs off.
                 Err(_) => probe.in_window = false,
             }
         }

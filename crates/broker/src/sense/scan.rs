@@ -1,6 +1,6 @@
-//! The thread that looks for descendants. A program may have very many threads and children, and may
-//! say all the time that something changed: so this takes no time of the deciding thread, users take
-//! turns, and each user's looks take a bounded part of one processor.
+//! The thread that searches for descendants. A program may have very many threads and children, and
+//! may report changes all the time. So the search takes no time of the deciding thread, users take
+//! turns, and each user's searches get a bounded part of one processor.
 
 use super::tree::{Found, Instance, MAX_PROCESSES};
 use crate::background;
@@ -18,26 +18,28 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Threads of one principal that are looked at for children; those beyond are passed over (5 us each).
+/// Most threads of one principal that are searched for children (5 us each); the others are
+/// skipped.
 const MAX_THREADS: usize = 8192;
-/// One user's looks take one in so many nanoseconds, and so much (ns) at once.
+/// Bound on one user's searches: one in this many nanoseconds, and the longest burst in ns.
 const ONE_IN: u64 = 10;
 const BURST_NS: u64 = 20_000_000;
-/// The looks of all users together take one in so many nanoseconds: a user that waits loses only time.
+/// Bound on the searches of all users together: one in this many nanoseconds. A user that has to
+/// wait loses only time.
 const ALL_ONE_IN: u64 = 3;
-/// The user number under which the looks of all users together are counted.
+/// Uid under which the searches of all users together are counted.
 const ALL: u32 = u32::MAX;
 
-/// A principal whose descendants are to be looked for.
+/// A request to search for the descendants of a principal.
 #[derive(Debug)]
 pub struct Request {
-    /// Which.
+    /// The principal.
     pub id: Id,
-    /// Its processes as far as they are known, the root first.
+    /// Its known processes, the root first.
     pub known: Vec<Instance>,
-    /// The processes of all principals, in order.
+    /// Process ids of all principals, in order.
     pub principals: Arc<[i32]>,
-    /// Whose descriptors the processes take that are found.
+    /// Account for the descriptors of processes that are found.
     pub account: Account,
 }
 
@@ -60,7 +62,7 @@ impl Place {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whose turn it is, once somebody may have one; `None` when the thread is to end.
+    /// The next request, when its user may have a turn; `None` when the thread must end.
     fn next(&self, spending: &Spending) -> Option<(u32, Request)> {
         let mut shared = self.lock();
         loop {
@@ -94,7 +96,7 @@ impl Place {
     }
 }
 
-/// The thread, what is asked of it and what it found.
+/// The thread, its requests and its results.
 #[derive(Debug)]
 pub struct Scanner {
     place: Arc<Place>,
@@ -105,7 +107,7 @@ impl Scanner {
     /// Starts it.
     ///
     /// # Errors
-    /// [`Error::System`] when there is no thread or descriptor to be had.
+    /// [`Error::System`] when a thread or descriptor cannot be created.
     pub fn start() -> Result<Scanner, Error> {
         let ready = background::ready()?;
         let place = Arc::new(Place {
@@ -121,13 +123,13 @@ impl Scanner {
         })
     }
 
-    /// Asks for a look at a principal of that user. Of each principal one look at a time is asked for.
+    /// Requests a search for a principal of that user. There is at most one request per principal.
     pub fn ask(&self, uid: u32, request: Request) {
         self.place.lock().queue.push(uid, request);
         self.place.work.notify_one();
     }
 
-    /// What was found since the last call.
+    /// The results since the last call.
     pub fn take(&self) -> Vec<(Id, kernel::Result<Found>)> {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.place.ready, &mut counter);
@@ -166,8 +168,8 @@ fn work(place: &Place) {
     }
 }
 
-/// Looks for the descendants of a principal. Those that are `principals` of their own, and what
-/// descends from them, are left out.
+/// Searches for the descendants of a principal, leaving out those that are `principals` themselves
+/// and the descendants of those.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
@@ -176,8 +178,8 @@ fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Re
     let mut pids: Vec<i32> = Vec::new();
     let root = known.first().map_or(0, |root| root.0);
     for &(pid, start_time) in known {
-        // Orphans of a process that exited hang under another parent now; they stay. A number may be
-        // another's by now.
+        // Orphans of an exited process have another parent now; they stay known. Their process ids
+        // may be reused by now.
         let is_new = pid == root || !pids.contains(&pid);
         if is_new && pids.len() < MAX_PROCESSES && is_alive(pid, start_time) {
             pids.push(pid);
@@ -186,7 +188,7 @@ fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Re
     }
     let is_other = |pid: &i32| *pid != root && principals.binary_search(pid).is_ok();
     let mut excluded: Vec<i32> = pids.iter().copied().filter(is_other).collect();
-    // A budget of its own: what is below them must not be taken for the principal's.
+    // A separate budget: processes below other principals must not be taken for this principal's.
     let mut threads = MAX_THREADS;
     for index in 0..excluded.len() {
         descendants_within(excluded[index], MAX_PROCESSES, &mut threads, &mut excluded)?;
@@ -208,19 +210,19 @@ fn find(known: &[Instance], principals: &[i32], account: &Account) -> kernel::Re
         if known.iter().any(|&(known, _)| known == pid) {
             continue;
         }
-        // A user that holds all descriptors that it may is underestimated.
+        // The use of a user that holds all descriptors that it may is underestimated.
         let Some(descriptors) = account.take(PROCESS) else {
             break;
         };
         match Process::open(pid) {
-            // The number may have become another's between the two looks.
+            // The process id may have been reused between the two looks.
             Ok(process) => match process.ids() {
                 Ok(ids) if family.contains(&ids.parent) => {
                     found.new.push((process, descriptors));
                 }
                 _ => found.missed = true,
             },
-            // It is there, and could not be had for now.
+            // The process exists but could not be opened at present.
             Err(kernel::Error::Io { .. } | kernel::Error::Call { .. }) => found.missed = true,
             Err(_) => {}
         }
@@ -262,7 +264,7 @@ mod tests {
         found.new.iter().any(|(process, _)| process.pid() == pid)
     }
 
-    /// As the scanning thread does it.
+    /// Does the work of the scanning thread.
     fn scan(tree: &mut Tree, now: u64, principals: &[i32]) -> bool {
         let Some(known) = tree.due_scan(now) else {
             return false;
@@ -323,7 +325,7 @@ mod tests {
         let found = find(&root, &principals, &account()).unwrap();
         assert!(!has(&found, pid) && found.excluded.contains(&pid));
         assert!(!found.excluded.contains(&own.pid()));
-        // Who is known is not opened anew.
+        // A known process is not opened again.
         let known = Process::open(pid).unwrap();
         let found = find(&[root[0], instance(&known)], &[], &account()).unwrap();
         assert!(!has(&found, pid));
@@ -343,7 +345,7 @@ mod tests {
             .take(2)
             .map(|line| line.unwrap().parse().unwrap())
             .collect();
-        // It is not waited for yet, so that its number stays its own.
+        // It is not waited for yet, so that its process id is not reused.
         let root = Process::open(parent.id() as i32).unwrap();
         while root.alive() {
             std::thread::sleep(Duration::from_millis(1));

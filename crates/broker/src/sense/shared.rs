@@ -1,12 +1,12 @@
-//! Memory that several principals map: who pays for it, by how often each touches it.
+//! Memory that several principals map: divides it by how often each one touches it.
 //!
-//! Per epoch: the reference bits of all mappers are cleared, a random time passes, each mapper's
-//! bits are read per segment (linux-vm: accessed bits are per process). `policy::ownership` makes
-//! portions of it. A principal is charged its portion of each segment at all times: the time average
-//! of a charge that rotates, without the jumps.
+//! In each epoch the reference bits of all mappers are cleared, a random time passes, and each
+//! mapper's bits are read per segment (accessed bits are per process). `policy::ownership` computes
+//! portions from them. A principal is always charged its portion of each segment: the time average
+//! of a rotating charge, without the jumps.
 //!
-//! A segment that one principal maps it pays alone, each page once: ZGC without generations maps
-//! its heap three times.
+//! A segment with a single mapping principal is paid by it alone, each page once. (ZGC without
+//! generations maps its heap three times.)
 
 use super::sampler::{Place, Portion, Probe, Probes, Subject, changed};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
@@ -17,27 +17,27 @@ use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-/// Segments of one process that are looked at, largest first.
+/// Most segments of one process that are examined, largest first.
 const MAX_SEGMENTS: usize = 64;
-/// A process with less shared memory than this (bytes) is not looked into.
+/// A process with less shared memory than this (bytes) is not examined.
 const WORTHWHILE: u64 = 1 << 20;
-/// What a principal maps is found out at this interval (ns), and twice as late each time nothing changed.
+/// Interval at which a principal's mappings are scanned, ns; doubles each time nothing changed.
 const SHORTEST_SCAN_NS: u64 = 10_000_000_000;
 const LONGEST_SCAN_NS: u64 = 640_000_000_000;
-/// When it grew or shrank much, at once; but scanning one principal takes no more than a 25th of
+/// After a large change a scan is due at once, but scans of one principal take at most a 25th of
 /// one processor.
 const SCAN_REST: u64 = 25;
-/// An epoch is followed by a pause of at least this many times its processor time.
+/// Ratio of the pause after an epoch to its processor time, at least.
 const REST: u64 = 500;
 /// tmpfs and shared anonymous memory have devices without a major number.
 const NO_DEVICE: u32 = 0;
 
-/// What a principal holds of one segment, bytes.
+/// Memory that a principal holds of one segment, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// The most that one of its processes shows.
+    /// Largest size that one of its processes shows.
     most: u64,
-    /// Proportional parts of its processes together.
+    /// Sum of the proportional set sizes of its processes.
     proportional: u64,
 }
 
@@ -55,17 +55,17 @@ impl Mapped {
     }
 }
 
-/// When a principal was looked at, and is to be again, ns.
+/// Times of the last and the next scan of a principal, ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
-    /// Its processes showed so many bytes of shared memory together.
+    /// Sum of the shared memory of its processes at that scan, bytes.
     of: u64,
     not_before: u64,
     at: u64,
     interval: u64,
 }
 
-/// The books of shared memory.
+/// The accounts of shared memory.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     ownership: Ownership,
@@ -77,7 +77,7 @@ pub(super) struct SharedMemory {
     epoch_at: u64,
 }
 
-/// [`FileKey`] as something to sort by.
+/// [`FileKey`] in a form that can be sorted.
 type FileKey3 = (u32, u32, u64);
 
 fn key_of(file: FileKey) -> FileKey3 {
@@ -106,7 +106,7 @@ impl SharedMemory {
         Some(Portion { pays, of, alone })
     }
 
-    /// Does what is due. `false` when the thread is to end.
+    /// Does the work that is due. Returns `false` when the thread must end.
     pub(super) fn step(&mut self, place: &Place, subjects: &[Subject], probes: &Probes) -> bool {
         self.forget(subjects);
         for subject in subjects {
@@ -132,7 +132,7 @@ impl SharedMemory {
         now >= scan.at || (now >= scan.not_before && changed(scan.of, subject.shmem))
     }
 
-    /// Who left maps nothing.
+    /// Removes principals that left.
     fn forget(&mut self, subjects: &[Subject]) {
         let known: HashSet<Id> = subjects.iter().map(|subject| subject.id).collect();
         self.scans.retain(|id, _| known.contains(id));
@@ -153,7 +153,7 @@ impl SharedMemory {
         });
     }
 
-    /// Finds out what one principal maps.
+    /// Scans the mappings of one principal.
     fn scan(&mut self, subject: &Subject, probes: &Probes) {
         let (id, cpu) = (subject.id, thread_cpu_ns());
         let mut found: BTreeMap<FileKey3, (u64, Held)> = BTreeMap::new();
@@ -201,8 +201,8 @@ impl SharedMemory {
         );
     }
 
-    /// One epoch over the processes that map shared segments. Postponed while a working set is being
-    /// sampled in one of them: its bits must not be cleared then.
+    /// Runs one epoch over the processes that map shared segments. It is postponed while the
+    /// working set of one of them is being sampled, because its bits must not be cleared then.
     fn epoch(&mut self, place: &Place, subjects: &[Subject], probes: &Probes) -> bool {
         let mappers: HashSet<Id> = self
             .segments
@@ -243,7 +243,7 @@ impl SharedMemory {
                     referenced: 0,
                     waited,
                 });
-                // Several processes of one principal: the busiest stands for it.
+                // Of several processes of one principal, the busiest counts.
                 sample.referenced = sample.referenced.max(segment.referenced);
             }
         }
@@ -260,8 +260,8 @@ impl SharedMemory {
         }
     }
 
-    /// What each principal pays: what it maps alone, and its portion of what it shares (an even
-    /// part until its accesses were measured).
+    /// Computes what each principal pays: memory that it maps alone, and its portion of shared
+    /// memory (an even part until its accesses were measured).
     fn settle(&mut self) {
         self.pays.clear();
         for (key, mapped) in &self.segments {
@@ -314,7 +314,7 @@ fn segments_of(probe: &Probe) -> Vec<Segment> {
     segments
 }
 
-/// A random number that no program can foresee.
+/// A random number that no program can predict.
 fn draw() -> u64 {
     let mut bytes = [0; 8];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

@@ -4,57 +4,58 @@ use crate::share::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
 
-/// What was found of one principal.
+/// Result of a search for one principal's descendants.
 #[derive(Debug)]
 pub struct Found {
-    /// Processes that were not known, each with its descriptors, counted as the user's.
+    /// New processes, each with its descriptors, counted against the user.
     pub new: Vec<(Process, Held)>,
     /// Processes that belong to other principals.
     pub excluded: Vec<i32>,
-    /// Some that are there could not be had for now.
+    /// Whether some existing processes could not be opened at present.
     pub missed: bool,
 }
 
-/// A process: its number and when it started, so that a number given to another is not mistaken.
+/// A process: process id and start time, so that a reused process id is detected.
 pub type Instance = (i32, u64);
 
-/// Processes of one principal that are followed; beyond them its use is underestimated.
+/// Most processes of one principal that are followed; with more, its use is underestimated.
 pub(super) const MAX_PROCESSES: usize = 512;
-/// An unchanged process is read whole again after so long (ns): its kinds of memory may have
-/// changed under the same sum.
+/// An unchanged process is read in full again after this time (ns): the kinds of its memory may
+/// have changed while the sum did not.
 const WHOLE_READ_NS: u64 = 20_000_000_000;
-/// A tree that did not change for a while is read again after an eighth of that while, at most this
-/// (ns): idle principals cost next to nothing.
+/// A tree unchanged for a while is read again after an eighth of that while, at most this (ns), so
+/// idle principals cost almost nothing.
 const LONGEST_REST_NS: u64 = 4_000_000_000;
-/// Descendants are looked for at this interval (ns) while they change, backing off to the longest.
+/// Interval of the search for descendants while they change, ns; it backs off to the longest.
 const SHORTEST_RESCAN_NS: u64 = 500_000_000;
 const LONGEST_RESCAN_NS: u64 = 16_000_000_000;
-/// Faults are counted anew after so long (ns), however often they are asked for.
+/// Faults are counted again after this time (ns) at the earliest, however often they are asked for.
 const FAULTS_NS: u64 = 100_000_000;
 
-/// What a principal holds, bytes.
+/// Memory of a principal, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Resident and anonymous.
+    /// Resident anonymous memory.
     pub anon: u64,
-    /// Resident and shared (tmpfs, shared anonymous), in the process that maps most of it: the
-    /// processes of one principal mostly map the same.
+    /// Resident shared memory (tmpfs, shared anonymous) of the process that maps most of it: the
+    /// processes of one principal mostly map the same memory.
     pub shmem: u64,
-    /// The same, added up over all processes.
+    /// Resident shared memory summed over all processes.
     pub shmem_sum: u64,
-    /// In swap.
+    /// Memory in swap.
     pub swap: u64,
-    /// Processes.
+    /// Number of processes.
     pub processes: usize,
 }
 
 #[derive(Debug)]
 struct Seen {
     process: Process,
-    /// Its descriptors, counted as the user's; those of the root are the principal's.
+    /// Its descriptors, counted against the user; those of the root belong to the principal.
     _descriptors: Option<Held>,
     statm: Statm,
     memory: Memory,
+    /// Time of the last full read, ns.
     read_at: u64,
 }
 
@@ -69,11 +70,12 @@ impl Seen {
         }
     }
 
-    /// Reads the short file, and the long one only when the short one changed. 1.3 us when idle.
+    /// Reads the short file, and the long one only when the short one changed. Takes 1.3 us when
+    /// idle.
     fn read(&mut self, now: u64) -> Result<Memory> {
         let statm = self.process.memory_fast()?;
-        // An exiting process shows nothing while the kernel still takes its memory apart (0.2 s a GiB
-        // measured). Whoever reads 0 then sees those bytes as an outsider's that comes with a leap.
+        // An exiting process shows no memory while the kernel still frees it (0.2 s per GiB
+        // measured). Reading 0 would make those bytes look like a sudden growth of outsiders.
         if statm == Statm::default() && self.memory.resident() > 0 && self.process.alive() {
             return Ok(self.memory);
         }
@@ -90,26 +92,30 @@ impl Seen {
 /// The process of a principal and its descendants, held open between ticks.
 #[derive(Debug)]
 pub struct Tree {
-    /// The root first; it stays when it exits.
+    /// The processes, the root first; the root stays after it exits.
     seen: Vec<Seen>,
-    /// Whose descriptors the descendants take.
+    /// Account for the descriptors of the descendants.
     account: Account,
+    /// Current interval of the search for descendants, ns.
     interval: u64,
+    /// Time of the next search, ns.
     rescan_at: u64,
-    /// It is being looked for descendants now.
+    /// A search for its descendants is in progress.
     scanning: bool,
     major_faults: u64,
     faults_before: u64,
-    /// When they were counted, ns; 0 when they never were.
+    /// Time when faults were counted, ns; 0 before the first time.
     faults_at: u64,
     last: Figures,
+    /// Time of the last read, ns.
     read_at: u64,
+    /// Time of the last change of the figures, ns.
     changed_at: u64,
 }
 
 impl Tree {
-    /// Starts with the process of the principal, whose descriptors are counted already; those of
-    /// its descendants are taken from `account`.
+    /// Starts with the process of the principal, whose descriptors are counted already. Descriptors
+    /// of its descendants are taken from `account`.
     #[must_use]
     pub fn new(root: Process, account: Account) -> Tree {
         let faults_before = root.faults().unwrap_or_default().major;
@@ -134,13 +140,13 @@ impl Tree {
         &self.seen[0].process
     }
 
-    /// All of them, the root first.
+    /// All processes, the root first.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.seen.iter().map(|seen| &seen.process)
     }
 
-    /// What they hold now; who exited meanwhile holds nothing. A tree that has been idle is read now
-    /// and then only, unless `all` is asked for.
+    /// Reads their memory; an exited process has none. A tree that has been idle is read only now
+    /// and then, unless `all` is set.
     pub fn read(&mut self, now: u64, all: bool) -> Figures {
         let rest = (now.saturating_sub(self.changed_at) / 8).min(LONGEST_REST_NS);
         if !all && now.saturating_sub(self.read_at) < rest {
@@ -168,8 +174,8 @@ impl Tree {
         figures
     }
 
-    /// What is to be looked at, when descendants should be looked for again: its processes, the root
-    /// first. It is not due again before it was told what was found.
+    /// The known processes, the root first, if a search for descendants is due. It is not due again
+    /// before the result was taken over.
     pub fn due_scan(&mut self, now: u64) -> Option<Vec<Instance>> {
         if self.scanning || now < self.rescan_at {
             return None;
@@ -180,9 +186,9 @@ impl Tree {
         Some(self.processes().map(instance).collect())
     }
 
-    /// Takes over what was found. `is_other` says whether a process is a
-    /// principal of its own. Where it could not be looked (no descriptor is left, say), all stays as it
-    /// is until the next interval. Whether its processes are others than before.
+    /// Takes over a result. `is_other` says whether a process is a principal itself. If the search
+    /// failed (no free descriptor, for example), everything stays until the next interval. Returns
+    /// whether the set of processes changed.
     pub fn take_over(
         &mut self,
         found: Result<Found>,
@@ -197,7 +203,7 @@ impl Tree {
             true => SHORTEST_RESCAN_NS,
             false => (self.interval * 2).min(LONGEST_RESCAN_NS),
         };
-        // Unless something changed meanwhile.
+        // Unless a change was reported meanwhile.
         if self.rescan_at != 0 {
             self.rescan_at = now.saturating_add(self.interval);
         }
@@ -207,7 +213,7 @@ impl Tree {
         changed
     }
 
-    /// Lets go of those who left, takes hold of those who came. Whether there were some.
+    /// Drops processes that left and adds new ones. Returns whether there were any.
     fn replace(&mut self, found: Found, is_other: &impl Fn(i32) -> bool) -> bool {
         let before = self.seen.len();
         let mut is_root = true;
@@ -229,8 +235,8 @@ impl Tree {
         left || self.seen.len() != kept
     }
 
-    /// A process became a principal of its own: it is not counted here any more, and for what descends
-    /// from it is looked soon.
+    /// A process became a principal itself: it no longer counts here, and a search for its
+    /// descendants is due soon.
     pub fn let_go(&mut self, pid: i32) {
         let (before, mut is_root) = (self.seen.len(), true);
         self.seen
@@ -240,21 +246,21 @@ impl Tree {
         }
     }
 
-    /// Whose descriptors its descendants take.
+    /// Account for the descriptors of its descendants.
     #[must_use]
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Something changed: it is read at the next tick, and descendants are looked for soon.
+    /// Notes a change: the next tick reads the tree, and a search for descendants is due soon.
     pub fn hurry(&mut self) {
         self.read_at = 0;
         self.rescan_at = 0;
         self.interval = SHORTEST_RESCAN_NS;
     }
 
-    /// Major faults since the principal was registered, of those that live; never fewer than told
-    /// before, and counted a moment before `now` (ns) at the most.
+    /// Major faults of the live processes since the principal was registered. The value never
+    /// falls, and was counted at most `FAULTS_NS` before `now` (ns).
     pub fn major_faults(&mut self, now: u64) -> u64 {
         if self.faults_at != 0 && now.saturating_sub(self.faults_at) < FAULTS_NS {
             return self.major_faults;
@@ -277,10 +283,10 @@ impl Tree {
     }
 }
 
-/// Takes hold of a process by number.
+/// Opens a process by id.
 ///
 /// # Errors
-/// [`Error::Gone`] when there is none, or the number does not fit.
+/// [`Error::Gone`] when there is none, or the id is out of range.
 pub fn open(pid: u32) -> Result<Process> {
     let pid = i32::try_from(pid).map_err(|_| Error::Gone { pid: -1 })?;
     Process::open(pid)
@@ -312,12 +318,12 @@ mod tests {
         let both = [child.id() as i32, other.id() as i32];
         child.kill().unwrap();
         child.wait().unwrap();
-        // Out of descriptors.
+        // No descriptor was free.
         assert!(tree.due_scan(1).is_some());
         tree.take_over(Err(Error::Gone { pid: 1 }), 1, &|_| true);
         assert_eq!(pids(&tree), both);
         assert!(tree.due_scan(interval).is_none() && tree.due_scan(1 + interval).is_some());
-        // Everybody is somebody else's.
+        // All processes belong to other principals.
         let found = Found {
             new: Vec::new(),
             excluded: both.to_vec(),
@@ -357,7 +363,7 @@ mod tests {
         );
         tree.hurry();
         assert!(tree.due_scan(3).is_some());
-        // What happens while it is looked at is not forgotten.
+        // A change during a search is not lost.
         tree.hurry();
         tree.take_over(Ok(found(&[])), 4, &|_| false);
         assert!(tree.due_scan(5).is_some());

@@ -1,4 +1,4 @@
-//! All connections: slots, generations, how many each user has, and whose turn it is.
+//! All connections: slots, generations, the number per user, and the order of turns.
 
 use super::connection::{Connection, Occupation, Peer};
 use super::poll::{Slot, Turn};
@@ -8,25 +8,25 @@ use plimsoll_wire::varlink::{ErrorName, WireError};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// Who called too often waits so long, ns.
+/// Pause of a connection that called too often, ns.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// The table of connections. Slots are reused, generations tell successive holders apart.
+/// The table of connections. Slots are reused; generations distinguish their successive holders.
 #[derive(Debug)]
 pub struct Clients {
     slots: Vec<(u32, Option<Connection>)>,
     free: Vec<u32>,
     users: Users,
-    /// Those that have something to do, each once.
+    /// Connections with something to do, each once.
     turns: Turns<Slot>,
-    /// Those that called too often.
+    /// Connections that called too often.
     paused: Vec<Slot>,
-    /// When they get their next turn, ns.
+    /// Time of their next turn, ns.
     resume_at: u64,
 }
 
 impl Clients {
-    /// None yet; `ours` is the broker's user.
+    /// An empty table; `ours` is the broker's uid.
     #[must_use]
     pub fn new(ours: u32) -> Clients {
         Clients {
@@ -39,11 +39,11 @@ impl Clients {
         }
     }
 
-    /// Takes a connection in; gives it back when its user has `max_per_user` already, or no
-    /// descriptor is left for it.
+    /// Adds a connection. Gives it back when its user already has `max_per_user`, or no descriptor
+    /// is left for it.
     ///
     /// # Errors
-    /// The connection, to be told why and closed.
+    /// The connection, to be sent an error and closed.
     pub fn insert(
         &mut self,
         fd: OwnedFd,
@@ -74,7 +74,7 @@ impl Clients {
         })
     }
 
-    /// The connection, unless it ended.
+    /// The connection, unless it has ended.
     pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Connection> {
         let (generation, connection) = self.slots.get_mut(slot.index as usize)?;
         if *generation != slot.generation {
@@ -83,7 +83,7 @@ impl Clients {
         connection.as_mut()
     }
 
-    /// Ends a connection; the caller ends the principal that lived on it.
+    /// Removes a connection; the caller ends the principal that lives on it.
     pub fn remove(&mut self, slot: Slot) -> Option<Connection> {
         self.get_mut(slot)?;
         let (generation, place) = &mut self.slots[slot.index as usize];
@@ -112,12 +112,12 @@ impl Clients {
         })
     }
 
-    /// A user, whether it has connections or not; `now` in ns.
+    /// A user, with or without connections; `now` in ns.
     pub fn user(&mut self, uid: u32, now: u64) -> Rc<User> {
         self.users.get(uid, now)
     }
 
-    /// Forgets users that have nothing here any more.
+    /// Drops users that have nothing here any more.
     pub fn sweep_users(&mut self) {
         self.users.sweep();
     }
@@ -136,7 +136,7 @@ impl Clients {
         due.min()
     }
 
-    /// Watchers that are due at `now` get a turn.
+    /// Gives a turn to the watchers that are due at `now` (ns).
     pub fn queue_watchers(&mut self, now: u64) {
         for index in 0..self.slots.len() {
             let (generation, connection) = &self.slots[index];
@@ -152,7 +152,7 @@ impl Clients {
         }
     }
 
-    /// A connection has something to do. One that waits for its turn already keeps its place.
+    /// Queues a connection that has something to do. One that waits for its turn keeps its place.
     pub fn queue(&mut self, slot: Slot, turn: Turn) {
         let Some(connection) = self.get_mut(slot) else {
             return;
@@ -165,13 +165,14 @@ impl Clients {
         }
     }
 
-    /// How many wait for their turn.
+    /// Number of connections that wait for their turn.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.turns.len()
     }
 
-    /// Whose turn it is, and why. Who is to have another is queued again, behind the others.
+    /// The next connection and the reason for its turn. One that needs another turn is queued
+    /// again, behind the others.
     pub fn next_turn(&mut self) -> Option<(Slot, Turn)> {
         let (_, slot) = self.turns.next_of(|_| true)?;
         let turn = self.get_mut(slot)?.turn.take()?;
@@ -186,13 +187,13 @@ impl Clients {
         self.paused.push(slot);
     }
 
-    /// When those that wait so get their next turn, ns.
+    /// Time of the next turn of paused connections, ns.
     #[must_use]
     pub fn resume_at(&self) -> Option<u64> {
         (!self.paused.is_empty()).then_some(self.resume_at)
     }
 
-    /// They get it when it is time.
+    /// Gives paused connections their turn when it is time.
     pub fn resume(&mut self, now: u64) {
         if self.resume_at().is_none_or(|due| due > now) {
             return;
@@ -201,11 +202,11 @@ impl Clients {
         for slot in paused.drain(..) {
             self.queue(slot, Turn::default());
         }
-        // The list keeps its room.
+        // The list keeps its capacity.
         self.paused = paused;
     }
 
-    /// Whether there are none.
+    /// Whether there are no connections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
@@ -219,7 +220,7 @@ fn too_many(uid: u32, limit: usize) -> WireError {
     WireError::new(ErrorName::TooMany, message)
 }
 
-/// What a user is told that holds as many of the broker's descriptors as it may.
+/// The error for a user that holds as many of the broker's descriptors as it may.
 #[must_use]
 pub fn no_descriptor(uid: u32, user: &User) -> WireError {
     let held = user.descriptors().held();
@@ -274,13 +275,13 @@ mod tests {
             let (slot, turn) = clients.next_turn().unwrap();
             assert!(turn.readable);
             order.push(slot.index);
-            // It is ready again at once, and says so twice.
+            // The connection is ready again at once, and is reported twice.
             clients.queue(slot, READ);
             clients.queue(slot, Turn::default());
             assert_eq!(clients.waiting(), 3);
         }
         assert_eq!(order, [0, 1, 2, 0, 1, 2, 0]);
-        // Who ended has no turn.
+        // A removed connection has no turn.
         clients.remove(slots[1]);
         assert_eq!(clients.waiting(), 2);
         assert_eq!(clients.next_turn(), Some((slots[2], READ)));

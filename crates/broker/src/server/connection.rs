@@ -1,4 +1,4 @@
-//! One client: bounded buffers, who it is, what it waits for.
+//! One client connection: bounded buffers, its peer, and its state.
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
@@ -13,53 +13,53 @@ use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// Bytes that wait for a slow reader at most: one reply of the largest size and a little.
+/// Most bytes queued for a slow reader: one reply of the largest size and a little.
 pub const MAX_QUEUED: usize = MAX_REPLY + 4096;
 /// Bytes read from one connection before others have their turn.
 const READ_AT_ONCE: usize = 16 * 1024;
-/// An unfinished message is waited for so long, ns.
+/// How long an unfinished message is waited for, ns.
 pub const PARTIAL_TIMEOUT_NS: u64 = 10_000_000_000;
-/// A reply that nobody reads is kept so long, ns.
+/// How long an unread reply is kept, ns.
 pub const UNREAD_TIMEOUT_NS: u64 = 30_000_000_000;
-/// No more than so many bytes may stay unread for longer, by a principal or a subscriber: a program
-/// that was stopped for a while must not lose its registration for a word or two. Only listings are
+/// Bytes that a principal or a subscriber may leave unread for longer: a program that was stopped
+/// for a while must not lose its registration because of a few short messages. Only listings are
 /// longer.
 const MAX_KEPT: usize = 64 * 1024;
-/// Calls per second of one connection; beyond them it waits.
+/// Calls per second of one connection; with more it waits.
 const CALLS_PER_SECOND: u32 = 2_000;
 
-/// What occupies a connection.
+/// What keeps a connection from calling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Occupation {
-    /// It may call.
+    /// Nothing: it may call.
     #[default]
     Free,
-    /// It is told of every change of a principal; `stale` when a change waits for room.
+    /// It receives every change of a principal.
     Subscribed {
-        /// Whose changes.
+        /// The principal.
         id: Id,
-        /// A newer change than the last one sent is to be told.
+        /// Whether a newer change than the last one sent waits for room.
         stale: bool,
     },
-    /// It is sent a listing again and again.
+    /// It receives a listing repeatedly.
     Watching {
-        /// Nanoseconds between two.
+        /// Time between two listings, nanoseconds.
         interval: u64,
-        /// When the next one is due.
+        /// Time when the next one is due, nanoseconds.
         due: u64,
     },
-    /// It is told what was wrong with it, then cut off.
+    /// It gets a last error, then is cut off.
     Ending,
 }
 
-/// What a read came to.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// There may be messages now.
     Some,
-    /// Nothing for now.
+    /// Nothing at present.
     Empty,
-    /// What was read is more than its user may leave unfinished; it is to be cut off.
+    /// More was read than its user may leave unfinished; the connection must be cut off.
     TooMuch,
     /// The peer will send no more.
     End,
@@ -69,33 +69,34 @@ pub enum Read {
 #[derive(Debug)]
 pub struct Connection {
     fd: OwnedFd,
-    /// Who.
+    /// Uid and process id of the peer.
     pub peer: Peer,
-    /// What occupies it.
+    /// What keeps it from calling.
     pub occupation: Occupation,
-    /// The principal that lives as long as it does.
+    /// The principal that lives on this connection.
     pub principal: Option<Id>,
-    /// What epoll was told last.
+    /// Interest last set in epoll.
     pub interest: Interest,
-    /// Why it waits for its turn, when it does.
+    /// Reasons for its turn, while it waits for one.
     pub turn: Option<Turn>,
     user: Rc<User>,
     inbox: Inbox,
     _descriptor: Option<Held>,
-    /// Calls that were read wait.
+    /// Whether calls that were read have to wait.
     paused: bool,
-    /// Its reply waits for the first numbers of its principal.
+    /// Whether its reply is held until its principal has its first numbers.
     held: bool,
     outbox: Outbox,
-    /// Since when an unfinished message, or an unread reply, waits (ns); 0 when none.
+    /// Time since which an unfinished message, or an unread reply, waits (ns); 0 when there is
+    /// none.
     partial_since: u64,
     unread_since: u64,
     calls: Allowance,
 }
 
 impl Connection {
-    /// Takes over an accepted, non-blocking socket of that user's. One that is only told why it
-    /// cannot stay has no `descriptor` of the user's.
+    /// Takes over an accepted non-blocking socket of a user. A connection that only gets a refusal
+    /// has no `descriptor` counted for the user.
     #[must_use]
     pub fn new(
         fd: OwnedFd,
@@ -123,13 +124,13 @@ impl Connection {
         }
     }
 
-    /// Whose it is.
+    /// The user of the connection.
     #[must_use]
     pub fn user(&self) -> &User {
         &self.user
     }
 
-    /// Reads once, at most [`READ_AT_ONCE`] bytes, so that nobody keeps others waiting.
+    /// Reads once, at most [`READ_AT_ONCE`] bytes, so that no connection keeps others waiting.
     pub fn read(&mut self, now: u64) -> Read {
         let mut buffer = [0; READ_AT_ONCE];
         match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::DONTWAIT) {
@@ -148,10 +149,10 @@ impl Connection {
         }
     }
 
-    /// Takes the next whole message out of what was read, without its NUL; it counts as a call.
+    /// Takes the next whole message out of the bytes read, without its NUL; it counts as a call.
     ///
     /// # Errors
-    /// [`FramingError`] for a message that is too long or empty; the connection is to be cut off.
+    /// [`FramingError`] for a message that is too long or empty; the connection must be cut off.
     pub fn next_message(&mut self, now: u64) -> Result<Option<Vec<u8>>, FramingError> {
         let message = self.inbox.next_message()?;
         self.paused = false;
@@ -167,22 +168,22 @@ impl Connection {
         Ok(message)
     }
 
-    /// Whether one more call may be answered now; otherwise the connection waits a while.
+    /// Whether one more call may be answered at `now` (ns); otherwise the connection waits a while.
     pub fn may_call(&mut self, now: u64) -> bool {
         self.calls.allows(now) && self.user.may_call(now)
     }
 
-    /// Notes that calls that were read already wait.
+    /// Notes that calls that were already read have to wait.
     pub fn pause(&mut self) {
         self.paused = true;
     }
 
-    /// From now on nothing is sent, only queued.
+    /// Starts to queue messages without sending them.
     pub fn hold(&mut self) {
         self.held = true;
     }
 
-    /// What was held may be sent; [`Connection::flush`] does it.
+    /// Allows held messages to be sent; [`Connection::flush`] sends them.
     pub fn release(&mut self) {
         self.held = false;
     }
@@ -193,9 +194,9 @@ impl Connection {
         self.held
     }
 
-    /// Sends encoded messages, and queues what the peer does not take at once. `false` when the
-    /// connection is to be closed: the peer is gone, or more bytes would wait than [`MAX_QUEUED`],
-    /// or than its user may leave unread.
+    /// Sends encoded messages and queues what the peer does not take at once. `false` when the
+    /// connection must be closed: the peer is gone, or more bytes would wait than [`MAX_QUEUED`] or
+    /// than its user may leave unread.
     #[must_use]
     pub fn send(&mut self, encoded: &[u8], now: u64) -> bool {
         let mut rest = encoded;
@@ -209,7 +210,7 @@ impl Connection {
         rest.is_empty() || self.outbox.push(rest, MAX_QUEUED)
     }
 
-    /// Sends as much as goes. `false` when the peer is gone.
+    /// Sends as many queued bytes as possible. `false` when the peer is gone.
     #[must_use]
     pub fn flush(&mut self, now: u64) -> bool {
         if self.held || self.outbox.is_empty() {
@@ -221,7 +222,7 @@ impl Connection {
         self.outbox.advance(sent);
         if self.outbox.is_empty() {
             self.unread_since = 0;
-            // Meanwhile nothing was read from it: the rest of a message could not come.
+            // Nothing was read from it meanwhile, so the rest of a message could not arrive.
             self.partial_since = if self.partial_since == 0 { 0 } else { now };
         } else if sent > 0 || self.unread_since == 0 {
             self.unread_since = now;
@@ -235,7 +236,7 @@ impl Connection {
         self.outbox.waiting().len()
     }
 
-    /// What epoll should watch for, given what occupies it.
+    /// The events that epoll should watch for in its current state.
     #[must_use]
     pub fn wanted_interest(&self) -> Interest {
         match (self.queued() > 0, self.occupation) {
@@ -246,8 +247,8 @@ impl Connection {
         }
     }
 
-    /// Whether it waited for too long: with half a message, or with a reply that it does not read.
-    /// Of a principal or a subscriber that is a long reply only.
+    /// Whether it has waited too long with an unfinished message or an unread reply. For a
+    /// principal or a subscriber only a long reply counts.
     #[must_use]
     pub fn overdue(&self, now: u64) -> Option<&'static str> {
         let late = |since: u64, timeout: u64| since != 0 && now.saturating_sub(since) > timeout;
@@ -270,7 +271,7 @@ impl Connection {
     }
 }
 
-/// Sends as much as goes at once: so many bytes. `None` when the peer is gone.
+/// Sends as many bytes as possible at once and returns their number. `None` when the peer is gone.
 fn transmit(fd: &OwnedFd, bytes: &[u8]) -> Option<usize> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let mut sent = 0;
@@ -312,7 +313,7 @@ mod tests {
         )
     }
 
-    /// Sends until the peer's socket is full and a few bytes wait with us.
+    /// Sends until the peer's socket is full and a few bytes are queued here.
     fn fill(connection: &mut Connection, now: u64) {
         while connection.queued() == 0 {
             assert!(connection.send(&[b'x'; 1000], now));
@@ -369,7 +370,7 @@ mod tests {
         while heard.len() < message.len() {
             let count = peer.read(&mut buffer).unwrap();
             heard.extend_from_slice(&buffer[..count]);
-            // Late, but it moves.
+            // The reader is slow but makes progress.
             assert!(connection.flush(9 + 2 * UNREAD_TIMEOUT_NS));
             assert_eq!(connection.overdue(9 + 2 * UNREAD_TIMEOUT_NS), None);
         }
@@ -433,7 +434,7 @@ mod tests {
                 break;
             }
             assert_eq!(connection.next_message(1), Ok(Some(b"{}".to_vec())));
-            // To look in vain costs nothing.
+            // Finding no message is not counted as a call.
             assert_eq!(connection.next_message(1), Ok(None));
             served += 1;
         }

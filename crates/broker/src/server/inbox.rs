@@ -1,11 +1,11 @@
-//! Bytes of calls that were not answered yet, counted as their user's: a message that is begun and
-//! not ended must not cost others their memory.
+//! Bytes of calls not answered yet, counted against their user: an unfinished message must not use
+//! up the memory of others.
 
 use super::users::User;
 use crate::share::Held;
 use plimsoll_wire::varlink::{Decoder, FramingError};
 
-/// What was read of one connection.
+/// Bytes read from one connection.
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
@@ -13,7 +13,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An empty one of that user's.
+    /// An empty inbox of that user.
     #[must_use]
     pub fn new(user: &User) -> Inbox {
         Inbox {
@@ -22,8 +22,8 @@ impl Inbox {
         }
     }
 
-    /// Takes bytes in. `false` when its user holds more than it may now: the connection is to be
-    /// cut off. A word is always taken.
+    /// Adds bytes. `false` when its user then holds more than it may: the connection must be cut
+    /// off. A short message ([`A_WORD`](crate::share::A_WORD)) is always accepted.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.decoder.push(bytes);
@@ -33,18 +33,18 @@ impl Inbox {
     /// Takes the next whole message out, without its NUL.
     ///
     /// # Errors
-    /// [`FramingError`] for a message that is too long or empty; the connection is to be cut off.
+    /// [`FramingError`] for a message that is too long or empty; the connection must be cut off.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, FramingError> {
         let message = self
             .decoder
             .next_message()
             .map(|found| found.map(<[u8]>::to_vec));
-        // It only becomes less.
+        // The count only falls here, so this cannot fail.
         let _ = self.count();
         message
     }
 
-    /// Bytes that wait for the rest of their message, or to be taken out.
+    /// Bytes of an unfinished message or of messages not taken out yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.decoder.pending()
@@ -87,7 +87,7 @@ mod tests {
             .map(|inbox| inbox.decoder.held())
             .sum();
         assert!(bytes <= UNANSWERED.most, "{bytes}");
-        // The longest message of somebody else still comes, in pieces.
+        // The longest message of another user still arrives, in pieces.
         let mut honest = Inbox::new(&users.get(100, 1));
         for piece in half().chunks(16 << 10) {
             assert!(honest.push(piece) && honest.next_message() == Ok(None));
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(honest.next_message(), Ok(Some(half())));
         assert_eq!(honest.next_message(), Ok(None));
         assert!(honest.counted.count() <= A_WORD);
-        // Who is cut off leaves room.
+        // A connection that was cut off leaves room.
         drop(hostile);
         assert!(begin(&mut users, 12).len() > 20);
     }

@@ -1,4 +1,4 @@
-//! The socket: who may bind it, what a stale one is, and who is at the other end.
+//! The listening socket: permission to bind it, stale sockets, and credentials of peers.
 
 use crate::error::Error;
 use crate::options::Paths;
@@ -14,39 +14,38 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::path::Path;
 
 const BACKLOG: i32 = 128;
-/// What the kernel keeps of one connection for a peer that does not read, bytes; it doubles this.
-/// Its own choice would be six times as much of the broker's memory, for each connection of each
-/// user.
+/// Send buffer in bytes for a peer that does not read; the kernel doubles the value. The kernel's
+/// default would use six times as much of the broker's memory for each connection.
 const SEND_BUFFER: usize = 16 << 10;
-/// The lock in a broker's directory: the broker's process, and its tag.
+/// Name of the lock file in a broker's directory. It holds the broker's process id and tag.
 pub const LOCK: &str = "broker.lock";
 
-/// The listening socket, and the lock that says that it is ours.
+/// The listening socket, and the lock that marks the directory as ours.
 #[derive(Debug)]
 pub struct Listener {
-    /// Removed when we leave; `None` when the service manager holds it.
+    /// Removed when the broker ends; `None` when the service manager holds it.
     _name: Option<OwnName>,
     fd: OwnedFd,
     lock: Lock,
 }
 
-/// What says that a directory is ours. Held as long as the broker lives; the kernel lets go of it
-/// however we end.
+/// The lock that marks a directory as ours. Held as long as the broker lives; the kernel releases
+/// it however the broker ends.
 #[derive(Debug)]
 struct Lock {
-    /// Stays when we leave: another broker may wait for this very file.
+    /// Stays when the broker ends: another broker may wait for this very file.
     name: ManuallyDrop<OwnName>,
     _fd: OwnedFd,
     tag: u32,
 }
 
 impl Listener {
-    /// Takes the socket from the service manager, or binds it: makes the directory, takes the
-    /// lock, replaces a stale socket.
+    /// Takes the socket from the service manager, or binds it: makes the directory, takes the lock,
+    /// and replaces a stale socket.
     ///
     /// # Errors
-    /// [`Error::Taken`] when another broker serves it, [`Error::Unsafe`] when the directory is
-    /// not ours alone to write, [`Error::Path`] for everything that the file system refuses.
+    /// [`Error::Taken`] when another broker serves it, [`Error::Unsafe`] when others may write to
+    /// the directory, [`Error::Path`] for everything that the file system refuses.
     pub fn open(paths: &Paths, everybody: bool) -> Result<Listener, Error> {
         make_directory(&paths.directory, everybody)?;
         let lock = take_lock(&paths.directory, &paths.socket)?;
@@ -66,29 +65,30 @@ impl Listener {
         })
     }
 
-    /// The next one who connects, non-blocking; `None` when nobody waits.
+    /// The next connection, non-blocking; `None` when none waits.
     ///
     /// # Errors
-    /// The kernel's: out of descriptors, most likely; the caller looks again later.
+    /// The kernel's error, most likely no free descriptor; the caller tries again later.
     pub fn accept(&self) -> rustix::io::Result<Option<(OwnedFd, Peer)>> {
         accept(&self.fd)
     }
 
-    /// The directory is still ours: nobody removed it, or put another in its place.
+    /// Whether the directory is still ours: nobody removed or replaced it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.lock.name.is_ours()
     }
 
-    /// A number that tells this broker's leftovers from those of brokers with other directories.
+    /// A number that distinguishes this broker's leftovers from those of brokers with other
+    /// directories.
     #[must_use]
     pub fn tag(&self) -> u32 {
         self.lock.tag
     }
 }
 
-/// FNV-1a over the directory and the number of the lock in it: the same after a crash, another when
-/// the directory was made anew.
+/// FNV-1a over the directory's path and the inode number of the lock in it: the same after a crash,
+/// different when the directory was made again.
 #[must_use]
 pub fn tag_of(directory: &Path, lock: u64) -> u32 {
     let path = directory.as_os_str().as_encoded_bytes();
@@ -104,7 +104,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Accepts one connection; `None` when nobody waits or the one who did left again.
+/// Accepts one connection; `None` when none waits or the peer has already left.
 ///
 /// # Errors
 /// As [`Listener::accept`].
@@ -145,7 +145,7 @@ pub fn bind(path: &Path, mode: u32) -> Result<OwnedFd, Error> {
     Ok(fd)
 }
 
-/// What to do about an errno on a path.
+/// Advice for an errno on a path.
 pub fn advice(errno: Errno, what: &str) -> String {
     let todo = match errno {
         Errno::ROFS => {
@@ -166,7 +166,7 @@ fn errno_of(source: &io::Error) -> Errno {
     Errno::from_io_error(source).unwrap_or(Errno::IO)
 }
 
-/// Makes `path` (and its parents) and checks that nobody else may write to it.
+/// Makes `path` and its parents, and checks that no other user may write to it.
 ///
 /// # Errors
 /// As [`Listener::open`].
@@ -235,8 +235,8 @@ fn take_lock(directory: &Path, socket: &Path) -> Result<Lock, Error> {
     })
 }
 
-/// Removes a socket that nobody listens on. We hold the lock, so a broker that answers there is
-/// one with another directory. Whatever else has that name is somebody's, and stays.
+/// Removes a socket on which nobody listens. We hold the lock, so a broker that answers there has
+/// another directory. Any other file with that name belongs to somebody else and stays.
 fn remove_stale(path: &Path) -> Result<(), Error> {
     if std::fs::symlink_metadata(path).is_ok_and(|file| !file.file_type().is_socket()) {
         return Err(Error::Unsafe {

@@ -1,17 +1,17 @@
 //! The Varlink server: one thread, one epoll descriptor, non-blocking sockets, bounded buffers.
 //!
 //! # Glossary
-//! - *connection*: one client; the life of a principal when it registered one.
-//! - *occupied*: a connection that a `more` call (Subscribe, Watch) keeps; it calls no more.
-//! - *turn*: what one connection may do before the others may; turns go round the users, and round
-//!   the connections of each.
-//! - *paused*: a connection whose calls were read and wait: for its next turn, or, when it or its
-//!   user called too often, for a moment.
+//! - *connection*: one client; if it registered a principal, the principal lives as long as it.
+//! - *occupied*: a connection used by a `more` call (Subscribe, Watch); it can make no other call.
+//! - *turn*: the work that one connection may do before the others may. Turns alternate between
+//!   users, and between the connections of each user.
+//! - *paused*: a connection whose calls were read but wait: for its next turn, or for a moment when
+//!   it or its user called too often.
 //! - *held*: a reply that waits for the first numbers of a new principal.
 //! - *resting*: a listener that could not accept and is not watched for a while.
 //! - *cut off*: closed by the broker, where possible after a Varlink error that says why.
-//! - *account*: what one user holds of a resource that all share; *first*: so much of it that each
-//!   user may have.
+//! - *account*: what one user holds of a shared resource; *first*: the amount that each user may
+//!   always hold.
 
 pub mod clients;
 pub mod connection;

@@ -1,22 +1,22 @@
-//! Bytes that wait for a slow reader, counted as its user's.
+//! Bytes queued for a slow reader, counted against its user.
 
 use super::users::User;
 use crate::share::Held;
 
-/// An empty buffer that is larger than this is given back.
+/// A larger empty buffer is freed. Bytes.
 const KEEP: usize = 4096;
 
-/// Bytes that wait for one connection.
+/// Bytes queued for one connection.
 #[derive(Debug)]
 pub struct Outbox {
     counted: Held,
     bytes: Vec<u8>,
-    /// How many of them, from the first on, are sent.
+    /// Number of bytes at the front that were already sent.
     sent: usize,
 }
 
 impl Outbox {
-    /// An empty one of that user's.
+    /// An empty outbox of that user.
     #[must_use]
     pub fn new(user: &User) -> Outbox {
         Outbox {
@@ -26,20 +26,20 @@ impl Outbox {
         }
     }
 
-    /// What is to be sent, in order.
+    /// Bytes to send, in order.
     #[must_use]
     pub fn waiting(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
 
-    /// Appends bytes. `false`, and none are taken, when more than `most` would wait here, or more
-    /// than the user or all users together may leave unread.
+    /// Appends bytes. `false`, and none are taken, when more than `most` would be queued here, or
+    /// more than the user or all users together may leave unread.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8], most: usize) -> bool {
         let all = self.bytes.len().saturating_add(bytes.len());
@@ -51,8 +51,8 @@ impl Outbox {
         true
     }
 
-    /// So many more were sent. At most as many as wait are kept beside them: whoever leaves the
-    /// last byte of a long reply unread holds a byte, not the reply.
+    /// Notes that `count` more bytes were sent. At most as many sent bytes are kept as unsent ones:
+    /// a peer that leaves the last byte of a long reply unread holds a byte, not the reply.
     pub fn advance(&mut self, count: usize) {
         self.sent = self.sent.saturating_add(count).min(self.bytes.len());
         if self.sent < self.waiting().len() {

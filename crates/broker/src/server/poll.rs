@@ -1,4 +1,4 @@
-//! One epoll descriptor and what its events mean.
+//! One epoll descriptor and the meaning of its events.
 
 use crate::error::Error;
 use plimsoll_wire::messages::Id;
@@ -6,24 +6,24 @@ use rustix::event::{Timespec, epoll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Events taken from the kernel at a time.
+/// Most events taken from the kernel at a time.
 const BATCH: usize = 64;
 const KIND_SHIFT: u32 = 56;
 const GENERATION_SHIFT: u32 = 32;
 
-/// Whose descriptor is ready. Slots are reused, so they carry a generation: an event for a
-/// connection that ended earlier in the same batch is not taken for its successor's.
+/// Identifies the descriptor of an event. Slots are reused and therefore carry a generation: an
+/// event for a connection that ended earlier in the same batch does not reach its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// Somebody connects.
+    /// A client connects.
     Listener,
     /// A connection.
     Connection(Slot),
     /// The process of a principal ended.
     Process(Id),
-    /// Somebody connects to the pressure socket of a principal.
+    /// A program connects to the pressure socket of a principal.
     PressureListener(Id),
-    /// Somebody who listens to a pressure socket left.
+    /// A listener of a pressure socket left.
     PressureListeners(Id),
     /// A signal for us.
     Signal,
@@ -31,12 +31,12 @@ pub enum Token {
     Results,
 }
 
-/// A place in a table, and which of its successive holders is meant.
+/// A place in a table and one of its successive holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Index in the table.
     pub index: u32,
-    /// Counts holders, 24 bits.
+    /// Number of the holder, 24 bits.
     pub generation: u32,
 }
 
@@ -75,14 +75,14 @@ impl Token {
     }
 }
 
-/// What a descriptor is watched for.
+/// Events that a descriptor is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Only that the peer leaves.
+    /// Only the peer's end.
     Nothing,
     /// Something to read.
     Read,
-    /// Room to write; reading waits.
+    /// Room to write; no reading meanwhile.
     Write,
 }
 
@@ -97,10 +97,10 @@ impl Interest {
     }
 }
 
-/// What happened on a descriptor.
+/// Events of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// Whose.
+    /// The descriptor.
     pub token: Token,
     /// Something to read, or an end of file to see.
     pub readable: bool,
@@ -110,7 +110,7 @@ pub struct Ready {
     pub gone: bool,
 }
 
-/// Why a connection has its turn.
+/// Reasons for a connection's turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Something to read, or an end of file to see.
@@ -122,7 +122,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Another reason beside those that it has.
+    /// Adds other reasons.
     pub fn add(&mut self, other: Turn) {
         self.readable |= other.readable;
         self.writable |= other.writable;
@@ -147,7 +147,7 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Makes one.
+    /// Makes an epoll descriptor.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses (out of descriptors).
@@ -161,10 +161,10 @@ impl Poll {
         })
     }
 
-    /// Starts watching.
+    /// Starts watching a descriptor.
     ///
     /// # Errors
-    /// The kernel's, when it is out of watches or memory.
+    /// The kernel's error, when it is out of watches or memory.
     pub fn add(&self, fd: impl AsFd, token: Token, interest: Interest) -> rustix::io::Result<()> {
         epoll::add(
             &self.fd,
@@ -174,10 +174,10 @@ impl Poll {
         )
     }
 
-    /// Watches for something else.
+    /// Changes the events that a descriptor is watched for.
     ///
     /// # Errors
-    /// The kernel's; does not happen for a descriptor that was added.
+    /// The kernel's error; does not happen for a descriptor that was added.
     pub fn modify(
         &self,
         fd: impl AsFd,
@@ -192,8 +192,8 @@ impl Poll {
         )
     }
 
-    /// Waits at most `timeout`, then hands out what is ready, at most [`BATCH`] events. An
-    /// interrupted wait hands out nothing.
+    /// Waits at most `timeout`, then passes at most [`BATCH`] events to `each`. An interrupted wait
+    /// passes none.
     ///
     /// # Errors
     /// [`Error::System`] when waiting itself fails.

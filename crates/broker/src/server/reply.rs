@@ -1,4 +1,4 @@
-//! What a method comes to, and the errors of other rooms as Varlink errors.
+//! The result of a method, and the errors of other modules as Varlink errors.
 
 use crate::core::Refusal;
 use crate::error::Error;
@@ -9,15 +9,15 @@ use serde::Serialize;
 /// Encoded replies, ready to be sent.
 pub type Answer = Result<Vec<u8>, WireError>;
 
-/// Encodes the one reply of a method.
+/// Encodes the only reply of a method.
 ///
 /// # Errors
-/// `Failed` when the reply is longer than a client takes.
+/// `Failed` when the reply is longer than a client accepts.
 pub fn once<P: Serialize>(parameters: &P) -> Answer {
     encode(parameters, false)
 }
 
-/// Encodes one of many replies of a method.
+/// Encodes one of several replies of a method.
 ///
 /// # Errors
 /// As [`once`].
@@ -32,7 +32,7 @@ fn encode<P: Serialize>(parameters: &P, continues: bool) -> Answer {
     Ok(out)
 }
 
-/// What the core refused.
+/// The error for a refusal of the core.
 #[must_use]
 pub fn refused(refusal: Refusal) -> WireError {
     let name = match refusal {
@@ -44,7 +44,7 @@ pub fn refused(refusal: Refusal) -> WireError {
     WireError::new(name, refusal.to_string())
 }
 
-/// What the kernel refused about a process.
+/// The error for a process operation that the kernel refused.
 #[must_use]
 pub fn process_refused(pid: u32, error: &kernel::Error) -> WireError {
     if error.is_gone() {
@@ -59,7 +59,7 @@ pub fn process_refused(pid: u32, error: &kernel::Error) -> WireError {
     )
 }
 
-/// What the broker itself could not do.
+/// The error for a failure of the broker itself.
 #[must_use]
 pub fn failed(error: &Error) -> WireError {
     WireError::new(ErrorName::Failed, error.to_string())

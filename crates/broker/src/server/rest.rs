@@ -1,30 +1,30 @@
-//! Listeners that cannot accept, because descriptors or memory ran out, rest: whoever waits there
-//! would wake us at once, again and again.
+//! Listeners that cannot accept because descriptors or memory ran out. They rest, because a waiting
+//! client would wake the broker repeatedly.
 
 use super::poll::Token;
 
-/// So long, ns, unless something is closed before.
+/// Length of a rest, ns, unless something is closed before.
 const REST_NS: u64 = 1_000_000_000;
-/// It is told again after so long (ns) at the earliest, however often it works in between.
+/// Shortest time between two log messages about it, ns, even if accepting works in between.
 const TELL_NS: u64 = 60_000_000_000;
 
-/// Which listeners rest, and until when.
+/// The resting listeners and the end of their rest.
 #[derive(Debug, Default)]
 pub struct Rest {
     resting: Vec<Token>,
-    /// When all of them try again, ns.
+    /// Time when all of them try again, ns.
     until: u64,
-    /// When somebody was told last, ns; 0 when nobody was.
+    /// Time of the last log message, ns; 0 before the first.
     told_at: u64,
     /// Nothing was accepted since then.
     still: bool,
 }
 
 impl Rest {
-    /// A listener could not accept and is watched no more. Says whether that is to be told.
+    /// Notes that a listener could not accept and is no longer watched. Returns whether to log it.
     #[must_use]
     pub fn begin(&mut self, listener: Token, now: u64) -> bool {
-        // Those that come later rest shorter: nobody can keep the others resting.
+        // Later listeners rest shorter: none can prolong the rest of the others.
         if self.resting.is_empty() {
             self.until = now.saturating_add(REST_NS);
         }
@@ -40,23 +40,23 @@ impl Rest {
         news
     }
 
-    /// Somebody was accepted.
+    /// Notes that a connection was accepted.
     pub fn worked(&mut self) {
         self.still = false;
     }
 
-    /// Something was closed: there is room again.
+    /// Ends the rest because something was closed: there is room again.
     pub fn cut_short(&mut self) {
         self.until = 0;
     }
 
-    /// When somebody's rest is over, ns.
+    /// Time when the rest is over, ns.
     #[must_use]
     pub fn due(&self) -> Option<u64> {
         (!self.resting.is_empty()).then_some(self.until)
     }
 
-    /// Those whose rest is over at `now`: they are to be watched again.
+    /// The listeners whose rest is over at `now` (ns); they must be watched again.
     pub fn end(&mut self, now: u64) -> Vec<Token> {
         match self.due().is_some_and(|due| now >= due) {
             true => std::mem::take(&mut self.resting),
@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(rest.end((second + 1) * REST_NS).len(), 1);
         }
         assert_eq!(told, 1);
-        // One slot that comes and goes.
+        // One slot that becomes free and used again.
         for second in 301..=600 {
             rest.worked();
             told += u32::from(rest.begin(Token::Listener, second * REST_NS));

@@ -1,6 +1,6 @@
-//! What each user takes of the broker: connections, listeners, calls, descriptors, bytes that it
-//! does not read and bytes that it does not finish. A user may have a thousand connections, so
-//! bounds of each are no bound of the user.
+//! Resources of the broker that each user takes: connections, listeners, calls, descriptors, unread
+//! bytes and unfinished bytes. A user may have a thousand connections, so bounds per connection do
+//! not bound the user.
 
 use crate::descriptors;
 use crate::share::{Account, Division, Held, Pool};
@@ -9,35 +9,35 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes that wait to be read; they may be locked in memory. The largest listing fits into what one
-/// user may have, a usual one into the first of it.
+/// Bytes queued for reading; they may be locked in memory. The largest listing fits into what one
+/// user may have, a usual one into the user's first.
 pub const UNREAD: Division = Division {
     most: 64 << 20,
     kept: 16 << 20,
     first: 4 << 20,
 };
-/// Bytes of calls that were read and not answered, most of them of messages that have no end yet.
-/// The longest message fits into the first of a user, in a buffer that has doubled.
+/// Bytes of calls that were read and not answered, most of them of unfinished messages. The longest
+/// message fits into a user's first, in a buffer that has doubled.
 pub const UNANSWERED: Division = Division {
     most: 16 << 20,
     kept: 2 << 20,
     first: 128 << 10,
 };
-/// Calls per second of one user: ten connections that call as often as each may.
+/// Calls per second of one user: as many as ten connections may make.
 const CALLS_PER_SECOND: u32 = 20_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Calls that may be made at once, a second's worth at most, and are earned back with time.
+/// Rate limit of calls: at most a second's worth at once, earned back with time.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     per_second: u32,
     left: u32,
-    /// Up to when calls were earned, ns.
+    /// Time up to which calls were earned, ns.
     at: u64,
 }
 
 impl Allowance {
-    /// A whole second's worth.
+    /// An allowance of a whole second's calls.
     #[must_use]
     pub fn new(per_second: u32, now: u64) -> Allowance {
         Allowance {
@@ -55,23 +55,23 @@ impl Allowance {
             self.left = self.per_second;
             self.at = self.at.max(now);
         } else {
-            // What is no whole call yet counts on.
+            // The fraction of a call stays counted.
             self.left += earned as u32;
             self.at += earned as u64 * SECOND_NS / u64::from(self.per_second);
         }
         self.left > 0
     }
 
-    /// One was made.
+    /// Notes a call.
     pub fn take(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 }
 
-/// One user, held by everything that it has here.
+/// One user; each of its objects here holds a reference.
 #[derive(Debug)]
 pub struct User {
-    /// Neither root nor the broker's user.
+    /// Whether bounds apply: not for root and the broker's user.
     bounded: bool,
     connections: Cell<usize>,
     listeners: Cell<usize>,
@@ -82,25 +82,25 @@ pub struct User {
 }
 
 impl User {
-    /// Descriptors of the broker that are held for it.
+    /// Account of the broker's descriptors held for it.
     #[must_use]
     pub fn descriptors(&self) -> &Account {
         &self.descriptors
     }
 
-    /// Bytes that wait to be read by it.
+    /// Account of bytes queued for it to read.
     #[must_use]
     pub fn unread(&self) -> &Account {
         &self.unread
     }
 
-    /// Bytes of its calls that were not answered yet.
+    /// Account of bytes of its unanswered calls.
     #[must_use]
     pub fn unanswered(&self) -> &Account {
         &self.unanswered
     }
 
-    /// Whether something of its is kept that does not hold the user itself.
+    /// Whether anything is still counted that holds no reference to the user itself.
     fn owes(&self) -> bool {
         [&self.descriptors, &self.unread, &self.unanswered]
             .iter()
@@ -116,7 +116,7 @@ impl User {
         room
     }
 
-    /// One of its connections ended.
+    /// Notes the end of one of its connections.
     pub fn disconnect(&self) {
         self.connections
             .set(self.connections.get().saturating_sub(1));
@@ -131,7 +131,7 @@ impl User {
         allowed || !self.bounded
     }
 
-    /// One of its calls is answered.
+    /// Notes that one of its calls is answered.
     pub fn called(&self) {
         let mut calls = self.calls.get();
         calls.take();
@@ -139,7 +139,7 @@ impl User {
     }
 }
 
-/// A connection to a pressure socket, counted as its user's until it is dropped.
+/// A connection to a pressure socket, counted against its user until it is dropped.
 #[derive(Debug)]
 pub struct Listening {
     user: Rc<User>,
@@ -147,7 +147,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// One more; `None` when the user has `most` already, or no descriptor is left for it.
+    /// Counts one more; `None` when the user already has `most`, or no descriptor is left for it.
     #[must_use]
     pub fn begin(user: &Rc<User>, most: usize) -> Option<Listening> {
         let held = user.listeners.get();
@@ -173,7 +173,7 @@ impl Drop for Listening {
 /// All users that have something here.
 #[derive(Debug)]
 pub struct Users {
-    /// The broker's.
+    /// The broker's uid.
     ours: u32,
     by_uid: HashMap<u32, Rc<User>>,
     descriptors: Arc<Pool>,
@@ -182,7 +182,8 @@ pub struct Users {
 }
 
 impl Users {
-    /// None yet; `ours` is the broker's own. They share the descriptors that this process may open now.
+    /// An empty table; `ours` is the broker's uid. Users share the descriptors that this process
+    /// may open now.
     #[must_use]
     pub fn new(ours: u32) -> Users {
         Users {
@@ -194,7 +195,7 @@ impl Users {
         }
     }
 
-    /// That user; `now` in ns.
+    /// The user with that uid; `now` in ns.
     pub fn get(&mut self, uid: u32, now: u64) -> Rc<User> {
         let bounded = uid != 0 && uid != self.ours;
         let user = self.by_uid.entry(uid).or_insert_with(|| {
@@ -211,8 +212,8 @@ impl Users {
         Rc::clone(user)
     }
 
-    /// Forgets those who have nothing here any more; to be called once a second. Who comes back has
-    /// a whole allowance, which a second earns anyway.
+    /// Drops users that have nothing here any more; call it once a second. A user that returns has
+    /// a whole allowance, which it would have earned within a second anyway.
     pub fn sweep(&mut self) {
         self.by_uid
             .retain(|_, user| Rc::strong_count(user) > 1 || user.owes());
@@ -236,7 +237,7 @@ mod tests {
             })
             .count();
         assert_eq!(spent, 1000);
-        // Not a whole call, twice: together they are one.
+        // Two fractions of a call that together are one.
         assert!(!calls.allows(1 + 600_000));
         assert!(calls.allows(1 + 1_200_000));
         calls.take();
@@ -287,7 +288,7 @@ mod tests {
         assert!(!users.get(7, 1).connect(1));
         user.disconnect();
         assert!(user.connect(1));
-        // Descriptors are held by what may live in another thread.
+        // Objects in another thread may hold descriptors.
         let held = user.descriptors().take(3);
         drop(user);
         users.sweep();

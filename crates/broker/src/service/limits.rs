@@ -1,4 +1,4 @@
-//! What the broker asks of the kernel for itself.
+//! Kernel limits that the broker sets for itself.
 
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -6,9 +6,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// `CAP_IPC_LOCK` in the capability masks of `/proc/self/status` (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Locks what is touched, now and later, so that the broker never waits for the pager that it
-/// warns of. Only with an unlimited allowance: with a small one, `MCL_FUTURE` would make later
-/// allocations fail (mlock(2)). Says whether it did.
+/// Locks touched memory, now and later, so that the broker never waits for the paging of which it
+/// warns. Only with an unlimited allowance: with a small one `MCL_FUTURE` would make later
+/// allocations fail (mlock(2)). Returns whether memory is locked.
 pub fn lock_memory() -> bool {
     let unlimited = getrlimit(Resource::Memlock).current.is_none();
     if !unlimited && !has_capability(CAP_IPC_LOCK) {
@@ -34,7 +34,7 @@ fn has_capability(bit: u32) -> bool {
     mask.is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
-/// Raises the limit of open files to what is allowed; a principal takes about eight.
+/// Raises the limit of open files to the allowed maximum; a principal needs about eight.
 pub fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

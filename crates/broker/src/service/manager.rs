@@ -1,18 +1,18 @@
-//! What the service manager is told (`sd_notify(3)`); nothing where there is none.
+//! Messages to the service manager (`sd_notify(3)`); no effect where there is none.
 
 use sd_notify::NotifyState;
 use std::time::Duration;
 
-/// Tells the service manager how we do.
+/// Sends the broker's status to the service manager.
 #[derive(Debug)]
 pub struct Manager {
-    /// Half of what the manager waits for a sign of life, ns.
+    /// Half of the manager's watchdog time, ns; `None` without a watchdog.
     watchdog: Option<u64>,
     next: u64,
 }
 
 impl Manager {
-    /// Looks what the manager wants (`WATCHDOG_USEC`).
+    /// Reads the manager's wishes (`WATCHDOG_USEC`).
     #[must_use]
     pub fn new() -> Manager {
         let half = |timeout: Duration| {
@@ -26,17 +26,17 @@ impl Manager {
         }
     }
 
-    /// We serve.
+    /// Reports that the broker serves.
     pub fn ready(&self, status: &str) {
         tell(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// One line for `systemctl status`.
+    /// Sets the line for `systemctl status`.
     pub fn status(&self, status: &str) {
         tell(&[NotifyState::Status(status)]);
     }
 
-    /// The configuration is read anew; [`Manager::ready`] ends it.
+    /// Reports that the configuration is read again; [`Manager::ready`] ends this state.
     pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -44,12 +44,12 @@ impl Manager {
         }
     }
 
-    /// We leave.
+    /// Reports that the broker ends.
     pub fn stopping(&self) {
         tell(&[NotifyState::Stopping]);
     }
 
-    /// A sign of life when one is due; `now` in ns.
+    /// Sends a sign of life when one is due; `now` in ns.
     pub fn alive(&mut self, now: u64) {
         if let Some(interval) = self.watchdog.filter(|_| now >= self.next) {
             tell(&[NotifyState::Watchdog]);

@@ -1,4 +1,4 @@
-//! SIGHUP, SIGTERM and SIGINT as something to read.
+//! SIGHUP, SIGTERM and SIGINT as a readable descriptor.
 
 use crate::error::Error;
 use std::io::Read;
@@ -16,7 +16,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over.
+    /// Installs the handlers.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
@@ -45,7 +45,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// What came since the last call: (reload, leave).
+    /// Signals since the last call: (reload, exit).
     pub fn take(&mut self) -> (bool, bool) {
         let mut buffer = [0; 64];
         while matches!(self.wake.read(&mut buffer), Ok(count) if count == buffer.len()) {}

@@ -1,4 +1,4 @@
-//! Every bad message that we could think of: a clear answer, and nothing for others to notice.
+//! Bad messages of every known kind: each gets a clear error, and other clients notice nothing.
 
 use crate::common::{Broker, Client, Program, until};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn a_bad_registration_is_answered_with_what_to_do() {
     for (parameters, error, says) in bad_numbers().into_iter().chain(bad_texts()) {
         client.refuses("Register", parameters, error, says);
     }
-    // A pipe in the place of a kernel file would stop whoever opens it.
+    // A pipe in place of a kernel file would block a process that opens it.
     let trap = tempfile::tempdir().expect("a directory");
     let pipe = trap.path().join("memory.limit_in_bytes");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
@@ -172,7 +172,7 @@ fn bad_calls_are_answered_with_what_to_do() {
     neighbour.assert_unharmed();
 }
 
-/// The neighbour is the only principal.
+/// Checks that the neighbour is the only principal.
 #[track_caller]
 fn assert_alone(client: &mut Client) {
     let listing = client.list();
@@ -246,7 +246,7 @@ fn set_refuses_cycles_depth_and_nonsense_and_changes_nothing() {
     assert_eq!(client.find(top).expect("listed")["max"], json!(null));
 }
 
-/// Sends bytes that are no call; the broker says why and closes.
+/// Sends bytes that are no call; checks that the broker says why and closes.
 #[track_caller]
 fn cut_off(broker: &Broker, bytes: &[u8], says: &str) {
     let mut client = broker.connect();
@@ -324,7 +324,7 @@ fn half_messages_silent_peers_and_floods_cost_others_nothing() {
     for _ in 0..20 {
         neighbour.assert_unharmed();
     }
-    // The rest of half a message is as good as the whole.
+    // Completing a half message makes it a good message.
     let mut late = broker.connect();
     half(&mut late);
     neighbour.assert_unharmed();

@@ -1,4 +1,4 @@
-//! A broker of our own, clients, and a neighbour that must never notice what others do.
+//! A broker for the test, clients, and a neighbour that must never notice what others do.
 
 use plimsoll_wire::page::{PageView, offset};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Long enough for a busy machine; nothing is asserted about time.
+/// Long enough for a busy machine; no test asserts a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `what` holds.
@@ -22,34 +22,34 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A broker; ended when dropped.
+/// A broker process; ended when dropped.
 pub(crate) struct Broker {
     child: Child,
     arguments: Vec<String>,
     directory: PathBuf,
     log: tempfile::NamedTempFile,
-    /// The command that becomes it, where it is not started by itself.
+    /// Command that becomes the broker by `exec`; empty when the broker is started directly.
     by: Vec<String>,
     _own: Option<tempfile::TempDir>,
 }
 
 impl Broker {
-    /// Starts one for all users, in that directory, that may open so many files.
+    /// Starts a broker for all users in that directory, with a limit of `descriptors` open files.
     pub(crate) fn for_everybody(directory: &Path, descriptors: u64) -> Broker {
         let limit = format!("ulimit -n {descriptors} && exec \"$@\"");
         let by = ["sh", "-c", limit.as_str(), "sh"].map(str::to_owned);
         Broker::start_by(directory, vec!["--system".into()], by.into())
     }
 
-    /// Starts one by a command that becomes it, given after the command's own arguments, and waits
-    /// until it serves.
+    /// Starts a broker by a command that becomes it (its own arguments come first), and waits until
+    /// it serves.
     pub(crate) fn start_by(directory: &Path, arguments: Vec<String>, by: Vec<String>) -> Broker {
         let broker = Broker::spawned(directory, arguments, by);
         broker.wait_until_it_serves();
         broker
     }
 
-    /// Starts one in a new directory, with this configuration.
+    /// Starts a broker in a new directory with this configuration.
     pub(crate) fn with_config(config: &str) -> Broker {
         let own = tempfile::tempdir().expect("a directory");
         std::fs::write(own.path().join("plimsoll.toml"), config).expect("a configuration");
@@ -63,12 +63,12 @@ impl Broker {
         broker
     }
 
-    /// Starts one in a new directory.
+    /// Starts a broker in a new directory.
     pub(crate) fn start() -> Broker {
         Broker::with_config("")
     }
 
-    /// Starts one in that directory and waits until it serves.
+    /// Starts a broker in that directory and waits until it serves.
     pub(crate) fn start_in(directory: &Path, arguments: Vec<String>) -> Broker {
         let broker = Broker::start_alone_in(directory, arguments);
         broker.wait_until_it_serves();
@@ -81,13 +81,13 @@ impl Broker {
         });
     }
 
-    /// Starts one in that directory and leaves it alone.
+    /// Starts a broker in that directory and does not wait for it.
     pub(crate) fn start_alone_in(directory: &Path, arguments: Vec<String>) -> Broker {
         Broker::spawned(directory, arguments, Vec::new())
     }
 
     fn spawned(directory: &Path, arguments: Vec<String>, by: Vec<String>) -> Broker {
-        // Not beside the directory: that may be on a file system that the test fills.
+        // Outside the directory, which may be on a file system that the test fills.
         let log = tempfile::NamedTempFile::new().expect("a log");
         let child = spawn(directory, &arguments, &by, &log);
         Broker {
@@ -131,7 +131,7 @@ impl Broker {
         rustix::process::kill_process(pid, signal).expect("it can be signalled");
     }
 
-    /// Ends it as a crash does, and starts another in its place.
+    /// Kills the broker like a crash, and starts another in its place.
     pub(crate) fn crash_and_restart(&mut self) {
         self.signal(libc::SIGKILL);
         self.child.wait().expect("it ended");
@@ -144,13 +144,13 @@ impl Broker {
         self.child.wait().expect("it ended");
     }
 
-    /// Ends it as a service manager does; says whether it left cleanly.
+    /// Ends the broker like a service manager; returns whether it exited cleanly.
     pub(crate) fn leave(&mut self) -> bool {
         self.signal(libc::SIGTERM);
         self.child.wait().expect("it ended").success()
     }
 
-    /// Whether it left cleanly, once it has left.
+    /// Whether it exited cleanly; `None` while it runs.
     pub(crate) fn left(&mut self) -> Option<bool> {
         let status = self.child.try_wait().expect("it can be asked");
         status.map(|status| status.success())
@@ -195,7 +195,8 @@ fn spawn(
         .expect("plimsolld starts")
 }
 
-/// Does something as another user, in a thread of its own. What it starts is that user's, too.
+/// Runs `work` as another user, in a thread of its own. Processes that it starts belong to that
+/// user.
 pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -210,7 +211,7 @@ pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Starts a broker that is not expected to serve; gives its exit code and what it said.
+/// Starts a broker that is expected to fail; returns its exit code and its output.
 pub(crate) fn refused_start(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_plimsolld"))
         .args(arguments)
@@ -264,8 +265,8 @@ impl Client {
                 Ok(0) => return None,
                 Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                // A signal, of a child that ended, say: a read with a time limit is not begun again
-                // by itself.
+                // A signal interrupted the read, for example because a child ended. A read with a
+                // time limit is not restarted automatically.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("no reply: {error}"),
             }
@@ -295,8 +296,8 @@ impl Client {
         result(self.reply().expect("an answer, not a closed connection"))
     }
 
-    /// The reply is an error of this name (without its interface), says this, and the connection
-    /// goes on.
+    /// Checks that the reply is an error with this name (without its interface) and text, and that
+    /// the connection stays open.
     #[track_caller]
     pub(crate) fn refuses(&mut self, method: &str, parameters: Value, error: &str, says: &str) {
         let shown = parameters.to_string();
@@ -312,7 +313,7 @@ impl Client {
         self.call("List", json!({})).expect("a listing")
     }
 
-    /// The principal of that number, anywhere in the tree.
+    /// The principal with that id, anywhere in the tree.
     pub(crate) fn find(&mut self, id: u64) -> Option<Value> {
         let listing = self.list();
         let mut left: Vec<Value> = listing["principals"]
@@ -388,7 +389,7 @@ impl Program {
         Program::rejoin(broker, name, extra, Sleeper::start())
     }
 
-    /// Registers a program that runs already.
+    /// Registers a program that already runs.
     pub(crate) fn rejoin(broker: &Broker, name: &str, extra: Value, sleeper: Sleeper) -> Program {
         let mut parameters = json!({"name": name, "pid": sleeper.pid()});
         for (key, value) in extra.as_object().expect("an object") {
@@ -412,7 +413,7 @@ impl Program {
         read_page(&self.page)
     }
 
-    /// Nobody took anything from it: it is listed, its page is fresh and says that it owes nothing.
+    /// Checks that nothing was taken from it: it is listed, and its page is fresh and owes nothing.
     #[track_caller]
     pub(crate) fn assert_unharmed(&mut self) {
         let id = self.id;
@@ -425,7 +426,7 @@ impl Program {
     }
 }
 
-/// A page file as its reader sees it: a set that the broker writes just now is read again.
+/// Reads a page file like a client; retries while the broker writes.
 pub(crate) fn read_page(path: &Path) -> Option<plimsoll_wire::page::Reading> {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! Configuration, reload, and what a broker that cannot start says.
+//! Configuration, reload, and error messages of a broker that cannot start.
 
 use crate::common::{Broker, Program, refused_start, until};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Page files that somebody changes, file systems that refuse.
+//! Page files that are changed by others, and file systems that refuse writes.
 
 use crate::common::{Broker, Program, Sleeper, refused_start, until};
 use plimsoll_testbed::skip;
@@ -33,7 +33,7 @@ fn set_mode(path: &Path, mode: u32) {
     let _ = std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode));
 }
 
-/// A tmpfs of our own; unmounted when dropped.
+/// A tmpfs for the test; unmounted when dropped.
 struct Tmpfs(PathBuf, #[allow(dead_code)] tempfile::TempDir);
 
 impl Tmpfs {
@@ -113,7 +113,8 @@ fn a_read_only_tmpfs_refuses_newcomers_clearly_and_leaves_others_alone() {
     };
     let broker = Broker::start_in(&tmpfs.0.join("run"), Vec::new());
     let mut neighbour = Program::register(&broker, "neighbour", json!({}));
-    // The log and open pages keep it busy for writing: bind the directory read-only over itself.
+    // The log and open pages keep the tmpfs busy for writing, so bind the directory read-only over
+    // itself.
     let directory = broker.directory().display().to_string();
     let bind = |arguments: &[&str]| {
         Command::new("mount")

@@ -1,4 +1,4 @@
-//! Groups with a cgroup, groups that the broker makes by itself, and memory that is shared.
+//! Groups with a cgroup, automatic groups, and shared memory.
 
 use crate::common::{Broker, Client, Program, until};
 use crate::ladder::{MIB, begin, start};
@@ -43,7 +43,7 @@ fn a_group_is_bounded_by_its_cgroup_and_by_strangers_in_it() {
             .as_u64()
             .expect("a number")
     };
-    // At first what it has counts as a stranger's, and as growth.
+    // At first its memory counts as an outsider's, and as growth.
     until("its share is most of the group's limit", || {
         (200 * MIB..=256 * MIB).contains(&share(inside))
     });
@@ -54,7 +54,7 @@ fn a_group_is_bounded_by_its_cgroup_and_by_strangers_in_it() {
     Program::register(&broker, "outside", json!({})).assert_unharmed();
 }
 
-/// A group with a cgroup, and a connection that keeps it.
+/// Registers a group with a cgroup; returns the connection that keeps it, and the reply.
 fn register_group(broker: &Broker, cgroup: &TestCgroup) -> (Client, Value) {
     let mut control = broker.connect();
     let directory = cgroup.cgroup().dir().display().to_string();
@@ -63,9 +63,9 @@ fn register_group(broker: &Broker, cgroup: &TestCgroup) -> (Client, Value) {
     (control, id)
 }
 
-/// A program that began in the cgroup that the broker made for it.
+/// A program that started in the cgroup made for it by the broker.
 struct Inside {
-    /// Keeps it.
+    /// Connection on which it lives.
     _life: Client,
     program: Child,
     home: Cgroup,
@@ -102,7 +102,7 @@ impl Inside {
     }
 }
 
-/// The cgroup that a process is given when it registers.
+/// Registers a process; returns its connection and the cgroup that it was given.
 fn cgroup_for(broker: &Broker, pid: i32, group: &Value) -> (Client, Option<PathBuf>) {
     let mut life = broker.connect();
     let again = life
@@ -138,7 +138,7 @@ fn a_limit_that_a_killed_broker_left_is_lifted_and_its_cgroup_used_again() {
         inside.home.limit().expect("readable").is_none()
     });
     let (_control, id) = register_group(&broker, &cgroup);
-    // It is that of one principal, and stays so whoever else runs in it and is back first.
+    // The cgroup stays that of one principal, whichever other process runs in it and rejoins first.
     let (_life, given) = cgroup_for(&broker, stranger.pid(), &id);
     assert_eq!(given, None);
     let (_life, given) = cgroup_for(&broker, inside.program.pid(), &id);
@@ -176,7 +176,7 @@ fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
     let Some(cgroup) = group("broker-auto", 96 * MIB) else {
         return;
     };
-    // There is room for those who register; the group is none of so many.
+    // The bound counts registered principals only, not the automatic group.
     let broker = Broker::with_config("max_principals = 2\n");
     let mut control = broker.connect();
     let mut members: Vec<_> = (0..2).map(|_| begin("hog --bytes 8M", &cgroup)).collect();

@@ -1,4 +1,5 @@
-//! The tests that need cgroups once more, on a machine with cgroup version 2. Takes about half a minute.
+//! Runs the tests that need cgroups again on a machine with cgroup version 2. Takes about half a
+//! minute.
 
 use plimsoll_testbed::guest::run_under_version_2;
 use std::path::Path;

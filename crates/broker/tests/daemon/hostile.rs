@@ -1,5 +1,5 @@
-//! Two hostile users and an honest one, at the system's broker: whatever the two take of it, each
-//! call of the third is answered, and its listing shows its principal.
+//! Two hostile users and an honest one at the system's broker. Whatever resources the two take,
+//! each call of the honest user is answered, and its listing shows its principal.
 
 use crate::common::{Broker, Client, Program, Sleeper, as_user};
 use plimsoll_kernel::process::Process;
@@ -13,12 +13,13 @@ use std::process::{Child, Command, Stdio};
 
 const HOSTILE: [u32; 2] = [64_201, 64_202];
 const HONEST: u32 = 64_203;
-/// Files that the broker may open; its own are among them.
+/// Limit of open files of the broker, its own files included.
 const DESCRIPTORS: u64 = 700;
 /// Calls of the honest user.
 const CALLS: usize = 200;
 
-/// A broker for all users, in a directory that all may look into; `None` where we cannot become other users.
+/// A broker for all users, in a directory that all may read; `None` where the test cannot become
+/// other users.
 fn broker(descriptors: u64) -> Option<(Broker, tempfile::TempDir)> {
     if !rustix::process::geteuid().is_root() {
         skip("only root can become other users for this test");
@@ -30,7 +31,8 @@ fn broker(descriptors: u64) -> Option<(Broker, tempfile::TempDir)> {
     Some((broker, own))
 }
 
-/// The honest user comes, calls, and looks whether it is listed. Says how many calls were answered.
+/// The honest user connects, calls, and checks that it is listed. Returns the number of answered
+/// calls.
 fn honest(broker: &Broker) -> usize {
     as_user(HONEST, || {
         let mut program = Program::register(broker, "honest", json!({"adapter": "self"}));
@@ -49,13 +51,13 @@ fn honest(broker: &Broker) -> usize {
     })
 }
 
-/// What a call is answered. Who is refused at the door is told so before it calls, and cannot send then.
+/// The reply to a call. A refused client gets its error before it calls, and cannot send then.
 fn ask(client: &mut Client, call: &Value) -> Value {
     let _ = client.stream.write_all(format!("{call}\0").as_bytes());
     client.reply().expect("an answer")
 }
 
-/// Connections of one user until it is refused one; what it was told then.
+/// Opens connections of one user until one is refused; returns them and the refusal.
 fn connect_all(socket: &Path) -> (Vec<Client>, String) {
     let mut taken = Vec::new();
     loop {
@@ -96,12 +98,12 @@ fn connections_of_two_users_leave_descriptors_to_a_third() {
     assert_eq!(honest(&broker), CALLS);
 }
 
-/// A process with so many children, all idle; they end with it.
+/// A process with many idle children, which end with it.
 struct Family(Child);
 
 impl Family {
     fn start(children: usize) -> Family {
-        // It ends when its input is closed.
+        // The shell ends when its input is closed.
         let script = format!(
             "all=; for n in $(seq {children}); do sleep 600 & all=\"$all $!\"; done; cat; kill $all"
         );
@@ -133,7 +135,7 @@ fn idle_processes_of_two_users_leave_descriptors_to_a_third() {
             .call("Register", json!({"name": "family", "pid": family.0.id()}))
             .expect("it is registered");
         let mut others = Vec::new();
-        // Each with a process that does nothing.
+        // Each principal has a process that does nothing.
         loop {
             let sleeper = Sleeper::start();
             let mut client = broker.connect();
@@ -165,7 +167,7 @@ fn half_messages_of_two_users_cost_little_memory_and_others_nothing() {
     let begin = || -> Vec<UnixStream> {
         let connect = |_| {
             let mut stream = UnixStream::connect(broker.socket()).expect("there is room");
-            // It may be cut off meanwhile.
+            // The connection may be cut off meanwhile.
             let _ = stream.write(&[b'x'; 60_000]);
             stream
         };
@@ -173,7 +175,7 @@ fn half_messages_of_two_users_cost_little_memory_and_others_nothing() {
     };
     let crowds = HOSTILE.map(|uid| as_user(uid, begin));
     assert_eq!(honest(&broker), CALLS);
-    // A message of the longest kind comes as well, in pieces.
+    // A message of the greatest length arrives as well, in pieces.
     as_user(HONEST, || {
         let mut client = broker.connect();
         let long = format!(
@@ -268,7 +270,7 @@ fn no_text_of_two_users_hides_anothers_principal_or_fails_the_listing() {
     drop(crowds);
 }
 
-/// Resident bytes.
+/// Resident bytes of the broker.
 fn resident(broker: &Broker) -> u64 {
     let process = Process::open(broker.pid() as i32).expect("it runs");
     process.memory().expect("its memory").resident()

@@ -1,6 +1,6 @@
-//! The ladder on real programs in a real cgroup with real swap: a passive program that holds more
-//! than it may is paged, by the broker, before the kernel pages anybody; its neighbour notices
-//! nothing, and nobody is killed.
+//! The ladder on real programs in a real cgroup with real swap. The broker pages a passive program
+//! that exceeds its limit, before the kernel pages any program. Its neighbour notices nothing, and
+//! nothing is killed.
 
 use crate::common::{Broker, PATIENCE, until};
 use plimsoll_broker::act::{Job, Order};
@@ -13,8 +13,7 @@ use std::path::Path;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
-/// Not a test of its own: the programs of the tests below are this binary, started with
-/// [`PROGRAM`] set.
+/// No test by itself: the tests below start this binary as a program, with [`PROGRAM`] set.
 #[test]
 fn program() {
     if let Ok(line) = std::env::var(PROGRAM) {
@@ -23,7 +22,7 @@ fn program() {
     }
 }
 
-/// Starts a program in a group and waits until it holds what it was asked for.
+/// Starts a program in a group and waits until it holds the requested memory.
 pub(crate) fn start(line: &str, group: &TestCgroup) -> Child {
     let mut child = begin(line, group);
     child
@@ -89,7 +88,7 @@ fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
             .major
     };
     let before = faults(&neighbour);
-    // An unrelated program takes what is left, and more.
+    // An unrelated program takes the remaining memory and more.
     let _hog = begin("hog --bytes 110M --rate 10M", &group);
     until("the victim is paged", || {
         let shown = victims.find(victim_id).expect("listed");

@@ -37,7 +37,7 @@ fn a_number_given_to_another_process_is_not_mistaken() {
     let mut neighbour = Program::register(&broker, "neighbour", json!({}));
     let program = Program::register(&broker, "first", json!({}));
     let pid = program.sleeper.pid();
-    // The broker sees nothing while the number changes hands.
+    // The broker is stopped while the process id is reused.
     broker.signal(libc::SIGSTOP);
     let Program {
         client: _client,
@@ -61,7 +61,7 @@ fn a_number_given_to_another_process_is_not_mistaken() {
     neighbour.assert_unharmed();
 }
 
-/// Tries to start a process with that number.
+/// Tries to start a process with that process id.
 fn reuse(pid: u32) -> Option<Sleeper> {
     for _ in 0..200 {
         std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
@@ -98,7 +98,7 @@ fn a_crash_costs_nobody_anything_and_weights_come_back() {
     });
     broker.crash_and_restart();
     assert!(child.read_page().is_none(), "the old page is gone");
-    // The child is back first; its parent is known by the old number.
+    // The child rejoins first and names its parent by the old id.
     let mut child = Program::rejoin(
         &broker,
         "child",
@@ -113,7 +113,7 @@ fn a_crash_costs_nobody_anything_and_weights_come_back() {
     assert_eq!(shown["children"][0]["id"], json!(child.id));
     assert_eq!(shown["children"][0]["weight"], json!(40));
     assert_eq!(shown["children"][0]["priority"], json!(2));
-    // Old numbers go on being understood.
+    // Old ids are still understood.
     parent
         .client
         .call("Set", json!({"id": old_child, "weight": 41}))
@@ -132,7 +132,7 @@ fn the_state_forgets_who_is_gone() {
     until("it is written", || {
         state().contains("\"gone\"") && state().contains("\"stays\"")
     });
-    // It ends while no broker is there to see it.
+    // The program ends while no broker runs.
     broker.signal(libc::SIGKILL);
     drop(gone);
     broker.crash_and_restart();
@@ -221,7 +221,7 @@ fn it_leaves_cleanly_and_when_nobody_needs_it() {
 fn a_broker_that_stood_still_goes_on() {
     let broker = Broker::start();
     let mut program = Program::register(&broker, "p", json!({}));
-    // For the broker, the clock jumps.
+    // The clock jumps for the broker.
     broker.signal(libc::SIGSTOP);
     until("its page is stale", || {
         program
@@ -270,13 +270,13 @@ fn who_steers_a_program_may_change_unless_a_rule_says_it() {
 
 #[test]
 fn a_broker_whose_directory_is_replaced_leaves_and_takes_nothing_of_its_successor() {
-    // With and without a disk behind it: pages on /dev/shm, and pages beside the socket.
+    // With and without a disk: pages on /dev/shm, and pages beside the socket.
     for place in [env!("CARGO_TARGET_TMPDIR"), "/dev/shm"] {
         let place = tempfile::tempdir_in(place).expect("a directory");
         let directory = place.path().join("run");
         let mut first = Broker::start_in(&directory, Vec::new());
         let program = Program::register(&first, "p", json!({}));
-        // Held still, so that its successor is there before it can notice.
+        // Stopped, so that its successor starts before it can notice.
         first.signal(libc::SIGSTOP);
         std::fs::remove_dir_all(&directory).expect("it can");
         let second = Broker::start_in(&directory, Vec::new());
@@ -314,7 +314,7 @@ fn a_broker_whose_pages_are_removed_leaves_and_the_next_one_makes_them() {
 
 #[test]
 fn the_next_broker_sweeps_what_killed_ones_left() {
-    // On a file system with a disk behind it, so that the pages are on /dev/shm.
+    // On a file system with a disk, so that the pages are on /dev/shm.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let start = |name: &str| Broker::start_in(&place.path().join(name), Vec::new());
     let living = start("living");
@@ -333,7 +333,7 @@ fn the_next_broker_sweeps_what_killed_ones_left() {
     let pages = program.page.parent().expect("a directory").to_owned();
     killed.signal(libc::SIGKILL);
     killed.wait();
-    // Its program still runs: only the pages are nobody's.
+    // Its program still runs, so only the pages are left over.
     drop(start("second"));
     assert!(home.as_ref().is_none_or(|home| home.exists()));
     assert!(!pages.starts_with("/dev/shm") || !pages.exists());

@@ -1,4 +1,5 @@
-//! Many callers at once, slow readers, no descriptor left: the broker goes on, and neighbours notice nothing.
+//! Many simultaneous callers, slow readers, and no free descriptor: the broker goes on, and
+//! neighbours notice nothing.
 
 use crate::common::{Broker, Program, until};
 use plimsoll_kernel::process::Process;
@@ -15,7 +16,7 @@ fn connect(path: &Path) -> UnixStream {
     UnixStream::connect(path).expect("there is room in the queue")
 }
 
-/// Sets the broker's limit of open files, which it raised at its start.
+/// Sets the broker's limit of open files, which it raised when it started.
 fn limit_descriptors(broker: &Broker, most: Option<u64>) {
     let pid = Pid::from_raw(broker.pid() as i32).expect("a number");
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -26,7 +27,7 @@ fn limit_descriptors(broker: &Broker, most: Option<u64>) {
     prlimit(Some(pid), Resource::Nofile, limit).expect("it is ours");
 }
 
-/// The number that its next descriptor gets: it may have inherited higher ones.
+/// The number of its next descriptor; it may have inherited higher ones.
 fn next_descriptor(broker: &Broker) -> u64 {
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", broker.pid())).expect("it runs");
     let numbers = descriptors
@@ -50,7 +51,7 @@ fn without_descriptors_it_neither_spins_nor_floods_its_log_and_comes_back() {
     let broker = Broker::start();
     let mut neighbour = Program::register(&broker, "neighbour", json!({}));
     limit_descriptors(&broker, Some(next_descriptor(&broker) + 4));
-    // More than fit; the rest waits to be accepted.
+    // More connections than fit; the rest waits to be accepted.
     let callers: Vec<UnixStream> = (0..40).map(|_| connect(&broker.socket())).collect();
     let listeners: Vec<UnixStream> = (0..4).map(|_| connect(&neighbour.pressure)).collect();
     let told = || broker.log().matches("could not be accepted").count();
@@ -60,7 +61,7 @@ fn without_descriptors_it_neither_spins_nor_floods_its_log_and_comes_back() {
         neighbour.assert_unharmed();
         std::thread::sleep(Duration::from_millis(100));
     }
-    // Who spins takes all of the time.
+    // A broker that spins would use all of the time.
     let (used, passed) = (spent(&broker) - before, began.elapsed());
     assert!(used < passed / 2, "{used:?} of {passed:?}");
     assert_eq!(told(), 1);
@@ -70,10 +71,10 @@ fn without_descriptors_it_neither_spins_nor_floods_its_log_and_comes_back() {
     neighbour.assert_unharmed();
 }
 
-/// Calls as often as the broker lets it.
+/// A client that calls as often as the broker permits.
 struct Caller {
     stream: UnixStream,
-    /// Bytes of the calls that were sent, since they began anew.
+    /// Bytes sent of the current round of calls.
     sent: usize,
     heard: usize,
 }
@@ -216,7 +217,7 @@ fn the_state_is_written_once_a_second_after_a_few_times_and_at_a_clean_end() {
         versions.extend(status.map(|status| (status.ino(), status.mtime(), status.mtime_nsec())));
     }
     let seconds = began.elapsed().as_secs() as usize;
-    // The one before, the rest of a few at once, one in each whole second.
+    // One earlier write, a burst of a few, and one per second.
     assert!(
         versions.len() <= seconds + 9,
         "{} in {seconds} s",

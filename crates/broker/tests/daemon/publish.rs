@@ -85,7 +85,7 @@ fn a_subscriber_that_never_reads_costs_nothing_and_hears_the_last_word() {
     until("the newest numbers are heard", || {
         heard = slow.reply().expect("a change")["parameters"].clone();
         let (limit, now) = (heard["numbers"]["limit"].as_u64(), page().limit);
-        // What a limit moves by without a word.
+        // The change of a limit that is not published.
         limit.expect("a limit").abs_diff(now) <= (now / 64).max(MIB)
     });
     assert_eq!(heard["id"], json!(id));
@@ -111,7 +111,7 @@ fn programs_that_speak_systemds_protocol_are_woken_when_they_owe() {
     let broker = Broker::with_config("budget = \"256M\"\nrevoke = false\n");
     let mut program = Program::register(&broker, "p", json!({}));
     let mut listener = UnixStream::connect(&program.pressure).expect("it takes connections");
-    // Another that leaves at once, and one that only talks: neither harms.
+    // Another client that leaves at once, and one that only sends: neither does harm.
     drop(UnixStream::connect(&program.pressure).expect("it takes connections"));
     let mut talker = UnixStream::connect(&program.pressure).expect("it takes connections");
     talker.set_nonblocking(true).expect("it can");
@@ -122,7 +122,7 @@ fn programs_that_speak_systemds_protocol_are_woken_when_they_owe() {
         listener.read(&mut byte).map_err(|error| error.kind()),
         Err(ErrorKind::WouldBlock)
     );
-    // Less than it holds is all that there is now.
+    // From now on less is shared out than it holds.
     std::fs::write(
         broker.config(),
         "budget = 4096\nreserve = 0\nrevoke = false\n",

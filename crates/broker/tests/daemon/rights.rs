@@ -55,13 +55,13 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
             "{{\"method\":\"io.plimsoll.Register\",\"parameters\":{{\"name\":\"mine\",{more}}}}}"
         )
     };
-    // Whose cgroup it is, is whose it is to share out.
+    // Only the owner of a cgroup may share it out.
     if let Ok(Some(cgroup)) = plimsoll_kernel::cgroup::Cgroup::of_self() {
         let cgroup = cgroup.dir().display();
         let reply = as_nobody(mine(format!("\"kind\":\"group\",\"cgroup\":\"{cgroup}\"")));
         assert!(reply.contains("NotPermitted"), "{reply}");
     }
-    // Nor may somebody hang himself under a principal that has not rejoined yet.
+    // Another user cannot place a principal under one that has not rejoined yet.
     until("it is written", || {
         let state = std::fs::read_to_string(broker.directory().join("state.json"));
         state.is_ok_and(|state| state.contains("root's"))

@@ -1,4 +1,4 @@
-//! The manners of a service: `sd_notify`, socket activation, a small footprint.
+//! The behaviour of a service: `sd_notify`, socket activation, a small footprint.
 
 use crate::common::{Broker, Client, PATIENCE, Program, until};
 use serde_json::json;
@@ -18,7 +18,7 @@ fn it_takes_its_socket_from_the_service_manager_and_tells_how_it_does() {
     manager.set_read_timeout(Some(PATIENCE)).expect("it can");
     let config = own.path().join("plimsoll.toml");
     std::fs::write(&config, "").expect("it can");
-    // The manager passes the socket as descriptor 3 and names the process that it is for.
+    // The manager passes the socket as descriptor 3 and names the process for which it is meant.
     let mut child = Command::new("sh")
         .args([
             "-c",

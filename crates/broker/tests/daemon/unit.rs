@@ -1,6 +1,6 @@
-//! The rights that the unit gives, tried on real programs: a broker that is a user of its own, with
-//! the unit's capabilities and its filter of system calls, sees another user's program and pages
-//! out what that owes.
+//! The rights given by the systemd unit, tried on real programs. The broker is a user of its own,
+//! with the unit's capabilities and system call filter. It sees another user's program and pages
+//! out what that program owes.
 
 use crate::common::{Broker, Client, PATIENCE, as_user, until};
 use crate::ladder::{MIB, begin};
@@ -25,7 +25,7 @@ fn checkout() -> PathBuf {
     root.expect("the crate is inside the checkout").to_owned()
 }
 
-/// The words that the unit gives to a setting.
+/// The words of a setting in the unit.
 fn setting(name: &str) -> Vec<String> {
     let unit = checkout().join("packaging/systemd/plimsolld.service");
     let unit = std::fs::read_to_string(unit).expect("a unit");
@@ -76,7 +76,8 @@ fn numbers() -> BTreeMap<String, u32> {
     text.lines().filter_map(number).collect()
 }
 
-/// What the unit's filter allows here, as numbers; `None` where it cannot be found out.
+/// Numbers of the system calls that the unit's filter allows here; `None` when they cannot be
+/// determined.
 fn allowed() -> Option<String> {
     let mut names = BTreeSet::new();
     expand(ALWAYS, &mut names)?;
@@ -95,8 +96,8 @@ fn allowed() -> Option<String> {
     (!numbers.is_empty()).then(|| known.join(","))
 }
 
-/// Not a test of its own: with [`ALLOWED`] set this binary confines itself, and becomes what stands
-/// after `--`.
+/// No test by itself: with [`ALLOWED`] set, this binary confines itself and then executes the
+/// command after `--`.
 #[test]
 fn filtered() {
     let Ok(allowed) = std::env::var(ALLOWED) else {
@@ -113,7 +114,7 @@ fn filtered() {
     panic!("it is not started: {}", command.exec());
 }
 
-/// The command that becomes another user with the unit's capabilities, and takes on its filter.
+/// The command that becomes another user with the unit's capabilities and filter.
 fn confined(allowed: &str) -> Vec<String> {
     let own = std::env::current_exe().expect("our path");
     let capabilities: Vec<String> = setting("AmbientCapabilities")
@@ -144,7 +145,7 @@ fn confined(allowed: &str) -> Vec<String> {
     ]
 }
 
-/// A program of the owner's that holds so much.
+/// Starts a program of the owner that holds the memory named in `line`.
 fn hog(line: &str, group: &TestCgroup) -> Child {
     let own = std::env::current_exe()
         .expect("our path")
@@ -171,7 +172,7 @@ fn hog(line: &str, group: &TestCgroup) -> Child {
     child
 }
 
-/// What this test needs of the machine, or why it is skipped.
+/// The requirements of this test, or the reason to skip it.
 fn ground() -> Result<(String, TestCgroup, SwapFile), &'static str> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can become other users for this test");
@@ -220,7 +221,7 @@ fn a_user_of_its_own_with_the_units_rights_pages_out_what_anothers_program_owes(
     until("its working set is measured", || {
         !client.find(id).expect("listed")["working_set"].is_null()
     });
-    // Somebody else takes what is left, and more.
+    // Another program takes the remaining memory and more.
     let _hog = begin("hog --bytes 160M --rate 10M", &group);
     until("it is paged out", || {
         let shown = client.find(id).expect("listed");

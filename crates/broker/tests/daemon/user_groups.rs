@@ -1,4 +1,4 @@
-//! The groups of users: who may set what, how deep they are, how many there may be.
+//! The groups of users: permissions, depth, and number.
 
 use crate::common::{Client, until};
 use crate::users::{Domain, FIRST, Ground, HONEST, SECOND, assert_stands, group_of, number};
@@ -15,7 +15,8 @@ fn a_user_sets_what_is_its_own_and_nothing_else() {
     let group = group_of(&honest.list(), HONEST);
     assert_eq!(group["children"][0]["id"], json!(own));
     let id = number(&group, "id");
-    // Neither its own group nor anything of another's is for a user to set, nor a place to be in.
+    // A user can neither change its own group nor another user's principals, nor move anything
+    // there.
     for set in [
         json!({"id": id, "weight": 10_000}),
         json!({"id": own, "weight": 1}),
@@ -31,7 +32,7 @@ fn a_user_sets_what_is_its_own_and_nothing_else() {
         let parameters = json!({"name": "in", "parent": parent});
         client.refuses("Register", parameters, "NotPermitted", "only");
     }
-    // Within its own group it may.
+    // Within its own group it may change principals.
     let set = json!({"id": other, "priority": 100, "weight": 10_000});
     hostile.call("Set", set).expect("it is its own");
 }
@@ -52,10 +53,10 @@ fn root_and_rules_say_how_users_stand() {
     root.call("Set", json!({"id": foreign, "weight": 40}))
         .expect("root may");
     assert_stands(&group_of(&root.list(), FIRST), 40, 0);
-    // But for the place of a user's group.
+    // Only the place of a user's group is fixed, even for root.
     let set = json!({"id": foreign, "parent": number(&ruled, "id")});
     root.refuses("Set", set, "NotPermitted", "stays at the top");
-    // Rules that are read anew come before all that.
+    // Rules that are read again take precedence over these settings.
     std::fs::write(ground.own.path().join("plimsoll.toml"), "").expect("it can");
     root.call("Reload", json!({})).expect("root may");
     for uid in [HONEST, FIRST] {
@@ -137,7 +138,7 @@ fn very_many_users_have_a_group_each_as_long_as_they_are_there() {
     let mut root = ground.broker.connect();
     let mut groups = || root.list()["principals"].as_array().map(Vec::len);
     assert_eq!(groups(), Some(150));
-    // One who has many has no more than there is room left for; whoever comes finds some.
+    // A user with many principals must leave as much room, so a new user finds some.
     let mut many = Vec::new();
     loop {
         let mut life = ground.client(FIRST);

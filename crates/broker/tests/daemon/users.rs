@@ -1,5 +1,5 @@
-//! Several users and one broker, judged by the honest one: what its program has in memory, its faults,
-//! and that it goes on.
+//! Several users and one broker. The tests check the honest user's program: its resident memory,
+//! its faults, and that it continues.
 
 use crate::common::{Broker, Client, PATIENCE, until};
 use crate::ladder::{MIB, PROGRAM};
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Users that no other test has; they have no names.
+/// Uids without names that no other test uses.
 pub(crate) const HONEST: u32 = 20_001;
 pub(crate) const FIRST: u32 = 20_002;
 pub(crate) const SECOND: u32 = 20_003;
 const THIRD: u32 = 20_004;
 
 const SETPRIV: &str = "/usr/bin/setpriv";
-/// Set for [`threads`]: how many.
+/// Set for [`threads`]: the number of threads.
 const THREADS: &str = "PLIMSOLL_TEST_THREADS";
 
-/// Not a test of its own: a program with very many threads is this binary, started with [`THREADS`] set.
+/// No test by itself: with [`THREADS`] set, this binary is a program with very many threads.
 #[test]
 fn threads() {
     let Some(count) = std::env::var(THREADS)
@@ -37,7 +37,7 @@ fn threads() {
     std::thread::sleep(PATIENCE * 10);
 }
 
-/// Does something as another user, on a thread of its own.
+/// Runs `work` as another user, on a thread of its own.
 fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     let become_it = || {
         let uid = libc::c_long::from(uid);
@@ -50,18 +50,18 @@ fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(become_it).join().expect("it ends well"))
 }
 
-/// The system's broker, and the group that programs start in.
+/// The system's broker, and the cgroup in which programs start.
 pub(crate) struct Ground {
     pub(crate) broker: Broker,
     group: Option<TestCgroup>,
     pub(crate) own: tempfile::TempDir,
 }
 
-/// What the broker shares out.
+/// The domain that the broker shares out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Domain {
     Machine,
-    /// The group that programs start in.
+    /// The cgroup in which programs start.
     Group,
 }
 
@@ -98,7 +98,7 @@ impl Ground {
         as_user(uid, || Client::connect(&socket))
     }
 
-    /// Starts a program of that user in the group.
+    /// Starts a program of that user in the cgroup.
     fn begin(&self, uid: u32, variable: &str, test: &str) -> Child {
         let uid = uid.to_string();
         let binary = std::env::current_exe().expect("our path");
@@ -126,7 +126,7 @@ impl Ground {
         self.begin(uid, &format!("{PROGRAM}={line}"), "ladder::program")
     }
 
-    /// The same, once it holds what it was asked for.
+    /// The same, and waits until it holds the requested memory.
     pub(crate) fn start(&self, uid: u32, line: &str) -> Child {
         let mut child = self.program(uid, line);
         child
@@ -135,7 +135,7 @@ impl Ground {
         child
     }
 
-    /// The life of a principal of that user, and its number.
+    /// Registers a principal of that user; returns the connection on which it lives, and its id.
     pub(crate) fn register(&self, uid: u32, parameters: Value) -> (Client, u64) {
         let mut life = self.client(uid);
         let registered = life.call("Register", parameters).expect("it is registered");
@@ -144,7 +144,7 @@ impl Ground {
     }
 }
 
-/// A group with room, and swap.
+/// A cgroup with room, and swap.
 fn room() -> Option<(TestCgroup, SwapFile)> {
     let Ok(group) = TestCgroup::new("broker-users", Some(320 * MIB)) else {
         skip("no cgroup of our own here");
@@ -157,7 +157,7 @@ fn room() -> Option<(TestCgroup, SwapFile)> {
     Some((group, swap))
 }
 
-/// The honest user's program, which needs all that it has all the time.
+/// The honest user's program, which uses all of its memory all the time.
 struct Honest {
     child: Child,
     life: Client,
@@ -186,7 +186,7 @@ impl Honest {
         self.life.find(self.id).expect("it is listed")
     }
 
-    /// It goes on for so many rounds, and owes nothing meanwhile; others do what they `do`.
+    /// Checks that it continues for some rounds and owes nothing, while others `do` their work.
     #[track_caller]
     fn goes_on(&mut self, rounds: u64, mut others: impl FnMut()) {
         let next = |child: &mut Child| child.next(PATIENCE).expect("it lives").expect("it goes on");
@@ -202,7 +202,7 @@ impl Honest {
     fn assert_unharmed(&mut self) {
         let process = process(&self.child);
         let memory = process.memory().expect("it lives");
-        // In a full group the kernel takes what it has not touched since its start.
+        // In a full cgroup the kernel reclaims memory that was not touched since the start.
         assert!(memory.anon >= self.bytes && memory.swap < MIB, "{memory:?}");
         assert_eq!(process.faults().expect("it lives").major, self.faults);
         assert_eq!(self.shown()["owed"], json!(0));
@@ -225,19 +225,19 @@ pub(crate) fn group_of(listing: &Value, uid: u32) -> Value {
     group.expect("it has a group").clone()
 }
 
-/// A group has this weight and this priority.
+/// Checks the weight and priority of a group.
 #[track_caller]
 pub(crate) fn assert_stands(group: &Value, weight: u32, priority: i32) {
     assert_eq!(group["weight"], json!(weight), "{group}");
     assert_eq!(group["priority"], json!(priority), "{group}");
 }
 
-/// As loud as the protocol lets it be.
+/// Parameters of a principal that asks for as much as the protocol allows.
 fn loud(name: &str) -> Value {
     json!({"name": name, "weight": 10_000, "priority": 100, "adapter": "self"})
 }
 
-/// Principals that want everything, and have no process behind them.
+/// Principals that want everything and have no process.
 fn hollow(ground: &Ground, uid: u32, count: u32) -> Vec<Client> {
     let socket = ground.broker.socket();
     as_user(uid, || {
@@ -253,7 +253,7 @@ fn hollow(ground: &Ground, uid: u32, count: u32) -> Vec<Client> {
     })
 }
 
-/// Heavy principals that do nothing, with their processes.
+/// Principals with the greatest weight and idle processes.
 fn idle(ground: &Ground, uid: u32, count: u32) -> Vec<(Client, Child)> {
     let start = |_| {
         let sleeper = ground.program(uid, "hog --bytes 4K");
@@ -271,7 +271,7 @@ fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
     };
     let mut honest = Honest::start(&ground, 56);
     let hollow = hollow(&ground, FIRST, 200);
-    // The second has one that wants everything, and gets more and more.
+    // The second user has one that wants everything and keeps growing.
     let mut greedy = ground.program(SECOND, "hog --bytes 120M --rate 20M");
     let mut parameters = loud("greedy");
     parameters["pid"] = json!(greedy.pid());
@@ -319,7 +319,7 @@ fn who_takes_more_than_its_part_is_paged_whatever_its_priority_and_nobody_else()
     a_greedy_one_pays_alone(Domain::Group);
 }
 
-/// As in a container that programs of several users are in.
+/// Like a container with programs of several users.
 #[test]
 fn of_a_limit_that_users_share_who_takes_more_than_its_part_pays_alone() {
     a_greedy_one_pays_alone(Domain::Machine);
@@ -393,7 +393,7 @@ fn very_many_threads_and_a_loop_of_released_do_not_hold_the_thread_that_decides(
     });
     let passed = began.elapsed();
     for (used, before) in all().into_iter().zip(before) {
-        // Who looks at all of them each time takes all of the time.
+        // A broker that examined all of them each time would use all of the time.
         let used = used.saturating_sub(before);
         assert!(
             used < passed / 2,

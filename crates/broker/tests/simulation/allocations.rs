@@ -1,4 +1,4 @@
-//! Counts allocations of this thread, so that each tick can be held to none.
+//! Counts allocations of this thread, to check that a tick makes none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ pub(crate) fn count() -> u64 {
 }
 
 fn one_more() {
-    // While a thread ends its counter may be gone; nobody reads it then.
+    // The counter may already be gone while a thread ends; nobody reads it then.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
 }
 

@@ -1,10 +1,10 @@
-//! The simulated kernel: memory that is given, paged out and taken back, in nested domains.
+//! The simulated kernel: gives memory, pages it out and takes it back, in nested domains.
 
 use crate::program::Program;
 use crate::scenario::Hog;
 use plimsoll_broker::core::SensedDomain;
 
-/// Groups as the kernel sees them: a capacity, and who is above.
+/// The kernel's view of groups: capacity and parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Cgroup {
     pub(crate) parent: Option<usize>,
@@ -15,12 +15,12 @@ pub(crate) struct Cgroup {
 pub(crate) struct Kernel {
     pub(crate) capacity: u64,
     pub(crate) cgroups: Vec<Cgroup>,
-    /// Bytes that had to be paged out because there was no room: what a broker is to prevent.
+    /// Bytes paged out because there was no room, which a broker must prevent.
     pub(crate) paged: u64,
 }
 
 impl Kernel {
-    /// Whether something in `inner` is in `outer` (`None` is the root).
+    /// Whether `inner` lies in `outer` (`None` is the root).
     pub(crate) fn is_in(&self, inner: Option<usize>, outer: Option<usize>) -> bool {
         let Some(outer) = outer else { return true };
         let mut next = inner;
@@ -33,7 +33,7 @@ impl Kernel {
         false
     }
 
-    /// What is used in a domain.
+    /// Bytes used in a domain.
     pub(crate) fn used(&self, domain: Option<usize>, programs: &[Program], hogs: &[Hog]) -> u64 {
         let programs = programs
             .iter()
@@ -61,7 +61,7 @@ impl Kernel {
     }
 
     /// Pages out what does not fit: first within each program's own bound, then within each cgroup,
-    /// then on the whole machine, from everybody in proportion.
+    /// then on the whole machine, from all programs in proportion.
     pub(crate) fn reclaim(&mut self, programs: &mut [Program], hogs: &mut [Hog]) {
         for program in programs.iter_mut() {
             let over = program.resident.saturating_sub(program.bound);

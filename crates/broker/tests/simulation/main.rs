@@ -1,5 +1,6 @@
-//! The deterministic simulation of the broker: programs of every kind, hogs, nested domains, restarts
-//! and faults in virtual time, from one seed; after every tick the rules of `checks` are held.
+//! The deterministic simulation of the broker: programs of every kind, hogs, nested domains,
+//! restarts and faults in virtual time, from one seed. The rules of `checks` are checked after
+//! every tick.
 //!
 //! `cargo test --release -p plimsoll-broker --test simulation -- [--seconds N] [--seed N]
 //! [--programs N] [--long] [--watch-all]`; the environment variables `PLIMSOLL_SIMULATION_SECONDS`, `_SEED`,
@@ -25,13 +26,13 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 #[derive(Clone, Copy, Debug)]
 struct Options {
     seconds: u64,
-    /// Only this one.
+    /// The only seed to run.
     seed: Option<u64>,
-    /// Otherwise: the first of as many as there is time for.
+    /// Otherwise the first seed; as many follow as there is time for.
     from: u64,
     programs: Option<usize>,
     long: bool,
-    /// Trace all principals of a failing seed, not only those involved.
+    /// Trace all principals of a failing seed, not only the involved ones.
     watch_all: bool,
 }
 
@@ -71,14 +72,14 @@ fn main() {
     std::process::exit(i32::from(failed > 0));
 }
 
-/// One seed; with the lines that concern those in `watch`.
+/// Runs one seed; also returns the trace lines for the ids in `watch`.
 fn run(seed: u64, options: &Options, watch: &[u64]) -> (Result<Outcome, Failure>, Vec<String>) {
     let mut world = World::new(Scenario::draw(seed, options.programs, options.long), watch);
     let result = world.run();
     (result, world.trace().to_vec())
 }
 
-/// Plays the seed again, this time watching those involved.
+/// Runs the seed again and traces the involved principals.
 fn explain(seed: u64, options: &Options, failure: &Failure) {
     let watch = if options.watch_all {
         vec![checks::EVERYBODY]
@@ -147,7 +148,7 @@ fn options() -> Result<Options, String> {
             "--programs" => options.programs = Some(value()?.clamp(1, 16_000) as usize),
             "--long" => options.long = true,
             "--watch-all" => options.watch_all = true,
-            // What test runners pass to every test binary.
+            // Arguments that test runners pass to every test binary.
             "--nocapture" | "--show-output" | "--quiet" | "-q" => {}
             other => {
                 return Err(format!(

@@ -1,4 +1,4 @@
-//! Simulated programs: what they want, how they answer, how they misbehave.
+//! Simulated programs: their demand, reactions and faults.
 
 use crate::random::Random;
 use plimsoll_wire::messages::{Id, Report, Statistics};
@@ -12,19 +12,19 @@ pub(crate) const SECOND: u64 = 1_000 * MS;
 pub(crate) enum Nature {
     /// Reports, stays within its limit, gives back in time.
     Adaptive,
-    /// The same, with demand that comes and goes.
+    /// Like `Adaptive`, with demand that comes and goes.
     Bursty,
-    /// Adaptive, but slower than it says.
+    /// Adaptive, but slower than it reports.
     Slow,
     /// Passive: takes what it wants and keeps it.
     Static,
     /// Passive: grows for ever.
     Greedy,
-    /// Says that it adapts, reports nonsense, gives nothing back.
+    /// Claims to adapt, reports nonsense, gives nothing back.
     Lying,
-    /// Adaptive until it exits; the broker hears of it late.
+    /// Adaptive until it exits; the broker notices late.
     Dying,
-    /// Leaves and joins again and again.
+    /// Leaves and joins repeatedly.
     Flapping,
     /// Has no process, and asks for everything.
     Hollow,
@@ -36,7 +36,7 @@ pub(crate) struct Program {
     pub(crate) id: Option<Id>,
     /// Index of its group in the world.
     pub(crate) group: Option<usize>,
-    /// Whose it is, where there are several users.
+    /// Index of its user, where there are several users.
     pub(crate) user: usize,
     pub(crate) weight: u32,
     pub(crate) priority: i32,
@@ -44,24 +44,24 @@ pub(crate) struct Program {
     /// Bytes in memory and paged out.
     pub(crate) resident: u64,
     pub(crate) swapped: u64,
-    /// Resident as it was when last sensed.
+    /// Resident bytes when last sensed.
     pub(crate) sensed: u64,
-    /// Below this it cannot go.
+    /// Live bytes; it cannot shrink below this.
     pub(crate) live: u64,
-    /// It grows up to this.
+    /// Bytes up to which it grows.
     pub(crate) want: u64,
-    /// Bytes per second that it can grow by.
+    /// Its fastest growth, bytes per second.
     pub(crate) rate: u64,
-    /// Nanoseconds from hearing to giving back.
+    /// Time from a wake-up to giving memory back, nanoseconds.
     pub(crate) reaction: u64,
-    /// What it tells the broker.
+    /// Reaction time that it reports, nanoseconds.
     pub(crate) told_reaction: u64,
     /// Its page.
     pub(crate) page: Numbers,
     pub(crate) page_at: u64,
-    /// When it will answer a debt that it heard of.
+    /// Time when it will answer a known debt.
     pub(crate) answers_at: Option<u64>,
-    /// When it joins, exits, or changes its mind next.
+    /// Time when it next joins, exits, or changes its demand.
     pub(crate) turn_at: u64,
     pub(crate) alive: bool,
     /// The kernel's limit on it.
@@ -115,7 +115,7 @@ impl Program {
         matches!(self.nature, Nature::Adaptive | Nature::Bursty)
     }
 
-    /// What it reports now.
+    /// Its current report.
     pub(crate) fn report(&self, id: Id, random: &mut Random) -> Report {
         let reaction_ms = Some(self.told_reaction / MS);
         match self.nature {
@@ -163,7 +163,7 @@ impl Program {
         }
     }
 
-    /// How many bytes it allocates (positive) or frees in `passed` up to `now`.
+    /// Bytes that it allocates (positive) or frees in the `passed` nanoseconds up to `now`.
     pub(crate) fn step(&mut self, now: u64, passed: u64, broker_gone: bool) -> i64 {
         let most = (u128::from(self.rate) * u128::from(passed) / u128::from(SECOND)) as u64;
         let total = self.resident + self.swapped;
@@ -194,13 +194,13 @@ impl Program {
         }
     }
 
-    /// Whether it has come to giving back what it owes.
+    /// Whether the time has come to give back what it owes.
     fn is_answering(&mut self, now: u64) -> bool {
         if self.page.owed == 0 {
             self.answers_at = None;
             return false;
         }
-        // Who missed the wake-up sees the page at its next look.
+        // A program that missed the wake-up sees the page at its next look.
         let at = *self
             .answers_at
             .get_or_insert(now + 100 * MS + self.reaction);

@@ -1,4 +1,4 @@
-//! One stream of numbers from one seed (the splitmix64 generator: public domain arithmetic).
+//! A stream of numbers from one seed (the splitmix64 generator: public domain arithmetic).
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Random {
         low + self.next() % (high - low).saturating_add(1).max(1)
     }
 
-    /// True in `parts` of a thousand cases.
+    /// True with a probability of `parts` in a thousand.
     pub(crate) fn one_in_thousand(&mut self, parts: u64) -> bool {
         self.next() % 1000 < parts
     }

@@ -1,13 +1,13 @@
-//! What happens in a run, all of it drawn from the seed.
+//! The events of a run, all drawn from the seed.
 
 use crate::program::{MIB, MS, Nature, Program, SECOND};
 use crate::random::Random;
 
-/// A group: weight among its siblings, perhaps a cgroup of its own.
+/// A group: a weight among its siblings, and perhaps a cgroup of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupPlan {
     pub(crate) parent: Option<usize>,
-    /// Whose it is, where there are several users.
+    /// Index of its user, where there are several users.
     pub(crate) user: usize,
     pub(crate) weight: u32,
     pub(crate) priority: i32,
@@ -29,12 +29,12 @@ pub(crate) struct Hog {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Percent of the first capacity.
+    /// New capacity, percent of the first one.
     Capacity(u64),
-    /// Percent of the first capacity of a group.
+    /// New capacity of a group, percent of its first one.
     GroupCapacity(usize, u64),
     Restart,
-    /// The clock of the pages moves by so many nanoseconds.
+    /// The clock of the pages jumps by this many nanoseconds.
     Jump(i64),
     /// A weight changes.
     Weigh(usize, u32),
@@ -47,21 +47,21 @@ pub(crate) enum Event {
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) capacity: u64,
-    /// Users, each with a group of its own at the top; none where the broker serves one user only.
+    /// Number of users, each with a group at the top; 0 where the broker serves one user only.
     pub(crate) users: usize,
     pub(crate) groups: Vec<GroupPlan>,
     pub(crate) programs: Vec<Program>,
     pub(crate) hogs: Vec<Hog>,
-    /// In order of time.
+    /// Time and event, ordered by time.
     pub(crate) events: Vec<(u64, Event)>,
-    /// Nothing new happens from here on.
+    /// Time from which nothing new happens.
     pub(crate) calm_at: u64,
     pub(crate) end_at: u64,
-    /// Most bytes by which a domain's usage is misread.
+    /// Largest error of a domain's sensed use, bytes.
     pub(crate) noise: u64,
-    /// Actions of a thousand that are lost.
+    /// Number of actions in a thousand that are lost.
     pub(crate) lost: u64,
-    /// Nobody misbehaves and hogs are slow enough: then nothing may page.
+    /// All programs behave and hogs are slow enough, so no program may page.
     pub(crate) gentle: bool,
 }
 
@@ -106,7 +106,7 @@ impl Scenario {
             lost: if gentle { 0 } else { random.between(0, 100) },
             gentle,
         };
-        // A stream of its own: what else happens does not depend on whether there are users.
+        // A separate stream, so that other events do not depend on whether there are users.
         let mut random = Random::new(seed.rotate_left(17));
         if !gentle && random.one_in_thousand(400) {
             scenario.divide(&mut random);
@@ -114,8 +114,8 @@ impl Scenario {
         scenario
     }
 
-    /// Among several users. The first is honest, and nothing bounds its programs; the others ask for
-    /// what they can.
+    /// Divides the programs among several users. The first is honest, and nothing bounds its
+    /// programs; the others ask for as much as they can.
     fn divide(&mut self, random: &mut Random) {
         self.users = random.between(2, 5) as usize;
         let hostile =
@@ -213,7 +213,7 @@ fn draw_program(
     program
 }
 
-/// Everybody's live data fits into its share, whatever hogs take: else somebody has to page.
+/// Makes all live data fit into the shares, whatever hogs take: otherwise some program has to page.
 fn fit(programs: &mut [Program], room: u64) {
     let each = room / programs.len() as u64;
     for program in programs {
@@ -231,8 +231,9 @@ fn draw_hogs(
     let count = random.between(0, 3);
     let draw = |random: &mut Random| {
         let from = random.between(calm_at / 3, calm_at - SECOND);
-        // Against a standing start there is the floor of the reserve, a fiftieth of the capacity, for
-        // as long as noticing (about 0.3 s) and the slowest gentle reaction (0.25 s) take.
+        // When a hog starts, only the floor of the reserve is there, a fiftieth of the capacity. It
+        // must last while the broker notices (about 0.3 s) and the slowest gentle program reacts
+        // (0.25 s).
         let fastest = if gentle {
             capacity / 30 / count.max(1)
         } else {

@@ -1,65 +1,66 @@
-//! What bounds a heap, how much room that leaves it, and what it leaves to what is beside it.
+//! The bound of a heap, the room that it leaves to the heap, and the margin that the heap leaves to
+//! other memory.
 
-/// Where nothing can be paged out, no more than this part of what is left.
+/// Where nothing can be paged out, a heap takes at most one part in this many of what is left.
 const LAST_PART: u64 = 4;
 
-/// What is left free in a domain of that capacity, for what a collection itself needs: a 16th,
-/// within 1 and 32 MiB.
+/// Bytes left free in a domain of this capacity, for the needs of a collection itself: a 16th,
+/// between 1 and 32 MiB.
 pub fn reserve(capacity: u64) -> u64 {
     (capacity / 16).clamp(1 << 20, 32 << 20)
 }
 
-/// What bounds a heap, and how far away that is. Bytes.
+/// The bound of a heap and the distance to it. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Nothing that is known.
+    /// No known bound.
     None,
-    /// A broker: what the heap may be.
+    /// A broker's grant: the largest size of the heap.
     Granted(u64),
-    /// The machine or a group: its capacity, and what of that is free, with what the heap has free in memory.
+    /// The machine or a group. Free memory includes the resident free memory of the heap.
     Domain {
-        /// All of it.
+        /// Its whole memory.
         capacity: u64,
-        /// Free.
+        /// Its free memory.
         free: u64,
     },
-    /// The same where nothing can be paged out: who goes beyond it is killed.
+    /// A domain where nothing can be paged out: a process that exceeds the capacity is killed.
     Cliff {
-        /// Free, with what the heap has free in memory.
+        /// Free memory, including the resident free memory of the heap.
         left: u64,
-        /// Of this, what large objects will not take that were not touched yet.
+        /// The part of `left` that is not reserved for large objects that were not touched yet.
         free: u64,
-        /// Of this, what is left to others.
+        /// The part of `left` that stays for other memory.
         margin: u64,
-        /// What a broker grants the heap besides, or the most that there is.
+        /// A broker's grant in addition; the maximum when there is none.
         granted: u64,
     },
 }
 
-/// Whether an excess in a domain of that capacity is death, where so much of it can be paged out.
+/// Whether exceeding a domain of this capacity kills, when `pageable` bytes of it can be paged out.
 pub fn is_cliff(capacity: u64, pageable: u64) -> bool {
     pageable < reserve(capacity)
 }
 
-/// What is beside a heap in its domain, and how fast it grows: where nothing can be paged out there has to
-/// be room for what it will be when the heap has looked again and collected.
+/// The memory beside a heap in its domain, and its growth. Where nothing can be paged out, there
+/// must be room for this memory at the time when the heap has looked again and collected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
-    /// When it was looked at last, ns, and how much it was.
+    /// Time of the last look, ns, and the bytes found then.
     last: Option<(u64, u64)>,
-    /// Bytes in a second.
+    /// Growth in bytes per second.
     rate: f64,
 }
 
 impl Beside {
-    /// So long it takes to look again and to collect, s.
+    /// Time to look again and to collect, s.
     const REACTION: f64 = 0.25;
-    /// In so much time a growth that ended is half forgotten, s.
+    /// Half-life of a growth that ended, s.
     const MEMORY: f64 = 1.0;
-    /// In less nothing is told from noise, s.
+    /// Shorter times cannot tell growth from noise, s.
     const SHORTEST: f64 = 0.05;
 
-    /// It is so much, in bytes, at a time in ns.
+    /// Notes its size in bytes at time `now` in ns.
     pub fn look(&mut self, now: u64, bytes: u64) {
         let Some((then, before)) = self.last else {
             self.last = Some((now, bytes));
@@ -75,8 +76,8 @@ impl Beside {
         self.last = Some((now, bytes));
     }
 
-    /// What to leave to it in a domain of that capacity: the reserve, and what it grows by, an 8th at the
-    /// most.
+    /// Bytes to leave to it in a domain of this capacity: the reserve plus its growth, the growth
+    /// being at most an 8th of the capacity.
     pub fn margin(&self, capacity: u64) -> u64 {
         let growth = (self.rate * Beside::REACTION) as u64;
         reserve(capacity) + growth.min(capacity / 8)
@@ -84,12 +85,13 @@ impl Beside {
 }
 
 impl Bound {
-    /// By how much a heap may grow that has so much in memory.
+    /// Bytes by which a heap with this much resident memory may grow.
     pub fn room(&self, resident: u64) -> u64 {
         match *self {
             Bound::None => u64::MAX,
             Bound::Granted(heap) => heap.saturating_sub(resident),
-            // Others want some of it, too, and the kernel begins to take before all is gone.
+            // Other programs want some of it as well, and the kernel begins to reclaim before all
+            // is used.
             Bound::Domain { capacity, free } => free.saturating_sub(reserve(capacity)) / 4 * 3,
             Bound::Cliff {
                 free,
@@ -103,8 +105,8 @@ impl Bound {
         }
     }
 
-    /// What a heap may take in any case that has no place for an object after a collection, where an excess
-    /// is death; none, where it is not.
+    /// Bytes that a heap may always take when it has no place for an object after a collection,
+    /// where an excess kills; `None` elsewhere.
     pub fn last(&self) -> Option<u64> {
         match *self {
             Bound::Cliff { left, margin, .. } => Some(left.saturating_sub(margin / 2) / LAST_PART),
@@ -112,7 +114,7 @@ impl Bound {
         }
     }
 
-    /// The same when the heap has taken so much more since, or less.
+    /// The bound after the heap has taken `more` bytes (released them if negative).
     pub fn after(self, more: i64) -> Bound {
         let without = |bytes: u64| bytes.saturating_add_signed(-more);
         match self {
@@ -131,7 +133,7 @@ impl Bound {
         }
     }
 
-    /// Whether an excess is death.
+    /// Whether an excess kills.
     pub fn is_cliff(&self) -> bool {
         matches!(self, Bound::Cliff { .. })
     }

@@ -1,6 +1,6 @@
-//! How much memory a collected heap may take: from one collection to the next, under the tightest
-//! of what a broker grants, what the machine or a group still has, and what the kernel had to take
-//! away by itself.
+//! How much memory a garbage-collected heap may take until its next collection. It keeps the
+//! tightest of three bounds: the grant of a broker, the memory left in the machine or group, and
+//! the memory that the kernel had to reclaim.
 
 mod bound;
 
@@ -8,78 +8,81 @@ pub use bound::{Beside, Bound, is_cliff, reserve};
 
 use crate::sizing::{DropIn, Ended, Sizing};
 
-/// What stays unused below a broker's limit, at the most: what a process holds besides its heap
-/// moves by so much, however large the heap is.
+/// Most bytes left unused below a broker's limit. The memory of a process outside its heap varies
+/// by this much, however large the heap is.
 const MOST_UNUSED: u64 = 24 << 20;
 
-/// How far a release goes below the threshold, at the most: what lies deeper is filled again at once.
+/// Most bytes that a release goes below the threshold: memory released beyond that is filled again
+/// at once.
 const MOST_RELEASED: u64 = 32 << 20;
 
-/// A heap may always allocate this between two collections, or a part of what it has in memory.
+/// Bytes that a heap may always allocate between two collections; for a larger heap, this part of
+/// its resident memory (one in `LEAST_PART`).
 const LEAST: u64 = 1 << 20;
 const LEAST_PART: u64 = 16;
 
-/// For its own growth a heap pages out no more than this part of itself at a time.
+/// To grow, a heap pages out at most one part in this many of itself at a time.
 const SHED_PART: u64 = 4;
 
-/// The heap may grow until the process uses this much: 15/16 of the limit (Walfield, section 5.1),
-/// nearer to a large one.
+/// Use in bytes up to which the heap may grow: 15/16 of the limit (Walfield, section 5.1), and
+/// closer to a large limit.
 pub fn threshold(limit: u64) -> u64 {
     limit - (limit / 16).min(MOST_UNUSED)
 }
 
-/// A release goes down to this use: 7/8 of the threshold (Walfield, section 5.1), nearer to a large one.
+/// Use in bytes that a release goes down to: 7/8 of the threshold (Walfield, section 5.1), and
+/// closer to a large threshold.
 pub fn low_water(limit: u64) -> u64 {
     let threshold = threshold(limit);
     threshold - (threshold / 8).min(MOST_RELEASED)
 }
 
-/// How much the native memory of a program may grow by before collections can give way: direct
-/// buffers that are filled at once, say. Of little memory it is a quarter. Bytes.
+/// Bytes by which the native memory of a program may grow before collections can make room, for
+/// example when direct buffers are filled at once. With little memory, a quarter of the capacity.
 pub fn surprise(capacity: u64) -> u64 {
     (capacity / 4).min(160 << 20)
 }
 
-/// What a collection left. Bytes.
+/// State after a collection. Bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// The collection. What lives is what of the heap is in use and in memory.
+    /// The collection. Its `live` counts the part of the heap that is in use and resident.
     pub ended: Ended,
-    /// Holes in what is in use, which are filled before it grows.
+    /// Holes in the used part of the heap. They are filled before the heap grows.
     pub holes: u64,
-    /// What bounds it.
+    /// The bound of the heap.
     pub bound: Bound,
 }
 
 /// What to do until the next collection. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// What there is room for, of what it would grow by.
+    /// Room for the growth that the collector's rule wants.
     room: u64,
-    /// What there is too much already.
+    /// Bytes by which the heap exceeds its bound already.
     debt: u64,
-    /// What may be allocated whether there is room or not.
+    /// Bytes that may be allocated even without room.
     least: u64,
-    /// What there is room for, if it were to grow by more.
+    /// Room for a heap that would grow by more than the collector's rule wants.
     pub most: u64,
-    /// So much is to be paged out, cold first: what there is no room for.
+    /// Bytes to page out, cold pages first, because there is no room for them.
     pub shed: u64,
-    /// Memory is short: what is free is to be given back, and the limit to be kept.
+    /// Memory is short: free memory must be given back and the limit kept.
     pub short: bool,
 }
 
 impl Decision {
-    /// By how much the heap may grow, where so much was paged out.
+    /// Bytes by which the heap may grow after `shed` bytes were paged out.
     pub fn growth(&self, shed: u64) -> u64 {
         let shed = shed.saturating_sub(self.debt);
         self.room.saturating_add(shed).max(self.least)
     }
 }
 
-/// The sizing of one heap: a policy, and what bounds the heap.
+/// The sizing of one heap: a policy applied within a bound.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
-    /// What it learned holds as long as the kernel is what bounds the heap.
+    /// State of the policy; valid as long as the kernel, and no broker, bounds the heap.
     sizing: DropIn,
 }
 
@@ -89,7 +92,7 @@ impl Footprint {
         let most = seen.bound.room(seen.ended.live);
         let least = least(seen.ended.live);
         let (room, wanted, debt) = match seen.bound {
-            // What the broker grants is the heap's, whatever the kernel does meanwhile.
+            // The broker's grant belongs to the heap, whatever the kernel does meanwhile.
             Bound::Granted(heap) => {
                 self.sizing = DropIn::default();
                 let wanted = seen.ended.growth.min(most.max(least));
@@ -107,7 +110,7 @@ impl Footprint {
         Decision {
             room,
             most: most.max(least),
-            // Holes are progress, too, but where memory is short some are in swap.
+            // Holes allow progress as well, but where memory is short some of them are in swap.
             least: if short {
                 least
             } else {
@@ -119,8 +122,8 @@ impl Footprint {
         }
     }
 
-    /// Where nothing can be paged out: holes are progress, too, and for the rest a heap takes a part of
-    /// what is left, again and again.
+    /// Decides where nothing can be paged out. Holes allow progress; for the rest a heap takes a
+    /// part of what is left, repeatedly.
     fn before_a_cliff(&mut self, seen: &Seen, most: u64) -> Decision {
         self.sizing = DropIn::default();
         let progress = least(seen.ended.live).min(seen.bound.last().unwrap_or(0));
@@ -135,7 +138,7 @@ impl Footprint {
         }
     }
 
-    /// What the policy leaves of what it would grow by.
+    /// Growth that the policy allows, of what the collector's rule wants.
     fn within_sizing(&mut self, seen: &Seen, capacity: u64) -> u64 {
         self.sizing.bounded(capacity.max(1));
         self.sizing.ended(&seen.ended);

@@ -1,4 +1,4 @@
-//! A heap beside others: what it grows by, what it pages out, what it leaves.
+//! A heap beside others: its growth, what it pages out, and what it leaves free.
 
 use super::*;
 use proptest::prelude::*;
@@ -92,8 +92,8 @@ fn what_a_broker_grants_is_used() {
     assert_eq!(after(&mut footprint, &little), (10, 70, true));
 }
 
-/// What is free but for a margin, as elsewhere; nothing in any case, as long as there are holes, and
-/// then a part of what is left.
+/// The free memory less a margin, as elsewhere. Nothing in addition while there are holes, then a
+/// part of what is left.
 #[test]
 fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
     let cliff = |free, granted, holes| {

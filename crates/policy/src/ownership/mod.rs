@@ -1,48 +1,49 @@
-//! Shared memory: charged to one principal at a time, rotated by measured access frequency
-//! (Walfield 3.3, 4.3 and 5.4), in the broker's own books: the kernel charges a shared page to
-//! whoever touched it first and cannot move the charge.
+//! Shared memory is charged to one principal at a time, and the owner rotates by measured access
+//! frequency (Walfield 3.3, 4.3 and 5.4). The charge exists only in the broker's accounts: the
+//! kernel charges a shared page to the process that touched it first and cannot move the charge.
 //!
 //! # Glossary
-//! - *segment*: a piece of memory that several principals map; named by the caller's number.
+//! - *segment*: memory that several principals map, identified by the caller's number.
 //! - *mapper*: a principal that maps a segment.
-//! - *epoch*: the reference bits are cleared, *wait* passes, they are read; then a *pause* until
-//!   the next one. Both lengths are drawn, so that nobody can time its accesses around them.
-//! - *touched part* (p): the part of a segment whose reference bit a mapper set in an epoch.
+//! - *epoch*: the reference bits are cleared, the *wait* passes, and the bits are read; a *pause*
+//!   follows. Both lengths are random, so that no program can time its accesses around them.
+//! - *touched part* (p): the part of a segment whose reference bits a mapper set in an epoch.
 //! - *rate*: a mapper's accesses to a page per second: `-ln(1 - p) / wait`.
 //! - *portion*: a mapper's rate over the sum of all mappers' rates, smoothed over epochs.
-//! - *owner*: who is charged for the segment in this epoch, drawn with the portions as
-//!   probabilities: over many epochs each pays its portion, in each one a single principal pays.
+//! - *owner*: the principal charged for the segment in this epoch, drawn with the portions as
+//!   probabilities. One principal pays in each epoch; over many epochs each pays its portion.
 //!
 //! # How it is used, and its bounds
-//! Per epoch the caller clears the reference bits of the mappers, sleeps [`Epoch::wait`], reads what
-//! each referenced of each segment, hands it to [`Ownership::measured`] with a random number that the
-//! programs cannot know, and sleeps [`Epoch::pause`]. With independent accesses a page stays
-//! untouched for the time d with probability exp(-rate x d), so the rate is -ln(1 - p) / d. It cannot
-//! tell one access to a page in an epoch from many in a burst; keep p below 0.8, which the nominal
-//! wait does by itself. As both lengths are drawn (by 25 % each way), the place of an epoch wanders
-//! off any fixed beat: who accesses at chosen times is met as often as who accesses at any time.
+//! In each epoch the caller clears the reference bits of the mappers and sleeps [`Epoch::wait`].
+//! Then it reads how much of each segment each mapper referenced, and passes that to
+//! [`Ownership::measured`] with a random number that the programs cannot know. Then it sleeps
+//! [`Epoch::pause`]. With independent accesses a page stays untouched for time d with probability
+//! exp(-rate x d), so the rate is -ln(1 - p) / d. One access to a page in an epoch looks the same
+//! as many in a burst; keep p below 0.8, which the nominal wait does by itself. Both lengths vary
+//! by 25 % each way, so epochs drift against any fixed beat: accesses at chosen times are seen as
+//! often as accesses at random times.
 
-/// What was measured of one mapper of a segment in one epoch.
+/// Measurement of one mapper of a segment in one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Who maps it.
+    /// The mapper.
     pub principal: u64,
     /// Bytes whose reference bit was set at the end of the epoch.
     pub referenced: u64,
-    /// Between clearing and reading, nanoseconds.
+    /// Time between clearing and reading the bits, nanoseconds.
     pub waited: u64,
 }
 
-/// What one mapper is to be charged of a segment.
+/// Charge of one mapper for a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Portion {
-    /// Who maps it.
+    /// The mapper.
     pub principal: u64,
     /// Accesses to a page per second, smoothed.
     pub rate: f64,
     /// Part of the segment that it pays in the long run, 0 to 1.
     pub fraction: f64,
-    /// How many epochs the rate rests on, up to 32.
+    /// Number of epochs behind the rate, at most 32.
     pub epochs: u32,
 }
 
@@ -55,7 +56,7 @@ pub struct Epoch {
     pub pause: u64,
 }
 
-/// How much a table holds and how often it measures.
+/// Capacity of a table and times of its measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Most segments.
@@ -66,7 +67,7 @@ pub struct Settings {
     pub shortest: u64,
     /// Longest nominal wait, nanoseconds.
     pub longest: u64,
-    /// Pauses are this many times as long as waits.
+    /// Ratio of the length of pauses to that of waits.
     pub rest: u32,
 }
 
@@ -82,12 +83,13 @@ impl Default for Settings {
     }
 }
 
-/// A rate is the plain mean of this many epochs, and smoothed over as many afterwards. Fewer would
-/// favour who accesses in rare bursts: its portion falls further between them than it rises in them.
+/// Number of epochs over which a rate is a plain mean; afterwards it is smoothed over as many.
+/// Fewer would favour a mapper with rare bursts: its portion falls further between bursts than it
+/// rises in them.
 const MEMORY: u32 = 32;
-/// A segment touched more than this in an epoch is saturated: its nominal wait is halved.
+/// A segment with a larger touched part in an epoch is saturated: its nominal wait is halved.
 const SATURATED: f64 = 0.8;
-/// A segment touched less than this tells little: its nominal wait grows by a quarter.
+/// A segment with a smaller touched part tells little: its nominal wait grows by a quarter.
 const SPARSE: f64 = 0.2;
 /// Bytes that one reference bit stands for.
 const PAGE: u64 = 4096;
@@ -99,11 +101,11 @@ struct Segment {
     size: u64,
     owner: Option<u64>,
     mappers: usize,
-    /// Nominal, nanoseconds.
+    /// Nominal wait, nanoseconds.
     wait: u64,
 }
 
-/// The books of all shared segments.
+/// The accounts of all shared segments.
 #[derive(Debug)]
 pub struct Ownership {
     settings: Settings,
@@ -112,7 +114,7 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Empty books; takes all its memory here.
+    /// Empty accounts; allocates all memory here.
     pub fn new(settings: Settings) -> Ownership {
         let places = settings.segments.saturating_mul(settings.mappers);
         Ownership {
@@ -122,9 +124,9 @@ impl Ownership {
         }
     }
 
-    /// Takes in what an epoch measured of a segment of `size` bytes (one sample per mapper; a
-    /// mapper without a sample has left) and draws its owner with the random number `draw`. None
-    /// when nobody maps it, its size is 0, or the table is full.
+    /// Adds the measurements of an epoch for a segment of `size` bytes: one sample per mapper; a
+    /// mapper without a sample has left. Draws the owner with the random number `draw`. Returns
+    /// `None` when nobody maps the segment, its size is 0, or the table is full.
     pub fn measured(
         &mut self,
         segment: u64,
@@ -150,7 +152,7 @@ impl Ownership {
         known.owner
     }
 
-    /// What each mapper pays of a segment in the long run; empty when the segment is not known.
+    /// Long-term portions of the mappers of a segment; empty when the segment is unknown.
     pub fn portions(&self, segment: u64) -> &[Portion] {
         match self.find(segment) {
             Some((slot, known)) => &self.portions[self.places(slot)][..known.mappers],
@@ -158,12 +160,12 @@ impl Ownership {
         }
     }
 
-    /// Who is charged for a segment now.
+    /// Current owner of a segment.
     pub fn owner(&self, segment: u64) -> Option<u64> {
         self.find(segment).and_then(|(_, known)| known.owner)
     }
 
-    /// Bytes that are charged now to a principal over all segments.
+    /// Bytes charged to a principal now, over all segments.
     pub fn charged(&self, principal: u64) -> u64 {
         let owned = self
             .slots
@@ -173,8 +175,8 @@ impl Ownership {
         owned.fold(0, |sum: u64, s| sum.saturating_add(s.size))
     }
 
-    /// A principal ends: it maps and owns nothing any more. A segment that it owned goes to the
-    /// remaining mapper with the greatest portion until the next epoch.
+    /// Removes a principal: it maps and owns nothing any more. Until the next epoch a segment that
+    /// it owned goes to the remaining mapper with the greatest portion.
     pub fn remove_principal(&mut self, principal: u64) {
         for slot in 0..self.slots.len() {
             let Some(mut known) = self.slots[slot] else {
@@ -204,16 +206,16 @@ impl Ownership {
         }
     }
 
-    /// A segment ends.
+    /// Removes a segment.
     pub fn remove_segment(&mut self, segment: u64) {
         if let Some((slot, _)) = self.find(segment) {
             self.slots[slot] = None;
         }
     }
 
-    /// When to measure next, drawn with a random number: 0.75 to 1.25 of the nominal lengths. The
-    /// nominal wait is that of the segment that saturates first; it shrinks when a segment saturates
-    /// and grows when hardly anything is touched.
+    /// Lengths of the next epoch, drawn with a random number: 0.75 to 1.25 of the nominal lengths.
+    /// The nominal wait is that of the segment that saturates first. It shrinks when a segment
+    /// saturates and grows when hardly anything is touched.
     pub fn next_epoch(&self, draw: u64) -> Epoch {
         let shortest = self.slots.iter().flatten().map(|s| s.wait).min();
         let wait = shortest
@@ -236,7 +238,7 @@ impl Ownership {
         self.slots.iter().enumerate().find_map(named)
     }
 
-    /// The slot of a segment; a free one when it is new.
+    /// The slot of a segment; takes a free one for a new segment.
     fn claim(&mut self, segment: u64) -> Option<usize> {
         if let Some((slot, _)) = self.find(segment) {
             return Some(slot);
@@ -271,16 +273,16 @@ impl Ownership {
     }
 }
 
-/// Accesses to a page per second, from one epoch. A segment touched all over could have been touched
-/// any number of times; it counts as if half a page had been left out.
+/// Accesses to a page per second, from one epoch. A fully touched segment could have any rate; it
+/// counts as if half a page were untouched.
 fn rate(sample: &Sample, size: u64) -> f64 {
     let pages = size.div_ceil(PAGE) as f64;
     let touched = (sample.referenced.min(size) as f64 / size as f64).min(1.0 - 0.5 / pages);
     -(-touched).ln_1p() / (sample.waited as f64 / 1e9)
 }
 
-/// Smooths the samples into the portions; who left goes, who is new is added while there is room.
-/// Returns how many there are then.
+/// Smooths the samples into the portions. Mappers that left are removed, new ones added while there
+/// is room. Returns the number of mappers.
 fn take_in(portions: &mut [Portion], mut mappers: usize, size: u64, samples: &[Sample]) -> usize {
     let mut at = 0;
     while at < mappers {
@@ -299,7 +301,7 @@ fn take_in(portions: &mut [Portion], mut mappers: usize, size: u64, samples: &[S
             .iter()
             .position(|p| p.principal == sample.principal);
         match known {
-            // A wait of nothing measures nothing.
+            // A wait of zero measures nothing.
             Some(_) if sample.waited == 0 => {}
             Some(at) => {
                 let portion = &mut portions[at];
@@ -326,7 +328,8 @@ fn take_in(portions: &mut [Portion], mut mappers: usize, size: u64, samples: &[S
     mappers
 }
 
-/// Rates into fractions; equal ones when nobody touches the segment, for somebody must pay.
+/// Turns rates into fractions; equal ones when nobody touches the segment, because somebody must
+/// pay.
 fn divide(portions: &mut [Portion]) {
     let sum: f64 = portions.iter().map(|p| p.rate).sum();
     let equal = 1.0 / portions.len() as f64;
@@ -339,7 +342,7 @@ fn divide(portions: &mut [Portion]) {
     }
 }
 
-/// The mapper at a random place of the line that the fractions make up.
+/// Draws a mapper with the fractions as probabilities.
 fn drawn(portions: &[Portion], draw: u64) -> Option<u64> {
     let mut place = (draw >> 11) as f64 / (1u64 << 53) as f64;
     for portion in portions {
@@ -348,7 +351,8 @@ fn drawn(portions: &[Portion], draw: u64) -> Option<u64> {
         }
         place -= portion.fraction;
     }
-    // Rounding left the last one a hair short.
+    // Because of rounding the fractions may sum to slightly less than 1; then the last one is
+    // drawn.
     portions
         .iter()
         .rev()

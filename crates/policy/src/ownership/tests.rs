@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// xorshift64*: one number, the same everywhere.
+/// xorshift64*: the same sequence everywhere.
 struct Random(u64);
 
 impl Random {
@@ -14,7 +14,7 @@ impl Random {
     fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// How many of `pages` are hit when each is with probability `p`.
+    /// Number of `pages` that are hit when each one is hit with probability `p`.
     fn hits(&mut self, pages: u64, p: f64) -> u64 {
         (0..pages).filter(|_| self.part() < p).count() as u64
     }
@@ -32,7 +32,7 @@ fn settings(wait: u64) -> Settings {
     }
 }
 
-/// Honest programs that touch pages at random with these rates, for some epochs.
+/// Runs honest programs that touch pages at random with these rates.
 fn honest(rates: &[f64], epochs: usize, wait: u64, seed: u64) -> (Ownership, Vec<usize>) {
     let (mut books, mut random) = (Ownership::new(settings(wait)), Random(seed | 1));
     let mut paid = vec![0; rates.len()];
@@ -77,8 +77,8 @@ fn each_pays_as_often_as_its_portion_says() {
     }
 }
 
-/// Part of the epochs paid by one who touches half of the pages once a nominal cycle, `phase` (0 to
-/// 1) into it, beside an honest one of the same true rate.
+/// Fraction of the epochs paid by a program that touches half of the pages once per nominal cycle,
+/// at `phase` (0 to 1) of it, beside an honest program with the same true rate.
 fn rider(phase: f64, seed: u64, drawn: bool) -> f64 {
     let wait = 100 * MS;
     let (mut books, mut random) = (Ownership::new(settings(wait)), Random(seed | 1));

@@ -1,17 +1,18 @@
-//! What each could have if it asked: Algorithm 2 over the effective allocations of Algorithm 3.
+//! Memory that each principal could have if it asked: Algorithm 2 over the effective allocations of
+//! Algorithm 3.
 //!
-//! Mended against the paper's print: Algorithm 2 starts its sums anew for each principal, and never
-//! goes below zero. Algorithm 3 gives what it takes from a victim to the grower, lets freed memory
-//! become free (not the opposite), takes memory out of the lower class's books when a higher class
-//! gets it, and lets growers of one class grow together: then the order of siblings plays no part,
-//! and where the frames come to rest is a water-filling (highest class first, capped by what each
-//! would have if its trend went on), so that no frame need be moved singly.
+//! Corrections to the printed algorithms. Algorithm 2 starts its sums anew for each principal and
+//! never goes below zero. Algorithm 3 gives the grower what it takes from a victim, and lets freed
+//! memory become free (the paper has the opposite). It removes memory from the lower class when a
+//! higher class gets it, and lets growers of one class grow together. So the order of siblings does
+//! not matter, and the result is a water-filling: highest class first, each capped by what it would
+//! have if its trend continued. No frame needs to be moved singly.
 
 use super::fill::{Filler, part};
 use super::tree::{Node, Tree, next_class};
 use std::cmp::Reverse;
 
-/// One of a class while it is sorted by bytes per weight.
+/// A member of a class while the class is sorted by bytes per weight.
 #[derive(Clone, Copy, Debug)]
 struct Rank {
     ratio: u128,
@@ -31,8 +32,8 @@ impl Rank {
     }
 }
 
-/// `bytes / weight` in 2^64ths, rounded down. Weights are below 2^32, so that different fractions lie
-/// further apart than one such step: these compare as the fractions do, exactly.
+/// `bytes / weight` in units of 2^-64, rounded down. Weights are below 2^32, so different fractions
+/// differ by more than one unit, and these values compare exactly like the fractions.
 fn ratio(bytes: u64, weight: u64) -> u128 {
     let first = (bytes % weight) << 32;
     let second = (first % weight) << 32;
@@ -52,7 +53,7 @@ impl Ranks {
     }
 }
 
-/// Algorithm 3 for one family that has `memory` bytes together.
+/// Algorithm 3 for one family that has `memory` bytes in all.
 fn effective(nodes: &mut [Node], members: &[u32], memory: u64, filler: &mut Filler) {
     let mut rest = memory;
     let mut left = members;
@@ -69,7 +70,7 @@ fn effective(nodes: &mut [Node], members: &[u32], memory: u64, filler: &mut Fill
     }
 }
 
-/// Algorithm 2 for one family that could have `memory` bytes together.
+/// Algorithm 2 for one family that could have `memory` bytes in all.
 fn available(nodes: &mut [Node], members: &[u32], memory: u64, ranks: &mut Vec<Rank>) {
     let mut avail = i128::from(memory);
     let mut left = members;
@@ -83,7 +84,7 @@ fn available(nodes: &mut [Node], members: &[u32], memory: u64, ranks: &mut Vec<R
         ranks.sort_unstable_by_key(|r| Reverse(r.ratio));
         let (mut bytes, mut weight, mut next) = (0u64, 0u64, 0);
         for at in 0..ranks.len() {
-            // Who has as many bytes per weight or more can be preempted; equals stand together.
+            // Members with as many bytes per weight or more can be preempted; equals are adjacent.
             while next < ranks.len() && ranks[next].ratio >= ranks[at].ratio {
                 bytes += ranks[next].bytes;
                 weight += u64::from(ranks[next].weight);
@@ -99,7 +100,7 @@ fn available(nodes: &mut [Node], members: &[u32], memory: u64, ranks: &mut Vec<R
     }
 }
 
-/// Both algorithms for one family that has `has` bytes and could have `could`.
+/// Both algorithms for one family that has `has` bytes and could have `could` bytes.
 fn share_out(
     nodes: &mut [Node],
     members: &[u32],

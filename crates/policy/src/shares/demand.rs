@@ -1,11 +1,11 @@
 use super::Collector;
 
-/// Bytes beyond which collecting costs less than `permille` thousandths of the time: live +
+/// Size in bytes beyond which collecting costs less than `permille` thousandths of the time: live +
 /// live x allocation rate / (collection speed x fraction), saturating. `u64::MAX` when `live` or
-/// the speed is not known, or `permille` is 0.
+/// the speed is unknown, or `permille` is 0.
 ///
-/// A collection processes the live bytes and buys room for `size - live` bytes of allocation; so
-/// the part of the time that goes into collecting is live / speed over (size - live) / rate.
+/// A collection processes the live bytes and makes room for `size - live` bytes of allocation. So
+/// the part of the time spent collecting is (live / speed) / ((size - live) / rate).
 pub fn useful_demand(collector: &Collector, permille: u32) -> u64 {
     let Collector {
         live,
@@ -17,7 +17,7 @@ pub fn useful_demand(collector: &Collector, permille: u32) -> u64 {
     }
     let work = u128::from(live) * u128::from(allocation_rate);
     let worth = u128::from(collection_speed) * u128::from(permille);
-    // Multiplied first where it fits, so that little is lost.
+    // Multiplies before dividing where that fits, to lose little by rounding.
     let room = work
         .checked_mul(1000)
         .map_or_else(|| (work / worth).saturating_mul(1000), |w| w / worth);

@@ -1,27 +1,27 @@
-//! The one primitive that everything here is made of: water-filling with weights, floors and caps.
+//! The common primitive: water-filling with weights, floors and caps.
 //!
-//! `fill` finds the level at which `sum of clamp(level x weight, floor, cap)` is the amount, in exact
-//! integer arithmetic. It tries the level at which nobody is held back by floor or cap; whoever is
-//! held back there for certain is done with, and the others try again with what is left. A few such
-//! passes mostly do. Where they do not, the levels at which floors are reached and caps are hit are
-//! sorted: never worse than O(k log k). Each gets the whole bytes of its part; what rounding leaves
-//! (less than one byte each) is given to nobody, because equals must get the same wherever they
-//! stand.
+//! `fill` finds the level at which the sum of `clamp(level x weight, floor, cap)` equals the
+//! amount, in exact integer arithmetic. It tries the level without floors and caps. Members
+//! certainly held back there by their floor or cap are finished, and the others try again with the
+//! rest. A few such passes are mostly enough. Otherwise it sorts the levels at which floors and
+//! caps are reached, so the cost is never worse than O(k log k). Each member gets the whole bytes
+//! of its part. The remainder, less than one byte each, is given to nobody, so that equal members
+//! get the same at any position.
 
 use std::cmp::Ordering;
 
-/// Passes before the levels are sorted.
+/// Number of passes before the levels are sorted.
 const PASSES: usize = 16;
 
-/// One who competes. Floors, caps and results are bytes.
+/// A competitor. Floors, caps and results are bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// Which node.
+    /// Index of its node.
     pub(super) node: u32,
     weight: u64,
     floor: u64,
     cap: u64,
-    /// What it got.
+    /// Bytes that it got.
     pub(super) got: u64,
 }
 
@@ -48,8 +48,8 @@ pub(super) fn part(amount: u64, weight: u64, weights: u64) -> u64 {
     }
 }
 
-/// Who is held back at a level: sums of (bytes, weights) of those lifted to their floors and of
-/// those stopped at their caps. The sums of bytes stay below what there is to fill.
+/// Members held back at a level: sums of (bytes, weights) of those raised to their floors, and of
+/// those stopped at their caps. The sums of bytes are below the amount to fill.
 #[derive(Default)]
 struct Held {
     floors: (u64, u64),
@@ -71,9 +71,9 @@ impl Held {
         held
     }
 
-    /// What floors add to the parts at the level `left / weight` against what caps cut off. When
-    /// more is added, the true level is lower and whoever is lifted here stays so; when more is cut
-    /// off, it is higher and whoever is stopped here stays so.
+    /// Compares what floors add to the parts at the level `left / weight` with what caps cut off.
+    /// When more is added, the true level is lower, and members raised here stay raised. When more
+    /// is cut off, it is higher, and members stopped here stay stopped.
     fn order(&self, left: u64, weight: u64) -> Ordering {
         let added = product(self.floors.0, weight) - product(left, self.floors.1);
         let cut = product(left, self.caps.1) - product(self.caps.0, weight);
@@ -81,8 +81,8 @@ impl Held {
     }
 }
 
-/// A level at which somebody starts to rise above its floor, or stops at its cap:
-/// `value / weight`, kept as quotient and remainder so that comparing is cheap and exact.
+/// A level at which a member starts to rise above its floor or stops at its cap: `value / weight`,
+/// kept as quotient and remainder so that comparing is cheap and exact.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     quotient: u64,
@@ -141,8 +141,8 @@ impl Filler {
         });
     }
 
-    /// Shares out `amount` bytes; returns how many were given, never more than `amount`. Floors that
-    /// do not fit into the amount together are ignored.
+    /// Divides `amount` bytes; returns how many were given, never more than `amount`. Floors are
+    /// ignored when together they exceed the amount.
     pub(super) fn fill(&mut self, amount: u64) -> u64 {
         if let [only] = self.items.as_mut_slice() {
             only.got = amount.min(only.cap);
@@ -193,8 +193,9 @@ impl Filler {
         amount - left + self.settle(open, rising, weight)
     }
 
-    /// Gives those of the first `open` their floors (or else their caps) who are held back by them
-    /// at the level `left / weight`, and moves them behind the others; returns how many stay open.
+    /// Gives those of the first `open` members that are held back at the level `left / weight`
+    /// their floors (or their caps, unless `floors`), and moves them behind the others. Returns how
+    /// many stay open.
     fn close(&mut self, mut open: usize, left: u64, weight: u64, floors: bool) -> usize {
         let mut at = 0;
         while at < open {
@@ -215,8 +216,8 @@ impl Filler {
         open
     }
 
-    /// The level of the first `open`, as the bytes that all who rise at it share and the sum of
-    /// their weights.
+    /// The level of the first `open` members, as the bytes shared by all that rise at it and the
+    /// sum of their weights.
     fn level(&mut self, open: usize, amount: u64) -> (u128, u128) {
         self.events.clear();
         let mut weight: u128 = 0;
@@ -231,7 +232,7 @@ impl Filler {
             } else {
                 self.events.push(Event::new(item.floor, item.weight, true));
             }
-            // Who alone could take everything stops at no cap.
+            // A member that could take everything alone stops at no cap.
             if item.cap < amount {
                 self.events.push(Event::new(item.cap, item.weight, false));
             }
@@ -261,8 +262,8 @@ impl Filler {
         let small = u64::try_from(rising).ok().zip(u64::try_from(weight).ok());
         for item in &mut self.items[..open] {
             let part = match small {
-                // The divisor is never 0 with floors below the amount and caps above it; a wrong
-                // answer would still be held by floor and cap.
+                // The weight is never 0 when floors sum to less than the amount and caps to more.
+                // Even then floor and cap still clamp the result.
                 _ if weight == 0 => 0,
                 Some((rising, weight)) if rising.checked_mul(item.weight).is_some() => {
                     rising * item.weight / weight

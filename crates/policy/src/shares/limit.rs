@@ -1,19 +1,19 @@
-//! The safe limit: what each may use *now*. Everybody holds what it uses; what is really free is
-//! granted, high classes first, by how far each is under its entitlement.
+//! The safe limit: what each principal may use *now*. Each one holds what it uses. Memory that is
+//! really free is granted, high classes first, by how far each is below its entitlement.
 //!
-//! Below every `max` and below the budget the sum of what is *held* (the greater of use and limit)
-//! stays at the cap, or at the sum of what is used where that is already more.
+//! Under every `max` and under the budget, the sum of what is *held* (the greater of use and limit)
+//! stays within the cap, or within the sum of the uses where that is already more.
 
 use super::fill::Filler;
 use super::tree::{MOST_BUDGET, Node, Tree, next_class};
 use super::{Principal, Share};
 
-/// Sums up what each holds, keeps and tops at, from the leaves.
+/// Sums up from the leaves what each holds, keeps and may hold at most.
 fn prepare(tree: &mut Tree, principals: &[Principal]) {
     let n = tree.count();
     for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
         node.tops = node.uses.max(node.target);
-        // A grant that is not used yet is kept up to the entitlement; beyond, it is shared out anew.
+        // An unused grant is kept up to the entitlement; the rest is shared out anew.
         node.keeps = node
             .uses
             .max(p.last_limit.min(node.target).min(node.entitlement));
@@ -30,13 +30,13 @@ fn prepare(tree: &mut Tree, principals: &[Principal]) {
         let node = &mut nodes[family - 1];
         let cap = node.max.max(node.uses);
         node.tops = tops.min(cap);
-        // Grants that do not fit under the cap any more are all shared out anew.
+        // Grants that no longer fit under the cap are all shared out anew.
         node.keeps = if keeps <= cap { keeps } else { node.uses };
         node.entitlement = entitled;
     }
 }
 
-/// Shares out what a family holds together: a class is granted nothing while one above it lacks.
+/// Divides what a family holds. A class gets no grant while a higher class lacks memory.
 fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &mut Filler) {
     if let &[only] = members {
         let node = &mut nodes[only as usize];
@@ -63,7 +63,7 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
             filler.push(m, node.entitlement >> shift, floor, node.tops);
         }
         filler.fill(floors.saturating_add(free));
-        // Where it lacks anything, what rounding leaves is nobody's.
+        // Where the class still lacks memory, the remainder of rounding stays unused.
         free = free.saturating_sub(tops.saturating_sub(floors));
         for item in &filler.items {
             nodes[item.node as usize].holds = item.got;
@@ -71,7 +71,7 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
     }
 }
 
-/// Decides the limits, once entitlements and targets are there.
+/// Decides the limits, after entitlements and targets are known.
 pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, filler: &mut Filler) {
     prepare(tree, principals);
     // Weights of a filling stay below 2^48.

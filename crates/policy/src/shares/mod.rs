@@ -1,46 +1,56 @@
-//! Who may use how much: Algorithms 1, 2 and 3 of Walfield, mended; the safe limit; the slack.
+//! Who may use how much memory: Algorithms 1, 2 and 3 of Walfield with corrections, the safe limit,
+//! and the slack.
 //!
 //! # Glossary
-//! - *principal*: a node of the tree. Its *own* memory competes with its children as if it were one
-//!   more child, with the child-relative `own_weight` and `own_priority` (paper 4.1).
-//! - *family*: the own memory and the children of one principal, or those at the top.
+//! - *principal*: a node of the tree. Its *own* memory competes with its children like one more
+//!   child, with the child-relative `own_weight` and `own_priority` (paper 4.1).
+//! - *family*: the own memory and the children of one principal, or all principals at the top.
 //! - *class*: the members of a family that have the same priority.
-//! - *entitlement*: its weighted share among those who want memory; guaranteed, but for what it lends.
-//! - *modest*: the size with which its collections still cost it little.
-//! - *target*: what it should have at rest: weighted max-min by priority class, capped by demand,
-//!   the slack spread by the square-root rule.
-//! - *limit*: what it may use now: at most the target, and never so much that the sum of what all
-//!   may use or still use exceeds the budget.
-//! - *slack*: what others do not want of their entitlement.
-//! - *apart*: a principal that lends nothing to its siblings, nor they to it: the group of a user.
+//! - *entitlement*: its weighted share among members that want memory; guaranteed, except what it
+//!   lends.
+//! - *modest*: the size at which its collections still cost it little.
+//! - *target*: its size at rest: weighted max-min by priority class, capped by demand, with the
+//!   slack distributed by the square-root rule.
+//! - *limit*: what it may use now: at most the target. The sum of what all may use or still use
+//!   never exceeds the budget.
+//! - *slack*: the part of entitlements that their owners do not want.
+//! - *apart*: a principal that neither lends to its siblings nor borrows from them: a user's group.
 //!
 //! # The rule
-//! From the top down, a family shares what its principal got (at the top, the budget). Only members
-//! that want memory count; a member's demand is what it and all below it can use, at most its `max`.
-//! Classes are served from the highest down. Each gets all that is left, except what is *protected*
-//! of the classes below: the working set of each, up to its plain weighted share of the family
-//! (so all that is protected always fits; Algorithm 1's halving is left to [`Shares::victim`]).
-//! In a class it is weighted max-min: everybody rises at the pace of its weight until it has what it
-//! wants. The *entitlement* is the same, but with peers that want any amount: so it does not depend
-//! on what peers of the same class want, only on who wants anything, and on what higher classes
-//! take. Entitlements of one class never exceed what the class has; over several classes they may.
-//! One whose collector is known lends what its entitlement is beyond its *modest* size: it would hardly
-//! miss that. What members with known collectors get in sum beyond what they keep goes where it saves most
-//! collection time (square-root rule); one whose collector is not known gets exactly weighted
-//! max-min, and so does one that stands *apart*: what is told of the collectors below it moves nothing
-//! between it and its siblings. Rounding leaves less than one byte per member to nobody: equals get the same.
+//! From the top down, a family shares the memory of its principal (at the top, the budget). Only
+//! members that want memory count. A member's demand is what it and its descendants can use, at
+//! most its `max`.
 //!
-//! The *limit* holds, under every `max` and under the budget: what is held (the greater of limit and
-//! use) sums up to no more than the cap, or than the use where that is more already. Nobody's limit
-//! falls below what it rightly uses (use up to target). Unused grants are kept up to the entitlement;
-//! what is free beyond goes to whoever is furthest under its entitlement, in proportion to it.
+//! Classes are served from the highest down. Each class gets all that is left, except the memory
+//! *protected* for lower classes: the working set of each member, up to its plain weighted share of
+//! the family. So the protected memory always fits; Algorithm 1's halving is needed only in
+//! [`Shares::victim`]. Within a class the rule is weighted max-min: all members rise at the pace of
+//! their weights until each has what it wants.
+//!
+//! The *entitlement* follows the same rule, but assumes that the peers want any amount. So it does
+//! not depend on how much peers of the same class want, only on which members want memory and on
+//! what higher classes take. Entitlements of one class never exceed what the class has;
+//! entitlements of several classes together may.
+//!
+//! A member whose collector is known lends the part of its entitlement beyond its *modest* size,
+//! which it would hardly miss. What members with known collectors together get beyond what they
+//! keep goes where it saves most collection time (square-root rule). A member with an unknown
+//! collector gets exactly weighted max-min. So does a member that stands *apart*: reports about
+//! collectors below it move no memory between it and its siblings. Rounding leaves less than one
+//! byte per member unused, so that equal members get the same.
+//!
+//! The *limit* keeps two bounds, every `max` and the budget: the memory held (the greater of limit
+//! and use) sums up to no more than the cap, or than the use where that is already more. No limit
+//! falls below the rightful use (use up to the target). Unused grants are kept up to the
+//! entitlement. Further free memory goes to the members furthest below their entitlements, in
+//! proportion to these.
 //!
 //! # Example
-//! Weights 10, 40 and 20 share 1600 MB. All want any amount: 228, 914 and 457 MB, entitlement and
-//! target alike. The second wants 400 MB only: the targets are 400, 400 and 800, the entitlements
-//! stay. It wants nothing: 533, 0 and 1066. It comes back with the others at these: its target is
-//! 914 at once, its limit 0; the others' limits fall to 228 and 457, and they owe 305 and 609; with
-//! each byte that they return, its limit rises by one.
+//! Weights 10, 40 and 20 share 1600 MB. If all want any amount, the entitlements and the targets
+//! are 228, 914 and 457 MB. If the second wants only 400 MB, the targets are 400, 400 and 800, and
+//! the entitlements stay. If it wants nothing, both are 533, 0 and 1066. If it comes back while the
+//! others are at these sizes, its target is 914 at once and its limit 0. The others' limits fall to
+//! 228 and 457, so they owe 305 and 609. With each byte that they return, its limit rises by one.
 
 mod available;
 mod demand;
@@ -59,7 +69,7 @@ use target::Goal;
 pub use demand::useful_demand;
 pub use types::{Collector, Principal, Share, Victim};
 
-/// The engine. It owns its scratch memory, so that a decision allocates nothing.
+/// The engine. It owns its scratch memory, so that a decision does not allocate.
 #[derive(Debug, Default)]
 pub struct Shares {
     tree: tree::Tree,
@@ -70,7 +80,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Takes the memory for `principals` principals. More may be decided about; then it grows once.
+    /// Allocates memory for `principals` principals. A decision about more grows it once.
     pub fn with_capacity(principals: usize) -> Shares {
         let mut shares = Shares::default();
         shares.reserve(principals);
@@ -88,9 +98,9 @@ impl Shares {
         }
     }
 
-    /// Decides who may use how much of `budget` bytes; one share per principal, in their order. A
-    /// `parent` that does not stand before its child counts as none; weights of 0 count as 1. Same
-    /// input, same output.
+    /// Decides how much of `budget` bytes each principal may use. Returns one share per principal,
+    /// in the same order. A `parent` that does not precede its child counts as none; a weight of 0
+    /// counts as 1. The result depends only on the input.
     pub fn decide(&mut self, principals: &[Principal], budget: u64) -> &[Share] {
         self.reserve(principals.len());
         let budget = budget.min(tree::MOST_BUDGET);
@@ -104,7 +114,7 @@ impl Shares {
         &self.out
     }
 
-    /// Whose own memory to revoke first (Algorithm 1); `None` when nobody uses any.
+    /// The principal whose own memory to revoke first (Algorithm 1); `None` when nobody uses any.
     pub fn victim(&mut self, principals: &[Principal]) -> Option<Victim> {
         self.reserve(principals.len());
         self.tree.build(principals);

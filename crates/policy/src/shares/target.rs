@@ -1,13 +1,13 @@
-//! What everybody is guaranteed, and what everybody should have at rest. One family at a time,
-//! downwards. The rule stands in the documentation of the room.
+//! Entitlement and target of each principal, one family at a time, from the top down. The
+//! documentation of [`super`] states the rule.
 
 use super::fill::{Filler, part};
 use super::tree::{Node, next_class};
 
-/// Which of the two is computed.
+/// The quantity to compute.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// Guaranteed: the peers of one's class may want any amount.
+    /// Guaranteed: the peers of the same class may want any amount.
     Entitlement,
     /// At rest: peers get no more than they want.
     Target,
@@ -68,8 +68,8 @@ pub(super) fn share_out(
     }
 }
 
-/// What classes above may not take: the working set, as far as its plain weighted share goes (of
-/// all siblings that want memory, in all classes). So all that is protected always fits.
+/// Bytes of a member that higher classes may not take: its working set, up to its plain weighted
+/// share among all siblings that want memory, in all classes. So all protected memory always fits.
 fn protected(node: &Node, memory: u64, weights: u64) -> u64 {
     if !node.wants() || node.working_set == 0 {
         return 0;
@@ -79,7 +79,7 @@ fn protected(node: &Node, memory: u64, weights: u64) -> u64 {
 }
 
 impl Node {
-    /// What is left to it whatever others would save with it.
+    /// Bytes that it keeps, however much others would save with them.
     fn kept(&self) -> u64 {
         self.entitlement.min(self.target).min(self.modest)
     }
@@ -110,10 +110,11 @@ fn store(nodes: &mut [Node], class: &[u32], goal: Goal, filler: &Filler) {
     }
 }
 
-/// Among those whose collectors are known, what weighted max-min gives them in sum goes where it
-/// saves most collection time: the room for garbage, target - live, in proportion to sqrt(weight x
-/// live x allocation rate / collection speed). But nobody gets less than it is guaranteed (or
-/// wants), except what it would hardly miss (beyond `modest`), and nobody more than it wants.
+/// The square-root rule, among members with known collectors. What weighted max-min gives them in
+/// sum goes where it saves most collection time: the room for garbage, target - live, is in
+/// proportion to sqrt(weight x live x allocation rate / collection speed). No member gets more than
+/// it wants, or less than its guarantee (or demand), except for what it would hardly miss (beyond
+/// `modest`).
 fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     filler.clear();
     let mut amount: u64 = 0;

@@ -1,17 +1,17 @@
-//! The principals as a tree of competitors, flattened: entry `i` stands for principal `i` with all
-//! below it, entry `n + i` for its own memory, which competes with its children as one more child
+//! The principals as a flattened tree of competitors: entry `i` is principal `i` with its
+//! descendants, entry `n + i` its own memory, which competes with its children like one more child
 //! (paper 4.1). All passes run over indices, upwards or downwards; nothing recurses.
 
 use super::Principal;
 use std::cmp::Reverse;
 
-/// Sizes above these are counted as these, so that sums cannot overflow: 256 TiB used by one
-/// principal, 64 PiB to share.
+/// Larger sizes count as these, so that sums cannot overflow: 256 TiB used by one principal, 64 PiB
+/// to share.
 pub(super) const MOST_USED: u64 = 1 << 48;
 pub(super) const MOST_BUDGET: u64 = 1 << 56;
 /// Square-root coefficients stay below this.
 const MOST_PULL: f64 = (1u64 << 48) as f64;
-/// Square roots are kept in 256ths.
+/// Square roots are kept in units of 1/256.
 const PULL_UNIT: f64 = 256.0;
 
 /// One competitor. Bytes unless said otherwise.
@@ -26,21 +26,21 @@ pub(super) struct Node {
     pub(super) live: u64,
     /// Below this it lends nothing.
     pub(super) modest: u64,
-    /// Square-root coefficient; with `pull`, that relative to its siblings.
+    /// Square-root coefficient; `pull` is the coefficient relative to its siblings.
     pub(super) coefficient: u64,
     pub(super) pull: u64,
-    /// Whether all below it that want memory have told of their collectors.
+    /// Whether the collectors of all descendants that want memory are known.
     pub(super) known: bool,
-    /// Its siblings do not go by what is known below it.
+    /// It stands apart: collectors below it do not affect its siblings.
     pub(super) apart: bool,
-    /// Algorithm 3: what it would have if its trend goes on, unhindered; and without growing.
+    /// Algorithm 3: what it would have if its trend continued unhindered, and what without growth.
     pub(super) expects: u64,
     pub(super) starts: u64,
     pub(super) entitlement: u64,
     pub(super) target: u64,
-    /// What it holds for certain: what it uses, and what it was granted before and keeps.
+    /// What it certainly holds: its use, and earlier grants that it keeps.
     pub(super) keeps: u64,
-    /// The most that it could hold: its target, or what it uses.
+    /// The most it can hold: the greater of its target and its use.
     pub(super) tops: u64,
     pub(super) holds: u64,
     pub(super) effective: u64,
@@ -53,7 +53,8 @@ impl Node {
     }
 }
 
-/// The tree. Family 0 is the top, family `i + 1` are the own memory and the children of `i`.
+/// The tree. Family 0 is the top; family `i + 1` is the own memory and the children of principal
+/// `i`.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
@@ -64,7 +65,7 @@ pub(super) struct Tree {
     count: usize,
 }
 
-/// The parent of `index`, if it stands before it.
+/// The parent of `index`, if it precedes it.
 pub(super) fn parent(principals: &[Principal], index: usize) -> Option<usize> {
     principals[index]
         .parent
@@ -99,13 +100,13 @@ impl Tree {
         &self.members[self.family(family)]
     }
 
-    /// Splits into the nodes (to change) and the members of a family (to read).
+    /// Borrows the nodes mutably and the members of a family immutably.
     pub(super) fn open(&mut self, family: usize) -> (&mut [Node], &[u32]) {
         let range = self.family(family);
         (&mut self.nodes, &self.members[range])
     }
 
-    /// Takes the principals in and sums up from the leaves.
+    /// Builds the tree from the principals and sums up from the leaves.
     pub(super) fn build(&mut self, principals: &[Principal]) {
         self.count = principals.len();
         self.nodes.clear();
@@ -147,7 +148,8 @@ impl Tree {
         }
     }
 
-    /// Puts the members of a family, which stand by number, high classes first.
+    /// Sorts the members of a family, which are in the order of their numbers, by class, high
+    /// classes first.
     fn sort_by_class(&mut self, family: usize) {
         let range = self.family(family);
         let (nodes, members) = (&self.nodes, &mut self.members[range]);
@@ -155,7 +157,7 @@ impl Tree {
         if members.is_sorted_by_key(|&m| Reverse(class(m))) {
             return;
         }
-        // Class and number in one word each: nothing is looked up while sorting.
+        // Class and number share one word, so that sorting looks nothing up.
         let key = |&m: &u32| {
             let below = class(m).abs_diff(i32::MAX);
             u64::from(below) << 32 | u64::from(m)
@@ -189,7 +191,7 @@ impl Tree {
             sum.expects = sum.expects.saturating_add(node.expects);
             sum.starts = sum.starts.saturating_add(node.starts);
             if node.wants() {
-                // Floating point, but one rounding per node and then whole numbers: the sum does not
+                // Floating point, but rounded once per node to a whole number, so the sum does not
                 // depend on the order.
                 let part = f64::from(node.weight) / weights as f64;
                 node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
@@ -215,15 +217,15 @@ impl Tree {
         node.expects = sum.expects.min(node.max.max(sum.uses));
         node.demand = sum.demand.min(node.max);
         node.live = sum.live;
-        // With so much each of its members has what it needs, and lower classes are not served last
-        // from less.
+        // With this size each member has what it needs. With several classes that does not hold:
+        // lower classes are served last, from less.
         node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
         node.known = sum.known && sum.demand > 0 && !node.apart;
     }
 }
 
-/// The bytes of which `weight` of `weights` is `bytes`.
+/// The whole of which `bytes` is the fraction `weight / weights`.
 fn scaled(bytes: u64, weights: u64, weight: u32) -> u64 {
     let all = u128::from(bytes) * u128::from(weights) / u128::from(weight.max(1));
     u64::try_from(all).unwrap_or(u64::MAX).min(MOST_BUDGET)
@@ -271,7 +273,7 @@ fn leaf(p: &Principal) -> Node {
     }
 }
 
-/// Takes the class that is served next off `left` (high classes first).
+/// Splits the next class to serve off `left` (high classes first).
 pub(super) fn next_class<'a>(nodes: &[Node], left: &mut &'a [u32]) -> Option<&'a [u32]> {
     let priority = |m: u32| nodes[m as usize].priority;
     let first = priority(*left.first()?);

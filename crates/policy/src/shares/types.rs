@@ -1,4 +1,4 @@
-/// What is known of a collector, for the square-root rule. All zero means unknown.
+/// Known figures of a collector, for the square-root rule. All zero means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collector {
     /// Live bytes after the last full collection.
@@ -10,14 +10,14 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Whether there is anything to reckon with.
+    /// Whether the figures are known.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.live > 0 && self.collection_speed > 0
     }
 }
 
-/// One principal as the decision sees it. In the slice a parent stands before its children.
+/// One principal as input of a decision. In the slice a parent precedes its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// Index of its parent in the slice; `None` at the top.
@@ -34,26 +34,26 @@ pub struct Principal {
     pub uses: u64,
     /// Bytes of its own that it touched recently; protected first (Algorithm 1).
     pub working_set: u64,
-    /// Bytes that its own use is expected to change by soon (Algorithm 3's `rec_alloc`).
+    /// Expected change of its own use soon, in bytes (Algorithm 3's `rec_alloc`).
     pub trend: i64,
-    /// Bytes of its own that it can make use of; `u64::MAX` when boundless.
+    /// Bytes that its own memory can make use of; `u64::MAX` when unbounded.
     pub demand: u64,
-    /// Bytes of its own with which its collections still cost it little. What its entitlement is
-    /// beyond, it lends to those whose collectors are known and who save more with it. `u64::MAX`
-    /// where it lends nothing.
+    /// Bytes of its own memory at which its collections still cost it little. It lends the part of
+    /// its entitlement beyond this to members with known collectors that save more with it.
+    /// `u64::MAX` when it lends nothing.
     pub modest: u64,
-    /// Bytes for it and its children together, never more; `u64::MAX` when unbounded.
+    /// Most bytes for it and its children together; `u64::MAX` when unbounded.
     pub max: u64,
     /// Its own limit as decided last, bytes; 0 for a new one.
     pub last_limit: u64,
-    /// What is known of its collector.
+    /// Known figures of its collector.
     pub collector: Collector,
-    /// It stands apart from its siblings: nothing is lent between them, whatever is told of the
-    /// collectors below it.
+    /// It stands apart from its siblings: they lend each other nothing, whatever is reported about
+    /// the collectors below it.
     pub apart: bool,
 }
 
-/// What was decided for one principal, for its own memory unless said otherwise. Bytes.
+/// Decision for one principal, for its own memory unless said otherwise. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Weighted share that it is guaranteed.
@@ -64,17 +64,17 @@ pub struct Share {
     pub limit: u64,
     /// What it could have if it asked (Algorithm 2 over Algorithm 3).
     pub available: u64,
-    /// What it must give back: its use over its limit.
+    /// Bytes that it must give back: its use beyond its limit.
     pub owed: u64,
-    /// `limit` of it and its children together.
+    /// The limit of it and its children together.
     pub subtree_limit: u64,
 }
 
-/// Whom to revoke memory from first.
+/// The principal to revoke memory from first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// Index of the principal; its own memory, not its children's.
     pub principal: usize,
-    /// Bytes that it uses outside the working set (as far as that was still protected).
+    /// Bytes that it uses outside its working set, as far as that was still protected.
     pub excess: u64,
 }

@@ -1,16 +1,17 @@
-//! Algorithm 1: whom to revoke from. Mended against the paper's print: it ends when nobody uses
-//! anything, and a victim found in one class is not mistaken for one of the next.
+//! Algorithm 1: the principal to revoke memory from. Corrections to the printed algorithm: it ends
+//! when nobody uses any memory, and a victim found in one class is not mistaken for one of the
+//! next.
 
 use super::Victim;
 use super::tree::{Node, Tree, next_class};
 
-/// Bytes outside the working set, halved `halvings` times.
+/// Bytes outside the working set, which counts halved `halvings` times.
 fn excess(node: &Node, halvings: u32) -> u64 {
     node.uses
         .saturating_sub(node.working_set.checked_shr(halvings).unwrap_or(0))
 }
 
-/// Of the lowest class that has one: the member with the least weight per byte in excess.
+/// In the lowest class that has excess: the member with the least weight per byte of excess.
 fn pick(nodes: &[Node], members: &[u32], halvings: u32) -> Option<u32> {
     let mut worst: Option<u32> = None;
     let mut ends = members.len();
@@ -42,7 +43,7 @@ fn pick(nodes: &[Node], members: &[u32], halvings: u32) -> Option<u32> {
     worst
 }
 
-/// Goes down from the top.
+/// Descends from the top to the victim.
 pub(super) fn select(tree: &Tree) -> Option<Victim> {
     let n = tree.count();
     let mut family = 0;

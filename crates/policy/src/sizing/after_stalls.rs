@@ -1,15 +1,16 @@
-//! The collector's own growth until the kernel stalls the program; then Isla Vista, until the spike is over.
+//! Follows the collector's own rule until the kernel stalls the program, then Isla Vista until the
+//! spike is over.
 
 use super::{Ended, IslaVista, Ratios, Sizing};
 
-/// A heap that is sized by its collector's own rule as long as nobody else's memory is in danger.
+/// A heap that follows its collector's own rule as long as no memory of others is in danger.
 #[derive(Clone, Debug, Default)]
 pub struct AfterStalls {
     most: u64,
     size: u64,
-    /// What lived at the last collection, bytes.
+    /// Live bytes at the last collection.
     live: u64,
-    /// From the first stall on.
+    /// Present from the first stall until the spike is over.
     stalled: Option<IslaVista>,
 }
 

@@ -1,4 +1,4 @@
-//! All that there is room for: collections cost least in the largest heap.
+//! A policy that takes all available room: collections cost least in the largest heap.
 
 use super::{Ended, Sizing};
 

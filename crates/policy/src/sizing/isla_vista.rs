@@ -1,33 +1,35 @@
-//! Isla Vista heap sizing (Grzegorczyk, Soman, Krintz and Wolski, section 3.3): a heap's limit from
-//! whether the kernel had to stall the collector's allocations of pages, as TCP Reno has its window
-//! from lost packets.
+//! Isla Vista heap sizing (Grzegorczyk, Soman, Krintz and Wolski, section 3.3). It derives the
+//! limit of a heap from allocation stalls (whether the kernel stalled the collector's allocations
+//! of pages), as TCP Reno derives its window from lost packets.
 //!
 //! After a collection without stalls the limit grows by a step. After one with stalls it shrinks to
-//! what the last collection without them walked through, and later steps are smaller. Two things
-//! are mended:
+//! what the last collection without stalls walked through, and later steps are smaller. Two points
+//! differ from the paper:
 //!
-//! - In the paper steps only ever shrink, so a heap that met one spike hardly grows again. Here
-//!   what steps are taken from recovers by a fraction of what it lost at each collection without
-//!   stalls.
-//! - The paper's limit after a stall is the size of the last nursery, or the live data where those
-//!   are more: hardly less than before where little lives, and no nursery at all where much does,
-//!   however few pages the kernel waited for. Here [`Ratios::cut`] of what may be allocated goes,
-//!   and at least [`Ratios::least`] of the live data may be.
+//! - In the paper steps only shrink, so a heap that met one spike hardly grows again. Here the base
+//!   of the steps recovers a fraction of its loss at each collection without stalls.
+//! - The paper's limit after a stall is the size of the last nursery, or the live data where that
+//!   is more. Where little lives, this is hardly less than before; where much lives, it leaves no
+//!   nursery at all, however few pages the kernel waited for. Here the limit loses
+//!   [`Ratios::cut`] of what may be allocated, and at least [`Ratios::least`] of the live data
+//!   may still be allocated.
 
 use super::{Ended, Sizing};
 
 /// How fast a heap grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
-    /// Part of the base that a step is; the paper has 0.02, and found 0.02 to 0.05 to work.
+    /// Size of a step as a fraction of the base; the paper uses 0.02, and found 0.02 to 0.05 to
+    /// work.
     pub grow: f64,
-    /// Part of the base that goes at a stall; the paper has 0.75.
+    /// Fraction of the base lost at a stall; the paper uses 0.75.
     pub shrink: f64,
-    /// Part of what the base lost that comes back at each collection without stalls. The paper has none: 0.
+    /// Fraction of the base's loss that returns at each collection without stalls; 0 in the paper.
     pub recover: f64,
-    /// Part of what may be allocated between two collections that goes at a stall. None is the paper's rule.
+    /// Fraction of the allowed allocation between two collections that is lost at a stall. `None`
+    /// is the paper's rule.
     pub cut: Option<f64>,
-    /// Part of the live data that may be allocated between two collections at least.
+    /// Least allocation between two collections, as a fraction of the live data.
     pub least: f64,
 }
 
@@ -40,7 +42,7 @@ impl Ratios {
         cut: None,
         least: 0.0,
     };
-    /// With both points mended.
+    /// The rule with both corrections.
     pub const MENDED: Ratios = Ratios {
         grow: 0.05,
         shrink: 0.75,
@@ -57,7 +59,7 @@ pub struct IslaVista {
     /// The most that the limit may ever be.
     most: u64,
     limit: u64,
-    /// What lived at the last collection, bytes.
+    /// Live bytes at the last collection.
     live: u64,
     /// The limit and the live bytes at the last collection without stalls.
     last_limit: u64,
@@ -66,7 +68,7 @@ pub struct IslaVista {
 }
 
 impl IslaVista {
-    /// A heap that begins with a limit and may grow to `most` bytes.
+    /// A heap that starts with `limit` bytes and may grow to `most` bytes.
     pub fn new(ratios: Ratios, limit: u64, most: u64) -> IslaVista {
         let limit = limit.min(most);
         IslaVista {
@@ -81,7 +83,7 @@ impl IslaVista {
     }
 }
 
-/// The mended one, as large as its bound until the first stall.
+/// The corrected rule, as large as its bound until the first stall.
 impl Default for IslaVista {
     fn default() -> IslaVista {
         IslaVista::new(Ratios::MENDED, u64::MAX, u64::MAX)
@@ -142,7 +144,8 @@ mod tests {
         sizing.size()
     }
 
-    /// Collections of a heap in so much memory: stalls wherever the limit is above it. Gives the limits.
+    /// Runs collections of a heap in a memory of `room` bytes, with stalls whenever the limit
+    /// exceeds it. Returns the limits.
     fn run(sizing: &mut IslaVista, room: u64, live: u64, collections: usize) -> Vec<u64> {
         (0..collections)
             .map(|_| {
@@ -157,7 +160,8 @@ mod tests {
         let mut sizing = IslaVista::new(Ratios::PAPER, 100 * MIB, 600 * MIB);
         assert_eq!(after(&mut sizing, 0, 40 * MIB), 110 * MIB);
         assert_eq!(after(&mut sizing, 0, 40 * MIB), 120 * MIB);
-        // To the last nursery, which was below 110 MiB with 40 MiB alive; steps are a quarter from now on.
+        // The limit falls to the last nursery, which was below 110 MiB with 40 MiB alive. Steps are
+        // a quarter from now on.
         assert_eq!(after(&mut sizing, 3, 50 * MIB), 70 * MIB);
         assert_eq!(after(&mut sizing, 0, 50 * MIB), 70 * MIB + 5 * MIB / 2);
     }
@@ -203,7 +207,7 @@ mod tests {
             }
         }
 
-        /// Once it has found the room there is it is rarely above it, and uses most of it.
+        /// Once it has found the available room, it rarely exceeds it and uses most of it.
         #[test]
         fn it_finds_the_room_there_is(room in 100u64..900, live in 1u64..50) {
             let mut sizing = IslaVista::new(Ratios::MENDED, 64 * MIB, 1024 * MIB);

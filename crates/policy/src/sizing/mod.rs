@@ -1,22 +1,26 @@
-//! How large a collected heap may be, from one collection to the next: the trait that every policy is, the
-//! policies, and which heap runs which.
+//! How large a garbage-collected heap may be until its next collection: the trait of all policies,
+//! the policies, and the policy of each heap.
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *live* | what the last collection found in use, as far as it is in memory |
-//! | *bound* | what the heap may be at the most: of a broker, of the machine, of a group |
-//! | *growth* | by how much the collector's own rule would have the heap grow until the next collection |
-//! | *stalls* | how often the kernel made the program wait because it had taken memory |
+//! | *live* | what the last collection found in use, as far as it is resident |
+//! | *bound* | the largest size of the heap: by a broker, the machine or a group |
+//! | *growth* | how much the collector's own rule would let the heap grow until the next collection |
+//! | *stalls* | how often the kernel made the program wait for reclaim (allocation stalls) |
 //! | *size* | how large the heap may be until the next collection |
 //!
-//! A policy knows nothing of how a size comes about. This stays apart, because it is of one collector and not
-//! of sizing: that free ratios make sizes in steps and that not all of a Java heap is resident
-//! (`plimsoll_runtimes::hotspot`); what is paged out, what a heap takes in any case and what it leaves to
-//! others where an excess is death ([`crate::footprint`]); which collections are of young objects
-//! ([`crate::generations`]). The adapter in programs on the system's libgc has no policy: its numbers are
-//! atomics that hooks read in the midst of a collection.
+//! A policy does not know how a collector reaches a size. These parts belong to one collector and
+//! stay outside:
+//! - Free ratios set sizes in steps, and not all of a Java heap is resident
+//!   (`plimsoll_runtimes::hotspot`).
+//! - What is paged out, what a heap takes in any case, and what it leaves to others where an excess
+//!   kills ([`crate::footprint`]).
+//! - Which collections are of young objects ([`crate::generations`]).
 //!
-//! `docs/src/adding-a-policy.md` goes through a new one.
+//! The adapter in programs on the system's libgc has no policy: its numbers are atomics that hooks
+//! read during a collection.
+//!
+//! `docs/src/adding-a-policy.md` explains how to add a policy.
 
 mod after_stalls;
 mod all;
@@ -28,32 +32,31 @@ pub use all::All;
 pub use isla_vista::{IslaVista, Ratios};
 pub use square_root::SquareRoot;
 
-/// The drop-in's heap, while memory is not short. It gets what is enough for how fast the program allocates
-/// and what a collection costs.
+/// The drop-in's heap while memory is not short. Its size suits the allocation rate of the program
+/// and the cost of a collection.
 pub type DropInEnough = SquareRoot;
-/// The drop-in's heap in a machine or a group whose memory may be short. It grows by the collector's own
-/// rule; from the first stall on Isla Vista decides, until the spike is over.
+/// The drop-in's heap in a machine or group whose memory may become short. It grows by the
+/// collector's own rule. From the first stall on, Isla Vista decides until the spike is over.
 pub type DropIn = AfterStalls;
-/// The heap of a HotSpot virtual machine. It gets all that there is room for.
+/// The heap of a HotSpot virtual machine. It gets all available room.
 pub type HotSpot = All;
 
-/// A collection that ended. Sizes in bytes, times in nanoseconds of one clock that never goes back.
+/// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// When.
+    /// Time of its end.
     pub now: u64,
-    /// How long the program stood still for collections since the last one of which this was told.
+    /// Time that the program was stopped for collections since the last one reported here.
     pub took: u64,
-    /// What a collection cost lately, with what tracking writes cost the program.
+    /// Recent cost of a collection, including what tracking writes cost the program, nanoseconds.
     pub cost: u64,
-    /// What lives.
+    /// Live bytes.
     pub live: u64,
-    /// What was ever allocated.
+    /// Bytes allocated since the start of the program.
     pub allocated: u64,
-    /// By how much the heap would grow until the next one by the collector's own rule; `u64::MAX` where it
-    /// has none.
+    /// Growth until the next collection by the collector's own rule; `u64::MAX` where it has none.
     pub growth: u64,
-    /// How often the kernel stalled the program since the last one.
+    /// Number of allocation stalls since the last collection.
     pub stalls: u64,
 }
 
@@ -61,20 +64,21 @@ pub struct Ended {
 ///
 /// The order of the calls:
 ///
-/// 1. [`Sizing::bounded`], before anything else, and whenever the bound is looked up or changes: at any time,
-///    also twice in a row.
-/// 2. [`Sizing::ended`], once at the end of each collection that tells what lives: after the bound that holds
-///    now, before the size is asked for. A heap that was not collected yet is asked for its size without it.
-/// 3. [`Sizing::size`], as often as somebody wants to know. A heap that has reached it is due to be
-///    collected, and one that is above it has memory to give back. Then it goes on with 1 or 2.
+/// 1. [`Sizing::bounded`], before anything else and whenever the bound is read or changes: at any
+///    time, also twice in a row.
+/// 2. [`Sizing::ended`], once at the end of each collection that reports the live bytes: after the
+///    current bound was set, and before the size is asked for. A heap that was never collected is
+///    asked for its size without it.
+/// 3. [`Sizing::size`], any number of times. A heap that has reached the size is due for a
+///    collection, and one above it has memory to give back. Then step 1 or 2 follows.
 ///
-/// That a collection begins is not told: when it did follows from [`Ended::now`] and [`Ended::took`], and no
-/// heap changes its size at that moment. Time passes as a number, with each collection.
+/// The start of a collection is not reported: it follows from [`Ended::now`] and [`Ended::took`],
+/// and no heap changes its size at that moment. Time is only known as a number in each report.
 ///
-/// `Default` is a heap of which nothing is known yet. A heap whose policy learned what means nothing any more
-/// begins with it anew. `Clone` is for asking what the size would be within another bound.
+/// `Default` is a heap about which nothing is known yet. When what a policy learned is no longer
+/// valid, the heap starts again with it. `Clone` serves to ask for the size under another bound.
 ///
-/// The smallest useful one, twice what lives:
+/// The smallest useful policy, twice the live bytes:
 ///
 /// ```
 /// use plimsoll_policy::sizing::{Ended, Sizing};
@@ -113,9 +117,9 @@ pub trait Sizing: Clone + std::fmt::Debug + Default {
     /// A collection ended.
     fn ended(&mut self, ended: &Ended);
 
-    /// Bytes that the heap may have now: at most the bound, or what lives if that is more, because no policy
-    /// makes that less. It may be less than what lives: whoever sets the size keeps to what is possible. The
-    /// answer stays the same until another method is called.
+    /// Bytes that the heap may have now: at most the bound, or the live bytes if those are more,
+    /// because no policy can lower them. It may be less than the live bytes: the caller does what
+    /// is possible. The answer stays the same until another method is called.
     fn size(&self) -> u64;
 }
 
@@ -124,7 +128,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A heap's moments: the bound, and a collection.
+    /// Events of a heap: a bound, and a collection.
     type Moments = Vec<(u64, Ended)>;
 
     fn moments() -> impl Strategy<Value = Moments> {
@@ -162,7 +166,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every policy stands here: also with numbers that no heap has.
+        /// All policies belong in this test. It also uses numbers that no heap has.
         #[test]
         fn every_policy_keeps_the_rules(moments in moments()) {
             keeps_the_rules::<AfterStalls>(&moments)?;

@@ -1,19 +1,21 @@
-//! The square-root rule: a heap is worth its memory while that saves collections (Kirisame, Shenoy and
-//! Panchekha, OOPSLA 2022).
+//! The square-root rule: a heap gets memory as long as that saves enough collections (Kirisame,
+//! Shenoy and Panchekha, OOPSLA 2022).
 
 use super::{Ended, Sizing};
 
-/// A heap may take a MiB more for each thousandth of its time that it would collect.
+/// Bytes that saved collection time is worth: about 1 MiB for each thousandth of the program's
+/// time.
 const WORTH: f64 = (1u64 << 30) as f64;
 
-/// What is enough for a heap that allocates as fast as it did between its last two collections.
+/// The policy for a heap that allocates as fast as it did between its last two collections.
 #[derive(Clone, Debug)]
 pub struct SquareRoot {
     most: u64,
     /// The last collection: when it ended, ns, and what was allocated by then, bytes.
     last: Option<(u64, u64)>,
     live: u64,
-    /// What it may allocate until the next one, bytes; without end until two were seen.
+    /// Bytes that it may allocate until the next collection; unlimited until two collections were
+    /// seen.
     enough: u64,
 }
 
@@ -50,8 +52,8 @@ impl Sizing for SquareRoot {
     }
 }
 
-/// What to allocate until the next collection: the square root of what a collection costs (ns) and of how
-/// fast that is due again, `rate` in bytes allocated in a second.
+/// Bytes to allocate until the next collection: the square root of the cost of a collection (ns)
+/// times the allocation rate (bytes per second), scaled by `WORTH`.
 fn square_root(cost: u64, rate: u64) -> u64 {
     (cost as f64 / 1e9 * WORTH * rate as f64).sqrt() as u64
 }
@@ -72,7 +74,7 @@ mod tests {
         assert_eq!(square_root(cost, 0), 0);
     }
 
-    /// The time that a collection took is none in which the program allocated.
+    /// The program allocates nothing during a collection, so this time does not count for the rate.
     #[test]
     fn the_rate_is_of_the_time_between_two_collections() {
         let mut sizing = SquareRoot::default();

@@ -1,23 +1,22 @@
-//! The writer's side: which bytes to put where, in which order.
+//! The writer's side: which bytes to write where, and in which order.
 
 use super::{MAGIC, Numbers, PAGE_SIZE, VERSION, offset};
 
-/// One write into the page file: these bytes at this offset. Always inside the first page.
+/// One write to the page file: `bytes` at `offset`. Always inside the first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Where in the file, bytes.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// What.
+    /// Bytes to write.
     pub bytes: &'a [u8],
 }
 
-/// What the broker last published for one principal, and what to write next. 112 bytes; no I/O,
-/// no allocation.
+/// The last publication for one principal, and the next writes. 112 bytes; no I/O, no allocation.
 ///
 /// To make a page: create the file, set its length to [`PAGE_SIZE`], write [`PageImage::create`].
-/// To publish: write the three steps of [`PageImage::publish`] in their order, with a full fence
-/// (`atomic::fence(SeqCst)`) between two of them. If a write fails half-way, publish again: the
-/// sequence goes on from the one that was tried.
+/// To publish: write the three steps of [`PageImage::publish`] in order, with a full fence
+/// (`atomic::fence(SeqCst)`) between each two. If a write fails half-way, publish again: the
+/// sequence continues from the failed attempt.
 #[derive(Clone, Debug)]
 pub struct PageImage {
     bytes: [u8; offset::END],
@@ -25,7 +24,7 @@ pub struct PageImage {
 }
 
 impl PageImage {
-    /// A page that nothing was published on yet; readers get nothing from it.
+    /// A page without a publication; readers get nothing from it.
     pub fn new(id: u64) -> PageImage {
         let mut image = PageImage {
             bytes: [0; offset::END],
@@ -40,8 +39,8 @@ impl PageImage {
         image
     }
 
-    /// The whole image, to be written once into a new file of [`PAGE_SIZE`] zero bytes. Before the
-    /// file is visible to its reader nothing needs an order.
+    /// The whole image, to be written once to a new file of [`PAGE_SIZE`] zero bytes. No order is
+    /// needed before the file is visible to readers.
     pub fn create(&self) -> Step<'_> {
         Step {
             offset: 0,
@@ -49,9 +48,9 @@ impl PageImage {
         }
     }
 
-    /// Takes the numbers over and gives the three writes that publish them: sequence odd, payload,
-    /// sequence even. `now_ns` becomes the heartbeat. The generation moves when limit, available,
-    /// owed, deadline or level differ from the last publication.
+    /// Stores the numbers and returns the three writes that publish them: sequence odd, payload,
+    /// sequence even. `now_ns` becomes the heartbeat. The generation increases when limit,
+    /// available, owed, deadline or level differ from the last publication.
     pub fn publish(&mut self, numbers: &Numbers, now_ns: u64) -> [Step<'_>; 3] {
         let sequence = self.get(offset::SEQUENCE);
         self.odd = sequence.wrapping_add(1).to_ne_bytes();
@@ -83,19 +82,19 @@ impl PageImage {
         ]
     }
 
-    /// The one write that says "still here" when no number changed: the heartbeat is a word of its
-    /// own and needs no sequence. Only after a first [`PageImage::publish`].
+    /// The single write that renews the heartbeat when no number changed. The heartbeat is one word
+    /// and needs no sequence. Call it only after a first [`PageImage::publish`].
     pub fn heartbeat(&mut self, now_ns: u64) -> Step<'_> {
         self.put(offset::HEARTBEAT, now_ns);
         self.part(offset::HEARTBEAT, offset::GENERATION)
     }
 
-    /// How often the numbers changed; the same that a reader sees.
+    /// Number of changes of the numbers, as readers see it.
     pub fn generation(&self) -> u64 {
         self.get(offset::GENERATION)
     }
 
-    /// The principal's number.
+    /// The principal's id.
     pub fn id(&self) -> u64 {
         self.get(offset::ID)
     }

@@ -6,23 +6,24 @@
 //! |---|---|---|
 //! | 0 | magic | the bytes `PLIMSOLL` |
 //! | 8 | version, size | two u32: 1 and 4096 |
-//! | 16 | sequence | odd while the broker writes, 0 before the first publication |
+//! | 16 | sequence | odd during a write by the broker, 0 before the first publication |
 //! | 24 | limit | bytes it may use now |
 //! | 32 | available | bytes it could have if it asked |
-//! | 40 | owed | bytes it must give back, 0 when nothing |
-//! | 48 | deadline | `CLOCK_MONOTONIC` ns by which, 0 when nothing is owed |
+//! | 40 | owed | bytes it must give back, 0 when none |
+//! | 48 | deadline | `CLOCK_MONOTONIC` ns until which it must give them back, 0 when none are owed |
 //! | 56 | uses | bytes accounted to it |
-//! | 64 | share | its guaranteed weighted share, bytes |
+//! | 64 | share | its entitlement (guaranteed weighted share), bytes |
 //! | 72 | level | 0 normal, 1 warning, 2 critical |
 //! | 80 | heartbeat | `CLOCK_MONOTONIC` ns of the last publication |
-//! | 88 | generation | counts changes of limit, available, owed or level |
-//! | 96 | id | the principal's number |
+//! | 88 | generation | counts changes of limit, available, owed, deadline or level |
+//! | 96 | id | the principal's id |
 //!
-//! One aligned load of `limit` is always a whole value; [`PageView::read`] gives a consistent set.
+//! One aligned load of `limit` always gives a whole value; [`PageView::read`] gives a consistent
+//! set.
 //!
-//! Writing is the sequence lock's usual order: sequence odd, payload, sequence even. The broker
-//! writes with `pwrite` and not through a mapping, because a mapping of a file that somebody
-//! truncates kills the writer; [`PageImage`] says which bytes go where in which order.
+//! Writes follow the usual order of a sequence lock: sequence odd, payload, sequence even. The
+//! broker uses `pwrite` and no mapping, because a writer that maps a file gets SIGBUS when somebody
+//! truncates the file. [`PageImage`] says which bytes go where and in which order.
 
 mod image;
 mod view;
@@ -36,7 +37,7 @@ pub const PAGE_SIZE: usize = 4096;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PLIMSOLL");
 /// Layout version.
 pub const VERSION: u32 = 1;
-/// A page whose heartbeat is older than this (ns) belongs to a broker that is gone.
+/// If the heartbeat of a page is older than this (ns), its broker is gone.
 pub const STALE_AFTER_NS: u64 = 3_000_000_000;
 
 /// Byte offsets of the fields.
@@ -59,7 +60,7 @@ pub mod offset {
     pub const END: usize = 104;
 }
 
-/// How urgent the numbers are, for programs that only know levels. Derived from the amounts.
+/// Urgency of the numbers, for programs that only handle levels. Derived from the amounts.
 #[derive(
     Clone,
     Copy,
@@ -85,8 +86,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level that a page or a reply holds as a number. What a newer broker may add above
-    /// critical is critical to us.
+    /// Decodes the level in a page or a reply. Levels above critical, which a newer broker may add,
+    /// count as critical.
     pub fn from_number(number: u64) -> Level {
         match number {
             0 => Level::Normal,
@@ -103,13 +104,13 @@ pub struct Numbers {
     pub limit: u64,
     /// Bytes it could have if it asked.
     pub available: u64,
-    /// Bytes it must give back, 0 when nothing.
+    /// Bytes it must give back, 0 when none.
     pub owed: u64,
-    /// `CLOCK_MONOTONIC` ns by which, 0 when nothing is owed.
+    /// `CLOCK_MONOTONIC` ns until which it must give them back, 0 when none are owed.
     pub deadline: u64,
     /// Bytes accounted to it.
     pub uses: u64,
-    /// Its guaranteed weighted share of the budget, bytes.
+    /// Its entitlement: its guaranteed weighted share of the budget, bytes.
     pub share: u64,
     /// Derived from the amounts.
     pub level: Level,

@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of 8 bytes on a page.
 const WORDS: usize = PAGE_SIZE / 8;
-/// Tries before a reader gives up on a page that stays odd: a writer holds it for three short
-/// system calls, and one that died in between holds it for ever.
+/// Tries before a reader gives up on an odd sequence. A writer keeps it odd for three short system
+/// calls; a writer that died in between keeps it odd for ever.
 const TRIES: usize = 1000;
 
-/// Why a file is not an availability page that this version reads.
+/// Why a file is not an availability page of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// The first bytes are others: not a page, or one that was truncated.
+    /// The first bytes are wrong: not a page, or a truncated one.
     #[error("it does not begin with PLIMSOLL: it is no availability page, or it was truncated")]
     Magic,
     /// A layout of another version.
     #[error("its layout version is {0}, this program reads {VERSION}: update the older of the two")]
     Version(u32),
-    /// A size that the layout does not have.
+    /// The size is not that of the layout.
     #[error("it says that it is {0} bytes long, expected {PAGE_SIZE}")]
     Size(u32),
 }
 
-/// A consistent set of what a page held at one moment.
+/// A consistent set of a page's contents at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The numbers.
@@ -33,25 +33,26 @@ pub struct Reading {
     pub heartbeat: u64,
     /// Counts changes of the numbers.
     pub generation: u64,
-    /// The principal's number.
+    /// The principal's id.
     pub id: u64,
 }
 
 impl Reading {
-    /// Whether the broker that wrote this is gone, by its heartbeat. `now_ns` of `CLOCK_MONOTONIC`.
+    /// Whether the broker that wrote this is gone, judged by the heartbeat. `now_ns` is
+    /// `CLOCK_MONOTONIC`.
     pub fn is_stale(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.heartbeat) > STALE_AFTER_NS
     }
 }
 
-/// A mapped page. Reading takes no lock, no system call and never blocks the writer.
+/// A mapped page. Reading takes no lock, makes no system call and never blocks the writer.
 #[derive(Clone, Copy, Debug)]
 pub struct PageView<'a> {
     words: &'a [AtomicU64; WORDS],
 }
 
 impl<'a> PageView<'a> {
-    /// Looks at a mapped page.
+    /// Makes a view of a mapped page.
     ///
     /// # Safety
     /// `base` is aligned to 8 and points to [`PAGE_SIZE`] bytes that stay mapped and readable for
@@ -64,12 +65,12 @@ impl<'a> PageView<'a> {
         PageView { words }
     }
 
-    /// Looks at words that are in this process's own memory (tests, simulations).
+    /// Makes a view of words in this process's own memory (tests, simulations).
     pub fn of_words(words: &'a [AtomicU64; WORDS]) -> PageView<'a> {
         PageView { words }
     }
 
-    /// Whether this is a page that we can read. To be asked once after mapping.
+    /// Checks that this is a page of a known layout. Call it once after mapping.
     ///
     /// # Errors
     /// [`PageError`] says what is wrong with it.
@@ -85,16 +86,16 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Bytes it may use now, by one aligned load. 0 when nothing was published or the page is
-    /// gone: no limit to live by, see [`PageView::read`].
+    /// Bytes it may use now, by one aligned load. 0 when nothing was published or the page is gone:
+    /// that is no limit to obey; see [`PageView::read`].
     #[inline]
     pub fn limit(&self) -> u64 {
         self.word(offset::LIMIT)
     }
 
-    /// A consistent set, by sequence lock. Nothing when nothing was published yet, the page is
-    /// gone (its magic with it), or the writer died while it wrote; the bounded retries take at
-    /// most some microseconds.
+    /// A consistent set, read by sequence lock. `None` when nothing was published yet, the page is
+    /// gone (and its magic with it), or the writer died during a write. The bounded retries take
+    /// some microseconds at most.
     #[inline]
     pub fn read(&self) -> Option<Reading> {
         match self.attempt() {
@@ -103,7 +104,7 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Whether the page's broker is gone, by its heartbeat. `now_ns` of `CLOCK_MONOTONIC`.
+    /// Whether the page's broker is gone, judged by the heartbeat. `now_ns` is `CLOCK_MONOTONIC`.
     #[inline]
     pub fn is_stale(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.word(offset::HEARTBEAT)) > STALE_AFTER_NS

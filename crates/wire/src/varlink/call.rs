@@ -1,4 +1,4 @@
-//! Calls: what a client sends.
+//! Calls: the messages of a client.
 
 use super::error::shorten;
 use super::{EncodeError, INTERFACE, MAX_MESSAGE, WireError, append, parameters};
@@ -10,23 +10,23 @@ use std::borrow::Cow;
 /// The methods of `io.plimsoll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Makes the connection the life of a new principal.
+    /// Makes a new principal that lives as long as the connection.
     Register,
     /// Gives a principal its process.
     Attach,
-    /// Tells who steers a principal from now on.
+    /// Sets the adapter of a principal.
     Adapt,
-    /// Tells what an adapter knows of its program.
+    /// Reports an adapter's knowledge of its program.
     Report,
-    /// Answers at each change of a principal's numbers.
+    /// Sends a reply at each change of a principal's numbers.
     Subscribe,
-    /// Tells that bytes were given back.
+    /// Reports that bytes were given back.
     Released,
     /// Changes a principal.
     Set,
-    /// Shows all principals.
+    /// Lists all principals.
     List,
-    /// Shows all principals again and again.
+    /// Lists all principals repeatedly.
     Watch,
     /// Reads the configuration again.
     Reload,
@@ -63,7 +63,7 @@ impl Method {
         }
     }
 
-    /// The method of that full name.
+    /// The method with that full name.
     pub fn from_wire(name: &str) -> Option<Method> {
         let short = name.strip_prefix(INTERFACE)?.strip_prefix('.')?;
         Method::ALL
@@ -71,50 +71,50 @@ impl Method {
             .find(|method| method.as_str()[INTERFACE.len() + 1..] == *short)
     }
 
-    /// Whether it answers again and again, and so has to be called with `more`.
+    /// Whether it sends several replies, and so must be called with `more`.
     pub fn wants_more(self) -> bool {
         matches!(self, Method::Subscribe | Method::Watch)
     }
 }
 
-/// How many answers a caller wants.
+/// How many replies a caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// One.
     #[default]
     Once,
-    /// As many as there will be.
+    /// All replies.
     More,
     /// None.
     Oneway,
 }
 
-/// A call, looked at where it lies in the decoder's buffer.
+/// A call that borrows from the decoder's buffer.
 #[derive(Debug, Deserialize)]
 pub struct Call<'a> {
     /// Full name: interface, dot, method.
     #[serde(borrow)]
     pub method: Cow<'a, str>,
-    /// A JSON object, unread.
+    /// A JSON object, not parsed yet.
     #[serde(borrow, default)]
     parameters: Option<&'a RawValue>,
-    /// Wants more than one answer.
+    /// The caller wants more than one reply.
     #[serde(default)]
     pub more: bool,
-    /// Wants no answer.
+    /// The caller wants no reply.
     #[serde(default)]
     pub oneway: bool,
-    /// Wants to speak another protocol afterwards; never granted.
+    /// The caller wants to switch to another protocol; never granted.
     #[serde(default)]
     pub upgrade: bool,
 }
 
 impl<'a> Call<'a> {
-    /// Looks into a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// `InvalidParameter` when it is not UTF-8, not JSON, too deeply nested or not a call; whoever
-    /// sends such a thing is answered and cut off.
+    /// `InvalidParameter` when it is not UTF-8, not JSON, too deeply nested or not a call. The
+    /// sender of such a message gets the error and is cut off.
     pub fn parse(message: &'a [u8]) -> Result<Call<'a>, WireError> {
         let text = std::str::from_utf8(message).map_err(|error| {
             WireError::about(
@@ -137,7 +137,7 @@ impl<'a> Call<'a> {
     /// The parameters as `T`; absent ones are an empty object.
     ///
     /// # Errors
-    /// Names the field that is missing, unknown or wrong.
+    /// An error that names the missing, unknown or invalid field.
     pub fn parameters<T: DeserializeOwned>(&self) -> Result<T, WireError> {
         parameters::read(self.parameters.map_or("{}", RawValue::get))
     }
@@ -157,11 +157,11 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Appends a call to `out`. `parameters` has to be a struct or a map (`&()` is not one; give
-/// [`crate::messages::Nothing`]).
+/// Appends a call to `out`. `parameters` must be a struct or a map; for none give
+/// [`crate::messages::Nothing`], because `&()` is neither.
 ///
 /// # Errors
-/// It would be longer than [`MAX_MESSAGE`]; then `out` is as it was.
+/// When it would be longer than [`MAX_MESSAGE`]; then `out` is unchanged.
 pub fn encode_call<P: Serialize>(
     out: &mut Vec<u8>,
     method: &str,

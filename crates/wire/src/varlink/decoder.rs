@@ -2,16 +2,16 @@
 
 use super::MAX_MESSAGE;
 
-/// A buffer that is larger than this, and hardly used, is given back.
+/// A larger buffer that is hardly used is given back. Bytes.
 const KEEP: usize = 4096;
 
-/// Why a stream cannot be cut into messages any further; the connection is to be closed.
+/// Why a stream cannot be cut any further; the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// No NUL within the longest message.
+    /// There is no NUL within the longest allowed length.
     #[error("a message is longer than {max} bytes: end each message with a NUL byte")]
     TooLong {
-        /// The longest message, bytes.
+        /// Longest allowed message, bytes.
         max: usize,
     },
     /// Two NULs in a row.
@@ -19,17 +19,17 @@ pub enum FramingError {
     Empty,
 }
 
-/// Cuts a byte stream into messages, whatever pieces it comes in.
+/// Cuts a byte stream into messages, independent of how the bytes arrive.
 ///
-/// Push what was read, then take messages until there is none; what is left over (at most the
+/// Push the bytes that were read, then take messages until there is none. The rest (at most the
 /// longest message) waits for the next push. The same bytes give the same messages and the same
 /// error however they are cut. After an error the decoder stays in error.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Where the next message begins.
+    /// Offset of the next message.
     start: usize,
-    /// Up to where no NUL was found.
+    /// Offset up to which no NUL was found.
     scanned: usize,
     max: usize,
     failed: Option<FramingError>,
@@ -54,8 +54,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes in. Whoever takes all messages out between two pushes never holds more than the
-    /// longest message and one push.
+    /// Adds bytes. A caller that takes all messages out between two pushes never holds more than
+    /// the longest message and one push.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_some() {
             return;
@@ -64,10 +64,10 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message, without its NUL; nothing when it is not all here yet.
+    /// The next whole message, without its NUL; `None` when it is not complete yet.
     ///
     /// # Errors
-    /// A message that is too long or empty; then this is the answer for ever.
+    /// When a message is too long or empty; all later calls return the same error.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, FramingError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -96,8 +96,8 @@ impl Decoder {
         self.buffer.len() - self.start
     }
 
-    /// Bytes of memory that it holds: when all messages were taken out, at most four times what
-    /// waits for the rest of its message, or 4096.
+    /// Bytes of memory that it holds. When all messages were taken out, at most four times the
+    /// unfinished bytes, or 4096.
     pub fn held(&self) -> usize {
         self.buffer.capacity()
     }

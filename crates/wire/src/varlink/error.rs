@@ -1,33 +1,33 @@
-//! The errors that a broker answers with.
+//! The errors that a broker returns.
 
-/// The name of an error, as `io.plimsoll.varlink` and `org.varlink.service` declare them.
+/// The name of an error, as declared in `io.plimsoll.varlink` and `org.varlink.service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorName {
-    /// No principal has that number.
+    /// No principal has this id.
     NoSuchPrincipal,
-    /// No process has that number, or not the one that was meant.
+    /// No process has this id, or it is not the process that was meant.
     NoSuchProcess,
-    /// A name that is empty, too long or not printable, or an adapter of another form.
+    /// A name that is empty, too long or not printable, or an invalid name of an adapter.
     BadName,
     /// A weight that is not 1 to 10000.
     BadWeight,
     /// A priority that is not -100 to 100.
     BadPriority,
-    /// A maximum that cannot be.
+    /// A maximum outside the valid range.
     BadMax,
-    /// A cgroup that is not there or cannot be read.
+    /// A cgroup that does not exist or cannot be read.
     BadCgroup,
     /// A principal cannot move under one of its own descendants.
     Cycle,
     /// The tree would be too deep.
     TooDeep,
-    /// As many as the configuration allows.
+    /// There are as many as the configuration allows.
     TooMany,
     /// The caller may not do this to that process or principal.
     NotPermitted,
-    /// This connection already is the life of a principal.
+    /// This connection already has a principal.
     AlreadyRegistered,
-    /// The broker could not do it (a full disk, a file that it cannot read).
+    /// The broker could not do it (for example a full disk or an unreadable file).
     Failed,
     /// `org.varlink.service`: no such interface here.
     InterfaceNotFound,
@@ -39,12 +39,12 @@ pub enum ErrorName {
     InvalidParameter,
     /// `org.varlink.service`: the method only answers calls with `more`.
     ExpectedMore,
-    /// An error of a newer broker; its name is in the message. Never sent.
+    /// An error of a newer broker, whose name is in the message. Never sent.
     Other,
 }
 
 impl ErrorName {
-    /// All that may be sent.
+    /// All errors that may be sent.
     pub const ALL: [ErrorName; 18] = [
         ErrorName::NoSuchPrincipal,
         ErrorName::NoSuchProcess,
@@ -91,13 +91,14 @@ impl ErrorName {
         }
     }
 
-    /// The error of that full name; [`ErrorName::Other`] when we know none.
+    /// The error with that full name; [`ErrorName::Other`] for an unknown name.
     pub fn from_wire(name: &str) -> ErrorName {
         let known = ErrorName::ALL.into_iter().find(|e| e.as_str() == name);
         known.unwrap_or(ErrorName::Other)
     }
 
-    /// What `org.varlink.service` calls the subject of the error, where it has one.
+    /// Name of the field for the subject of the error, as `org.varlink.service` declares it, if
+    /// any.
     pub(super) fn subject_field(self) -> Option<&'static str> {
         match self {
             ErrorName::InterfaceNotFound => Some("interface"),
@@ -112,7 +113,7 @@ impl ErrorName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct WireError {
-    /// Which.
+    /// Name of the error.
     pub name: ErrorName,
     /// What happened, to what, and what to do.
     pub message: String,
@@ -139,7 +140,7 @@ impl WireError {
         }
     }
 
-    /// A method name that nobody serves here, of a known interface or not.
+    /// The error for an unknown method, of a known interface or not.
     pub fn unknown_method(method: &str) -> WireError {
         let (interface, _) = method.rsplit_once('.').unwrap_or((method, ""));
         let served = [super::INTERFACE, super::service::INTERFACE].contains(&interface);
@@ -155,7 +156,7 @@ impl WireError {
         }
     }
 
-    /// An interface that nobody serves here.
+    /// The error for an unknown interface.
     pub fn unknown_interface(interface: &str) -> WireError {
         let shown = shorten(interface);
         WireError {
@@ -165,14 +166,14 @@ impl WireError {
         }
     }
 
-    /// A method that answers again and again, called without `more`.
+    /// The error for a method with several replies that was called without `more`.
     pub fn expected_more(method: &str) -> WireError {
         let message = format!("{method} answers more than once: set \"more\": true in the call");
         WireError::new(ErrorName::ExpectedMore, message)
     }
 }
 
-/// Foreign text, short enough and printable, to be put into a message.
+/// Makes foreign text short and printable, for use in a message.
 pub(super) fn shorten(text: &str) -> String {
     let mut shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
     if text.chars().nth(80).is_some() {

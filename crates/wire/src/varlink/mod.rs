@@ -1,10 +1,11 @@
 //! Varlink (<https://varlink.org>): JSON objects, each ended by one NUL byte.
 //!
-//! - [`Decoder`] cuts a byte stream into messages, within a bound.
-//! - [`Call`] and [`Reply`] look into one message without copying it.
+//! - [`Decoder`] cuts a byte stream into messages of bounded length.
+//! - [`Call`] and [`Reply`] parse one message without copying it.
 //! - [`encode_call`], [`encode_reply`] and [`encode_error`] append a message to a caller's buffer.
-//! - [`Method`] and [`ErrorName`] are the names that `io.plimsoll.varlink` ([`DESCRIPTION`])
-//!   declares; [`service`] is what every Varlink service answers about itself.
+//! - [`Method`] and [`ErrorName`] are the names declared in `io.plimsoll.varlink`
+//!   ([`DESCRIPTION`]). [`service`] has the interface by which every Varlink service describes
+//!   itself.
 
 mod call;
 mod decoder;
@@ -20,9 +21,9 @@ pub(crate) use parameters::marked;
 pub use parameters::plain;
 pub use reply::{Reply, encode_error, encode_reply};
 
-/// Longest message to the broker, bytes, without its NUL.
+/// Longest message to the broker, without its NUL, bytes.
 pub const MAX_MESSAGE: usize = 64 * 1024;
-/// Longest message from the broker, bytes, without its NUL: a listing of many principals is long.
+/// Longest message from the broker, without its NUL, bytes: a listing of many principals is long.
 pub const MAX_REPLY: usize = 16 * 1024 * 1024;
 /// The interface's name.
 pub const INTERFACE: &str = "io.plimsoll";
@@ -32,20 +33,20 @@ pub const DESCRIPTION: &str = include_str!("../io.plimsoll.varlink");
 /// Why a message could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// It would be longer than the other side takes.
+    /// It would be longer than the receiver accepts.
     #[error("the message would have {length} bytes, the other side takes {max}")]
     TooLong {
-        /// Bytes that it would have.
+        /// Its length in bytes.
         length: usize,
-        /// Bytes that it may have.
+        /// The longest allowed length in bytes.
         max: usize,
     },
-    /// Its parameters are nothing that JSON can express.
+    /// Its parameters cannot be expressed in JSON.
     #[error("the parameters cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Appends `message` and its NUL to `out`, or leaves `out` as it was.
+/// Appends `message` and its NUL to `out`; leaves `out` unchanged on error.
 fn append<T: serde::Serialize>(
     out: &mut Vec<u8>,
     message: &T,

@@ -5,8 +5,8 @@ use super::{ErrorName, WireError};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Between the name of an error and its message, in the text that a failed check travels in through
-/// serde. No text of serde's begins with the name of an error.
+/// Separates the name of an error from its message in the text that carries a failed check through
+/// serde. No text of serde itself begins with the name of an error.
 const MARK: char = '\u{1f}';
 
 /// A failed check, as text.
@@ -14,7 +14,7 @@ pub(crate) fn marked(error: &WireError) -> String {
     format!("{}{MARK}{}", error.name.as_str(), error.message)
 }
 
-/// The text of a reader's error as people are to see it: where a message is not what was read, but a file.
+/// The text of a deserialisation error for display, where the input was a file and not a message.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let without = |text: String, name: ErrorName| {
@@ -24,7 +24,7 @@ pub fn plain(text: &str) -> String {
     ErrorName::ALL.into_iter().fold(text.to_owned(), without)
 }
 
-/// The failed check that a text carries.
+/// The failed check in a text, if any.
 fn unmarked(field: &str, text: &str) -> Option<WireError> {
     let (name, message) = text.split_once(MARK)?;
     let name = ErrorName::ALL
@@ -40,7 +40,8 @@ fn unmarked(field: &str, text: &str) -> Option<WireError> {
 /// Reads `raw` (an object) as `T`.
 ///
 /// # Errors
-/// Names the field at fault; fields with an error of their own (`weight`, ...) get that one.
+/// An error that names the field at fault. A field with an error of its own (`weight`, ...) returns
+/// that.
 pub(super) fn read<T: DeserializeOwned>(raw: &str) -> Result<T, WireError> {
     if !raw.starts_with('{') {
         return Err(WireError::about(
@@ -92,7 +93,7 @@ fn fault(field: &str, text: &str) -> WireError {
     }
 }
 
-/// serde's text without its position, which means nothing to who wrote a call.
+/// serde's text without its position, which means nothing to the author of a call.
 fn cause(text: &str) -> String {
     let text = text.split(" at line ").next().unwrap_or(text);
     let mut shown: String = text.chars().take(200).collect();

@@ -1,4 +1,4 @@
-//! Replies: what the broker sends.
+//! Replies: the messages of the broker.
 
 use super::error::shorten;
 use super::{EncodeError, ErrorName, MAX_REPLY, WireError, append, parameters};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A reply, looked at where it lies in the decoder's buffer.
+/// A reply that borrows from the decoder's buffer.
 #[derive(Debug, Deserialize)]
 pub struct Reply<'a> {
     #[serde(borrow, default)]
@@ -31,10 +31,10 @@ struct ErrorParameters {
 }
 
 impl<'a> Reply<'a> {
-    /// Looks into a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// It is not UTF-8, not JSON or not a reply.
+    /// When it is not UTF-8, not JSON or not a reply.
     pub fn parse(message: &'a [u8]) -> Result<Reply<'a>, WireError> {
         let text = std::str::from_utf8(message)
             .map_err(|_| WireError::about("message", "the reply is not UTF-8"))?;
@@ -47,10 +47,10 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// The parameters as `T`, or the error that the broker answered with.
+    /// The parameters as `T`, or the broker's error.
     ///
     /// # Errors
-    /// The broker's own, or `InvalidParameter` when the parameters are not a `T`.
+    /// The broker's error, or `InvalidParameter` when the parameters are not a `T`.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, WireError> {
         let raw = self.parameters.map_or("{}", RawValue::get);
         match &self.error {
@@ -90,7 +90,7 @@ fn is_false(flag: &bool) -> bool {
 /// Appends a reply to `out`; `continues` when more replies to the same call follow.
 ///
 /// # Errors
-/// It would be longer than [`MAX_REPLY`]; then `out` is as it was.
+/// When it would be longer than [`MAX_REPLY`]; then `out` is unchanged.
 pub fn encode_reply<P: Serialize>(
     out: &mut Vec<u8>,
     parameters: &P,

@@ -1,13 +1,13 @@
-//! `org.varlink.service`: what every Varlink service answers about itself.
+//! `org.varlink.service`: the interface by which every Varlink service describes itself.
 
 use super::WireError;
 use serde::{Deserialize, Serialize};
 
 /// The interface's name.
 pub const INTERFACE: &str = "org.varlink.service";
-/// Full name of the method that answers [`Info`].
+/// Full name of the method that returns [`Info`].
 pub const GET_INFO: &str = "org.varlink.service.GetInfo";
-/// Full name of the method that answers [`Description`] to [`Interface`].
+/// Full name of the method that returns [`Description`] for an [`Interface`].
 pub const GET_INTERFACE_DESCRIPTION: &str = "org.varlink.service.GetInterfaceDescription";
 
 /// The interface that every Varlink service has, as <https://varlink.org/Service> declares it.
@@ -17,22 +17,22 @@ pub const DESCRIPTION: &str = include_str!("org.varlink.service.varlink");
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Info {
-    /// Who makes it.
+    /// The vendor.
     pub vendor: String,
-    /// What it is.
+    /// Name of the product.
     pub product: String,
     /// Its version.
     pub version: String,
-    /// Where to read about it.
+    /// Address of its documentation.
     pub url: String,
-    /// What it speaks.
+    /// Names of its interfaces.
     pub interfaces: Vec<String>,
 }
 
 /// Parameters of `GetInterfaceDescription`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Description {
     pub description: String,
 }
 
-/// What a broker of this version says about itself.
+/// The description of a broker of this version.
 pub fn info(version: &str) -> Info {
     Info {
         vendor: "Plimsoll".to_owned(),
@@ -54,7 +54,7 @@ pub fn info(version: &str) -> Info {
     }
 }
 
-/// The interface file of that name.
+/// The interface file with that name.
 ///
 /// # Errors
 /// `InterfaceNotFound`.

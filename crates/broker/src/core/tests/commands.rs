@@ -1,4 +1,4 @@
-//! Registering, changing, leaving; what is refused.
+//! Registration, changes, removal, and refusals.
 
 use super::*;
 use plimsoll_wire::messages::Set;

@@ -21,13 +21,13 @@ fn a_deadline_stays_until_the_debt_is_paid() {
     bench.tick(50 * MS);
     let first = bench.numbers(id);
     assert_eq!(first.deadline, bench.now + 400 * MS);
-    // Its own growth moves nothing, nor does further debt.
+    // Neither its own growth nor further debt moves the deadline.
     bench.uses(id, 950 * MIB);
     bench.outsiders = 400 * MIB;
     bench.tick(50 * MS);
     assert_eq!(bench.numbers(id).deadline, first.deadline);
     assert!(bench.numbers(id).owed > first.owed);
-    // The first batch is paid, the second gets its own time.
+    // The first batch is paid, and the second has its own deadline.
     bench.uses(id, first.limit);
     bench.tick(50 * MS);
     assert_eq!(bench.numbers(id).deadline, bench.now + 400 * MS);
@@ -124,7 +124,7 @@ fn of_two_debtors_the_one_with_more_excess_per_weight_pays_first() {
     };
     let little = bench.add(&bounded("little"), 440 * MIB);
     let much = bench.add(&bounded("much"), 550 * MIB);
-    // The reserve lacks less than either owes.
+    // The reserve lacks less than either principal owes.
     let first = (0..100)
         .flat_map(|_| bench.tick(50 * MS))
         .find(|action| !matches!(action, Action::Publish { .. }));

@@ -1,4 +1,4 @@
-//! The core by itself: commands, one rule a test. Many programs at once are in `tests/simulation`.
+//! The core alone: commands, one rule per test. `tests/simulation` runs many programs at once.
 
 mod commands;
 mod debts;
@@ -42,16 +42,16 @@ fn group(parent: Option<Id>) -> NewPrincipal {
     }
 }
 
-/// A core, its clock, and what its principals use.
+/// A core, its clock, and the uses of its principals.
 struct Bench {
     core: Core,
     now: Nanos,
     capacity: u64,
     outsiders: u64,
     uses: Vec<(Id, u64)>,
-    /// Without a process.
+    /// Principals without a process.
     absent: Vec<Id>,
-    /// Nobody has a cgroup.
+    /// No principal has a cgroup.
     bare: bool,
     /// Nothing can be paged out.
     cliff: bool,
@@ -84,7 +84,7 @@ impl Bench {
             .for_each(|one| one.1 = bytes);
     }
 
-    /// Its adapter says that so much lives, and that it allocates nothing.
+    /// Reports `live` bytes and no allocation.
     fn reports_idle(&mut self, id: Id, live: u64) {
         let report = Report {
             id,

@@ -174,7 +174,8 @@ fn a_liar_gets_no_more_than_its_weight_gives() {
     assert!(honest + honest / 50 >= liar, "{honest} against {liar}");
 }
 
-/// Where an excess is death several programs may grow at once; who is alone keeps all of what it had.
+/// Where an excess kills, several programs may grow at once; a program that is alone keeps
+/// everything.
 #[test]
 fn on_a_cliff_several_hold_more_back_than_one() {
     let withheld = |cliff: bool, programs: usize| {

@@ -1,4 +1,4 @@
-//! Groups of users: what one asks for costs no other anything.
+//! Groups of users: requests of one user cost others nothing.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn user(name: &str) -> NewPrincipal {
     }
 }
 
-/// As loud as it can be.
+/// A principal that asks for as much as possible.
 fn loud(parent: Id) -> NewPrincipal {
     NewPrincipal {
         parent: Some(parent),
@@ -87,7 +87,7 @@ fn without_a_process_nothing_is_demanded_and_nothing_guaranteed() {
         let numbers = bench.numbers(id);
         (numbers.share, numbers.limit) == (0, 0)
     }));
-    // One that comes to life is one of a user's.
+    // A principal that gets a process counts for its user.
     bench.absent.retain(|&id| id != hollow[0]);
     bench.ticks(100, 50 * MS);
     let budget = bench.core.domain(None).expect("the root").budget;
@@ -125,7 +125,7 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
         parent = Some(core.register(&group(parent), 0).expect("registers"));
     }
     core.register(&user("another"), 0).expect("registers");
-    // Nor is one that is there for a limit.
+    // A group made for a limit does not count either.
     let limit = NewPrincipal {
         automatic: true,
         ..group(Some(top))
@@ -141,7 +141,7 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
         core.register(&group(parent), 0),
         Err(Refusal::TooDeep(MAX_DEPTH + 1))
     );
-    // Parents come before their children, as ever.
+    // Parents still come before their children.
     let order: Vec<Id> = core.iter().map(|one| one.id).collect();
     assert_eq!(order.first(), Some(&top));
     let domain = SensedDomain {

@@ -1,18 +1,18 @@
-//! The rules that every tick is held to.
+//! The rules that are checked at every tick.
 //!
 //! | rule | says |
 //! |---|---|
 //! | budget | the limits of a domain's principals never exceed its budget, nor their own `max` |
-//! | held | nobody is allowed to grow into what others still use |
+//! | held | no limit lets a principal grow into memory that others still use |
 //! | priority | no lower class has memory that a higher one wants |
-//! | entitled | once things are calm, none that uses its limit waits under its entitlement less its loans |
+//! | entitled | once things are calm, no principal at its limit stays below its entitlement less its loans |
 //! | users | a user who wants anything is entitled to an equal part of the budget, whatever others ask for |
-//! | waste | memory that somebody wants does not lie idle once things are calm |
-//! | victims | rungs only against who owes, past its deadline, and for no more than it owes |
-//! | pages | numbers agree with each other, are heard of when they must be, and beat once a second |
+//! | waste | once things are calm, memory that a principal wants does not stay unused |
+//! | victims | rungs hit only a principal that owes, past its deadline, and for no more than it owes |
+//! | pages | numbers are consistent, are announced when they must be, and have a heartbeat each second |
 //! | steady | limits stand still where nothing changes |
 //! | quiet | a tick allocates nothing |
-//! | paging | where everybody behaves, the kernel never has to page |
+//! | paging | where all programs behave, the kernel never has to page |
 
 mod rules;
 
@@ -22,11 +22,12 @@ use plimsoll_wire::messages::{Id, Kind, Max};
 use plimsoll_wire::page::{Level, Numbers};
 use std::collections::BTreeMap;
 
-/// The longest that somebody may wait once things are calm: the slowest reaction, and the ladder.
+/// Longest time that a principal may wait once things are calm: the slowest reaction, and the
+/// ladder.
 const PATIENCE: u64 = 20 * SECOND;
-/// How long before the end limits are watched for standing still.
+/// Time before the end in which limits must not change.
 const STEADY: u64 = 15 * SECOND;
-/// In a list of whom to watch: all.
+/// In a list of ids to watch: all of them.
 pub(crate) const EVERYBODY: Id = 0;
 const LINES: usize = 16;
 
@@ -36,11 +37,11 @@ pub(crate) struct Failure {
     pub(crate) at: u64,
     pub(crate) rule: &'static str,
     pub(crate) what: String,
-    /// Who is involved.
+    /// The involved principals.
     pub(crate) ids: Vec<Id>,
 }
 
-/// What a tick showed.
+/// The observations of a tick.
 pub(crate) struct Seen<'a> {
     pub(crate) time: u64,
     pub(crate) clock: u64,
@@ -51,7 +52,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) programs: &'a [Program],
 }
 
-/// What is remembered of one principal.
+/// The history of one principal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
     page: Option<Numbers>,
@@ -94,8 +95,8 @@ fn hold(
     }
 }
 
-/// What nobody is pressed for (`revocation.md`): 1/32. All of it may be that of one, the last in
-/// the lowest class.
+/// Lack for which no debtor is pressed (`revocation.md`): 1/32. All of it may hit one principal,
+/// the last in the lowest class.
 fn slight_lack(limit: u64) -> u64 {
     (limit / 32).clamp(MIB, 32 * MIB)
 }
@@ -274,7 +275,7 @@ impl Checker {
 
     /// Rule `entitled`.
     fn entitled(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
-        // What others use over their limits, too little to be called a debt.
+        // Bytes that others use beyond their limits, too few to count as a debt.
         let slight = all.iter().filter(|one| one.kind == Kind::Process);
         let slightly = |one: &Figures| {
             one.numbers
@@ -284,9 +285,10 @@ impl Checker {
         };
         let over: u64 = slight.map(slightly).sum();
         for one in all.iter().filter(|one| one.kind == Kind::Process) {
-            // What it would hardly miss it lends (`modest`); that it is no more, the tests of `policy` hold.
+            // It lends what it would hardly miss (`modest`); the tests of `policy` check that it
+            // lends no more.
             let wants = one.numbers.share.min(one.demand).min(one.target);
-            // Nothing is taken from others for who does not use what it may.
+            // Nothing is taken from others for a principal that does not use its limit.
             let near = one.numbers.uses >= one.numbers.limit - one.numbers.limit / 8;
             let lacks = near && one.numbers.limit + slight_lack(one.numbers.limit) + over < wants;
             let past = self.past.entry(one.id).or_default();
@@ -312,7 +314,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Rule `waste`, where no group's bound explains it.
+    /// Rule `waste`, unless a group's bound explains the unused memory.
     fn waste(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
         let bounded = all.iter().any(|one| {
             one.kind == Kind::Group
@@ -327,7 +329,7 @@ impl Checker {
             .map(|one| one.demand.min(one.max.cap()))
             .fold(0u64, u64::saturating_add);
         let idle = budget.min(wish).saturating_sub(held);
-        // Each limit may stand a step below what was decided.
+        // Each limit may be one step below the decided one.
         let wasting = !bounded && idle > budget / 32 + all.len() as u64 * MIB / 4;
         self.wasting = if wasting {
             self.wasting.or(Some(seen.time))
@@ -341,7 +343,7 @@ impl Checker {
         })
     }
 
-    /// Rule `steady`: over the last seconds of the calm, where nobody misbehaves.
+    /// Rule `steady`: over the last seconds of the calm, where no program misbehaves.
     fn steady(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
         let restless = |program: &Program| {
             program.alive
@@ -355,7 +357,7 @@ impl Checker {
         if !quiet || seen.programs.iter().any(restless) {
             return Ok(());
         }
-        // What is misread moves the last in the line by as much.
+        // A misreading moves the last limit in order by the same amount.
         let room = MIB + seen.core.domain(None).unwrap_or_default().budget / 128;
         let uses: u64 = all.iter().map(|one| one.numbers.uses).sum();
         let owing = all.iter().any(|one| one.numbers.owed > 0);

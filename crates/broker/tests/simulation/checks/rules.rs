@@ -1,4 +1,4 @@
-//! Rules that look at one tick only: budgets, classes, users, victims.
+//! Rules about a single tick: budgets, classes, users, victims.
 
 use super::{Checked, Past, Seen, hold, id_of};
 use crate::program::{MIB, Nature, Program};
@@ -23,7 +23,7 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
             Action::PageOut { bytes, .. } | Action::Take { bytes, .. } => {
                 overdue && bytes <= numbers.owed && one.kind == Kind::Process
             }
-            // Said again when nothing was heard of it.
+            // Sent again when no end was reported.
             Action::Bound {
                 bytes: u64::MAX, ..
             } => bound.take().is_none() || numbers.owed == 0,
@@ -55,11 +55,11 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
     )
 }
 
-/// Sums over a principal and all below it, bytes.
+/// Sums over a principal and its descendants, bytes.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     limits: u64,
-    /// Of each the limit, or what it uses where that is more.
+    /// Sum of the greater of limit and use.
     held: u64,
     uses: u64,
 }
@@ -119,8 +119,8 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
     )
 }
 
-/// Rule `users`, where no group and no `max` bounds what a user has. Who has no process behind
-/// anything is nobody.
+/// Rule `users`, where no group and no `max` bounds a user. A user without any process does not
+/// count.
 pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
     let hollow = |program: &&Program| program.nature == Nature::Hollow;
     let hollow = seen.programs.iter().filter(hollow);
@@ -142,7 +142,7 @@ pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
             continue;
         }
         let entitled: u64 = own().map(|one| one.numbers.share).sum();
-        // Rounding leaves less than a byte to each.
+        // Rounding loses less than a byte for each.
         let slip = 1 + own().count() as u64;
         hold(entitled + slip >= part, seen, "users", &[user.id], || {
             format!("entitled to {entitled} of {budget}, an equal part is {part}")
@@ -151,11 +151,11 @@ pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
     Ok(())
 }
 
-/// Rule `priority`, on what each should have at rest.
+/// Rule `priority`, applied to the targets.
 pub(super) fn priorities(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>) -> Checked {
     let mut wishes = vec![0u64; all.len()];
     let mut gets = vec![0u64; all.len()];
-    // For each parent: the highest class that lacks something, and who.
+    // For each parent, the highest class that lacks memory, and the principal that lacks it.
     let mut lacking: BTreeMap<Option<Id>, (Priority, Id)> = BTreeMap::new();
     for at in (0..all.len()).rev() {
         let one = &all[at];

@@ -1,4 +1,4 @@
-//! The daemon's part: sense, tick, hand on what comes out.
+//! The daemon's part: senses, ticks, and passes the actions on.
 
 use super::World;
 use crate::allocations;
@@ -28,7 +28,7 @@ impl World {
         for program in self.programs.iter() {
             let Some(id) = program.id else { continue };
             let absent = program.nature == Nature::Hollow;
-            // Some are read a little late, as they were a step ago, or not this time.
+            // Some principals are read as they were a step ago, or not this time.
             let (stale, skipped) = if self.scenario.gentle {
                 (false, false)
             } else {
@@ -89,7 +89,7 @@ impl World {
 
     pub(super) fn receive(&mut self, action: Action) {
         let Action::Publish { id, numbers, wake } = action else {
-            // After the start of calm nothing is lost, so that the end can be judged.
+            // No action is lost in the calm, so that the end can be judged.
             let lost = !self.is_calm() && self.random.one_in_thousand(self.scenario.lost);
             if !lost {
                 let at = self.time + self.random.between(0, 150) * MS;

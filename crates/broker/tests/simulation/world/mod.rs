@@ -12,12 +12,12 @@ use crate::scenario::{GroupPlan, Hog, Scenario};
 use plimsoll_broker::core::{Action, Config, Core, SensedPrincipal};
 use plimsoll_wire::messages::Id;
 
-/// Programs and hogs move in steps of at most this.
+/// Longest step of programs and hogs.
 const STEP: u64 = 50 * MS;
 /// The clock of the pages does not begin at zero.
 const EPOCH: u64 = 10_000 * SECOND;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) ticks: u64,
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) time: u64,
     offset: i64,
     pub(crate) core: Core,
-    /// While the broker is gone: when it is back.
+    /// While the broker is down: the time when it returns.
     gone_until: Option<u64>,
     last_tick: u64,
     /// The groups of users.
@@ -42,9 +42,9 @@ pub(crate) struct World {
     hogs: Vec<Hog>,
     kernel: Kernel,
     next_event: usize,
-    /// Rungs that were asked for and are not carried out yet.
+    /// Actions of rungs that are not carried out yet.
     pending: Vec<(u64, Action)>,
-    /// Wake-ups under way.
+    /// Wake-ups that have not arrived yet.
     wakes: Vec<(u64, Id)>,
     sensed: Vec<SensedPrincipal>,
     checker: Checker,
@@ -85,7 +85,7 @@ impl World {
         world
     }
 
-    /// To the end, or to the first broken rule.
+    /// Runs to the end or to the first broken rule.
     pub(crate) fn run(&mut self) -> Result<Outcome, Failure> {
         while self.time < self.scenario.end_at {
             self.happen();

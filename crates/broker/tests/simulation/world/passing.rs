@@ -17,7 +17,7 @@ impl World {
             } else {
                 free(program, change.unsigned_abs());
             }
-            // Who does not cooperate touches what was paged out.
+            // A program that does not cooperate touches its swapped pages again.
             if !program.behaves() {
                 let back = program
                     .swapped
@@ -39,7 +39,7 @@ impl World {
         self.kernel.reclaim(&mut self.programs, &mut self.hogs);
     }
 
-    /// Wake-ups and rungs whose time has come.
+    /// Delivers wake-ups and rungs whose time has come.
     pub(super) fn deliver(&mut self) {
         let time = self.time;
         while let Some(at) = self.wakes.iter().position(|&(at, _)| at <= time) {

@@ -1,4 +1,4 @@
-//! What happens: events of the scenario, and programs that join, change their minds and leave.
+//! Events of the scenario, and programs that join, change their demand and leave.
 
 use super::World;
 use crate::program::{MS, Nature, SECOND};
@@ -66,7 +66,7 @@ impl World {
         self.core.set(&set).expect("a valid change is taken");
     }
 
-    /// `kill -9`: the core is gone with all it knew; programs live on and rejoin one by one.
+    /// `kill -9`: the core loses all of its state; programs live on and rejoin one by one.
     pub(super) fn restart(&mut self) {
         let first_id = self.core.next_id();
         self.core = Core::new(Config {
@@ -133,7 +133,7 @@ impl World {
         self.tenants.get(user).copied().flatten()
     }
 
-    /// A program's own doings: it joins, changes its mind, leaves.
+    /// A program's own events: it joins, changes its demand, leaves.
     pub(super) fn turn(&mut self, at: usize) {
         if self.time < self.programs[at].turn_at || self.gone_until.is_some() {
             return;
@@ -161,7 +161,7 @@ impl World {
                 self.leave(at);
             }
             Nature::Dying => {
-                // Its memory is back at once; that it is gone the broker hears now or a little later.
+                // Its memory is free at once; the broker learns of its end now or a little later.
                 (program.resident, program.swapped, program.want) = (0, 0, 0);
                 program.live = 0;
                 program.turn_at = time + self.random.between(0, 400) * MS;

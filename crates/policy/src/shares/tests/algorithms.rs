@@ -22,7 +22,7 @@ fn children(tree: &Tree, family: usize) -> Vec<Child> {
     tree.members(family).iter().map(child).collect()
 }
 
-/// Principals with few frames, so that the literal algorithms end.
+/// Principals with few frames, so that the literal algorithms finish.
 fn small() -> impl Strategy<Value = Vec<Principal>> {
     let one = (1..9u32, -1..2i32, 0..60u64, 0..70u64, -40..60i64);
     let one = one.prop_map(|(weight, priority, uses, working_set, trend)| Principal {
@@ -45,7 +45,7 @@ proptest! {
         let chosen = victim::select(&tree);
         prop_assert_eq!(chosen.is_none(), principals.iter().all(|p| p.uses == 0));
         let Some(chosen) = chosen else { return Ok(()) };
-        // From the victim up: each step of its line must be among the literal picks.
+        // From the victim upwards, each ancestor must be among the literal picks.
         let mut line = vec![chosen.principal];
         while let Some(parent) = principals[*line.last().unwrap()].parent {
             line.push(parent as usize);

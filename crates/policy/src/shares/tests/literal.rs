@@ -1,5 +1,5 @@
-//! Walfield's algorithms transcribed from the paper as literally as it goes, a frame at a time, for
-//! one family. Where the print cannot be meant, the line says `mended`.
+//! Walfield's algorithms, transcribed from the paper as literally as possible, one frame at a time,
+//! for one family. Corrections to errors of the print are marked `mended`.
 
 /// One child of the principal in question.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ fn classes(children: &[Child]) -> Vec<i32> {
     classes
 }
 
-/// Algorithm 1; all children that it could pick (several when they tie).
+/// Algorithm 1; returns all children that it could pick (several in a tie).
 pub(super) fn select_victim(children: &[Child]) -> Vec<usize> {
     if children.iter().all(|c| c.alloc == 0) {
         return Vec::new(); // mended: the print loops for ever
@@ -54,7 +54,7 @@ pub(super) fn select_victim(children: &[Child]) -> Vec<usize> {
     }
 }
 
-/// Algorithm 2 for the allocations `alloc` out of `avail`.
+/// Algorithm 2 for the allocations `alloc` of `avail` frames.
 pub(super) fn available(children: &[Child], alloc: &[u64], avail: u64) -> Vec<u64> {
     let total = avail;
     let mut avail = i128::from(avail);

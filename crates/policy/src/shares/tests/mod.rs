@@ -1,4 +1,5 @@
-//! What must hold of every decision, tried on random trees; and the paper's algorithms, literally.
+//! Properties of every decision, tried on random trees, and the paper's algorithms, transcribed
+//! literally.
 
 mod algorithms;
 mod literal;
@@ -33,7 +34,7 @@ pub(super) fn decide(principals: &[Principal], budget: u64) -> Vec<Share> {
     Shares::default().decide(principals, budget).to_vec()
 }
 
-/// Sizes as they come, with the awkward ones among them.
+/// Sizes, among them the awkward ones.
 fn size() -> impl Strategy<Value = u64> {
     prop_oneof![3 => 0..1u64 << 32, 2 => 0..200u64, 1 => Just(0), 1 => Just(1 << 30)]
 }

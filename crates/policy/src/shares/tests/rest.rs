@@ -1,9 +1,9 @@
-//! What must hold when everybody has what it should have: fairness.
+//! Properties at rest, when every principal has its target: fairness.
 
 use super::{Collector, Principal, budget, decide, flat, forest, simple};
 use proptest::prelude::*;
 
-/// One that does as it is told: gives half of what it owes, takes what it may.
+/// Principals that obey: they give back half of what they owe, and take what they may.
 fn obey(principals: &mut [Principal], budget: u64) -> bool {
     let shares = decide(principals, budget);
     let mut rest = true;
@@ -134,12 +134,12 @@ fn the_worked_example() {
             .collect::<Vec<_>>()
     };
     assert_eq!(all([u64::MAX; 3]), [(228, 228), (914, 914), (457, 457)]);
-    // The second wants less: the rest goes 1 to 2. It is still guaranteed its share.
+    // The second wants less: the rest is divided 1 to 2. Its guarantee stays.
     assert_eq!(
         all([u64::MAX, 400 * MB, u64::MAX]),
         [(228, 400), (914, 400), (457, 800)]
     );
-    // The second has left or wants nothing: it counts no more.
+    // The second has left or wants nothing: it no longer counts.
     assert_eq!(
         all([u64::MAX, 0, u64::MAX]),
         [(533, 533), (0, 0), (1066, 1066)]
@@ -148,7 +148,7 @@ fn the_worked_example() {
 
 #[test]
 fn the_worked_example_when_the_second_comes_back() {
-    // The others stand at what they had without it.
+    // The others have the sizes that they had without it.
     let thirds = [533_333_333, 0, 1_066_666_666];
     let mut three: [_; 3] = std::array::from_fn(|i| simple([10, 40, 20][i], thirds[i], u64::MAX));
     let shares = decide(&three, 1600 * MB);
@@ -198,7 +198,7 @@ fn slack_goes_where_it_saves_most_collection_time() {
     let shares = decide(&three, 3000 * MB);
     let room = |i: usize| (shares[i].target - 100 * MB) as f64;
     assert!((room(0) / room(1) - 4.0 / 3.0).abs() < 0.001, "{shares:?}");
-    // Who tells nothing gets exactly weighted max-min: it neither gains nor loses by that.
+    // A principal that reports nothing gets exactly weighted max-min: it neither gains nor loses.
     let four = [three[0], three[1], three[2], simple(1, 0, u64::MAX)];
     let shares = decide(&four, 4000 * MB);
     assert_eq!(shares[3].target / MB, 1300);

@@ -1,4 +1,4 @@
-//! What must hold at every moment, whoever does what.
+//! Properties at every moment, whatever the principals do.
 
 use super::{Collector, Principal, Share, budget, decide, forest, simple, subtrees};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn check(principals: &[Principal], shares: &[Share], budget: u64) -> Result<(), 
         prop_assert_eq!(limits[i], s.subtree_limit);
         prop_assert_eq!(s.owed, p.uses.saturating_sub(s.limit));
         prop_assert!(s.limit <= s.target && s.target <= p.demand);
-        // What it uses rightly is never taken from it.
+        // Its rightful use is never taken from it.
         prop_assert!(s.limit >= p.uses.min(s.target));
     }
     Ok(())
@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// Principals beside each other, in a few classes.
+/// Siblings in a few classes.
 fn flat() -> impl Strategy<Value = Vec<Principal>> {
     let beside = |principals: Vec<Principal>| {
         let top = |p: Principal| Principal { parent: None, ..p };
@@ -155,7 +155,7 @@ fn what_a_debtor_withholds_is_not_taken_from_a_higher_class() {
         priority,
         ..simple(1, uses, demand)
     };
-    // The first is entitled to all, wants half; another sits on half, and has not given it back yet.
+    // The first is entitled to everything and wants half; another still holds half.
     let shares = decide(&[of(10, 0, 500), of(0, 500, 500), of(0, 0, 400)], 1000);
     let limits = [0, 1, 2].map(|i| shares[i].limit);
     assert_eq!(limits, [500, 250, 0]);

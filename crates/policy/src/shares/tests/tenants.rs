@@ -1,10 +1,10 @@
-//! Principals that stand apart, as the groups of users do: what some ask for costs the others nothing.
+//! Principals that stand apart, like users' groups: requests of some cost the others nothing.
 
 use super::{Collector, Principal, budget, decide, flat, forest, simple};
 use proptest::prelude::*;
 
-/// `users` of equal weight: the first has `honest` alone, the others have what was drawn. The
-/// principals of the first stand right behind the users.
+/// `users` users of equal weight: the first has only `honest`, the others have `drawn`. The
+/// principals of the first follow right after the users.
 fn tenants(honest: &[Principal], drawn: &[Principal], users: u32) -> Vec<Principal> {
     let tenant = Principal {
         apart: true,
