@@ -1,6 +1,6 @@
-//! What the docs show of the measurements, out of the files in `bench/results` and the list: all
-//! targets and all measurements in the book, and in the README those targets that a reader understands
-//! who does not know the measurements.
+//! Writes measurements into the docs, from the files in `bench/results` and the list. The book gets
+//! all targets and all measurements. The README gets the targets that can be understood without
+//! knowing the measurements.
 
 use crate::report::plot;
 use crate::report::results::{Results, Target, folder, root};
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A text that stands in a document between two lines.
+/// A generated text between two lines of a document.
 struct Place {
     /// From the root of the checkout.
     document: &'static str,
@@ -42,7 +42,7 @@ const PLACES: [Place; 3] = [
     },
 ];
 
-/// A row of the README's table: a target in words of its own.
+/// A row of the README's table: a target in simpler words.
 struct Row {
     /// The measurement that it is from.
     measurement: &'static str,
@@ -52,7 +52,7 @@ struct Row {
     words: &'static str,
     /// What was asked for.
     asked: &'static str,
-    /// Whether the measured value goes without what stands in brackets after it.
+    /// Whether to drop the brackets after the measured value.
     brief: bool,
 }
 
@@ -101,8 +101,8 @@ const ROWS: [Row; 6] = [
     },
 ];
 
-/// Writes the tables and the list into the docs, between their marks, and draws the recorded plots
-/// anew.
+/// Writes the tables and the list into the docs, between their marks, and redraws the recorded
+/// plots.
 ///
 /// # Errors
 /// When a document, a result or a plot cannot be read or written, a document has no marks, or a row of

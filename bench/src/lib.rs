@@ -1,12 +1,12 @@
 //! The measurements. How to add one: docs/src/adding-a-measurement.md.
 //!
-//! Floor by floor, from the top; nothing imports from above:
-//! - [`docs`]: the list of measurements and what they came to, written into the docs;
+//! Floors from the top down. No floor imports from one above:
+//! - [`docs`]: writes the list of measurements and their results into the docs;
 //! - [`scenarios`]: the measurements, one file or folder each, and the list of them;
 //! - [`measurement`]: what a measurement is;
-//! - [`runner`]: what runs one: repetition, order, where results go;
-//! - [`harness`]: has programs run under real memory limits, and watches them;
-//! - [`report`]: tables, pictures, pages; [`progress`]: what goes on; `error`: what can go wrong.
+//! - [`runner`]: runs a measurement: repetition, order, place of the results;
+//! - [`harness`]: runs programs under real memory limits, and watches them;
+//! - [`report`]: tables, pictures, pages; [`progress`]: the progress line; `error`: errors.
 
 pub mod docs;
 mod error;

@@ -1,37 +1,40 @@
-//! What a measurement is: what it says of itself, and how it is run.
+//! What a measurement is: its description, and how it is run.
 
 use crate::report::results::Results;
 use crate::runner::{Options, Runner};
 use crate::{Error, Result};
 
-/// What a measurement says of itself.
+/// The description of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// As in `make bench-NAME`; its results have this name. `a` to `z` and `-`, like no other's.
+    /// The unique name, of `a` to `z` and `-`, as in `make bench-NAME`. Its results have this name
+    /// too.
     pub name: &'static str,
-    /// What it answers, in a sentence with a capital letter; the help shows it.
+    /// The question that it answers, as a sentence with a capital letter. The help shows it.
     pub question: &'static str,
-    /// What is asked for, word for word as [`Results::target`] says it; `*` stands for what differs between
-    /// variants. Empty where nothing is asked for.
+    /// The targets, word for word as in [`Results::target`]. `*` stands for parts that differ
+    /// between variants. Empty if there are no targets.
     pub asks: &'static [&'static str],
-    /// How long five repetitions take on two processors, about.
+    /// About how many minutes five repetitions take on two processors.
     pub minutes: u32,
 }
 
-/// One measurement. [`crate::scenarios::ALL`] lists them; `docs/src/adding-a-measurement.md` goes through
-/// a new one.
+/// One measurement. [`crate::scenarios::ALL`] lists all. `docs/src/adding-a-measurement.md`
+/// explains how to add one.
 pub trait Measurement: Sync {
-    /// What it says of itself.
+    /// Its description.
     fn about(&self) -> About;
 
-    /// Measures, by means of the runner: it repeats, says what goes on, and gives empty results. What comes
-    /// back is saved and printed. What was set up is gone when this returns, well or not.
+    /// Measures, with the help of the runner, which repeats, shows progress, and provides empty
+    /// results. The returned results are saved and printed. Everything that was set up is gone when
+    /// this returns, even on an error.
     ///
     /// # Errors
     /// What could not be set up or started, or went wrong.
     fn run(&self, runner: &Runner) -> Result<Results>;
 
-    /// The part of it that runs in a guest, if it boots one; it tells on standard output what came of it.
+    /// Runs the part that belongs into a guest, if the measurement boots one. Writes its findings
+    /// to standard output.
     ///
     /// # Errors
     /// As [`Measurement::run`]; [`Error::NoGuest`] where it has no such part.
@@ -54,7 +57,7 @@ pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs the part of a measurement that belongs into a guest; we are in it.
+/// Runs the part of a measurement that belongs into a guest. Called inside the guest.
 ///
 /// # Errors
 /// As [`run`].

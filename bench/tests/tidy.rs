@@ -18,11 +18,11 @@ const FLOORS: [(&str, u32); 11] = [
     ("plimsoll-libgc", 2),
     ("plimsoll-cli", 3),
 ];
-/// A longer source file has a second room inside. Lines.
+/// The most lines of a source file. A longer one has two subjects.
 const LONGEST_FILE: usize = 600;
-/// A longer function does a second thing. Lines.
+/// The most lines of a function. A longer one does two things.
 const LONGEST_FUNCTION: usize = 70;
-/// Rust is read side by side, and in a terminal. Characters of a line.
+/// The most characters of a line of Rust, which is read side by side and in terminals.
 const WIDEST: usize = 110;
 
 fn root() -> PathBuf {

@@ -16,7 +16,7 @@ pub struct Collector {
     /// For tables.
     pub name: &'static str,
     ours: bool,
-    /// What ours may do about what is in swap (`PLIMSOLL_GC_MEANS`).
+    /// Which means against paging our collector may use (`PLIMSOLL_GC_MEANS`).
     means: Option<&'static str>,
     /// What the kernel refuses the program.
     refused: Option<Refused>,
@@ -192,7 +192,7 @@ impl Libraries {
         }
         if let Some(means) = collector.means {
             env.insert("PLIMSOLL_GC_MEANS".into(), means.into());
-            // They need the tracking of writes, which not all means have.
+            // Incremental collections need tracked writes, which not all means provide.
             env.insert("GC_DISABLE_INCREMENTAL".into(), "1".into());
         }
         Job {

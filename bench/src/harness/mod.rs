@@ -1,12 +1,12 @@
-//! Has programs run under one budget, with or without the broker, and watches them from outside.
+//! Runs programs under one budget, with or without the broker, and watches them from outside.
 //!
 //! # Glossary
 //! - *ground*: a memory cgroup with a limit, a swap file, a folder; gone when the measurement ends.
-//! - *scenario*: which programs start and stop when, what happens in between; data, not code.
+//! - *scenario*: data that says when programs start and stop, and what happens in between.
 //! - *variant*: the same scenario under other conditions (with the broker, with fixed sizes, …).
-//! - *trace*: what was seen, some times a second.
-//! - *job*: a program that runs to its end, and what came of it.
-//! - *work*: what a program says it has done, as a number on its output.
+//! - *trace*: samples of a run, several per second.
+//! - *job*: a program that runs to its end, and its outcome.
+//! - *work*: how much a program has done, as a number that it prints.
 
 pub mod broker;
 pub mod collections;

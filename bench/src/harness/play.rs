@@ -71,7 +71,7 @@ struct Running {
 struct Run<'a> {
     ground: &'a Ground,
     scenario: &'a Scenario,
-    // Before the broker: programs end first.
+    // Declared before the broker, so that programs are dropped first.
     programs: Vec<Option<Running>>,
     control: Option<Connection>,
     changed: Vec<bool>,
@@ -292,7 +292,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         end(&mut self.child, Duration::from_secs(1));
-        // A launcher that was killed leaves its program behind.
+        // A killed launcher leaves its program behind.
         for pid in self.watched.pids() {
             signal(pid as u32, Signal::KILL);
         }

@@ -151,8 +151,8 @@ pub fn gcbench(iterations: u32) -> Vec<String> {
     vec![program, "--iterations".to_owned(), iterations.to_string()]
 }
 
-/// What `plimsoll run` is told of a program: figures of the benchmark in C are those of the adapter
-/// over the system's libgc.
+/// The `--adapter` for a program. Figures of the benchmark in C are for the adapter with the
+/// system's libgc.
 pub fn adapter(command: &[String]) -> &'static str {
     let program = command.first().and_then(|word| word.rsplit('/').next());
     match program {

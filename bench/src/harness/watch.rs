@@ -46,7 +46,7 @@ impl Watched {
         })
     }
 
-    /// What it holds now; the last known counts once it is gone.
+    /// What the program holds now. Once it is gone, its last known counts.
     pub fn look(&mut self) -> Seen {
         // New descendants matter most at the start.
         if self.rescans < 20 || self.rescans.is_multiple_of(10) {
@@ -90,13 +90,13 @@ impl Watched {
     }
 }
 
-/// ZGC without generations maps its heap three times; a page counts in each mapping of it. What its
-/// memory file holds is true (and a little more: swapped pages count in it).
+/// Corrects for ZGC without generations, which maps its heap three times, so that each page counts
+/// three times. The size of its memory file is right, except that it includes swapped pages.
 #[derive(Debug, Default)]
 struct Heaps(HashMap<i32, PathBuf>);
 
 impl Heaps {
-    /// Resident shared memory of a process that shows so much, bytes.
+    /// The true resident shared memory of a process for which `/proc` shows `shown` bytes.
     fn bytes(&mut self, pid: i32, shown: u64) -> u64 {
         if shown < 8 << 20 {
             return shown;

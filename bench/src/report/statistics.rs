@@ -32,14 +32,14 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     quantile_of_sorted(&sorted, q)
 }
 
-/// Where the median of what `values` were drawn from lies with 95 % confidence, whatever their
-/// distribution (the sign test turned round); `None` for fewer than six values, which cannot tell.
+/// A 95 % confidence interval of the median, for any distribution of `values` (the inverse of the
+/// sign test). `None` for fewer than six values, which are not enough.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
-    // The chance that at most `below` of n values fall below the median, by logarithms: 2^-n is no
-    // number for large n.
+    // The probability that at most `below` of n values lie below the median. Computed with
+    // logarithms, because 2^-n underflows for large n.
     let mut logarithm = -(n as f64) * std::f64::consts::LN_2;
     let mut chance = logarithm.exp();
     let mut below = 0;
@@ -48,7 +48,7 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
         below += 1;
         chance += logarithm.exp();
     }
-    // Its last step was one too many.
+    // The loop went one step too far.
     let rank = below.checked_sub(1)?;
     Some((sorted[rank], sorted[n - 1 - rank]))
 }

@@ -1,8 +1,8 @@
-//! How much of the time a program runs itself while it is interrupted by collections.
+//! The part of the time in which a program itself runs, between pauses for collections.
 //!
 //! *Bounded mutator utilization* (Sachindran, Moss and Berger, 2004): for a window size, the
-//! smallest part of the time that the program had in any window of that size or a larger one. It
-//! never falls as windows grow; where it leaves 0 is the longest pause.
+//! smallest part of the time that the program had in any window of at least that size. It never
+//! falls as windows grow. The size at which it leaves 0 is the longest pause.
 
 /// A run, and when the program stood still in it.
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Utilization {
     /// most the whole run.
     pub fn bounded(&self, windows: &[f64]) -> Vec<f64> {
         let mut least: Vec<f64> = windows.iter().map(|w| self.minimum(*w)).collect();
-        // A window that is larger than it has to be and cannot do worse spans from the beginning of
-        // a pause to the end of one.
+        // The worst windows of more than the given size run from the beginning of a pause to the
+        // end of a pause.
         for (first, (from, _)) in self.pauses.iter().enumerate() {
             for (_, to) in &self.pauses[first..] {
                 let fitting = windows.partition_point(|w| *w <= to - from);

@@ -5,8 +5,8 @@ use crate::Result;
 use crate::harness::interrupt;
 use crate::progress::Progress;
 
-/// Variants that are compared. All are run once, then all once more, as often as is asked for: what
-/// else the machine does meets each of them.
+/// Variants to compare. Each round runs all of them once, so that disturbances on the machine
+/// affect all alike.
 pub struct Experiment<'a, V> {
     pub(super) runner: &'a Runner,
     pub(super) variants: Vec<(String, V)>,

@@ -1,5 +1,5 @@
-//! What runs a measurement: what all of them need stands here once. It repeats and interleaves
-//! ([`Experiment`]), shows progress, and says where tables and pictures go.
+//! Runs a measurement, with all that measurements have in common. Repeats and interleaves variants
+//! ([`Experiment`]), shows progress, and decides where tables and pictures go.
 
 mod experiment;
 mod lanes;

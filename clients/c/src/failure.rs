@@ -1,4 +1,4 @@
-//! Negative results and their words.
+//! Negative results and their messages.
 
 use plimsoll_client::Error;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// A number for the program, words for people.
+/// A number for the program, and a message for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: c_int,
@@ -61,17 +61,17 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
 fn keep(message: &str) {
     let message = message.replace('\0', " ");
     let message = CString::new(message).unwrap_or_default();
-    // While the thread ends there is no place to keep it, and nobody who asks.
+    // While the thread is ending the message cannot be kept, and nobody will ask for it.
     let _ = LAST.try_with(|last| last.replace(message));
 }
 
-/// The words of this thread's last failure.
+/// The message of this thread's last failure.
 pub(crate) fn last() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr())
         .unwrap_or(c"".as_ptr())
 }
 
-/// What a number means, whatever happened.
+/// The general message of a number.
 pub(crate) fn in_general(code: c_int) -> &'static CStr {
     match code {
         0.. => c"no failure",

@@ -3,8 +3,8 @@
 //! # Glossary
 //! As in the header. A *handle* is what the header calls `plimsoll *`: a boxed [`Principal`].
 //!
-//! No panic crosses the boundary: each function runs inside [`failure::guarded`]. The header's structures are
-//! in `structs`.
+//! Each function runs inside [`failure::guarded`], so that no panic crosses the boundary. The
+//! header's structures are in `structs`.
 
 mod failure;
 mod structs;
@@ -24,7 +24,7 @@ const ALONE: u32 = 4;
 const ENVIRONMENT: u32 = 8;
 const FLAGS: u32 = NO_GUARD | NO_PROCESS | ALONE | ENVIRONMENT;
 
-/// The longest that a wait lasts: what a negative time means.
+/// The longest wait, which is also the meaning of a negative time.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// See `plimsoll.h`.

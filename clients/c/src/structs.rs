@@ -1,11 +1,11 @@
-//! The structures of the header, and what they are in the client.
+//! The structures of the header, and their counterparts in the client.
 
 use crate::failure::Failure;
 use plimsoll_client::Reading;
 use plimsoll_client::messages::Report;
 use std::ffi::c_char;
 
-/// A field that is not known.
+/// The value of an unknown field.
 const UNKNOWN: u64 = u64::MAX;
 
 /// `plimsoll_numbers`.

@@ -1,5 +1,5 @@
-//! The C library as C programs see it: compiled with the system's compiler, linked both ways, run
-//! against a broker that writes real pages, and against the real broker.
+//! The C library as C programs see it: compiled with the system's compiler, linked both ways, and
+//! run against a scripted broker with real pages and against the real broker.
 
 #[path = "../../../crates/client/tests/fake/mod.rs"]
 mod fake;
@@ -234,7 +234,7 @@ fn real_broker(directory: &Path) -> (Running, PathBuf) {
     (broker, socket)
 }
 
-/// Registering finds the principal that `plimsoll run` made, whoever of the two is faster.
+/// Registering finds the principal that `plimsoll run` made, whichever of the two is faster.
 #[test]
 fn the_example_steers_itself_under_plimsoll_run() {
     let directory = fake::directory();
@@ -302,7 +302,7 @@ const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 
 const JOINED: &str = "source 0\n";
 
-/// What a program says that another user starts, with that user's variables.
+/// The output of a program that another user starts with variables.
 fn said(
     program: &Path,
     tries: &str,
@@ -350,7 +350,8 @@ fn a_program_with_more_rights_than_who_started_it_believes_no_variable() {
             .each_ref()
             .map(|(name, value)| (*name, value.as_os_str()))
     };
-    // Believed, the first names a broker, and the others a principal at it, so that none is registered.
+    // If trusted, the first variable names a broker and the others a principal there, so that none
+    // is registered.
     assert_eq!(said(&program, "300", &socket(), None), JOINED);
     assert_eq!(registered(), 2);
     assert_eq!(said(&program, "300", &page(), Some(&fake.socket())), JOINED);

@@ -1,4 +1,4 @@
-//! `plimsoll adopt`: a program that already runs comes under the broker.
+//! `plimsoll adopt`: brings a running program under the broker.
 
 use crate::args;
 use crate::descriptors;
@@ -16,9 +16,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use tracing::info;
 
-/// What ends the adoption; the program lives on.
+/// Signals that end the adoption. The program lives on.
 const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-/// What the waiting end of `--detach` reads.
+/// What the background process writes and the waiting `--detach` reads.
 const DONE: &[u8] = b"done\n";
 
 /// Adopts a program until it ends, or until we are told to end.
@@ -111,7 +111,7 @@ fn wait(process: &Process, signals: &Signals) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Starts this command again in a session of its own, and waits until it has adopted.
+/// Starts this command again in a session of its own, and waits until it has adopted the program.
 fn detach() -> Result<u8, CliError> {
     let own = std::env::current_exe().map_err(CliError::system("our own program file"))?;
     let mut command = Command::new(own);
@@ -138,7 +138,7 @@ fn detach() -> Result<u8, CliError> {
     if told == DONE {
         return Ok(0);
     }
-    // It has said why on standard error, which it shares with us.
+    // The child has told why on standard error, which it shares with us.
     let status = child
         .wait()
         .map_err(CliError::system("the background process"))?;
@@ -147,7 +147,7 @@ fn detach() -> Result<u8, CliError> {
         .map_or(crate::error::FAILED, |code| code as u8))
 }
 
-/// Tells whoever waits that it is done, and lets go of its terminal.
+/// Tells the waiting process that the adoption is done, and releases its terminal.
 fn close_output() -> Result<(), CliError> {
     let mut output = std::io::stdout();
     let told = output.write_all(DONE).and_then(|()| output.flush());

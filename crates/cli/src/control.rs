@@ -1,4 +1,4 @@
-//! A connection to look and to change, for `ps`, `top`, `set`, `doctor` and recordings.
+//! A connection to list and change principals, for `ps`, `top`, `set`, `doctor` and recordings.
 
 use crate::error::CliError;
 use crate::rows::shown;
@@ -7,10 +7,10 @@ use plimsoll_wire::messages::{Listing, Set};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// A broker that takes longer to answer is as good as gone.
+/// A broker that takes longer to answer counts as gone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A longer message of a broker's is cut, characters.
+/// Longer messages of a broker are cut to this many characters.
 const LONGEST: usize = 1000;
 
 /// A connection to a broker.
@@ -47,10 +47,10 @@ impl Control {
     }
 }
 
-/// An error of the client library as people should read it here.
+/// Translates an error of the client library for the user.
 pub fn told(error: Error, socket: &Socket) -> CliError {
     match error {
-        // It may name what others have named.
+        // The message may contain names that others chose.
         Error::Refused(error) => CliError::Refused(shown(&error.message, LONGEST)),
         Error::Socket { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
             CliError::path(socket.path())(source)

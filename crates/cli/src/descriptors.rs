@@ -1,10 +1,10 @@
-//! Descriptors that a process in the background must not keep: somebody may wait for their end, or
+//! Descriptors that a background process must not keep, because others may wait for their end or
 //! for a lock on them.
 
 use std::os::fd::RawFd;
 
-/// The descriptors that are open beside the standard ones. What we open ourselves is closed on
-/// exec; what whoever started us left open (a lock, `9>/run/lock/job`) is not.
+/// The open descriptors other than the standard ones. Ours are closed on exec already; those that
+/// we inherited (a lock, `9>/run/lock/job`) are not.
 pub(crate) fn inherited() -> Vec<RawFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();
@@ -16,8 +16,8 @@ pub(crate) fn inherited() -> Vec<RawFd> {
         .collect()
 }
 
-/// Has every descriptor but the standard ones closed on exec: not before, because an exec that
-/// fails is told through one. Safe between fork and exec.
+/// Marks every descriptor but the standard ones to be closed on exec. Does not close them now,
+/// because a failing exec is reported through one. Safe between fork and exec.
 pub(crate) fn close_on_exec(open: &[RawFd]) {
     let (first, last) = (libc::STDERR_FILENO as libc::c_uint + 1, libc::c_uint::MAX);
     // SAFETY: flags of descriptors are changed, no memory; `syscall` and `fcntl` may be called
@@ -27,7 +27,7 @@ pub(crate) fn close_on_exec(open: &[RawFd]) {
         if libc::syscall(libc::SYS_close_range, first, last, flag) == 0 {
             return;
         }
-        // Linux before 5.11. One that is closed by now is no matter.
+        // Linux before 5.11. A descriptor that is closed by now does no harm.
         for &fd in open {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }

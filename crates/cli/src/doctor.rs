@@ -1,5 +1,5 @@
-//! `plimsoll doctor`: what this kernel and these rights allow, what each missing thing costs, and
-//! whether a broker answers.
+//! `plimsoll doctor`: what this kernel and our rights allow, what each missing capability costs,
+//! and whether a broker answers.
 //!
 //! # The JSON contract
 //! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
@@ -24,22 +24,22 @@ use plimsoll_wire::messages::Listing;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Everything that is told.
+/// All findings.
 #[derive(Debug, Serialize)]
 pub struct Findings {
     /// Release of the running kernel.
     pub kernel: String,
     /// The effective user.
     pub user: u32,
-    /// Memory of the tightest limit above us, bytes.
+    /// The memory that the tightest limit above us allows, bytes.
     pub capacity: u64,
-    /// `machine`, or that limit's cgroup.
+    /// `machine`, or the cgroup with that limit.
     pub domain: String,
     /// Where a broker is looked for.
     pub socket: String,
-    /// Who answers there.
+    /// The broker that answers there.
     pub broker: Option<BrokerFound>,
-    /// As probed.
+    /// The capabilities, as probed.
     pub capabilities: Vec<Found>,
     /// Programs on libgc.
     pub libgc: LibGc,
@@ -48,11 +48,11 @@ pub struct Findings {
 /// A broker that answers.
 #[derive(Debug, Serialize)]
 pub struct BrokerFound {
-    /// Its own.
+    /// The version of the broker.
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// How many it holds.
+    /// How many principals it has.
     pub principals: usize,
     /// What it shares out, bytes.
     pub budget: u64,
@@ -67,11 +67,11 @@ pub struct Found {
     pub tier: String,
     /// Whether it is the best way.
     pub best: bool,
-    /// Whether there is any way at all.
+    /// Whether any way works.
     pub works: bool,
-    /// What it would take to get the best; empty when it is there.
+    /// What the best way would need; empty if it works.
     pub needs: String,
-    /// What it costs not to have it; empty when it is there.
+    /// What it costs to lack the best way; empty if it works.
     pub costs: String,
 }
 
@@ -108,7 +108,7 @@ impl From<Listing> for BrokerFound {
     }
 }
 
-/// Looks at everything; changes nothing that lasts.
+/// Examines everything. Changes nothing permanently.
 pub fn examine(place: &Place) -> Findings {
     let mut domain = Domain::of_self().ok();
     let capacity = domain
@@ -139,7 +139,7 @@ pub fn examine(place: &Place) -> Findings {
     }
 }
 
-/// For people.
+/// The findings as text for people.
 pub fn text(findings: &Findings) -> String {
     let mut text = String::new();
     let domain = match findings.domain.as_str() {
@@ -196,7 +196,7 @@ pub fn text(findings: &Findings) -> String {
     text + &findings.libgc.text()
 }
 
-/// For programs.
+/// The findings as JSON for programs.
 pub fn json(findings: &Findings) -> String {
     json::pretty(findings)
 }

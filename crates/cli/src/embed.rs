@@ -1,4 +1,4 @@
-//! Finding a broker, and starting one for this user where none runs.
+//! Finds a broker, and starts one for this user if none runs.
 
 use crate::control::Control;
 use crate::descriptors;
@@ -15,21 +15,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An embedded broker leaves so long after its last principal.
+/// An embedded broker ends this long after its last principal left.
 pub const IDLE_EXIT: Duration = Duration::from_secs(10);
-/// A broker that does not answer so long after its start will not.
+/// A broker that does not answer within this time after its start never will.
 const START: Duration = Duration::from_secs(10);
-/// Between two looks whether it answers.
+/// The pause between two checks whether it answers.
 const LOOK: Duration = Duration::from_millis(5);
-/// Shown of the log of a broker that did not start, bytes from its end.
+/// How many bytes from the end of the log are shown if a broker did not start.
 const SHOWN: u64 = 2000;
-/// A longer log is begun anew, bytes.
+/// A log that is longer than this many bytes is begun anew.
 const LONGEST_LOG: u64 = 1 << 20;
-/// How the log of a broker that did not start ends ([`CliError::NotStarted`]).
+/// The last message in the log of a broker that did not start ([`CliError::NotStarted`]).
 const LAST_WORDS: &str = "plimsoll: the broker could not be started:";
 
-/// How a service manager speaks with who starts the broker. The broker is another's child, and must
-/// not answer.
+/// Variables through which a service manager talks to the process that starts the broker. They are
+/// not meant for the broker, which is a child of another process.
 const OF_A_SERVICE: [&str; 6] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
@@ -39,12 +39,12 @@ const OF_A_SERVICE: [&str; 6] = [
     "LISTEN_FDNAMES",
 ];
 
-/// Where the broker is asked for.
+/// The place of the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The socket.
     pub socket: Socket,
-    /// Whether we may start a broker there: not in place of the system's.
+    /// Whether we may start a broker there. Not in the system broker's place.
     pub ours: bool,
 }
 
@@ -57,8 +57,8 @@ impl Place {
     }
 }
 
-/// The socket that was asked for; else the first of the usual places where a broker answers; else
-/// where a broker of this user would be.
+/// The requested socket; else the first usual place where a broker answers; else the place for a
+/// broker of this user.
 pub fn place(asked: Option<&Path>) -> Place {
     if let Some(socket) = asked {
         return Place::at(Socket::at(socket));
@@ -76,10 +76,10 @@ pub fn place(asked: Option<&Path>) -> Place {
     Place::at(found.cloned().unwrap_or_else(|| Socket::at(own)))
 }
 
-/// Makes sure that a broker answers, starting one where we may. Returns whether it was started.
+/// Makes sure that a broker answers, and starts one if we may. Returns whether one was started.
 ///
 /// # Errors
-/// When none answers and none could be started; the message says why.
+/// When none answers and none could be started. The message says why.
 pub fn ensure(place: &Place) -> Result<bool, CliError> {
     match Control::connect(&place.socket) {
         Ok(_) => return Ok(false),
@@ -95,7 +95,7 @@ pub fn ensure(place: &Place) -> Result<bool, CliError> {
             return Ok(true);
         }
         let told = tail(&mut log, before);
-        // Another that was faster is as good.
+        // Another broker that started faster is as good.
         if told.contains(LAST_WORDS) && !told.contains("already serves") {
             return Err(CliError::NotStarted(
                 told.replace(LAST_WORDS, "").trim().to_owned(),
@@ -133,8 +133,8 @@ fn open_log(socket: &Path) -> Result<File, CliError> {
     Ok(log)
 }
 
-/// Starts this very program as a broker: a session of its own, a child of init, nothing inherited
-/// but the log.
+/// Starts our own program as a broker: in a session of its own, as a child of init, with no
+/// inherited descriptor but the log.
 fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
     let own = own_program()?;
     let clone = || {
@@ -175,7 +175,7 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
         .spawn()
         .map_err(|error| CliError::NotStarted(error.to_string()))?;
     match child.wait() {
-        // Where nobody keeps how children end, it has ended all the same.
+        // If SIGCHLD is ignored there is no exit status, but the child has ended.
         Err(error) if error.raw_os_error() != Some(libc::ECHILD) => Err(CliError::system(
             "waiting for the broker's first process",
         )(error)),
@@ -183,7 +183,8 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
     }
 }
 
-/// The file that runs; where it was replaced (by a newer version), the kernel still has the old one.
+/// The running program file. If it was replaced by a newer version, the kernel still has the old
+/// one.
 fn own_program() -> Result<PathBuf, CliError> {
     let own = std::env::current_exe().map_err(CliError::system("our own program file"))?;
     match own.exists() {
@@ -192,7 +193,7 @@ fn own_program() -> Result<PathBuf, CliError> {
     }
 }
 
-/// What the log says since then.
+/// The text of the log from offset `since` on.
 fn tail(log: &mut File, since: u64) -> String {
     let end = log.seek(SeekFrom::End(0)).unwrap_or(since);
     let from = since.max(end.saturating_sub(SHOWN));

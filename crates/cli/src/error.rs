@@ -1,10 +1,10 @@
-//! Why a command was not done, and the exit status that says so.
+//! Why a command failed, and its exit status.
 
 use crate::programs::ProgramsError;
 use std::io;
 use std::path::PathBuf;
 
-/// Exit status when a command was not done.
+/// Exit status of a failed command.
 pub const FAILED: u8 = 1;
 /// Exit status when the command line makes no sense.
 pub const USAGE: u8 = 2;
@@ -15,7 +15,7 @@ pub const CANNOT_EXECUTE: u8 = 126;
 /// Exit status of `run` when the program was not found.
 pub const NOT_FOUND: u8 = 127;
 
-/// Why a command was not done.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CliError {
@@ -60,7 +60,7 @@ impl CliError {
         }
     }
 
-    /// The exit status of `run`, as `env`, `nice` and `timeout` have it.
+    /// The exit status of `run`, as with `env`, `nice` and `timeout`.
     pub fn run_status(&self) -> u8 {
         match self {
             CliError::Usage(_) => USAGE,
@@ -70,7 +70,7 @@ impl CliError {
         }
     }
 
-    /// Wraps the error of a system call that must work.
+    /// Wraps the error of a system call that should not fail.
     pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> CliError {
         move |source| CliError::System {
             what,

@@ -1,25 +1,25 @@
-//! JSON that is safe to look at. What JSON itself escapes ends at U+001F; the control characters
-//! beyond it and the marks that turn a line steer terminals as well, so they are escaped, too.
-//! Readers get the same text.
+//! JSON that is safe to print on a terminal. JSON itself escapes only up to U+001F. Control
+//! characters beyond that and marks that reverse a line affect terminals too, so they are escaped
+//! as well. Parsers get the same text.
 
 use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// One line, without its end.
+/// A value as one line, without a line end.
 pub fn line<T: Serialize>(value: &T) -> String {
     escape(&serde_json::to_string(value).unwrap_or_default())
 }
 
-/// For people and programs, with the end of its last line.
+/// A value as indented JSON, with a line end.
 pub fn pretty<T: Serialize>(value: &T) -> String {
     let mut text = escape(&serde_json::to_string_pretty(value).unwrap_or_default());
     text.push('\n');
     text
 }
 
-/// Outside of strings JSON is plain ASCII, and inside a backslash never stands alone before another
-/// character: so what is no ASCII can be replaced wherever it is.
+/// Escapes all characters that are not ASCII. This is safe anywhere: outside strings JSON is ASCII,
+/// and inside strings no backslash precedes such a character.
 fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

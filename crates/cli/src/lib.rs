@@ -1,26 +1,27 @@
-//! `plimsoll`: run programs under the broker, and see who has what.
+//! `plimsoll`: runs programs under the broker, and shows how memory is shared.
 //!
 //! # Glossary
-//! - *principal*: whoever memory is accounted to: a process with its descendants, or a group.
-//! - *uses*, *limit*, *could have* (available), *owes* (owed): its numbers, bytes.
-//! - *outsider*: a program whose memory is not the broker's to share out.
-//! - *budget*: what is shared out: capacity less outsiders less reserve.
-//! - *adapter*: what steers one kind of runtime; runs in a thread of `run` and `adopt`.
-//! - *embedded broker*: one that `run` or `adopt` started for this user.
+//! - *principal*: the unit to which memory is accounted: a process with its descendants, or a
+//!   group.
+//! - *uses*, *limit*, *could have* (available), *owes* (owed): the numbers of a principal, bytes.
+//! - *outsider*: a program whose memory the broker does not share out.
+//! - *budget*: the bytes that are shared out: capacity - outsiders - reserve.
+//! - *adapter*: steers one kind of runtime, in a thread of `run` or `adopt`.
+//! - *embedded broker*: a broker that `run` or `adopt` started for this user.
 //!
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | [`args`] | every command and flag, once |
-//! | [`programs`] | `programs.toml` |
+//! | [`args`] | the definitions of all commands and flags |
+//! | [`programs`] | the format `programs.toml` |
 //! | [`size`] | sizes as people write and read them |
-//! | [`control`] | the connection that looks and changes |
+//! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
-//! | [`json`] | JSON that steers no terminal |
+//! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`set`], [`top`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
-//! | `descriptors`, [`error`] | what a process in the background lets go; why a command was not done |
+//! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
 pub mod adopt;
 pub mod args;
@@ -51,8 +52,8 @@ use std::time::Duration;
 /// The whole program.
 pub fn main() -> ExitCode {
     if !plimsoll_kernel::environment::is_trusted() {
-        // Whoever starts us has fewer rights than we: that one does not say which broker we believe.
-        // SAFETY: no other thread runs yet.
+        // The user who starts us has fewer rights than we have, and must not choose the broker that
+        // we trust. SAFETY: no other thread runs yet.
         unsafe { std::env::remove_var(args::SOCKET) };
     }
     let cli = Cli::parse();
@@ -107,7 +108,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
     }
 }
 
-/// Is the broker until it leaves by itself or is told to.
+/// Runs the broker until it leaves by itself or is told to.
 fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
     let options = plimsoll_broker::Options {
         socket: socket.map(Path::to_owned),
@@ -121,12 +122,12 @@ fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
     }
 }
 
-/// Says something on standard error, where somebody may or may not read it.
+/// Writes to standard error. Ignores errors, because nobody may read it.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "plimsoll: {text}");
 }
 
-/// Prints, and leaves quietly when nobody reads any more.
+/// Prints to standard output. Ends quietly if the reader has gone.
 fn print(text: &str) -> Result<u8, CliError> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -1,7 +1,7 @@
-//! `plimsoll`; everything is in the library beside it.
+//! `plimsoll`. Everything is in the library of this package.
 
 fn main() -> std::process::ExitCode {
-    // Before anything is started.
+    // Must come before any child is started.
     plimsoll_cli::run::child::hear_of_ends();
     plimsoll_cli::main()
 }

@@ -1,4 +1,4 @@
-//! Man pages and completions, from the definitions in [`crate::args`].
+//! Man pages and completions, made from the definitions in [`crate::args`].
 
 use crate::args::Cli;
 use crate::error::CliError;

@@ -29,29 +29,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// More programs than this in one file is a mistake.
+/// The most programs in one file. More must be a mistake.
 pub const MOST_PROGRAMS: usize = 1000;
-/// A larger file is no list of programs, in bytes.
+/// The largest file, bytes. A larger one cannot be a list of programs.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// What a `programs.toml` says.
+/// The contents of a `programs.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// Of the group.
+    /// The name of the group.
     pub name: Option<String>,
     /// What all programs and outsiders of the file share; the machine's memory when absent.
     pub budget: Option<Size>,
-    /// Of the group against other principals, as written.
+    /// The weight of the group against other principals, as written.
     weight: Option<i64>,
     priority: Option<i64>,
-    /// The same, read when the file was.
+    /// The same, parsed when the file was read.
     #[serde(skip)]
     pub standing: Standing,
-    /// Run under the broker.
+    /// Programs that run under the broker.
     #[serde(default, rename = "program")]
     pub programs: Vec<Program>,
-    /// Run inside the budget's cgroup, unknown to the broker.
+    /// Programs that run inside the budget's cgroup, unknown to the broker.
     #[serde(default, rename = "outsider")]
     pub outsiders: Vec<Program>,
 }
@@ -64,13 +64,13 @@ pub struct Program {
     pub name: String,
     /// Program and arguments.
     pub command: Command,
-    /// Against its siblings', as written.
+    /// Its weight against its siblings', as written.
     weight: Option<i64>,
     priority: Option<i64>,
-    /// The same, read when the file was.
+    /// The same, parsed when the file was read.
     #[serde(skip)]
     pub standing: Standing,
-    /// Never more than this.
+    /// Its maximum.
     pub max: Option<Size>,
     /// How it is steered.
     pub adapter: Option<AdapterChoice>,
@@ -91,8 +91,8 @@ pub struct Program {
     pub stderr: Option<PathBuf>,
 }
 
-/// An array of words, or a string that is split into words as a shell does (quotes and backslashes,
-/// nothing else: no variables, no globs).
+/// A command: an array of words, or a string that is split into words as a shell does (quotes and
+/// backslashes, but no variables and no globs).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "WrittenCommand")]
 pub struct Command(
@@ -126,7 +126,7 @@ impl TryFrom<WrittenCommand> for Command {
     }
 }
 
-/// Why a file is no list of programs.
+/// Why a file is not a list of programs.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ProgramsError {
@@ -144,7 +144,7 @@ pub enum ProgramsError {
 }
 
 impl Programs {
-    /// Reads and checks a file; relative paths in it become relative to its directory.
+    /// Reads and checks a file. Relative paths in it are taken from its directory.
     ///
     /// # Errors
     /// When the file cannot be read, is not TOML, or says something that cannot be done.
@@ -193,7 +193,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Checks what serde cannot, and reads the numbers.
+    /// Checks what serde cannot check, and parses the numbers.
     fn check(&mut self) -> Result<(), String> {
         if self.programs.is_empty() {
             return Err("no [[program]] in it: add one with a name and a command".into());

@@ -5,7 +5,7 @@ use plimsoll_wire::messages::{Id, Kind, Listing, Principal};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Deeper trees are not followed; the broker allows 8 levels.
+/// Levels below this depth are not shown. The broker allows 8 levels.
 const DEEPEST: usize = 32;
 
 /// One principal and how deep it stands.
@@ -13,7 +13,7 @@ const DEEPEST: usize = 32;
 pub struct Row<'a> {
     /// 0 at the top.
     pub depth: usize,
-    /// Who.
+    /// The principal.
     pub principal: &'a Principal,
 }
 
@@ -92,7 +92,7 @@ fn add<'a>(
     }
 }
 
-/// Finds a principal anywhere in the tree.
+/// Finds a principal by number, anywhere in the tree.
 pub fn find(listing: &Listing, id: Id) -> Option<&Principal> {
     rows(listing, Order::Arrival, &Faults::new())
         .into_iter()
@@ -115,8 +115,8 @@ pub fn total(listing: &Listing, number: impl Fn(&Principal) -> u64) -> u64 {
     sum(&listing.principals, &number)
 }
 
-/// A name that is safe to print: control characters (which move cursors and colour screens), marks
-/// that turn a line, and what is wider than `width` characters are replaced.
+/// A name that is safe to print. Control characters (which move cursors and colour screens) and
+/// marks that reverse a line are replaced, and so is what exceeds `width` characters.
 pub fn shown(name: &str, width: usize) -> String {
     let clean = |c: char| if is_printable(c) { c } else { '?' };
     let count = name.chars().count();

@@ -1,4 +1,4 @@
-//! `plimsoll set`: changes a principal that is named or numbered.
+//! `plimsoll set`: changes a principal, given by name or number.
 
 use crate::args;
 use crate::control::Control;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// Asks the broker to change a principal.
 ///
 /// # Errors
-/// When no broker answers, nobody or several have the name, or the broker refuses.
+/// When no broker answers, when no principal or several have the name, or when the broker refuses.
 pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
     let listing = control.list()?;
     let parent = args
@@ -39,7 +39,7 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
 /// Finds a principal by name, or else by number.
 ///
 /// # Errors
-/// When nobody or several have the name.
+/// When no principal or several have the name.
 pub fn resolve(listing: &Listing, which: &str) -> Result<Id, CliError> {
     let all = rows(listing, Order::Arrival, &Faults::new());
     let named: Vec<_> = all

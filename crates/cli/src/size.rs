@@ -7,11 +7,11 @@ use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// A size as it was asked for; [`Size::bytes`] settles it.
+/// A size as the user gave it. [`Size::bytes`] computes the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub enum Size {
-    /// Exactly so many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// This part of the machine's (or container's) memory, above 0 and at most 1.
     Part(f64),
@@ -25,7 +25,7 @@ enum Written {
     Number(i64),
 }
 
-/// Why a text is no size.
+/// Why a text is not a size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// Not a number and a known unit.
@@ -45,7 +45,7 @@ pub enum SizeError {
     BadPart(String),
 }
 
-/// 2^63: everything from here on is absurd.
+/// 2^63 bytes. Sizes from here on are rejected.
 const MOST: f64 = 9_223_372_036_854_775_808.0;
 
 impl Size {

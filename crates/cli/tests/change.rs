@@ -1,6 +1,6 @@
-//! Programs under `plimsoll run` whose surroundings change while they run: groups that become
-//! smaller and larger, are frozen or removed, brokers within brokers, newcomers where the others
-//! hold all. None of it ends a program that would live without us.
+//! Programs under `plimsoll run` whose surroundings change: groups that shrink, grow, are frozen or
+//! removed, brokers inside brokers, newcomers while others hold all memory. None of this may end a
+//! program that would live without us.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn churn(place: &Place, group: &TestCgroup, name: &str, classes: &str) -> Starte
     run_in(place, group, name, &words)
 }
 
-/// How many lines it has printed; none of them is anybody else's.
+/// How many lines the program has printed. Asserts that no other process printed any.
 fn lines(place: &Place, name: &str) -> usize {
     let text = printed(place, name);
     let plain = |line: &str| line.chars().all(|c| c.is_ascii_digit() || ". ".contains(c));
@@ -31,7 +31,7 @@ fn lines(place: &Place, name: &str) -> usize {
     text.lines().count()
 }
 
-/// It goes on: it prints more than it has, and its adapter sees it collect.
+/// Asserts that the program goes on: it prints more, and its adapter sees collections.
 fn goes_on(place: &Place, name: &str) {
     let (before, collected) = (lines(place, name), collections(place, name));
     wait_for(&format!("{name} works and is steered"), || {
@@ -76,7 +76,7 @@ fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
     wait_for("the shell works", || {
         (lines(&place, "plain") > 1).then_some(())
     });
-    // By half, below what lives, and to more than it was.
+    // Halve the limit, set it below the live bytes, then raise it above the first value.
     for limit in [250, 120, 800] {
         // The kernel refuses while it cannot page out as fast as is used.
         wait_for("the limit is set", || {
@@ -113,10 +113,10 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
     is_steered(&place, "b");
     goes_on(&place, "a");
     signal_to(pid, libc::SIGSTOP);
-    // Somebody comes, for whom both would have to give.
+    // A newcomer for which both would have to give memory back.
     let _newcomer = churn(&place, &group, "c", &classes);
     is_steered(&place, "c");
-    // For so long that commands to the stopped one run out of time.
+    // Long enough for commands to the stopped machine to time out.
     for _ in 0..3 {
         goes_on(&place, "b");
         goes_on(&place, "c");
@@ -213,8 +213,8 @@ fn a_broker_within_the_group_of_another_has_its_part() {
         for name in ["c", "d"] {
             goes_on(&inside, name);
         }
-        // Which of the two groups has less room changes all the time; what the inner broker shares
-        // out does not.
+        // Which of the two groups has less room changes all the time, but the inner broker's budget
+        // must not.
         let listing = inside.listing().unwrap();
         assert_eq!(listing.capacity, 300 * MIB);
         assert!(listing.budget > 120 * MIB, "{listing:?}");

@@ -131,8 +131,8 @@ mod guest {
     }
 }
 
-/// A unit of a service manager, or a container: a group with a limit in which nobody is but what we
-/// start there.
+/// Starts `plimsoll` in a group with a limit and without other processes, as in a unit of a service
+/// manager or in a container.
 fn start_in_unit(place: &Place, unit: &Cgroup, args: &[&str]) -> Started {
     let procs = unit.dir().join("cgroup.procs").display().to_string();
     let own = env!("CARGO_BIN_EXE_plimsoll");
@@ -164,7 +164,7 @@ fn a_unit_binds_the_budget_of_what_runs_in_it() {
     run.signal(libc::SIGTERM);
     run.wait();
     drop(place);
-    // Somebody else is in it, too: under version 2 the budget is beside it, with its limit.
+    // Another process is in it too, so in version 2 the budget is made beside it, with its limit.
     let place = Place::new();
     place.write(
         "p.toml",
@@ -270,7 +270,7 @@ fn a_second_interrupt_kills_what_will_not_end() {
     assert!(!alive(pid));
 }
 
-/// A script that says that it runs, and when it is asked to end, and goes on.
+/// A script that notes its start and each request to end, and goes on.
 const STUBBORN: &str = "trap 'echo asked > asked' TERM\necho $$ > number\nmv number stubborn.pid\n\
                         while :; do sleep 0.05; done\n";
 
@@ -426,8 +426,8 @@ fn program() {
     }
 }
 
-/// Where nothing can be paged out, a program that grows beyond its budget is slowed (version 2; the
-/// guest has no swap), not killed, and gets there without a broker, too.
+/// Where nothing can be paged out, a program that grows beyond its budget is slowed and not killed
+/// (version 2; the guest has no swap). It reaches its size even without a broker.
 #[test]
 fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
     let place = Place::new();

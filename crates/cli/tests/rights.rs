@@ -1,5 +1,5 @@
-//! Other users, fewer rights, more rights, and what a service manager said: the program has what belongs to
-//! it.
+//! Other users, fewer rights, more rights, and variables of a service manager: the program gets
+//! what belongs to it.
 
 mod common;
 
@@ -74,7 +74,7 @@ fn make_capable(program: &Path) -> bool {
     made
 }
 
-/// What a command of ours does as that user; the broker's socket is the place's.
+/// Runs a command of ours as that user, with the broker's socket of `place`.
 fn as_nobody(place: &Place, own: &Path, words: &[&str], variables: &[(&str, &Path)]) -> Output {
     let own = own.display().to_string();
     let words = [&AS_NOBODY[1..], &[own.as_str()][..], words].concat();
@@ -163,7 +163,8 @@ fn a_program_with_file_capabilities_is_passive_and_it_is_said_why() {
     }
 }
 
-/// What a program finds of the memory pressure protocol, where a service manager said that.
+/// The variables of the memory pressure protocol that a program finds, given those of a service
+/// manager.
 fn pressure(place: &Place, said: &[(&str, &str)]) -> (String, String) {
     let script = "printf '%s\\n%s\\n' \"$MEMORY_PRESSURE_WATCH\" \"${MEMORY_PRESSURE_WRITE-none}\"";
     let mut command = place.command(&["run", "-n", "p", "sh", "-c", script]);

@@ -159,7 +159,8 @@ fn signals_reach_the_program_and_end_nothing_else() {
 #[test]
 fn stopping_us_stops_the_program_and_going_on_goes_on() {
     let place = Place::new();
-    // In a group of its own, as a shell starts a job: the kernel drops SIGTSTP in an orphaned group.
+    // Use a process group of its own, as a shell does for a job, because the kernel drops SIGTSTP
+    // in an orphaned group.
     let mut run = place.start_job(&[
         "run",
         "-n",
@@ -246,7 +247,7 @@ fn the_environment_names_the_broker_the_page_and_the_pressure_socket() {
 fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
     let place = Place::new();
     let own = env!("CARGO_BIN_EXE_plimsoll");
-    // Who ends this shell leaves nothing behind that goes on for long.
+    // When this shell is ended, nothing it started goes on for long.
     let hold = "x=$(yes | head -c 25165824); while :; do sleep 0.1; done";
     let script = format!("{own} run -n inner sh -c '{hold}'; :");
     let mut run = place.start(&["run", "-n", "outer", "sh", "-c", &script]);
@@ -287,7 +288,8 @@ fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
     signal_to(program, libc::SIGTERM);
 }
 
-/// Starts it as a shell does after `trap '' CHLD`, or `nohup`.
+/// Makes the command start with the signal ignored, as a shell does after `trap '' CHLD` or with
+/// `nohup`.
 fn deaf(command: &mut Command, signal: i32) -> &mut Command {
     // SAFETY: `signal` may be called between fork and exec, and touches no memory.
     unsafe {
@@ -310,7 +312,7 @@ fn signals_that_were_ignored_at_the_start_stay_ignored() {
     let mut adopt = Started(deaf(&mut command, libc::SIGHUP).spawn().unwrap());
     place.attached("b");
     for ours in [&mut run, &mut adopt] {
-        // A signal that is blocked waits for who reads it, even where it is ignored.
+        // A blocked signal waits for its reader, even if it is ignored.
         ours.signal(libc::SIGHUP);
         let status = std::fs::read_to_string(format!("/proc/{}/status", ours.0.id())).unwrap();
         let of = |name: &str| {

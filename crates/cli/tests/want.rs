@@ -1,5 +1,5 @@
-//! Java programs under `plimsoll run` where memory is really short: with swap, which they are to
-//! stay out of, and without, where an excess ends them.
+//! Java programs under `plimsoll run` when memory is really short: with swap, which they must stay
+//! out of, and without, where an excess ends them.
 
 mod common;
 
@@ -23,10 +23,9 @@ fn said(place: &Place, log: &str, key: &str) -> u64 {
     digits.parse().unwrap_or(0)
 }
 
-/// Three services, each of which fills half of its share with live records and replaces some with
-/// each request: what dies has long been old, and only collections of the old generation free it.
-/// Before heaps were held where they should be, they had 60,000 to 300,000 major faults each in
-/// three quarters of a minute.
+/// Three services. Each fills half of its share with live records and replaces some with each
+/// request. The garbage is in the old generation, so only collections of that generation free it.
+/// Before the heaps were held at their limits they had 60,000 to 300,000 major faults each in 45 seconds.
 #[test]
 fn services_that_fill_their_shares_stay_out_of_swap() {
     let _alone = alone();
@@ -84,7 +83,7 @@ fn services_that_fill_their_shares_stay_out_of_swap() {
             faults += process.faults().expect("can be read").major;
         }
         let hits = group.cgroup().events().map_or(0, |events| events.max);
-        // Read from swap or from disk at the start: a thousandth of what it was.
+        // Faults from swap or disk at the start: a thousandth of the former number.
         assert!(
             faults < 2000,
             "{collector}: {faults} major faults, {hits} hits"
@@ -93,8 +92,8 @@ fn services_that_fill_their_shares_stay_out_of_swap() {
     }
 }
 
-/// In a group without swap a program lives that fills 150 MB of direct buffers within a second,
-/// beside a heap whose maximum its user set to four fifths of the group.
+/// In a group without swap, a program survives that fills 150 MB of direct buffers within a second,
+/// although its user set the maximum heap to four fifths of the group.
 #[test]
 fn native_memory_that_grows_at_once_ends_no_program() {
     let _alone = alone();
@@ -140,9 +139,8 @@ fn native_memory_that_grows_at_once_ends_no_program() {
     }
 }
 
-/// In a group without swap three programs fill 110 MB of direct buffers each, within the same
-/// second: what they hold back for themselves and what the broker holds back for all of them is
-/// room enough.
+/// In a group without swap, three programs fill 110 MB of direct buffers each within the same
+/// second. The reserves of the programs and of the broker together are room enough.
 #[test]
 fn programs_that_grow_at_the_same_time_end_nobody() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! For authors of caches: one function that is called with what may be used now.
+//! For authors of caches: calls a function with the bytes that may be used now.
 
 use crate::{Event, Principal, Reading, Result, thread};
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two calls without news: what is owed may be paid meanwhile or not.
+/// The pause between two calls without news while memory is owed.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Calls a function on a thread of its own at each change. Dropping it ends that.
+/// Calls a function at each change, on a thread of its own. Dropping it ends the calls.
 ///
 /// ```no_run
 /// use plimsoll_client::{Adaptive, Principal};
@@ -31,9 +31,9 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// `change(limit, owed)` is called once at the start, at each change, and each second while
-    /// something is owed. Both are bytes. It gives back how many bytes it let go of, and the broker
-    /// is told. A panic in it ends the calls, nothing else.
+    /// Calls `change(limit, owed)`, both in bytes, once at the start, at each change, and each
+    /// second while memory is owed. `change` returns how many bytes it freed, and the broker is
+    /// told. A panic in it ends the calls and nothing else.
     ///
     /// # Errors
     /// [`crate::Error::Resource`] when the kernel gives no thread.
@@ -52,7 +52,7 @@ impl Adaptive {
         })
     }
 
-    /// The principal, to report to or to read.
+    /// The principal, to report and to read.
     pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
@@ -82,7 +82,7 @@ fn run(principal: &Principal, stop: &AtomicBool, mut change: impl FnMut(u64, u64
         let quiet = matches!(event, Event::Timeout(_)) && !owes;
         if !quiet && !stop.load(Ordering::Acquire) {
             match event {
-                // The last event is older than what was given back since.
+                // Memory was given back since the last event, so read again.
                 Event::Timeout(_) => tell(&principal.read()),
                 event => tell(event.reading()),
             }

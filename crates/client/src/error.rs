@@ -1,4 +1,4 @@
-//! What can go wrong, said with what it happened to and what to do.
+//! Errors. Each message names what it happened to and what to do.
 
 use plimsoll_wire::page::PageError;
 use plimsoll_wire::varlink::WireError;
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why a call failed. None of these ever comes from reading the numbers: reading cannot fail.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No broker answers at any place where one could be.
+    /// No broker answers at any of the usual places.
     #[error("no broker runs (looked at {tried}); start one with `plimsolld` or use `plimsoll run`")]
     NoBroker {
         /// The places, separated by commas.
@@ -27,7 +27,7 @@ pub enum Error {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// Somebody else could have put this socket there.
+    /// Another user could have put this socket there.
     #[error("{path} is not to be trusted: {why}; remove it or set PLIMSOLL_SOCKET")]
     Untrusted {
         /// The directory or socket.
@@ -41,7 +41,7 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
     },
-    /// The broker did not answer in time; the connection is of no use any more.
+    /// The broker did not answer in time. The connection is closed for good.
     #[error("the broker at {path} did not answer within {} ms; look with `plimsoll \
              doctor`", .after.as_millis())]
     Timeout {
@@ -50,7 +50,7 @@ pub enum Error {
         /// How long we waited.
         after: Duration,
     },
-    /// What came back is not what the interface says.
+    /// The answer does not follow the interface.
     #[error(
         "the broker at {path} answered against the protocol: {why}; update the older of the two"
     )]
@@ -60,10 +60,10 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The broker understood and refused, or a check on our side did already.
+    /// The broker, or already a check on our side, refused the call.
     #[error("{0}")]
     Refused(#[from] WireError),
-    /// The call is longer than the broker takes.
+    /// The call is longer than the broker accepts.
     #[error("{0}")]
     TooLong(#[from] plimsoll_wire::varlink::EncodeError),
     /// The availability page cannot be opened or mapped.
@@ -76,7 +76,7 @@ pub enum Error {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// The file is there but is not a page that we read.
+    /// The file exists but is not a page that we can read.
     #[error("{path} is not usable as an availability page: {source}")]
     NotAPage {
         /// The page.
@@ -84,7 +84,8 @@ pub enum Error {
         /// What is wrong with it.
         source: PageError,
     },
-    /// No broker is there just now; what was set is sent when it is back, what was asked cannot be.
+    /// There is no broker at present. Settings are sent when it is back, but this question cannot
+    /// be asked.
     #[error(
         "{what} needs a broker and none is there just now; the numbers come from local sensing"
     )]
@@ -95,7 +96,7 @@ pub enum Error {
     /// The kernel gave us no thread, descriptor or memory.
     #[error("cannot {doing}: {source}")]
     Resource {
-        /// What we wanted.
+        /// What was attempted.
         doing: &'static str,
         /// What the kernel said.
         source: std::io::Error,
@@ -103,7 +104,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there is nobody to talk to, rather than somebody who refuses.
+    /// Whether there is no broker to talk to, as opposed to one that refuses.
     pub fn is_absent(&self) -> bool {
         matches!(
             self,

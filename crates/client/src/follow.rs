@@ -1,7 +1,7 @@
-//! For adapters inside of a program: the numbers of the principal that the environment names, and
-//! somebody to report to. Under `plimsoll run` both are that principal; a page alone (a forked
-//! child, a test) is only read. Such a page is read, not mapped: ten reads a second cost nothing,
-//! and no handler is needed for a file that somebody truncates.
+//! For adapters inside a program: gives the numbers of the principal that the environment names,
+//! and takes reports. Under `plimsoll run` both go through that principal. If there is only a page
+//! (in a forked child, in a test), it is only read. Such a page is read and not mapped: ten reads a
+//! second cost nothing, and a truncated file then needs no signal handler.
 
 use crate::{Principal, Source};
 use plimsoll_kernel::clock;
@@ -16,36 +16,36 @@ use std::time::Duration;
 
 /// Words of 8 bytes on a page.
 const WORDS: usize = PAGE_SIZE / 8;
-/// Tries to read a page that is being written, per look.
+/// How often one look tries to read a page that is being written.
 const TRIES: usize = 8;
 /// Longest name of a principal, bytes.
 const NAME: usize = 64;
 
-/// What an adapter goes by. Bytes.
+/// The numbers that an adapter follows, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// May use now.
+    /// What the principal may use now.
     pub limit: u64,
-    /// Must give back.
+    /// What it must give back.
     pub owed: u64,
-    /// What the broker counts for the principal, 0 when unknown.
+    /// What the broker counts as the principal's use; 0 if unknown.
     pub uses: u64,
 }
 
-/// Where this process's numbers come from.
+/// The source of this process's numbers.
 #[derive(Debug)]
 pub enum Follower {
-    /// A page to read, and nobody to report to; the last numbers that it held.
+    /// A page to read, without a way to report; and the last numbers that it held.
     Page(PathBuf, Option<Granted>),
-    /// A principal; the last limit that a broker gave it, 0 before.
+    /// A principal, and the last limit that a broker gave it, bytes; 0 before the first.
     Principal(Box<Principal>, u64),
 }
 
 impl Follower {
-    /// As the environment says (`PLIMSOLL_PAGE`, `PLIMSOLL_ID`, `PLIMSOLL_SOCKET`); where it names
-    /// no principal, this process becomes one by the name of its program. `report` is false in a
-    /// forked child, whose parent is the one who reports. May take some seconds when a broker
-    /// hangs.
+    /// Follows the principal that the environment names (`PLIMSOLL_PAGE`, `PLIMSOLL_ID`,
+    /// `PLIMSOLL_SOCKET`). If it names none, this process becomes a principal with the name of its
+    /// program. `report` is false in a forked child, because its parent reports. May take some
+    /// seconds if a broker hangs.
     pub fn of_environment(adapter: &str, report: bool) -> Option<Follower> {
         let page = variable("PLIMSOLL_PAGE").filter(|page| !page.is_empty());
         let page = page.map(|page| Follower::Page(page.into(), None));
@@ -63,9 +63,8 @@ impl Follower {
         }
     }
 
-    /// The numbers of now; nothing before a broker spoke. When it is lost (or its page is stale,
-    /// broken or gone), the limit that it gave last goes on to hold, and still bounds what is
-    /// sensed locally.
+    /// The present numbers; `None` before a broker gave any. When the broker is lost (or its page
+    /// is stale, broken or gone), its last limit still holds and bounds what is sensed locally.
     pub fn read(&mut self) -> Option<Granted> {
         match self {
             Follower::Page(path, last) => {
@@ -102,7 +101,7 @@ impl Follower {
         }
     }
 
-    /// Sleeps until there is news, or that time is over.
+    /// Sleeps until there is news, for `time` at most.
     pub fn wait(&self, time: Duration) {
         match self {
             Follower::Principal(principal, _) => {
@@ -112,7 +111,8 @@ impl Follower {
         }
     }
 
-    /// Whether news wake [`Follower::wait`], and somebody hears [`Follower::report`].
+    /// Whether there is a principal, so that news wakes [`Follower::wait`] and [`Follower::report`]
+    /// has a receiver.
     pub fn is_principal(&self) -> bool {
         matches!(self, Follower::Principal(..))
     }
@@ -142,7 +142,7 @@ impl Granted {
     }
 }
 
-/// What this process is called, as a principal's name: printable, not too long.
+/// The name of this process, made fit for a principal: printable and not too long.
 fn program_name() -> String {
     let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let name: String = name
@@ -157,7 +157,7 @@ fn program_name() -> String {
     }
 }
 
-/// A consistent page: two copies with the same even sequence; what the first one holds was not
+/// A consistent copy of a page. Two copies with the same even sequence prove that the first was not
 /// written meanwhile.
 fn read_page(path: &Path) -> Option<page::Reading> {
     let first = copy_page(path)?;

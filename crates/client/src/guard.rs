@@ -1,13 +1,12 @@
-//! The SIGBUS guard: a page file that is truncated under its reader costs the reader its numbers,
-//! not its life.
+//! The SIGBUS guard. If a page file is truncated, its reader loses the numbers but is not killed.
 //!
-//! Touching a mapped page that its file no longer has raises SIGBUS. The guard's handler puts an
-//! anonymous zero page in that place and returns, so that the load is done again and reads zero; a
-//! page of zeros is no valid page, which [`crate::Principal::read`] sees. A fault anywhere else goes
-//! to whoever handled SIGBUS before, as if the guard were not there.
+//! Touching a mapped page beyond the end of its file raises SIGBUS. The guard's handler maps an
+//! anonymous zero page in its place and returns, so that the load is repeated and reads zero.
+//! [`crate::Principal::read`] sees that a page of zeros is invalid. A fault anywhere else goes to
+//! the previous handler of SIGBUS, as if the guard were not there.
 //!
-//! The handler is installed when the first guarded page is mapped and taken away with the last one,
-//! unless somebody put another over it meanwhile: then it stays, and keeps passing on.
+//! The handler is installed with the first guarded page and removed with the last one. If another
+//! handler was installed over it meanwhile, it stays and keeps passing faults on.
 
 use plimsoll_wire::page::PAGE_SIZE;
 use std::cell::UnsafeCell;
@@ -15,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Guarded pages in one process at the most; further ones are not guarded.
+/// The most guarded pages in one process. Further pages are not guarded.
 const SLOTS: usize = 64;
 
 /// One guarded page: its address (0 when free), and whether it faulted.
@@ -31,14 +30,16 @@ static TABLE: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// Who handled SIGBUS before us. Written under [`INSTALL`] before our handler can run, read by it.
+/// The previous handler of SIGBUS. Written under [`INSTALL`] before our handler can run, read by
+/// our handler.
 struct Previous(UnsafeCell<MaybeUninit<libc::sigaction>>);
 // SAFETY: written only under the INSTALL lock while no handler of ours is installed; read only by
 // the handler, or under the lock.
 unsafe impl Sync for Previous {}
 static PREVIOUS: Previous = Previous(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// Guarded pages, and so whether the handler is ours to take away.
+/// How many pages are guarded, and whether our handler is installed. The handler goes with the last
+/// page.
 static INSTALL: Mutex<Installed> = Mutex::new(Installed {
     pages: 0,
     handler: false,
@@ -56,8 +57,8 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// Guards the page at `base`. Nothing when all places are taken or the kernel refuses: then the
-    /// page is not guarded, as if the guard were off.
+    /// Guards the page at `base`. `None` if all slots are taken or the kernel refuses; the page is
+    /// then not guarded.
     pub(crate) fn new(base: usize) -> Option<Guarded> {
         let mut installed = INSTALL.lock().unwrap_or_else(|e| e.into_inner());
         let free = |slot: &Slot| slot.base.load(Ordering::Relaxed) == 0;
@@ -102,7 +103,7 @@ fn install() -> Option<()> {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigemptyset(&raw mut action.sa_mask);
         let previous = PREVIOUS.0.get().cast::<libc::sigaction>();
-        // Read first: the handler may run the moment that it is installed.
+        // Read the old action first, because our handler may run as soon as it is installed.
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), previous) != 0 {
             return None;
         }
@@ -111,7 +112,7 @@ fn install() -> Option<()> {
     }
 }
 
-/// Puts back what was; false when somebody else's handler is there now, which may call ours.
+/// Restores the previous handler. False if another handler is installed now, which may call ours.
 fn uninstall() -> bool {
     // SAFETY: as in `install`; PREVIOUS was written by it.
     unsafe {
@@ -126,7 +127,8 @@ fn uninstall() -> bool {
     }
 }
 
-/// Runs on whatever thread touched the page: no lock, no allocation, errno kept.
+/// The handler. Runs on the thread that touched the page: takes no lock, does not allocate, keeps
+/// errno.
 extern "C" fn on_sigbus(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -145,7 +147,7 @@ extern "C" fn on_sigbus(
     }
 }
 
-/// Puts a zero page where `address` is, if that is a guarded page.
+/// Maps a zero page over the guarded page at `address`. False if there is none.
 fn mend(address: usize) -> bool {
     for slot in &TABLE {
         let base = slot.base.load(Ordering::Acquire);
@@ -171,7 +173,7 @@ fn mend(address: usize) -> bool {
     false
 }
 
-/// What would have happened without us.
+/// Does what would have happened without us.
 ///
 /// # Safety
 /// To be called from the handler only, with its arguments.
@@ -189,7 +191,7 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
                 let mut default: libc::sigaction = std::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &raw const default, std::ptr::null_mut());
-                // A fault happens again when we return; a signal that was sent does not.
+                // A fault happens again when we return, but a signal that was sent does not.
                 if sent {
                     libc::raise(signal);
                 }

@@ -1,4 +1,4 @@
-//! The client: what a program (or its adapter) uses to live by the broker's numbers.
+//! The client library, with which a program (or its adapter) follows the broker's numbers.
 //!
 //! ```no_run
 //! use plimsoll_client::{Event, Principal};
@@ -20,35 +20,37 @@
 //! # Ok::<(), plimsoll_client::Error>(())
 //! ```
 //!
-//! Reading the numbers ([`Principal::read`]) is a handful of loads and cannot fail. Where no broker
-//! runs, or when it dies, the numbers come from local sensing at once ([`Source::Local`]), and from
-//! the broker again when it is back. Nothing here waits for a broker without a bound.
+//! Reading the numbers ([`Principal::read`]) takes a few loads and cannot fail. While no broker
+//! runs the numbers come from local sensing ([`Source::Local`]), and from the broker again once it
+//! is back. Every wait for a broker is bounded.
 //!
 //! # Glossary
-//! - **principal**: whoever memory is accounted to: a process with its descendants, or a group.
+//! - **principal**: the unit to which memory is accounted: a process with its descendants, or a
+//!   group.
 //! - **window**: the one address at which a principal's numbers are read.
-//! - **control**: the connection that registered a principal; its end is the principal's end.
+//! - **control**: the connection that registered a principal. The principal ends with it.
 //! - **stream**: a second connection on which the broker tells of changes.
 //! - **joined**: a broker knows the principal; the opposite is **alone**.
-//! - **watcher**: the one thread of a principal: keeps the connections, senses when alone, rejoins.
+//! - **watcher**: the one thread of a principal. It keeps the connections, senses when alone, and
+//!   rejoins.
 //!
 //! # Map
 //! | module | is |
 //! |---|---|
 //! | `principal` | a principal: registered with a broker, or on its own |
-//! | `adaptive` | one function that is called with what may be used now |
+//! | `adaptive` | calls a function with the bytes that may be used now |
 //! | `follow` | the principal that the environment names, for adapters inside of a program |
-//! | `reading`, `window` | what is read, and the address at which it is read |
-//! | `connection`, `socket` | calls with deadlines; where a broker's socket can be |
-//! | `local` | what a program may use when nobody tells it |
-//! | `guard`, `thread` | the handler of SIGBUS; threads that a host does not notice |
+//! | `reading`, `window` | the numbers, and the address at which they are read |
+//! | `connection`, `socket` | calls with deadlines; the places of a broker's socket |
+//! | `local` | what a program may use while it has no broker |
+//! | `guard`, `thread` | the handler of SIGBUS; threads that do not disturb the host program |
 //! | `error` | what can go wrong |
 //!
 //! # What it does to a program
-//! Nothing when it is loaded. A joined principal has one thread (256 KiB of stack, all signals
-//! blocked but faults), at most five descriptors (all closed on exec), and two pages. The only signal
-//! disposition that it touches is SIGBUS's, while a broker's page is mapped, and what is not ours goes
-//! to the handler that was there ([`Builder::guard`] turns it off).
+//! Loading it does nothing. A joined principal has one thread (256 KiB of stack, all signals
+//! blocked but faults), at most five descriptors (all closed on exec), and two pages. It changes
+//! the disposition of one signal, SIGBUS, while a broker's page is mapped. Faults outside that page
+//! go to the previous handler. [`Builder::guard`] turns this off.
 
 mod adaptive;
 mod connection;

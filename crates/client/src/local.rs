@@ -1,24 +1,24 @@
-//! Local sensing: what a program may use when nobody tells it.
+//! Local sensing: what a program may use while it has no broker.
 //!
-//! Conservative, because every other program may be sensing the same free bytes: it takes a quarter
-//! of what is free beyond a reserve, and looks again.
+//! It is conservative, because other programs may sense the same free bytes. It takes a quarter of
+//! what is free beyond a reserve, and looks again.
 
 use plimsoll_kernel::capacity::{self, Domain};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::page::{Level, Numbers};
 use std::time::Duration;
 
-/// The part of the free memory that one program takes on at a time: 1 / this.
+/// A program takes one part in this many of the free memory at a time.
 const PART: u64 = 4;
-/// Reserve: this part of the capacity, within these bounds (bytes).
+/// The reserve is one part in this many of the capacity, within the bounds below (bytes).
 const RESERVE_PART: u64 = 50;
 const RESERVE_MIN: u64 = 32 << 20;
 const RESERVE_MAX: u64 = 1 << 30;
-/// What is owed is owed within this time (ns).
+/// The time allowed for paying a debt (ns).
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// For so long (ns) after a broker died its last limit holds: the sum of those was safe.
+/// How long (ns) the last limit of a dead broker holds. The sum of all limits was safe.
 const GRACE_NS: u64 = 10_000_000_000;
-/// Below this change (bytes) the last numbers stay.
+/// Numbers that change by less than this (bytes) stay as they were.
 const HYSTERESIS: u64 = 1 << 20;
 
 /// Senses for one principal.
@@ -28,11 +28,11 @@ pub(crate) struct Local {
     process: Option<Process>,
     pid: Option<u32>,
     last: Numbers,
-    /// The dead broker's limit, and until when (ns) it holds.
+    /// The dead broker's limit (bytes), and until when (ns) it holds.
     bound: Option<(u64, u64)>,
 }
 
-/// What is known of the memory that bounds the program, bytes.
+/// What is known about the memory that bounds the program, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sensed {
     pub(crate) capacity: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Sensed {
 }
 
 impl Local {
-    /// For the process of that number, or for none (a group, or one that is still to come).
+    /// Senses for this process, or for none (a group, or a process that is still to start).
     pub(crate) fn new(pid: Option<u32>) -> Local {
         Local {
             domain: None,
@@ -52,7 +52,7 @@ impl Local {
         }
     }
 
-    /// Whose memory from now on.
+    /// Changes the process to sense for.
     pub(crate) fn set_pid(&mut self, pid: Option<u32>) {
         if self.pid != pid {
             *self = Local {
@@ -62,19 +62,19 @@ impl Local {
         }
     }
 
-    /// The broker is gone; for a while its limit stays the upper bound.
+    /// Keeps the limit of a lost broker as an upper bound for a while.
     pub(crate) fn inherit(&mut self, limit: u64, now_ns: u64) {
         self.bound = (limit > 0).then_some((limit, now_ns.saturating_add(GRACE_NS)));
         self.last = Numbers::default();
     }
 
-    /// Closes its files; the next look opens them again.
+    /// Closes the files. The next look opens them again.
     pub(crate) fn rest(&mut self) {
         self.domain = None;
         self.process = None;
     }
 
-    /// Looks: some 50 us.
+    /// Senses the present numbers, in some 50 us.
     pub(crate) fn sense(&mut self, now_ns: u64) -> Numbers {
         let sensed = self.look();
         if self.bound.is_some_and(|(_, until)| now_ns >= until) {
@@ -89,7 +89,7 @@ impl Local {
         self.last
     }
 
-    /// How long to wait until the next look: short while memory is short.
+    /// The pause until the next look. Short while memory is short.
     pub(crate) fn interval(&self) -> Duration {
         match self.last.level {
             Level::Normal => Duration::from_millis(500),
@@ -143,7 +143,7 @@ impl Local {
     }
 }
 
-/// Without `/proc` there is still one system call.
+/// The memory as `sysinfo` tells it, for use without `/proc`.
 fn from_sysinfo() -> (u64, u64) {
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit.max(1));
@@ -153,8 +153,8 @@ fn from_sysinfo() -> (u64, u64) {
     )
 }
 
-/// The numbers for what was sensed. `bound`: never a limit above it. `last`: a debt keeps its
-/// deadline until it is paid.
+/// The numbers that follow from what was sensed. The limit never exceeds `bound`. A debt in `last`
+/// keeps its deadline until it is paid.
 pub(crate) fn decide(sensed: &Sensed, bound: u64, last: &Numbers, now_ns: u64) -> Numbers {
     let floor = RESERVE_MIN.min(sensed.capacity / 8);
     let reserve = (sensed.capacity / RESERVE_PART).clamp(floor, RESERVE_MAX.max(floor));
@@ -189,7 +189,7 @@ pub(crate) fn decide(sensed: &Sensed, bound: u64, last: &Numbers, now_ns: u64) -
     }
 }
 
-/// Whether a change is not worth telling: under 1 MiB or 1 %, and nothing else moved.
+/// Whether a change is too small to tell: under 1 MiB or 1 %, with nothing else changed.
 fn is_close(a: &Numbers, b: &Numbers) -> bool {
     let close = |a: u64, b: u64| a.abs_diff(b) <= HYSTERESIS.max(b / 100);
     let debt = (a.owed == 0) == (b.owed == 0) && close(a.owed, b.owed);

@@ -1,18 +1,18 @@
-//! What a principal reads and what it hears.
+//! The numbers and events of a principal.
 
 use plimsoll_wire::page::Numbers;
 use std::ops::Deref;
 
-/// Where numbers come from.
+/// The source of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Source {
-    /// The broker, which is alive.
+    /// The broker, and it is alive.
     Broker = 0,
-    /// The broker, which gave no sign of life lately: its last numbers, for the moment that it takes
-    /// to find out.
+    /// The last numbers of a broker that gave no sign of life lately. Lasts for the moment that it
+    /// takes to check.
     Stale = 1,
-    /// Local sensing: no broker is there.
+    /// Local sensing, because there is no broker.
     Local = 2,
 }
 
@@ -26,14 +26,14 @@ impl Source {
     }
 }
 
-/// A consistent set of numbers and where it comes from. Derefs to [`Numbers`].
+/// A consistent set of numbers with its source. Derefs to [`Numbers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The numbers, bytes.
     pub numbers: Numbers,
-    /// Who says so.
+    /// Where they come from.
     pub source: Source,
-    /// Counts changes of the numbers; starts anew when the source changes.
+    /// Counts changes of the numbers. Starts again when the source changes.
     pub generation: u64,
     /// `CLOCK_MONOTONIC` ns of the source's last sign of life.
     pub heartbeat: u64,
@@ -48,7 +48,7 @@ impl Deref for Reading {
 }
 
 impl Reading {
-    /// A reading that nothing was sensed for yet.
+    /// The reading before anything was sensed.
     pub(crate) const NOTHING: Reading = Reading {
         numbers: Numbers {
             limit: 0,
@@ -65,22 +65,23 @@ impl Reading {
     };
 }
 
-/// What [`crate::Principal::wait`] comes back with. Changes that come faster than they are waited
-/// for are merged: the last numbers are always told, those between need not be.
+/// The result of [`crate::Principal::wait`]. Changes that come faster than they are fetched are
+/// merged: the last numbers are always told, intermediate ones may be skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Nothing happened in that time.
     Timeout(Reading),
-    /// `owed` bytes are to be given back before `deadline`: new, more than before, or by another
-    /// time.
+    /// `owed` bytes must be given back before `deadline`. The debt is new, larger, or has another
+    /// deadline.
     Owed(Reading),
-    /// Nothing is owed any more, or the level fell: it may grow again up to its limit.
+    /// Nothing is owed any more, or the pressure level fell. The principal may grow up to its limit
+    /// again.
     Relief(Reading),
-    /// Other numbers, mostly the limit.
+    /// Other numbers changed, usually the limit.
     Changed(Reading),
-    /// The broker is gone; the numbers are local now.
+    /// The broker is gone. The numbers are local now.
     BrokerLost(Reading),
-    /// A broker is (back) there and knows the principal.
+    /// A broker runs (again) and knows the principal.
     Joined(Reading),
 }
 
@@ -98,7 +99,7 @@ impl Event {
     }
 }
 
-/// What was told to whoever waits, or is to be told.
+/// A state that was told to waiting threads, or is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) reading: Reading,
@@ -108,7 +109,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What has to be told to who was last told `before`; nothing when it knows all that matters.
+    /// The event that follows if `before` was told last; `None` if nothing that matters has
+    /// changed.
     pub(crate) fn news_since(&self, before: &Told) -> Option<Event> {
         let (now, then) = (self.reading, before.reading);
         if self.joined && (!before.joined || self.joins != before.joins) {

@@ -1,4 +1,4 @@
-//! Where a broker's socket can be, and whether to trust it.
+//! The places of a broker's socket, and whether to trust it.
 
 use crate::{Error, Result};
 use plimsoll_kernel::environment::variable;
@@ -15,24 +15,25 @@ const IN_DIRECTORY: &str = "plimsoll/broker.sock";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
     path: PathBuf,
-    /// The user who has to own the directory and run the broker; anybody (the directory's
-    /// protection is enough) when absent.
+    /// The user who has to own the directory and run the broker. If absent, any user: the
+    /// protection of the directory is enough.
     owner: Option<u32>,
 }
 
-/// What decides about the places, so that tests can say it.
+/// What the places depend on. Tests can set it.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// `PLIMSOLL_SOCKET`.
     pub socket: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`, where it is the user's own.
+    /// `XDG_RUNTIME_DIR`, if it is the user's own.
     pub runtime_dir: Option<PathBuf>,
     /// The real user.
     pub uid: u32,
 }
 
 impl Surroundings {
-    /// Those of this process; no variables where it has more rights than whoever started it.
+    /// The surroundings of this process. Variables are ignored if it has more rights than the user
+    /// who started it.
     pub fn of_self() -> Surroundings {
         let path = |name| variable(name).map(PathBuf::from);
         let uid = rustix::process::getuid().as_raw();
@@ -45,7 +46,7 @@ impl Surroundings {
 }
 
 impl Socket {
-    /// That socket and no other; trusted because the caller names it.
+    /// This socket and no other. Trusted because the caller names it.
     pub fn at(path: impl Into<PathBuf>) -> Socket {
         Socket {
             path: path.into(),
@@ -53,9 +54,9 @@ impl Socket {
         }
     }
 
-    /// The places in the order to look at them. `PLIMSOLL_SOCKET` alone when it is set; else the
-    /// user's broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`),
-    /// then the system's.
+    /// The places, in the order to try them. Only `PLIMSOLL_SOCKET` if it is set; else the user's
+    /// broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`), then
+    /// the system's.
     pub fn candidates(around: &Surroundings) -> Vec<Socket> {
         if let Some(path) = &around.socket {
             return vec![Socket::at(path)];
@@ -85,14 +86,14 @@ impl Socket {
         &self.path
     }
 
-    /// Where a broker that does not tell it keeps the page of a principal.
+    /// The path of a principal's page, for a broker that does not tell it.
     pub fn page_of(&self, id: plimsoll_wire::messages::Id) -> PathBuf {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         directory.join("pages").join(id.to_string())
     }
 
-    /// A directory that everybody may write to lets anybody make ours first: it has to be ours, no
-    /// link, and closed to others (but for those that cannot get there).
+    /// Checks the socket's directory. Where everybody may write, anybody could create it first. So
+    /// it has to be ours, no link, and closed to others (unless others cannot reach it).
     pub(crate) fn check_directory(&self) -> Result<()> {
         let (Some(owner), Some(directory)) = (self.owner, self.path.parent()) else {
             return Ok(());
@@ -129,7 +130,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Whoever answers there has to be its owner or root.
+    /// Checks that the process that answers belongs to the owner or root.
     pub(crate) fn check_peer(&self, fd: BorrowedFd<'_>) -> Result<()> {
         let Some(owner) = self.owner else {
             return Ok(());

@@ -1,13 +1,14 @@
-//! Threads that a host program does not notice.
+//! Threads that do not disturb the host program.
 
 use crate::{Error, Result};
 use std::thread::{Builder, JoinHandle};
 
-/// Virtual; what is touched of it is a tenth.
+/// The stack of a thread, bytes of address space. About a tenth is touched.
 const STACK: usize = 256 * 1024;
 
-/// Starts a thread with a small stack that takes no signal meant for the program. Faults of its own
-/// are the exception: a blocked SIGBUS would kill the process where the guard could have mended it.
+/// Starts a thread with a small stack that takes no signals meant for the program. Only its own
+/// faults are not blocked: a blocked SIGBUS would kill the process where the guard could have
+/// repaired the page.
 ///
 /// # Errors
 /// [`Error::Resource`] when the kernel gives no thread.
@@ -25,8 +26,8 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<J
     })
 }
 
-/// Blocks on this thread, and so on those that it starts, all signals but faults; gives the mask
-/// that was.
+/// Blocks all signals but faults on this thread and on those that it starts later. Returns the old
+/// mask.
 fn block_signals() -> libc::sigset_t {
     // SAFETY: sigset_t is plain data; sigfillset initialises `all` before it is used, and
     // pthread_sigmask fills `before` and touches this thread only.

@@ -1,8 +1,8 @@
-//! The one address at which a principal's numbers are read, whatever stands behind it: the broker's
-//! page, or a page of our own that local sensing writes.
+//! The one address at which a principal's numbers are read. Behind it is either the broker's page,
+//! or a page of our own that local sensing writes.
 //!
-//! The address never changes, so readers hold no lock; what is behind it is replaced by the kernel
-//! in one step.
+//! The address never changes, so readers need no lock. The kernel replaces what is behind it in one
+//! step.
 
 use crate::guard::Guarded;
 use crate::{Error, Result};
@@ -15,14 +15,14 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What is behind the window. Held by the one thread that changes it.
+/// What is behind the window. Owned by the one thread that changes it.
 #[derive(Debug)]
 enum Behind {
     Own(PageImage),
     File,
 }
 
-/// The address. Reading is open to all threads; changing takes `&mut` of the [`Shutter`].
+/// The address. All threads may read; changing what is behind it takes `&mut` of the [`Shutter`].
 #[derive(Debug)]
 pub(crate) struct Window {
     base: NonNull<u8>,
@@ -35,13 +35,13 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// A window on an own page that nothing was published on yet.
+    /// A window on a page of our own on which nothing was published yet.
     pub(crate) fn new() -> Result<Window> {
         let base = anonymous_page()?;
         Ok(Window { base })
     }
 
-    /// For reading; stays valid as long as the window.
+    /// The page, for reading. Valid as long as the window.
     #[inline]
     pub(crate) fn view(&self) -> PageView<'_> {
         // SAFETY: page-aligned, PAGE_SIZE bytes, mapped until self is dropped.
@@ -69,7 +69,7 @@ pub(crate) struct Shutter {
 }
 
 impl Shutter {
-    /// For a new window. `guard`: whether file pages get the SIGBUS guard.
+    /// The shutter of a new window. `guard`: whether file pages get the SIGBUS guard.
     pub(crate) fn new(guard: bool) -> Shutter {
         Shutter {
             behind: Behind::Own(PageImage::new(0)),
@@ -91,7 +91,8 @@ impl Shutter {
     /// Puts the broker's page behind the window.
     ///
     /// # Errors
-    /// It cannot be opened or mapped, or is not a page of that principal; then nothing changed.
+    /// The page cannot be opened or mapped, or belongs to another principal. Then nothing has
+    /// changed.
     pub(crate) fn show_file(&mut self, window: &Window, path: &Path, id: Id) -> Result<()> {
         let fault = |doing| {
             move |source: std::io::Error| Error::Page {
@@ -127,10 +128,11 @@ impl Shutter {
         Ok(())
     }
 
-    /// Publishes numbers of our own, on an own page that takes the broker's place if it has to.
+    /// Publishes local numbers on a page of our own, which replaces the broker's page if that is
+    /// shown.
     ///
     /// # Errors
-    /// The kernel gives no page; then nothing changed.
+    /// The kernel gives no page. Then nothing has changed.
     pub(crate) fn show_own(
         &mut self,
         window: &Window,
@@ -179,7 +181,8 @@ impl Shutter {
     }
 }
 
-/// Whether the file is the page of that principal; read, not mapped: it may be shorter.
+/// Checks that the file is the page of this principal. Reads instead of mapping, because the file
+/// may be too short.
 fn check(file: &File, path: &Path, id: Id) -> Result<()> {
     let mut words: [AtomicU64; PAGE_SIZE / 8] = [const { AtomicU64::new(0) }; PAGE_SIZE / 8];
     let mut bytes = [0u8; PAGE_SIZE];
@@ -230,7 +233,7 @@ fn anonymous_page() -> Result<NonNull<u8>> {
         })
 }
 
-/// What `pwrite` does to a file, done to a page of our own.
+/// Applies a step to a page of our own, as `pwrite` does to a file.
 ///
 /// # Safety
 /// `base` is a writable page, and only written through this function.

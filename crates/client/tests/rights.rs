@@ -1,5 +1,4 @@
-//! A program that has more rights than whoever started it believes nothing of what that one put
-//! into its environment.
+//! A program with more rights than the user who started it trusts no variable of that user.
 
 use plimsoll_client::{Follower, Surroundings};
 use plimsoll_testbed::skip;
@@ -12,7 +11,8 @@ const NOBODY: u32 = 65534;
 /// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
 const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Says what is believed; the other test starts a copy of this program to hear it.
+/// Prints the variables that are trusted. The other test starts a copy of this program and reads
+/// them.
 #[test]
 fn told() {
     let around = Surroundings::of_self();
@@ -23,7 +23,7 @@ fn told() {
     );
 }
 
-/// What a copy of this program believes as another user, who gives it variables.
+/// What a copy of this program trusts when another user starts it with variables.
 fn believed(copy: &Path, runtime: &Path) -> String {
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut command = Command::new("setpriv");

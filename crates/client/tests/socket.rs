@@ -1,4 +1,4 @@
-//! Where a broker is looked for, and whom it is not taken from.
+//! Where a broker is looked for, and which sockets are not trusted.
 
 use plimsoll_client::{Connection, Error, Socket, Surroundings, TIMEOUT};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -50,7 +50,7 @@ fn places_are_looked_at_in_order() {
     assert_eq!(Socket::at("/a/b.sock").page_of(7), Path::new("/a/pages/7"));
 }
 
-/// A user number of nobody's on this machine, and of no other run of this test.
+/// A user number that nobody on this machine and no other run of this test has.
 fn user(nth: u32) -> u32 {
     3_000_000_000 + std::process::id() % 100_000_000 * 10 + nth
 }

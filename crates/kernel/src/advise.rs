@@ -15,19 +15,20 @@ const RANGES_PER_CALL: usize = 1024;
 const MAX_AREAS: usize = 65_536;
 /// Most runs of present pages of one process that are advised on.
 const MAX_RUNS: usize = 1 << 18;
-/// Shorter runs are passed over at first: one page at a time costs four times as much (12 us against 3 us).
+/// Runs shorter than this (bytes) are passed over at first, because single pages cost four times as
+/// much per page (12 us against 3 us).
 const LONG_RUN: u64 = 64 << 10;
-/// Bytes of one call: it stops there to see whether that is enough, and does not hold the process's
-/// lock for long.
+/// Bytes of one call. Bounded so that the process's lock is not held for long, and to see in
+/// between whether it was enough.
 const BYTES_PER_CALL: u64 = 64 << 20;
 
 /// What to advise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Next to be reclaimed, when it comes to that (0.1 us a page).
+    /// Reclaim these pages next, when memory is short (0.1 us a page).
     Cold,
-    /// Written out and unmapped now (3 us a page; the bytes are freed by a later reclaim, first and
-    /// without I/O).
+    /// Write out and unmap these pages now (3 us a page). A later reclaim frees them first and
+    /// without I/O.
     PageOut,
 }
 
@@ -43,18 +44,19 @@ impl Advice {
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advised {
-    /// Bytes that the kernel took the advice for.
+    /// Bytes for which the kernel took the advice.
     pub bytes: u64,
-    /// Ranges of present pages that they lie in.
+    /// Ranges of present pages that contain those bytes.
     pub ranges: usize,
     /// System calls.
     pub calls: usize,
 }
 
-/// Advises about `bytes` of a process's private anonymous memory that is present: areas with the
-/// smallest part referenced first (meaningful some seconds after [`crate::referenced::clear`]),
-/// long runs before short ones. Locked and special areas, and areas shared with a forked child, are
-/// passed over. Reads the process's areas (20-40 ms/GiB): call it from a worker thread.
+/// Advises on about `bytes` of a process's present private anonymous memory. Begins with the areas
+/// of which the smallest part was referenced (meaningful some seconds after
+/// [`crate::referenced::clear`]), and takes long runs before short ones. Passes over locked and
+/// special areas, and areas shared with a forked child. Reads the process's areas (20-40 ms/GiB),
+/// so call it from a worker thread.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] without CAP_SYS_NICE; [`Error::Unsupported`] before Linux 5.10;
@@ -69,7 +71,7 @@ pub fn advise(process: &Process, advice: Advice, bytes: u64) -> Result<Advised> 
     advise_ranges(process, advice, &ranges)
 }
 
-/// Without room in swap the kernel takes the advice and does nothing.
+/// Free swap space, bytes. Without any the kernel accepts the advice but does nothing.
 fn free_swap() -> Result<u64> {
     let free = spaces()?.iter().fold(0u64, |sum, s| {
         sum.saturating_add(s.size.saturating_sub(s.used))
@@ -86,7 +88,7 @@ fn free_swap() -> Result<u64> {
 /// The areas worth advising on, in the order of advice; pure.
 pub fn coldest_first(areas: &[Area]) -> Vec<Addresses> {
     let mut fit: Vec<&Area> = areas.iter().filter(|a| fits(a)).collect();
-    // Part referenced in 1/1000; the larger area first when equal: fewer calls.
+    // Sort by the referenced part in 1/1000. Among equals take larger areas first, for fewer calls.
     fit.sort_by_key(|a| {
         (
             a.referenced.saturating_mul(1000) / a.rss.max(1),
@@ -96,7 +98,8 @@ pub fn coldest_first(areas: &[Area]) -> Vec<Addresses> {
     fit.into_iter().map(|a| a.addresses.clone()).collect()
 }
 
-/// Private, anonymous, present, not locked, not the stack (its top is hot and it is small).
+/// Whether an area is private, anonymous, present, not locked, and not the stack (which is small
+/// and hot).
 fn fits(area: &Area) -> bool {
     let special = area.name.starts_with("[stack") || area.name.starts_with("[v");
     let mapped_once = area.private.saturating_mul(2) >= area.rss;
@@ -172,7 +175,7 @@ pub fn advise_ranges(process: &Process, advice: Advice, ranges: &[Addresses]) ->
             next += batch.len();
             continue;
         }
-        // Stopped within the batch: go on after the range that was refused.
+        // The kernel stopped inside the batch. Go on after the range that it refused.
         let accepted = accepted_ranges(&batch, got);
         done.ranges += accepted;
         next += accepted + 1;

@@ -1,24 +1,24 @@
-//! How much memory there is for us: the machine's, or that of the tightest cgroup above.
+//! How much memory there is: the machine's, or that of the tightest cgroup above a process.
 
 use crate::cgroup::{Cgroup, MAX_DEPTH};
 use crate::meminfo::MeminfoReader;
 use crate::{Error, Result};
 use std::path::Path;
 
-/// After so many reads the groups above are looked up again (a process can be moved).
+/// After this many reads the groups above are looked up again, because a process can be moved.
 const READS_PER_SCAN: u32 = 256;
 
 /// What a domain holds, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What it may hold at most: the limit of the group that binds, or the machine's memory.
+    /// What the domain may hold at most: the limit of the binding group, or the machine's memory.
     pub capacity: u64,
-    /// The lowest limit of the groups above, or the machine's memory where that is less. Which
-    /// group binds changes with what others use; this does not.
+    /// The lowest limit of the groups above, or the machine's memory if that is less. Unlike
+    /// `capacity`, it does not change when others use more and another group begins to bind.
     pub lowest: u64,
-    /// In use there and not to be dropped for free.
+    /// Bytes in use that cannot be dropped for free.
     pub used: u64,
-    /// Charged there in all, droppable memory included.
+    /// All bytes charged, including droppable memory.
     pub usage: u64,
     /// Bytes in swap: of the group, or of the machine.
     pub swapped: u64,
@@ -34,8 +34,8 @@ impl Reading {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// What is in use below the lowest limit, if it left the same room: what others take elsewhere
-    /// counts as used here. Whoever follows it sees no leap when another group begins to bind.
+    /// The use below the lowest limit that would leave the same room; memory that others take
+    /// elsewhere counts as used here. Does not jump when another group begins to bind.
     pub fn used_of_lowest(&self) -> u64 {
         self.lowest
             .saturating_add(self.used)
@@ -51,9 +51,9 @@ enum Whose {
     Group(std::path::PathBuf),
 }
 
-/// The machine, or the nested groups above a process, of which the one with the least room binds.
-/// Limits are read anew each time; the list of groups is made anew every [`READS_PER_SCAN`] reads,
-/// and at once when one of them disappeared.
+/// The machine, or the nested groups above a process. The one with the least room binds. Limits are
+/// read each time; the list of groups is made again every [`READS_PER_SCAN`] reads, and at once if
+/// a group disappeared.
 #[derive(Debug)]
 pub struct Domain {
     whose: Whose,
@@ -65,7 +65,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The whole machine, whatever group we are in.
+    /// The whole machine, regardless of our group.
     ///
     /// # Errors
     /// When `/proc/meminfo` cannot be opened.
@@ -73,7 +73,7 @@ impl Domain {
         Domain::new(Whose::Machine)
     }
 
-    /// What bounds this process.
+    /// The domain that bounds this process.
     ///
     /// # Errors
     /// As [`Domain::of_process`].
@@ -81,7 +81,7 @@ impl Domain {
         Domain::of_process(rustix::process::getpid().as_raw_nonzero().get())
     }
 
-    /// What bounds that process.
+    /// The domain that bounds the process `pid`.
     ///
     /// # Errors
     /// [`Error::Gone`] when there is no such process; [`Error::Denied`] when its groups cannot be read.
@@ -89,7 +89,7 @@ impl Domain {
         Domain::new(Whose::Process(pid))
     }
 
-    /// What bounds the processes of that group: its own limit and those above.
+    /// The domain that bounds the processes of a group: its own limit and those above.
     ///
     /// # Errors
     /// [`Error::Absent`] when it is no memory cgroup.
@@ -125,7 +125,7 @@ impl Domain {
         Some(&self.groups[self.binding?])
     }
 
-    /// Reads it: 10 us for the machine and 10 us for each group with a limit.
+    /// Reads the domain. Takes 10 us for the machine and 10 us for each group with a limit.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Absent`] when the process or the group is no more.
@@ -135,7 +135,7 @@ impl Domain {
             self.rescan()?;
         }
         match self.read_groups() {
-            // A group was removed and perhaps made again: look once more, then tell.
+            // A group was removed and perhaps made again. Look once more before failing.
             Err(e) if e.is_absent() => {
                 self.rescan()?;
                 self.read_groups()
@@ -144,10 +144,10 @@ impl Domain {
         }
     }
 
-    /// Bytes of the domain that can still go to swap, when it reads so. 0 where the machine has no swap or
-    /// none left, where a group above has none to spare, and where the kernel takes no anonymous memory
-    /// when a group is at its limit (swappiness 0): then who goes beyond the limit is killed. Opens files
-    /// where there is swap at all.
+    /// Bytes of the domain that can still go to swap, given its `reading`. 0 if the machine has no
+    /// swap left, if a group above has none left, or if the kernel takes no anonymous memory when a
+    /// group is at its limit (swappiness 0). A program that exceeds the limit is killed then. Opens
+    /// files if there is any swap.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Absent`] when the group is no more.
@@ -164,8 +164,8 @@ impl Domain {
         Ok(least)
     }
 
-    /// Whether so little of the domain can still go to swap, less than a sixteenth of what it may
-    /// hold, that an excess ends a program where it would elsewhere slow it.
+    /// Whether an excess ends a program instead of slowing it, because less than a sixteenth of the
+    /// domain's capacity can still go to swap.
     ///
     /// # Errors
     /// As [`Domain::pageable`].
@@ -174,8 +174,8 @@ impl Domain {
         Ok(self.pageable(&reading)? < reading.capacity / 16)
     }
 
-    /// The lowest limit of the groups above, bytes; `None` where none is below the machine's memory. It
-    /// bounds what a program can ever have, whichever group has the least room now.
+    /// The lowest limit of the groups above, bytes; `None` if none is below the machine's memory.
+    /// It bounds what a program can ever have.
     ///
     /// # Errors
     /// As [`Domain::read`].
@@ -221,7 +221,7 @@ impl Domain {
                 self.lowest = Some(index);
             }
             let usage = group.usage()?;
-            // A group that is far from its limit even with all its caches need not be looked into.
+            // A group that is far from its limit even with all its caches cannot bind.
             if limit.saturating_sub(usage) > tightest.room() {
                 continue;
             }

@@ -2,8 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of `CLOCK_MONOTONIC`; does not jump when somebody sets the time of day, stands still
-/// in suspend.
+/// Nanoseconds of `CLOCK_MONOTONIC`. Does not jump when the time of day is set, and stands still
+/// during suspend.
 pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }

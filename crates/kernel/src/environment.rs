@@ -1,16 +1,17 @@
-//! The environment of this process, as far as it may be believed. A program that has more rights than whoever
-//! started it (set-user-ID, file capabilities) was given its variables by somebody who has fewer: then it
-//! believes none (`AT_SECURE`, getauxval(3)).
+//! The environment of this process, if it can be trusted. A program with more rights than the user
+//! who started it (set-user-ID, file capabilities) got its variables from somebody with fewer
+//! rights, so it trusts none (`AT_SECURE`, getauxval(3)).
 
 use std::ffi::OsString;
 
-/// Whether whoever started this process has the rights that it has.
+/// Whether the environment can be trusted: this process has no more rights than the user who
+/// started it.
 pub fn is_trusted() -> bool {
     // SAFETY: reads a word that the kernel gave at the start; there is none to write.
     unsafe { libc::getauxval(libc::AT_SECURE) == 0 }
 }
 
-/// A variable; none where the environment is not to be believed.
+/// The value of a variable; `None` if it is not set or the environment is not trusted.
 pub fn variable(name: &str) -> Option<OsString> {
     is_trusted().then(|| std::env::var_os(name)).flatten()
 }

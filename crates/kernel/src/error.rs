@@ -1,4 +1,4 @@
-//! What can go wrong between this room and the kernel.
+//! Errors of the kernel's interfaces.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// Result of this room.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Each names the file or the process, and says what happened, to what, and what to do.
+/// An error. Each names the file or the process, what happened, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Error {
-    /// Not offered by this kernel, this mount or this group. A caller takes the next tier.
+    /// Not offered by this kernel, this mount or this group. The caller should take the next tier.
     #[error("{} does not exist here: this kernel or this mount does not offer it", path.display())]
     Absent { path: PathBuf },
     /// Offered, but not to us.
@@ -19,10 +19,10 @@ pub enum Error {
     /// The process has exited, or its number belongs to another process now.
     #[error("process {pid} has exited (its number may belong to another process by now)")]
     Gone { pid: i32 },
-    /// There, readable, and not what the kernel documents.
+    /// Readable, but not in the documented format.
     #[error("{} holds something unexpected: {why}; please report it with the file's text", path.display())]
     Broken { path: PathBuf, why: &'static str },
-    /// The kernel refused for now: memory is locked, a group still has processes.
+    /// The kernel refuses for now: memory is locked, or a group still has processes.
     #[error("{} is busy: {why}", path.display())]
     Busy { path: PathBuf, why: &'static str },
     /// A system call that this kernel does not know.
@@ -31,7 +31,7 @@ pub enum Error {
         what: &'static str,
         since: &'static str,
     },
-    /// A system call on a process that was refused.
+    /// A system call on a process was refused.
     #[error("{call} on process {pid} is not ours to do: it needs {needs}")]
     NotPermitted {
         call: &'static str,
@@ -92,7 +92,7 @@ impl Error {
         }
     }
 
-    /// Whether the next tier should be tried: nothing is wrong, it is only not offered.
+    /// Whether this is only not offered here, so that the next tier should be tried.
     pub fn is_absent(&self) -> bool {
         matches!(self, Error::Absent { .. } | Error::Unsupported { .. })
     }
@@ -102,12 +102,12 @@ impl Error {
         matches!(self, Error::Denied { .. } | Error::NotPermitted { .. })
     }
 
-    /// Whether the kernel cannot do it as things are.
+    /// Whether the kernel refuses for now.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Busy { .. })
     }
 
-    /// Whether the process is no more.
+    /// Whether the process has exited.
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. })
     }

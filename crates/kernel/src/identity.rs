@@ -1,23 +1,23 @@
-//! Another user's identity for a moment: files are made, and connections are made, as that user would make
-//! them. For the kernel user and group belong to a thread (setresuid(2), "C library/kernel differences"), so
-//! one thread takes them on, and ends with it.
+//! Takes on another user's identity for a moment, to make files and connections as that user. For
+//! the kernel, user and group belong to a thread (setresuid(2), "C library/kernel differences"), so
+//! a thread is started for this and ends afterwards.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// "Leave this one as it is", setresuid(2).
+/// The value for "leave this ID as it is", setresuid(2).
 const SAME: libc::uid_t = libc::uid_t::MAX;
-/// `PR_GET_DUMPABLE`: who shares our user may look into this process.
+/// A value of `PR_GET_DUMPABLE`: other processes of our user may look into this one.
 const DUMPABLE: libc::c_int = 1;
-/// Whoever holds it may change that.
+/// Guards changes of the dumpable attribute, which belongs to the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Does something as this (effective) user and group, without the rights of root where that is not root. As
-/// ourselves where that is who we are, and where we have no right to be another: then the kernel refuses what
-/// is not ours to do.
+/// Runs `what` as this effective user and group, without root's rights unless the user is root.
+/// Runs it as ourselves if we are that user already, or if we have no right to become another; in
+/// that case the kernel refuses what we may not do.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// When no thread can be started.
 pub fn as_user<T: Send>(uid: u32, gid: u32, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let (own, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if own.as_raw() == uid && group.as_raw() == gid {
@@ -37,8 +37,8 @@ pub fn as_user<T: Send>(uid: u32, gid: u32, what: impl FnOnce() -> T + Send) -> 
     })
 }
 
-/// Makes the calling thread that user's. The real and the saved user stay, so that nobody else may send
-/// signals to this process.
+/// Gives the calling thread that user and group. The real and saved user stay, so that the other
+/// user cannot send signals to this process.
 fn take_on(uid: u32, gid: u32) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: system calls that touch no memory but the empty list of groups, which is not read. The C
@@ -48,7 +48,7 @@ fn take_on(uid: u32, gid: u32) {
         libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
         libc::syscall(libc::SYS_setresgid, SAME, gid, SAME);
         libc::syscall(libc::SYS_setresuid, SAME, uid, SAME);
-        // A change of user closes the whole process to its own user, for good.
+        // A change of user makes the whole process non-dumpable for good. Undo that.
         if dumpable == DUMPABLE {
             libc::prctl(libc::PR_SET_DUMPABLE, DUMPABLE);
         }
@@ -74,7 +74,7 @@ mod tests {
         let (uid, gid) = (before.0.as_raw(), before.1.as_raw());
         match before.0.is_root() {
             true => assert_eq!((owner.uid(), owner.gid()), (4711, 4712)),
-            // Nobody may be another without rights.
+            // Without rights nobody can act as another user.
             false => assert_eq!((owner.uid(), owner.gid()), (uid, gid)),
         }
         assert_eq!(ids(), before);

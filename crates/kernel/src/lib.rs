@@ -1,4 +1,5 @@
-//! What Linux tells about memory, and what it lets others take of it. One module per kernel interface.
+//! What Linux tells about memory, and the ways in which it lets us take memory from programs. One
+//! module per kernel interface.
 //!
 //! # Glossary
 //! - **domain**: where memory is bounded: the machine, or a cgroup with a limit. Domains nest; the
@@ -11,30 +12,30 @@
 //!   has `memory.reclaim`.
 //! - **working set**: bytes whose reference bits were set again within a sampling window.
 //! - **allocation stall**: the kernel made an allocating thread reclaim memory before it got its own.
-//! - **tier**: which of several ways to the same end this kernel and these rights allow; probed
-//!   once, by calling it.
+//! - **tier**: one of several ways to the same end. The best one that this kernel and our rights
+//!   allow is found once, by trying it.
 //!
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | how much memory there is, of which kind |
+//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | how much memory of which kind there is |
 //! | [`cgroup`] | a memory cgroup of version 1 or 2 |
 //! | [`process`], [`smaps`] | one process; what each of its areas holds |
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`advise`] | advice on another process's memory |
-//! | [`pressure`], [`stalls`] | early warning; who had to wait for memory |
+//! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`probe`] | what this kernel and these rights allow |
-//! | [`identity`], [`peer`], [`environment`] | acting as another user; whom and what to believe |
+//! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
 //! | `error` | what can go wrong |
 //!
 //! # Conventions
 //! Sizes are bytes in `u64`; times say their unit. A reader keeps its file descriptor and reads
-//! with `pread` into a buffer on the stack: nothing is allocated on the paths that run every tick.
-//! Every parser is a pure function on `&[u8]` that tolerates missing lines, cut text and absurd
-//! numbers. Every [`Error`] names the file or the process, and tells what is absent (not offered
-//! here) from what is broken (offered, but not as it should be).
+//! with `pread` into a buffer on the stack, so paths that run every tick do not allocate. Every
+//! parser is a pure function on `&[u8]` that tolerates missing lines, cut text and absurd numbers.
+//! Every [`Error`] names the file or the process, and distinguishes absent (not offered here) from
+//! broken (offered, but malformed).
 
 pub mod advise;
 pub mod capacity;

@@ -4,7 +4,8 @@ use crate::parse::{lines, pair};
 use crate::reader::Reader;
 use crate::{Error, Result};
 
-/// Longest text that is read, bytes: less than half of it is used, and stacks may be small.
+/// Longest text that is read, bytes. The real text is less than half as long; the buffer lies on
+/// the stack, which may be small.
 const MAX_TEXT: usize = 4 << 10;
 
 /// The machine's memory, bytes.
@@ -64,8 +65,8 @@ impl Meminfo {
     }
 
     /// Bytes in use that cannot be dropped for free: total - free - clean inactive file pages -
-    /// swap cache - half of the reclaimable slabs (the kernel holds the other half dear), and never
-    /// less than total - available: not more hopeful than the kernel itself.
+    /// swap cache - half of the reclaimable slabs (the kernel is reluctant to drop the other half).
+    /// Never less than total - available, so as not to be more optimistic than the kernel.
     pub fn used(&self) -> u64 {
         let files = self.inactive_file.saturating_sub(self.dirty);
         let droppable = files
@@ -75,7 +76,7 @@ impl Meminfo {
             .total
             .saturating_sub(self.free)
             .saturating_sub(droppable);
-        // Kernels before 3.14 do not tell what is available.
+        // Kernels before 3.14 have no `MemAvailable`.
         if self.available == 0 {
             used
         } else {

@@ -1,20 +1,21 @@
-//! What the kernel lets a process map at once. Source: kernel document `vm/overcommit-accounting.rst`.
+//! How much the kernel lets a process map at once. Source: kernel document
+//! `vm/overcommit-accounting.rst`.
 
 use rustix::fs::{Mode, OFlags};
 
 /// `vm.overcommit_memory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overcommit {
-    /// 0: what is obviously too much is refused.
+    /// 0: only obvious excess is refused.
     Heuristic,
-    /// 1: nothing is.
+    /// 1: nothing is refused.
     Always,
-    /// 2: what is promised is counted.
+    /// 2: all promised memory is counted and bounded.
     Never,
 }
 
 impl Overcommit {
-    /// Parses the text; the kernel's default where it is none of the others.
+    /// Parses the text. Anything unknown is the kernel's default, [`Overcommit::Heuristic`].
     pub fn parse(text: &[u8]) -> Overcommit {
         match text.trim_ascii() {
             b"1" => Overcommit::Always,
@@ -23,7 +24,7 @@ impl Overcommit {
         }
     }
 
-    /// As it is now. Does not allocate; the default where there is no `/proc`.
+    /// Reads the present setting. Does not allocate. The default if there is no `/proc`.
     pub fn read() -> Overcommit {
         let path = c"/proc/sys/vm/overcommit_memory";
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -34,9 +35,9 @@ impl Overcommit {
     }
 }
 
-/// Bytes of the largest private mapping that may be written to, as far as that does not depend on
-/// what others are promised: with the heuristic it is all memory and all swap of the machine. The
-/// kernel does not ask where a mapping is made writable later.
+/// Bytes of the largest writable private mapping, disregarding what others are promised. With the
+/// heuristic it is all memory plus all swap of the machine. The kernel does not check this for a
+/// mapping that is made writable later.
 pub fn largest_mapping() -> u64 {
     if Overcommit::read() != Overcommit::Heuristic {
         return u64::MAX;

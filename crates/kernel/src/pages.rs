@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// How the pages are looked at.
+/// The interface that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// `PAGEMAP_SCAN`: 3-13 ns a page.
@@ -19,7 +19,7 @@ pub enum Tier {
     Words,
 }
 
-/// Bytes of a range by where they are.
+/// Bytes of a range, by place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// In memory.
@@ -28,12 +28,12 @@ pub struct Counts {
     pub swapped: u64,
 }
 
-/// Pages in a row that are in the same place.
+/// Consecutive pages in the same place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Where.
     pub addresses: Addresses,
-    /// In memory, else in swap.
+    /// Whether the pages are in memory; if not, they are in swap.
     pub present: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// Opens it and finds the best tier.
+    /// Opens the page map and finds the best tier.
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
@@ -68,7 +68,7 @@ impl PageMap {
         Ok(map)
     }
 
-    /// The same with a tier forced, to test the slower one.
+    /// As [`PageMap::open`], with a given tier, to test the slower one.
     ///
     /// # Errors
     /// As [`PageMap::open`].
@@ -79,12 +79,12 @@ impl PageMap {
         })
     }
 
-    /// How it looks.
+    /// The tier in use.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// Counts a range.
+    /// Counts the bytes of a range.
     ///
     /// # Errors
     /// [`Error::Gone`] when the process exited, [`Error::Io`].
@@ -128,7 +128,7 @@ impl PageMap {
         Ok(complete)
     }
 
-    /// Tells each run of present or swapped pages in order of address, until `tell` says stop.
+    /// Calls `tell` for each run of present or swapped pages, by address, until it returns false.
     ///
     /// # Errors
     /// As [`PageMap::counts`].
@@ -167,7 +167,7 @@ impl PageMap {
     }
 }
 
-/// Tells of runs by their categories.
+/// Adapts `tell` to runs with categories.
 fn runs(tell: &mut dyn FnMut(Run) -> bool) -> impl FnMut(Addresses, u64) -> bool {
     |addresses, categories| {
         tell(Run {

@@ -40,8 +40,8 @@ pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// `name value` (memory.stat, vmstat) and `name: value kB` (meminfo, status, smaps): the name
-/// without its colon, and the value in bytes where a unit stands, else as it is.
+/// Parses `name value` (memory.stat, vmstat) and `name: value kB` (meminfo, status, smaps). Returns
+/// the name without its colon, and the value: in bytes if there is a unit, else unchanged.
 pub fn pair(line: &[u8]) -> Option<(&[u8], u64)> {
     let mut words = words(line);
     let name = words.next()?;
@@ -53,7 +53,7 @@ pub fn pair(line: &[u8]) -> Option<(&[u8], u64)> {
     }
 }
 
-/// Octal escapes of mountinfo and maps (`\040` is a blank) undone.
+/// Undoes the octal escapes of mountinfo and maps (`\040` is a blank).
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut i = 0;

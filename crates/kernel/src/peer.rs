@@ -1,5 +1,5 @@
-//! Whom to believe: who is at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)), and to whom
-//! a directory belongs.
+//! Checks of trust: which process is at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)),
+//! and which user owns a directory.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,11 +10,12 @@ use std::path::Path;
 pub struct Peer {
     /// Its effective user.
     pub uid: u32,
-    /// Its number, 0 when it is in a pid namespace that is not ours nor below ours.
+    /// Its number; 0 if it is in a pid namespace that is neither ours nor below ours.
     pub pid: u32,
 }
 
-/// Asked for directly, because `rustix`'s type cannot hold the number 0.
+/// The peer of a UNIX socket. Uses the system call directly, because `rustix`'s type cannot hold
+/// the number 0.
 ///
 /// # Errors
 /// The kernel's: it is no UNIX socket.
@@ -46,8 +47,9 @@ pub fn peer_of(socket: impl AsFd) -> Result<Peer, Errno> {
     })
 }
 
-/// Whether a runtime directory is this user's: `su` and `sudo -E` leave the one of the user before
-/// in the environment. Its broker is not to be believed, and it is not the place for ours.
+/// Whether a runtime directory belongs to this user. `su` and `sudo -E` leave the previous user's
+/// directory in the environment; a broker there is not to be trusted, and ours does not belong
+/// there.
 pub fn is_own_directory(directory: &Path, uid: u32) -> bool {
     let status = || rustix::fs::stat(directory).ok();
     directory.is_absolute() && status().is_some_and(|status| status.st_uid == uid)

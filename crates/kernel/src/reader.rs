@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Largest text that [`read_text`] accepts, bytes.
 pub const MAX_TEXT: usize = 64 << 20;
 
-/// An open kernel file. Under `/proc/PID` it stays bound to that very process: when the process is
-/// gone, reading says so, even if the number was given to another.
+/// An open kernel file. Under `/proc/PID` it stays bound to one process. When that process is gone,
+/// reading fails, even if the number was given to another.
 #[derive(Debug)]
 pub struct Reader {
     fd: OwnedFd,
@@ -23,7 +23,7 @@ impl Reader {
     /// [`Error::Absent`], [`Error::Denied`], [`Error::Gone`] or [`Error::Io`], by errno.
     pub fn open(path: impl Into<PathBuf>) -> Result<Reader> {
         let path = path.into();
-        // No kernel file blocks; what somebody put in the place of one must not either.
+        // Kernel files do not block. A file that somebody put in the place of one must not either.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(fd) => Ok(Reader { fd, path }),
@@ -44,8 +44,8 @@ impl Reader {
         self.read_until(buffer, |_| false)
     }
 
-    /// The same for a file of one line: its end is the text's, which saves the second call that
-    /// finds nothing more.
+    /// As [`Reader::read`], for a file of one line. The end of the line ends the text, which saves
+    /// a second call.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -70,7 +70,7 @@ impl Reader {
         Ok(&buffer[..filled])
     }
 
-    /// Reads one number (bytes, a count), or `None` for `max` and other words.
+    /// Reads one number (bytes or a count). `None` for `max` and other words.
     ///
     /// # Errors
     /// As [`Reader::open`]; [`Error::Broken`] when there is neither a number nor a word.

@@ -7,10 +7,10 @@ use crate::reader::write_text;
 use crate::smaps::{self, FileKey};
 use crate::{Error, Result};
 
-/// Nanoseconds.
+/// A second, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// How often and how dearly a process is sampled.
+/// How often a process is sampled, and at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// Time between clearing and reading, ns.
@@ -46,12 +46,12 @@ pub struct Estimate {
     pub window_ns: u64,
 }
 
-/// Where a sampler is.
+/// The state of a sampler. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Clears at this time.
+    /// Will clear at this time.
     Clear(u64),
-    /// Cleared at this time with this cost (ns): reads a window later.
+    /// Cleared at this time, at this cost. Will read one window later.
     Read(u64, u64),
 }
 
@@ -103,14 +103,14 @@ impl Schedule {
         }
     }
 
-    /// The bits were cleared, which took so much processor time.
+    /// Notes that the bits were cleared, and the processor time that it took, ns.
     pub fn cleared(&mut self, now_ns: u64, cost_ns: u64) {
         self.phase = Phase::Read(now_ns, cost_ns);
     }
 
-    /// The bits were read, which took so much processor time. Backs off: twice the interval when
-    /// the process was idle or did as before (within 1/16), back to the shortest when it changed;
-    /// never so often that the cost exceeds its share.
+    /// Notes that the bits were read, and the processor time that it took, ns. The interval doubles
+    /// if the process was idle or unchanged (within 1/16), and returns to the shortest if it
+    /// changed. It is never so short that the cost exceeds its share.
     pub fn read(&mut self, now_ns: u64, cost_ns: u64, mut found: Estimate) -> Estimate {
         let (started, spent) = match self.phase {
             Phase::Read(at, cost) => (at, cost.saturating_add(cost_ns)),
@@ -143,7 +143,7 @@ impl Schedule {
         found
     }
 
-    /// The process failed to be read: try again after the present interval.
+    /// Notes that reading the process failed. Tries again after the present interval.
     pub fn failed(&mut self, now_ns: u64) {
         self.interval_ns = self
             .interval_ns
@@ -177,8 +177,8 @@ impl Sampler {
         &self.schedule
     }
 
-    /// Does what is due; a new estimate, if there is one. Clearing and reading take 36-80 ms/GiB
-    /// with 4 KiB pages: call it from a worker thread when processes are big.
+    /// Does what is due, and returns a new estimate if there is one. Clearing and reading take
+    /// 36-80 ms/GiB with 4 KiB pages, so call it from a worker thread for large processes.
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
@@ -227,9 +227,9 @@ pub fn clear(process: &Process) -> Result<()> {
     write_text(&proc_path(process.pid(), "clear_refs"), b"1")
 }
 
-/// A shared segment as one process maps it, bytes. While a process maps pages of it for the first
-/// time, a fault maps 16 pages around it and marks them referenced too: wait until `rss` stands
-/// still before the share that is referenced means a rate.
+/// A shared segment as one process maps it. Sizes in bytes. While a process maps pages for the
+/// first time, each fault maps 16 pages around it and marks them referenced too. So the referenced
+/// share tells a rate only once `rss` no longer grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The same in every process that maps it.
@@ -240,15 +240,16 @@ pub struct Segment {
     pub size: u64,
     /// Resident through this process's page tables.
     pub rss: u64,
-    /// Proportional part of what is resident: a page that is mapped n times, here or elsewhere,
-    /// counts an nth each time.
+    /// Proportional resident size: a page that is mapped n times, here or elsewhere, counts 1/n for
+    /// each mapping.
     pub pss: u64,
     /// With this process's reference bit set.
     pub referenced: u64,
 }
 
-/// The shared segments (shared mappings of files, tmpfs, shared anonymous memory) of a process,
-/// several areas of one segment summed, at most `max` of them, largest resident first.
+/// The shared segments of a process (shared mappings of files, tmpfs, shared anonymous memory).
+/// Areas of one segment are summed. Returns at most `max` segments, those with the largest resident
+/// size first.
 ///
 /// # Errors
 /// As [`smaps::areas`].

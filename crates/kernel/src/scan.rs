@@ -1,5 +1,6 @@
-//! `PAGEMAP_SCAN` (Linux 6.7): which pages are where, and which were written to. Source: kernel document
-//! `admin-guide/mm/pagemap.rst`. Nothing here allocates: collectors call it while the world stands still.
+//! `PAGEMAP_SCAN` (Linux 6.7): which pages are in memory or in swap, and which were written to.
+//! Source: kernel document `admin-guide/mm/pagemap.rst`. Nothing here allocates, because collectors
+//! call it while the world is stopped.
 
 use crate::smaps::Addresses;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
@@ -7,8 +8,8 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Runs that are asked for in one call. They are on the stack of who allocates, which may be small;
-/// and with more than 512 the same were told twice (Linux 6.18).
+/// Runs that are asked for in one call. They lie on the stack of the allocating thread, which may
+/// be small. With more than 512 Linux 6.18 reported some runs twice.
 const REGIONS: usize = 128;
 /// Most calls for one range.
 const MAX_CALLS: usize = 1 << 20;
@@ -34,7 +35,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Pages that are of one of some categories.
+    /// Asks for pages that are in any of these categories.
     pub const fn any_of(categories: u64) -> Query {
         Query {
             flags: 0,
@@ -43,15 +44,15 @@ impl Query {
         }
     }
 
-    /// Pages of a tracked range that were written to since they were armed.
+    /// Asks for pages of a tracked range that were written to since they were armed.
     pub const WRITTEN: Query = Query {
         flags: CHECK_WPASYNC,
         all_of: WRITTEN,
         any_of: 0,
     };
 
-    /// Arms the pages of a tracked range that are in memory or in swap. Others must be left alone:
-    /// they would get markers that look like swap, and page tables.
+    /// Arms the pages of a tracked range that are in memory or in swap. Arming others would create
+    /// page tables and markers that look like swap.
     pub const ARM: Query = Query {
         flags: WP_MATCHING | CHECK_WPASYNC,
         all_of: WRITTEN,
@@ -107,8 +108,8 @@ unsafe impl Ioctl for Scan<'_> {
     }
 }
 
-/// Tells each run of pages that a query asks for and the categories that they are of, by address,
-/// until `tell` says stop.
+/// Calls `tell` with each run of matching pages and its categories, by address, until it returns
+/// false.
 ///
 /// # Errors
 /// `ENOTTY` or `EINVAL` before Linux 6.7, `EPERM` where the range is not tracked and the query
@@ -119,7 +120,7 @@ pub fn walk(
     query: Query,
     tell: &mut dyn FnMut(Addresses, u64) -> bool,
 ) -> io::Result<()> {
-    // Regions are asked for even where nobody wants them: without them the kernel arms whatever is there.
+    // Always ask for regions. Without them the kernel arms every page, whatever its category.
     let mut regions = [Region::default(); REGIONS];
     let mut at = range.start;
     for _ in 0..MAX_CALLS {

@@ -13,7 +13,7 @@ const MAX_SMAPS: usize = 48 << 20;
 /// Addresses, from first byte to one past the last.
 pub type Addresses = Range<u64>;
 
-/// What names a mapped file or shared segment on this machine.
+/// Identifies a mapped file or shared segment on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
     /// Major number of the device.
@@ -31,7 +31,7 @@ pub struct Area {
     pub addresses: Addresses,
     /// Whether writes are seen by others who map it.
     pub shared_mapping: bool,
-    /// Whether it can be read, written.
+    /// Whether it can be read.
     pub readable: bool,
     /// Whether it can be written.
     pub writable: bool,
@@ -55,7 +55,7 @@ pub struct Area {
     pub locked: u64,
     /// Resident as huge pages.
     pub huge: u64,
-    /// Flags (`VmFlags`) that forbid to page it out: locked, I/O, hugetlb, PFN map.
+    /// Whether its flags (`VmFlags`) forbid paging it out: locked, I/O, hugetlb, PFN map.
     pub pinned: bool,
 }
 

@@ -16,7 +16,7 @@ pub struct SwapSpace {
     pub size: u64,
     /// Bytes in use.
     pub used: u64,
-    /// Whether it is compressed memory (zram): the machine does not gain all that it holds.
+    /// Whether it is compressed memory (zram), which frees less memory than it holds.
     pub in_memory: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct SwapSpace {
 pub fn spaces() -> Result<Vec<SwapSpace>> {
     let mut text = Vec::new();
     match read_text(Path::new("/proc/swaps"), 64 << 10, &mut text) {
-        // Built without swap.
+        // The kernel was built without swap.
         Err(e) if e.is_absent() => Ok(Vec::new()),
         other => other.map(|()| parse_swaps(&text)),
     }

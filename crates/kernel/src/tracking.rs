@@ -1,5 +1,5 @@
-//! Tracking writes: userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel
-//! document `admin-guide/mm/userfaultfd.rst`. Nothing here allocates; [`crate::scan`] arms pages
+//! Tracks writes by userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel
+//! document `admin-guide/mm/userfaultfd.rst`. Nothing here allocates. [`crate::scan`] arms pages
 //! and tells which were written to.
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 const API: u64 = 0xaa;
 const WP_ASYNC: u64 = 1 << 15;
 const MODE_WP: u64 = 2;
-/// Faults in the kernel are resolved by itself in this mode, so no privilege is needed.
+/// Restricts the descriptor to faults in user mode, which needs no privilege. The kernel resolves
+/// its own faults in this mode.
 const USER_MODE_ONLY: u32 = 1;
 
 /// `struct uffdio_api`.
@@ -61,14 +62,15 @@ pub fn new() -> io::Result<OwnedFd> {
     };
     // SAFETY: the request reads and writes this structure.
     unsafe { ioctl(&fd, Updater::<HELLO, Hello>::new(&mut hello))? };
-    // Out of the way of programs that count on the next free number, or close all they know of.
+    // Move the descriptor away from low numbers: some programs rely on the next free number, or
+    // close all that they know.
     match rustix::io::fcntl_dupfd_cloexec(&fd, 900) {
         Ok(high) => Ok(high),
         Err(_) => Ok(fd),
     }
 }
 
-/// Has a range tracked.
+/// Starts tracking a range.
 ///
 /// # Errors
 /// The range is tracked by somebody else, or is of a kind that cannot be tracked.
@@ -84,8 +86,8 @@ pub fn register(tracker: impl AsFd, range: Range<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes back that pages of a tracked range were armed: the next write to each is no fault, and
-/// they count as written to.
+/// Disarms the pages of a tracked range. The next write to each causes no fault, and they count as
+/// written to.
 ///
 /// # Errors
 /// The range is not tracked.

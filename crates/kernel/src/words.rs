@@ -1,7 +1,7 @@
-//! The words of `/proc/PID/pagemap`, one a page: which pages are in memory and which in swap, on
-//! every kernel. Ten times as slow as [`crate::scan`]. Source: kernel document
-//! `admin-guide/mm/pagemap.rst`. Nothing here allocates: collectors call it while the world stands
-//! still.
+//! The words of `/proc/PID/pagemap`, one for each page: which pages are in memory and which in
+//! swap. Works on every kernel, ten times as slowly as [`crate::scan`]. Source: kernel document
+//! `admin-guide/mm/pagemap.rst`. Nothing here allocates, because collectors call it while the world
+//! is stopped.
 
 use crate::process::page_size;
 use crate::scan::{PRESENT, SWAPPED};
@@ -10,20 +10,21 @@ use rustix::io::{Errno, pread};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Words read at a time. They are on the stack of who allocates, which may be small.
+/// Words read at a time. They lie on the stack of the allocating thread, which may be small.
 const WORDS: usize = 256;
 
 const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_PRESENT: u64 = 1 << 63;
 
-/// Pages in a row that are of one category.
+/// Consecutive pages of one category.
 struct Run {
     addresses: Addresses,
     category: u64,
 }
 
-/// Tells each run of pages that are of one of `categories` ([`PRESENT`], [`SWAPPED`]) and which, by
-/// address, until `tell` says stop. What lies behind the last address of the process is of none.
+/// Calls `tell` with each run of pages in one of `categories` ([`PRESENT`], [`SWAPPED`]) and its
+/// category, by address, until it returns false. Addresses beyond the end of the process are in
+/// none.
 ///
 /// # Errors
 /// `ESRCH` when the process is gone, `EIO` and the like where the file cannot be read.
@@ -70,7 +71,7 @@ fn category(word: &[u8]) -> u64 {
     }
 }
 
-/// Adds a page to the open run, or closes that and opens another; whether to go on.
+/// Adds a page to the open run, or closes that run and opens another. Returns whether to go on.
 fn extend(
     open: &mut Option<Run>,
     category: u64,

@@ -1,5 +1,5 @@
-//! Follows a program from its start to its end: finds what of it can be steered, has the adapter of that
-//! steer it, and tells why the rest is not.
+//! Follows a program from its start to its end. Finds the processes that can be steered, runs the
+//! adapter of one of them, and says why the others are left alone.
 
 use crate::link::{Ended, Link, Options};
 use crate::list::Runtimes;
@@ -12,30 +12,30 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// How long a program without an adapter is left alone until it is looked at again, at the most.
+/// The longest pause before a program without an adapter is looked at again.
 const LOOK: Duration = Duration::from_secs(2);
-/// A machine that uses so many times what the steered one does is steered instead.
+/// A machine that uses this many times the memory of the steered one is steered instead.
 const OUTGROWN: u64 = 2;
-/// How long an adapter may try to reach a process in vain while there is another one to steer.
+/// How long an adapter may fail to reach its process while another process could be steered.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So long a process that was not reached comes after all others; twice as long each time.
+/// A process that was not reached ranks last for this long. The time doubles with each failure.
 const PUT_OFF: Duration = Duration::from_secs(30);
-/// One that was tried so often comes last for good: each try may send it a signal.
+/// After this many failures a process ranks last for good, because each try may send it a signal.
 const MOST_TRIES: u32 = 3;
-/// How often it is looked, while one machine is steered, for others that are left alone: that reads the
-/// memory map of each process.
+/// While one machine is steered, the pause between two searches for processes that are left alone.
+/// A search reads the memory map of each process.
 const TELL: Duration = Duration::from_secs(30);
-/// Reasons that are kept, at the most, so that none is told twice.
+/// The most reasons that are remembered, so that none is told twice.
 const MOST_TOLD: usize = 64;
 
-/// Steers the program that was started as `pid`, or whatever among its descendants can be steered,
-/// and follows when it is replaced. Blocks until the program is gone or the link is stopped: give
-/// it a thread of its own.
+/// Steers the program that was started as `pid`, or one of its descendants if that is what can be
+/// steered, and changes over when the steered process is replaced. Blocks until the program is gone
+/// or the link is stopped, so give it a thread of its own.
 pub fn run(link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
     run_among(ALL, link, pid, options)
 }
 
-/// The same where there are these runtimes.
+/// As [`run`], with these runtimes instead of [`ALL`].
 pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Options) -> Ended {
     let Ok(root) = Process::new(pid) else {
         return Ended::ProgramGone;
@@ -63,7 +63,8 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
                 }
                 ended
             }
-            // A program may start one that can be steered at any time, so this waits only for a while.
+            // The program may start a process that can be steered at any time, so the wait is
+            // short.
             None => {
                 if let Some((_, why)) = alone.first()
                     && !std::mem::replace(&mut known.is_passive, true)
@@ -85,15 +86,15 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     process: Process,
-    /// Bytes.
+    /// Its memory, bytes.
     uses: u64,
     steer: Steer,
 }
 
-/// Processes that are left alone although they look as if they could be steered, and why.
+/// Processes that look as if they could be steered but are left alone, each with the reason.
 type Alone = Vec<(Process, &'static str)>;
 
-/// What can be steered of a process and its descendants, and what is left alone.
+/// The process and its descendants: those that can be steered, and those that are left alone.
 fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
     let (mut machines, mut alone) = (Vec::new(), Vec::new());
     for pid in family::of(root) {
@@ -119,22 +120,22 @@ fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
     (machines, alone)
 }
 
-/// What was learned of a program while it was followed.
+/// What was learned about a program while it was followed.
 #[derive(Debug, Default)]
 struct Known {
-    /// Reasons that were told, each with the process that it was told of.
+    /// Reasons that were told, each with the process concerned.
     told: BTreeMap<String, Process>,
-    /// It was told that there are more.
+    /// The user was told that there are more reasons.
     is_cut: bool,
-    /// Processes that were not reached: until when they come last, and how often they were tried.
+    /// Processes that were not reached: until when each ranks last, and how often it was tried.
     put_off: BTreeMap<Process, (Instant, u32)>,
     /// The link was told that nothing of the program is steered.
     is_passive: bool,
 }
 
 impl Known {
-    /// Whether this reason was not told before. Where there is no room for another one, those of processes
-    /// that are gone are forgotten.
+    /// Whether this reason is new. When the list is full, the reasons of processes that are gone
+    /// are forgotten first.
     fn is_news(&mut self, process: Process, why: &str) -> bool {
         if self.told.contains_key(why) {
             return false;
@@ -152,7 +153,7 @@ impl Known {
         true
     }
 
-    /// Says why they are left alone, each reason once.
+    /// Tells each reason for leaving a process alone once.
     fn tell(&mut self, alone: &Alone) {
         for (process, why) in alone {
             if self.is_news(*process, why) {
@@ -162,7 +163,8 @@ impl Known {
         }
     }
 
-    /// The machine that uses the most memory of those that can be reached; where none can, of all.
+    /// The machine that uses the most memory among those that can be reached, or among all if none
+    /// can.
     fn choose(&self, machines: &[Machine]) -> Option<Machine> {
         let reached = |machine: &&Machine| !self.is_put_off(&machine.process);
         machines
@@ -176,7 +178,7 @@ impl Known {
         known.is_some_and(|(until, tries)| *tries >= MOST_TRIES || Instant::now() < *until)
     }
 
-    /// Only a try that may have sent it something `counts`.
+    /// Ranks a process last for a while. `counts`: the try may have sent it a signal.
     fn put_off(&mut self, process: Process, counts: bool) {
         self.put_off.retain(|process, _| process.alive());
         let tries = self.put_off.get(&process).map_or(0, |(_, tries)| *tries);
@@ -186,9 +188,9 @@ impl Known {
     }
 }
 
-/// The link of one machine. It stops when another machine of the same program is to be steered instead: it
-/// has become the larger one (a build tool's launcher starts a machine that does the work), or this one
-/// cannot be reached.
+/// The link of one machine. It stops when another machine of the same program should be steered
+/// instead: because the other has become larger (the launcher of a build tool starts a machine that
+/// does the work), or because this one cannot be reached.
 struct Watched<'a> {
     link: &'a mut dyn Link,
     runtimes: Runtimes,
@@ -197,11 +199,11 @@ struct Watched<'a> {
     process: Process,
     look_at: Instant,
     tell_at: Instant,
-    /// Since when it is tried in vain.
+    /// Since when the adapter has failed to reach it.
     in_vain: Option<Instant>,
-    /// It did not stand still while it was tried: something may have been sent to it.
+    /// The process was running during a failed try, so a signal may have been sent to it.
     is_tried: bool,
-    /// Another one is to be steered.
+    /// Another machine is to be steered.
     left: bool,
 }
 
@@ -242,7 +244,8 @@ impl<'a> Watched<'a> {
         let mut others = family::of(self.root);
         others.retain(|&other| other != pid && is_larger(other));
         self.left = others.iter().any(|&other| self.can_steer(other));
-        // That read the memory map of each: while all are candidates, not every time.
+        // The search read the memory map of each process. While this machine is out of reach every
+        // other process is a candidate, so search less often.
         let pause = match in_vain && !others.is_empty() {
             true => TELL,
             false => LOOK,
@@ -260,7 +263,7 @@ impl<'a> Watched<'a> {
             && matches!(self.runtimes.of_process(pid).steered(), Steered::Outside(_))
     }
 
-    /// The adapter has come back. Whether another machine is to be steered.
+    /// Called when the adapter has returned. Returns whether another machine is to be steered.
     fn leave(self) -> bool {
         if self.left && self.in_vain.is_some() {
             self.known.put_off(self.process, self.is_tried);

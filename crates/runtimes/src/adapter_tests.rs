@@ -6,13 +6,13 @@ use std::io::Write;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// Says what a process of a test is.
+/// The variable that says which runtime a process of a test imitates.
 const RUNTIME: &str = "PLIMSOLL_TEST_RUNTIME";
-/// Bytes that one of them holds, so that it is the largest.
+/// Bytes that one of the processes holds, so that it is the largest.
 const HELD: u64 = 4_000_000;
 const LONG: Duration = Duration::from_secs(60);
 
-/// A runtime of processes that have its name in their environment.
+/// A runtime of the processes that have its name in their environment.
 #[derive(Debug)]
 struct Named {
     name: &'static str,
@@ -74,7 +74,7 @@ fn steers(target: &Target<'_>, link: &mut dyn Link) -> Ended {
     }
 }
 
-/// Keeps what it is told; stops when somebody steers, or after a long time.
+/// A link that keeps what it is told. It stops when a process is steered, or after a long time.
 struct Heard {
     events: Vec<String>,
     until: Instant,
@@ -107,7 +107,7 @@ impl Link for Heard {
     }
 }
 
-/// A shell that has started two others of these names, the first of which holds memory. All end with its
+/// A shell that has started two others with these names. The first holds memory. All end with its
 /// input.
 struct Pair(Child);
 
@@ -150,7 +150,7 @@ impl Drop for Pair {
     }
 }
 
-/// What is written to a log, whichever thread asks.
+/// A log in memory, for all threads.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -165,7 +165,7 @@ impl Write for Log {
     }
 }
 
-/// What the link and the user are told of a program until somebody steers it.
+/// What the link and the user are told about a program until it is steered.
 fn followed(large: &str, small: &str) -> (Vec<String>, String) {
     let pair = Pair::start(large, small);
     let mut link = Heard {
@@ -243,7 +243,7 @@ fn one_that_was_not_reached_comes_last_for_longer_each_time() {
     let first = known.put_off[&own].0;
     known.put_off(own, true);
     assert!(known.put_off[&own].0 >= first + PUT_OFF);
-    // In time it is tried again, but not without end.
+    // After some time it is tried again, but not for ever.
     let past = |known: &mut Known| known.put_off.get_mut(&own).unwrap().0 = Instant::now();
     past(&mut known);
     assert_eq!(chosen(&known, &machines), 9);

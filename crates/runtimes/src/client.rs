@@ -14,7 +14,7 @@ use tracing::debug;
 pub struct ClientLink {
     principal: Arc<Principal>,
     stop: Arc<AtomicBool>,
-    /// The adapter that it was registered with.
+    /// The adapter that the principal was registered with.
     registered: Option<&'static str>,
 }
 
@@ -35,7 +35,7 @@ impl ClientLink {
 }
 
 impl ClientLink {
-    /// A broker that does not know the call shows and treats it as before.
+    /// An older broker does not know this call and goes on as before.
     fn tell(&self, adapter: Option<&str>) {
         if let Err(error) = self.principal.adapt(adapter) {
             debug!("the broker was not told who steers: {error}");

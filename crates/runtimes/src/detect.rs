@@ -1,4 +1,5 @@
-//! What a runtime is recognised by: a command line before it starts, a process while it runs.
+//! The evidence that a runtime is recognised by: a command line before the start, a process after
+//! it.
 
 use crate::process::{Process, maps};
 use crate::setting::Setting;
@@ -18,7 +19,7 @@ pub struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Looks for the file that the command line starts.
+    /// Looks up the file that the command line starts.
     pub fn new(argv: &'a [OsString], setting: &'a Setting<'a>) -> Command<'a> {
         let path = argv.first().and_then(|name| program(name, setting));
         Command {
@@ -28,13 +29,13 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The file that it starts, with links followed; `None` where there is none.
+    /// The file that the command line starts, with links followed; `None` if it was not found.
     pub fn executable(&self) -> Option<&Path> {
         self.executable.as_deref()
     }
 }
 
-/// Where a program lies: as named when the name has a slash, else in `PATH`.
+/// The path of a program: the name itself if it has a slash, else the first match in `PATH`.
 fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(setting.folder.join(name));
@@ -48,13 +49,13 @@ fn program(name: &OsStr, setting: &Setting<'_>) -> Option<PathBuf> {
 /// A Java virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jvm {
-    /// That of OpenJDK and Oracle, with `libjvm.so`.
+    /// The one of OpenJDK and Oracle, with `libjvm.so`.
     HotSpot,
-    /// That of Eclipse and IBM, which has a `libjvm.so` of its own.
+    /// The one of Eclipse and IBM, which has a `libjvm.so` of its own.
     OpenJ9,
 }
 
-/// A running process, as one look at it found it.
+/// A running process, as it was when it was looked at.
 #[derive(Debug)]
 pub struct Candidate {
     pid: u32,
@@ -64,7 +65,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Looks at a process. One that is gone has no files.
+    /// Looks at a process. A process that is gone has no files.
     pub fn look(pid: u32) -> Candidate {
         let (files, closed) = match maps(pid) {
             Ok(maps) => (mapped(maps), false),
@@ -83,27 +84,29 @@ impl Candidate {
         self.pid
     }
 
-    /// The process; `None` when it is gone.
+    /// A handle of the process; `None` if it is gone.
     pub fn process(&self) -> Option<Process> {
         Process::new(self.pid).ok()
     }
 
-    /// Files that it has mapped, by their paths in its own root, also those that were deleted since.
+    /// The files that the process has mapped, as paths below its own root. Includes files that were
+    /// deleted since.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(String::as_str)
     }
 
-    /// The last parts of these paths.
+    /// The file names of [`Candidate::files`], without their folders.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files().filter_map(|file| file.rsplit('/').next())
     }
 
-    /// We may not look into it: it has rights that we have not. Its files are not known.
+    /// Whether we may not look into the process because it has rights that we lack. Its files are
+    /// unknown then.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// The Java virtual machine that it has. Several runtimes ask; it is looked for once.
+    /// The Java virtual machine of the process. Several runtimes ask, so the answer is kept.
     pub(crate) fn jvm(&self, look: impl FnOnce() -> Option<Jvm>) -> Option<Jvm> {
         *self.jvm.get_or_init(look)
     }
@@ -113,7 +116,7 @@ impl Candidate {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
     }
 
-    /// One that has mapped these files.
+    /// A process that has mapped these files.
     #[cfg(test)]
     pub(crate) fn made_up(files: &[&str]) -> Candidate {
         let line = |file: &&str| format!("7f00-7f10 r-xp 00000000 fe:01 42   {file}\n");
@@ -127,7 +130,7 @@ impl Candidate {
     }
 }
 
-/// The files of a memory map; one that is mapped in several pieces comes once.
+/// The files of a memory map, each once even if it is mapped in several pieces.
 fn mapped(mut maps: impl BufRead) -> Vec<String> {
     let mut files: Vec<String> = Vec::new();
     let mut line = Vec::new();

@@ -1,5 +1,5 @@
-//! Which libraries an executable needs, directly or through others, and its sections: just enough of the ELF
-//! format for that.
+//! Reads just enough of the ELF format to tell which libraries an executable needs, directly or
+//! through others, and which sections it has.
 
 mod sections;
 
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// The most libraries that are looked at.
 const MAX_FILES: usize = 256;
-/// The most that is read of a dynamic section or of a string table, bytes.
+/// Bytes of a dynamic section or of a string table that are read at most.
 const MAX_SECTION: u64 = 4 << 20;
-/// Where libraries lie beside `LD_LIBRARY_PATH`.
+/// Where libraries are looked for besides `LD_LIBRARY_PATH`.
 pub(crate) const PLACES: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -28,7 +28,8 @@ pub(crate) const PLACES: [&str; 8] = [
     "/usr/lib",
 ];
 
-/// The executable needs that library. `false` for anything that is not a 64-bit little-endian ELF file.
+/// Whether the executable needs the library, directly or not. `false` for anything but a 64-bit
+/// little-endian ELF file.
 pub(crate) fn needs(executable: &Path, library: &[u8]) -> bool {
     let mut places: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|list| {
@@ -96,7 +97,7 @@ const STRINGS_SIZE: u64 = 10;
 const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;
 
-/// The executable says itself where libraries are, in the older way that comes before `LD_LIBRARY_PATH`.
+/// Whether the executable has a `DT_RPATH`, which the loader searches before `LD_LIBRARY_PATH`.
 pub(crate) fn has_rpath(executable: &Path) -> bool {
     let Some(dynamic) = Dynamic::read(executable) else {
         return false;
@@ -105,12 +106,13 @@ pub(crate) fn has_rpath(executable: &Path) -> bool {
     has(RPATH) && !has(RUNPATH)
 }
 
-/// The names in `DT_NEEDED`.
+/// The names in the `DT_NEEDED` entries of a file.
 fn needed(path: &Path) -> Option<Vec<Vec<u8>>> {
     let mut dynamic = Dynamic::read(path)?;
     let strings = dynamic.first(STRINGS)?;
     let length = dynamic.first(STRINGS_SIZE)?;
-    // The table is named by its address; the segment that holds it says where it lies in the file.
+    // The table is given as an address. The segment that contains the address tells its offset in
+    // the file.
     let inside =
         |s: &&Segment| s.kind == 1 && s.address <= strings && strings - s.address < s.length;
     let segment = dynamic.segments.iter().find(inside)?;
@@ -133,7 +135,7 @@ struct Segment {
     length: u64,
 }
 
-/// What the loader is told of an executable or a library.
+/// The dynamic section of an executable or a library.
 struct Dynamic {
     file: File,
     segments: Vec<Segment>,

@@ -1,4 +1,4 @@
-//! A program: a process and its descendants, without those that belong to another program of the broker's.
+//! The processes of a program: a process and its descendants, except those of another principal.
 
 use crate::process::Process;
 use plimsoll_kernel::process::{descendants_where, variable_of};
@@ -6,22 +6,24 @@ use plimsoll_kernel::process::{descendants_where, variable_of};
 /// The most descendants that are looked at.
 const MAX: usize = 4096;
 
-/// In the environment of whatever `plimsoll run` starts: the number of its principal.
+/// The variable that holds the number of the principal. `plimsoll run` sets it for the program that
+/// it starts.
 const PRINCIPAL: &str = "PLIMSOLL_ID";
 
-/// This process and its descendants, nearest first. What descends from another principal's process
-/// (a `plimsoll run` inside of this program) is that principal's.
+/// This process and its descendants, nearest first. Descendants of another principal's process
+/// (started by a `plimsoll run` inside this program) are left out, because they belong to that
+/// principal.
 pub fn of(root: u32) -> Vec<u32> {
     let ours = variable_of(root, PRINCIPAL);
     let mut keep = |pid: i32| u32::try_from(pid).is_ok_and(|pid| is_of(pid, ours.as_deref()));
     let mut found = Vec::new();
     if let Ok(root) = i32::try_from(root) {
-        // What was found before a process could not be looked at is found.
+        // If a process cannot be looked at, what was found before it still counts.
         let _ = descendants_where(root, MAX, &mut keep, &mut found);
     }
     let mut family = vec![root];
     for pid in found.into_iter().flat_map(u32::try_from) {
-        // One that went to another parent meanwhile may be found twice.
+        // A process that got another parent meanwhile may be found twice.
         if !family.contains(&pid) {
             family.push(pid);
         }
@@ -29,18 +31,18 @@ pub fn of(root: u32) -> Vec<u32> {
     family
 }
 
-/// One that cleared its environment, or hides it, is still of the family.
+/// Whether a process belongs to the family. It does too if its environment is cleared or hidden.
 fn is_of(pid: u32, ours: Option<&[u8]>) -> bool {
     variable_of(pid, PRINCIPAL).is_none_or(|principal| Some(&*principal) == ours)
 }
 
-/// Bytes that a process uses of its own; `None` when it is gone.
+/// The bytes of a process's own memory (`RssAnon` + `RssShmem`); `None` if it is gone.
 pub fn uses(pid: u32) -> Option<u64> {
     let memory = Process::new(pid).ok()?.memory().ok()?;
     Some(memory.anon.saturating_add(memory.shmem))
 }
 
-/// What the descendants of `root`, itself included, use beside `but`: bytes.
+/// The bytes that `root` and its descendants use together, without the process `but`.
 pub fn uses_of_others(root: u32, but: u32) -> u64 {
     let others = of(root).into_iter().filter(|&pid| pid != but);
     others.filter_map(uses).sum()
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
 
-    /// A shell with this principal that starts another with that one, and both wait for their input.
+    /// A shell of one principal that starts a shell of another. Both wait for input.
     fn pair(inner: &str) -> Child {
         let script =
             format!("exec 3<&0; PLIMSOLL_ID={inner} sh -c 'sh -c \"read x\"; :' <&3 & wait");
@@ -69,7 +71,7 @@ mod tests {
                 let mut all = Vec::new();
                 let root = i32::try_from(root).unwrap();
                 let _ = descendants_where(root, MAX, &mut |_| true, &mut all);
-                // Until it has become another program a child has the environment of its parent.
+                // A child has the environment of its parent until its exec.
                 all.len() == 2 && all.iter().all(|&pid| told(pid) == inner.as_bytes())
             };
             let all = (0..1000).any(|_| {

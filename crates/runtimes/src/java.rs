@@ -1,5 +1,5 @@
-//! Installations of Java: which virtual machine a launcher starts and of which version, and which one a
-//! process has. `hotspot` and `openj9` both ask: the two have the same names of files.
+//! Installations of Java: which virtual machine, of which version, a launcher starts, and which one
+//! a process has. Shared by `hotspot` and `openj9`, because their files have the same names.
 
 pub(crate) use crate::detect::Jvm;
 use crate::detect::{Candidate, Command};
@@ -7,11 +7,11 @@ use crate::regular::Root;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file `release` that are read at the most.
+/// Bytes of a file `release` that are read at most.
 const MAX_RELEASE: u64 = 64 << 10;
-/// Entries of a folder that are looked at, at the most.
+/// The most entries of a folder that are looked at.
 const MAX_ENTRIES: usize = 256;
-/// Where libraries are, below an installation; the deeper ones in Java 8.
+/// Folders of libraries below an installation. The deeper ones are those of Java 8.
 const LIBRARIES: [&str; 5] = [
     "lib",
     "jre/lib/amd64",
@@ -19,10 +19,11 @@ const LIBRARIES: [&str; 5] = [
     "jre/lib/aarch64",
     "lib/aarch64",
 ];
-/// Where `OpenJ9` has its own, below those.
+/// Folders of `OpenJ9`'s own libraries, below those.
 const J9_FOLDERS: [&str; 3] = ["default", "compressedrefs", "j9vm"];
 
-/// The virtual machine that this file below `root` starts, if it is a launcher `bin/java`.
+/// The virtual machine that this file below `root` starts; `None` if it is not a launcher
+/// `bin/java`.
 pub(crate) fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
     if real.file_name() != Some(OsStr::new("java")) {
         return None;
@@ -39,12 +40,12 @@ pub(crate) fn of_process(process: &Candidate) -> Option<Jvm> {
     process.jvm(|| among(process, &process.path("root")))
 }
 
-/// The same; the paths of the libraries are below `root`.
+/// As [`of_process`], with the paths of the libraries taken below `root`.
 fn among(process: &Candidate, root: &Path) -> Option<Jvm> {
     if process.names().any(is_j9) {
         return Some(Jvm::OpenJ9);
     }
-    // Beside the first only: a program may map any number of files of that name.
+    // Look only beside the first one, because a program may map any number of files of that name.
     let library = process.files().find(|file| file.ends_with("/libjvm.so"))?;
     let root = Root::open(root);
     match root.is_ok_and(|root| is_beside_j9(&root, Path::new(library))) {
@@ -58,7 +59,7 @@ pub(crate) fn libjvm(command: &Command<'_>) -> Option<PathBuf> {
     library_in(&Root::Ours, home(command)?)
 }
 
-/// A launcher has the machine beside it: `bin/java`, `lib/server/libjvm.so`.
+/// The library that belongs to a launcher: `lib/server/libjvm.so` for `bin/java`.
 fn library_in(root: &Root, home: &Path) -> Option<PathBuf> {
     let places = LIBRARIES.map(|folder| home.join(folder).join("server/libjvm.so"));
     places.into_iter().find(|path| root.has_file(path))
@@ -72,7 +73,7 @@ fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
 /// installation.
 pub(crate) fn version(command: &Command<'_>) -> Option<u32> {
     let home = home(command)?;
-    // The launcher of Java 8 may be in a `jre` below it.
+    // The launcher of Java 8 may lie in a folder `jre` below the installation.
     let release = |home: &Path| release(&Root::Ours, home);
     let text = release(home).or_else(|| release(home.parent()?))?;
     version_in(&text)
@@ -102,8 +103,8 @@ fn is_j9(name: &str) -> bool {
         .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether this `libjvm.so` belongs to an installation of `OpenJ9`. While a machine starts it has not mapped
-/// more yet.
+/// Whether this `libjvm.so` belongs to an installation of `OpenJ9`. A starting machine has mapped
+/// nothing else yet.
 fn is_beside_j9(root: &Root, library: &Path) -> bool {
     let mut homes = library.ancestors().skip(1).take(5);
     homes.any(|home| is_home_of_j9(root, home))
@@ -133,7 +134,8 @@ mod tests {
     use super::*;
     use crate::setting::Setting;
 
-    /// It cannot be had here: folders and names as its distributions have them.
+    /// `OpenJ9` is not available to tests, so this imitates the folders and names of its
+    /// distributions.
     #[test]
     fn openj9_is_told_from_hotspot_whose_names_it_has() {
         let root = tempfile::tempdir().unwrap();
@@ -153,7 +155,7 @@ mod tests {
             let other = format!("/jdk/lib/{name}");
             assert_eq!(of(&[jvm, &other]), Some(Jvm::HotSpot));
         }
-        // While it starts it has mapped no more than that yet.
+        // A starting machine has mapped no more than this.
         write(
             "jdk/release",
             "IMPLEMENTOR=\"Debian\"\nJVM_VARIANT=\"Hotspot\"\n",
@@ -168,13 +170,13 @@ mod tests {
         assert_eq!(of(&[old]), Some(Jvm::HotSpot));
         write("jdk8/jre/lib/amd64/compressedrefs/libj9vm29.so", "");
         assert_eq!(of(&[old]), Some(Jvm::OpenJ9));
-        // The first counts, and nothing above its root does.
+        // Only the first library counts, and nothing above its root.
         assert_eq!(of(&[old, "/other/libjvm.so"]), Some(Jvm::OpenJ9));
         assert_eq!(of(&["/other/libjvm.so", old]), Some(Jvm::HotSpot));
         let below = root.path().join("jdk/lib");
         let short = among(&Candidate::made_up(&["/libjvm.so"]), &below);
         assert_eq!(short, Some(Jvm::HotSpot));
-        // A launcher of it.
+        // A launcher of `OpenJ9`.
         write("jdk8/bin/java", "");
         let java = [root.path().join("jdk8/bin/java").into_os_string()];
         let ours = Setting::ours();
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(launched, Some(Jvm::OpenJ9));
     }
 
-    /// Whoever keeps an installation may put anything under that name.
+    /// The owner of an installation may put anything under that name.
     #[test]
     fn what_is_no_file_is_neither_opened_nor_waited_for() {
         let root = tempfile::tempdir().unwrap();
@@ -197,7 +199,7 @@ mod tests {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, &release, mode).unwrap();
         assert_eq!(of(), Some(Jvm::HotSpot));
-        // A link leads to what the process would find there, not to ours.
+        // A link is resolved below the process's root, not ours.
         std::fs::remove_file(&release).unwrap();
         let ours = root.path().join("ours");
         std::fs::write(&ours, "JVM_VARIANT=\"Openj9\"\n").unwrap();

@@ -1,4 +1,4 @@
-//! What to add to a command line and to its environment, so that the program can be steered when it runs.
+//! Adds to a command line and its environment what makes the program steerable.
 
 pub use crate::runtime::Plan;
 
@@ -9,32 +9,32 @@ use crate::runtime::{Runtime, Start};
 use crate::setting::Setting;
 use std::ffi::OsString;
 
-/// What to start.
+/// A program that is ready to start.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The command line, with what was added.
+    /// The command line, including additions.
     pub argv: Vec<OsString>,
-    /// Environment variables to set (a value that was there is kept inside of the new one).
+    /// Environment variables to set. An old value is kept as a part of the new one.
     pub environment: Vec<(OsString, OsString)>,
-    /// What the command line starts, whatever the user says of it.
+    /// The runtime that was recognised, even if the user named another.
     pub runtime: &'static dyn Runtime,
-    /// Who will steer it, as `Register` takes it; none for a passive program.
+    /// The adapter that will steer it, as `Register` takes it; none for a passive program.
     pub adapter: Option<&'static str>,
-    /// What was added and why, one line each, for `-v`.
+    /// What was added and why, in one line each, for `-v`.
     pub notes: Vec<String>,
 }
 
-/// Adds what makes the program elastic; what the user gave wins, wherever it stands.
+/// Adds what makes the program elastic. What the user gave wins, wherever it stands.
 pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
     prepare_in(argv, plan, &Setting::ours())
 }
 
-/// As [`prepare`], for a program that does not start where we are.
+/// As [`prepare`], for a program that starts in another setting than ours.
 pub fn prepare_in(argv: &[OsString], plan: &Plan, setting: &Setting<'_>) -> Prepared {
     prepare_among(ALL, argv, plan, setting)
 }
 
-/// The same for a program of one of these runtimes.
+/// As [`prepare_in`], with these runtimes instead of [`ALL`].
 pub fn prepare_among(
     runtimes: Runtimes,
     argv: &[OsString],
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_java_is_given_nothing_whatever_is_said_of_it() {
-        // Neither can be had here: folders and files that look like them.
+        // Neither is available to tests, so this imitates their folders and files.
         let home = tempfile::tempdir().unwrap();
         let write = |name: &str, content: Vec<u8>| {
             let file = home.path().join(name);

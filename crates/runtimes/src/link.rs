@@ -1,36 +1,38 @@
-//! What an adapter and its surroundings tell each other.
+//! The interface between an adapter and its surroundings.
 
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::time::Duration;
 
-/// Where an adapter reads its limit and leaves its reports.
+/// Gives an adapter its limit and takes its reports.
 ///
-/// A broker's client is one ([`crate::client::ClientLink`]); a script of limits in a measurement is another.
-/// Nothing here may block for longer than it says, and nothing fails: a link without a broker has no numbers.
+/// Implemented by a client of the broker ([`crate::client::ClientLink`]) and by scripts of limits
+/// in measurements. No method may block for longer than it says. None fails: a link without a
+/// broker has no numbers.
 pub trait Link {
-    /// The numbers of this moment, or `None` while no broker answers for them.
+    /// The present numbers, or `None` while there is no broker to give them.
     fn numbers(&mut self) -> Option<Numbers>;
-    /// Sleeps until the numbers may have changed, at the most for `timeout`.
+    /// Sleeps until the numbers may have changed, for `timeout` at most.
     fn wait(&mut self, timeout: Duration);
-    /// Tells what is known of the program. The link fills in the principal's number.
+    /// Reports what is known about the program. The link fills in the principal's number.
     fn report(&mut self, report: &Report);
-    /// Tells that this many bytes were given back, so that the broker may look at once.
+    /// Reports that this many bytes were given back, so that the broker may look at once.
     fn released(&mut self, bytes: u64);
-    /// Tells which adapter steers the program from now on, [`crate::Runtime::name`]; none when nobody does
-    /// any more.
+    /// Reports which adapter ([`crate::Runtime::name`]) steers the program from now on; `None` if
+    /// none does any more.
     fn steered_by(&mut self, _adapter: Option<&'static str>) {}
-    /// Tells that the program cannot be steered, whatever it was registered as, and why: it is passive, until
-    /// [`Link::steered_by`] says otherwise. An adapter says it as often as it tried in vain.
+    /// Reports why the program cannot be steered. It counts as passive until [`Link::steered_by`]
+    /// says otherwise, whatever adapter it was registered with. An adapter calls this after each
+    /// failed try.
     fn not_steered(&mut self, _why: &str) {}
-    /// The adapter shall end although its program may still run.
+    /// Whether the adapter must end although its program may still run.
     fn stopped(&self) -> bool;
 }
 
 /// Why an adapter ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The program (the process that was named, with every descendant that could be steered) is gone.
+    /// The program is gone: the root process and every descendant that could be steered.
     ProgramGone,
     /// [`Link::stopped`] said so.
     Stopped,
@@ -45,11 +47,11 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// What a person may set.
+/// Settings of the user.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Part of the wall-clock time that collections forced by an adapter may take while nothing is owed, 0.05
-    /// when not set.
+    /// The part of the wall-clock time, 0 to 1, that collections forced by an adapter may take
+    /// while nothing is owed. The default is 0.05.
     pub collection_share: f64,
 }
 

@@ -1,10 +1,11 @@
-//! Runtimes, in the order in which they are asked.
+//! The list of runtimes.
 
 use crate::detect::{Candidate, Command};
 use crate::passive::Passive;
 use crate::runtime::{Choice, Runtime};
 
-/// Runtimes, in the order in which they are asked. A program that none of them has is [`Passive`].
+/// Runtimes, in the order in which they are asked. A program that none of them claims is
+/// [`Passive`].
 #[derive(Clone, Copy, Debug)]
 pub struct Runtimes(pub &'static [&'static dyn Runtime]);
 
@@ -14,12 +15,12 @@ impl Runtimes {
         self.first(|runtime| runtime.starts(command))
     }
 
-    /// The runtime of a running process, also where we may not look into it.
+    /// The runtime of a running process, even if we may not look into it.
     pub fn of_process(&self, pid: u32) -> &'static dyn Runtime {
         self.of(&Candidate::look(pid))
     }
 
-    /// The same by what was found of it.
+    /// As [`Runtimes::of_process`], for a process that was already looked at.
     pub(crate) fn of(&self, process: &Candidate) -> &'static dyn Runtime {
         self.first(|runtime| runtime.runs(process))
     }
@@ -29,7 +30,7 @@ impl Runtimes {
         self.0.iter().flat_map(|runtime| runtime.choices())
     }
 
-    /// The runtime that has this choice.
+    /// The runtime that offers this choice.
     pub fn chosen(&self, choice: &str) -> Option<&'static dyn Runtime> {
         let has = |runtime: &&'static dyn Runtime| {
             let mut choices = runtime.choices().iter();
@@ -85,7 +86,8 @@ mod tests {
     #[test]
     fn a_process_is_what_it_has_mapped() {
         let of = |files: &[&str]| ALL.of(&Candidate::made_up(files)).name();
-        // A folder that is not there: it is looked into for another machine's libraries.
+        // The folder must not exist, because it is searched for the libraries of other virtual
+        // machines.
         let (jvm, gc) = ("/nonexistent/lib/server/libjvm.so", "/usr/lib/libgc.so.1");
         assert_eq!(of(&["/usr/bin/cat", ""]), "passive");
         assert_eq!(of(&[gc]), "libgc");
@@ -99,7 +101,7 @@ mod tests {
         assert_ne!(ALL.of_process(std::process::id()).name(), "hotspot");
     }
 
-    /// It cannot be had here: an ELF file with a section of that name and nothing else.
+    /// GraalVM is not available to tests, so this uses an ELF file with only that section.
     #[test]
     fn a_native_image_is_told_by_the_heap_in_it() {
         let dir = tempfile::tempdir().unwrap();

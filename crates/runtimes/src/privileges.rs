@@ -1,20 +1,20 @@
-//! Programs that get more rights than whoever starts them: then the loader takes no libraries from their
-//! environment.
+//! Programs that get more rights than the user who starts them. The loader ignores the library
+//! variables in their environment.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Bits of a file's mode.
+/// Bits of a file's mode: set-user-ID and set-group-ID.
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2000;
-/// Where a file's capabilities stand (capabilities(7)).
+/// The extended attribute that holds a file's capabilities (capabilities(7)).
 const CAPABILITIES: &str = "security.capability";
-/// The most of that, bytes: version 3 has 24.
+/// Bytes of the attribute that are read at most. Version 3 has 24.
 const MAX_CAPABILITIES: usize = 64;
-/// "In effect from the start", in its first word.
+/// The flag "in effect from the start" in the attribute's first word.
 const EFFECTIVE: u32 = 1;
 
-/// What gives this program more rights than we have; none where we may start it as what we are.
+/// Why this program would get more rights than we have; `None` if it would not.
 pub(crate) fn privileges(executable: &Path) -> Option<&'static str> {
     let file = std::fs::metadata(executable).ok()?;
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
@@ -23,7 +23,7 @@ pub(crate) fn privileges(executable: &Path) -> Option<&'static str> {
     {
         return Some("is set-user-ID or set-group-ID");
     }
-    // Root has them all.
+    // Root has all capabilities already.
     (!user.is_root() && has_capabilities(executable)).then_some("has file capabilities")
 }
 
@@ -35,8 +35,8 @@ fn has_capabilities(executable: &Path) -> bool {
     }
 }
 
-/// Whether this value (`vfs_cap_data` of linux/capability.h) gives anything: pairs of words, what it has and
-/// what it passes on.
+/// Whether this value (`vfs_cap_data` of linux/capability.h) gives any capability. After the flags
+/// come pairs of words: permitted and inheritable.
 fn gives(value: &[u8]) -> bool {
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let mut words = value.chunks_exact(4).map(word);
@@ -57,7 +57,7 @@ mod tests {
         assert!(gives(&value(&[second | EFFECTIVE, 1 << 10, 0, 0, 0])));
         assert!(gives(&value(&[second, 1 << 10, 0, 0, 0])));
         assert!(gives(&value(&[third, 0, 0, 1 << 5, 0, 1000])));
-        // What it only passes on it has not.
+        // Inheritable capabilities alone give nothing.
         assert!(!gives(&value(&[second, 0, 1 << 10, 0, 0])));
         for cut in 0..8 {
             assert!(!gives(&value(&[second, 0])[..cut]));

@@ -1,5 +1,5 @@
-//! Files that others name or keep. Who keeps them may put a pipe, a device or a link there: so what is found
-//! is looked at before it is opened, is never waited for, and is read to a bound.
+//! Files that others name or own. Their owner may put a pipe, a device or a link in the place of a
+//! file. So a file is examined before it is opened, never waited for, and read up to a bound.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -10,33 +10,34 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// File systems whose files the kernel makes up: reading one may do something, or say something else to us.
+/// File systems whose files the kernel makes up. Reading such a file can have side effects, or give
+/// us other contents.
 const MADE_UP: [libc::c_long; 4] = [
     libc::PROC_SUPER_MAGIC,
     libc::SYSFS_MAGIC,
     libc::DEBUGFS_MAGIC,
     libc::TRACEFS_MAGIC,
 ];
-/// A search is begun anew so often where something was moved meanwhile.
+/// How often a search is repeated at most if something was moved meanwhile.
 const MOST_SEARCHES: usize = 8;
 
-/// Where paths begin.
+/// The root that paths are resolved from.
 #[derive(Debug)]
 pub(crate) enum Root {
-    /// Where ours do.
+    /// Our own root.
     Ours,
-    /// At the root directory of a process: no link and no `..` leads out of it.
+    /// The root directory of a process. No link and no `..` leads out of it.
     Of(OwnedFd),
 }
 
 impl Root {
-    /// The one that lies there (`/proc/PID/root`).
+    /// Opens the root at this path (`/proc/PID/root`).
     pub(crate) fn open(path: &Path) -> rustix::io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::open(path, flags, Mode::empty()).map(Root::Of)
     }
 
-    /// Finds a file without opening it: opening a device may do something.
+    /// Finds a file without opening it, because opening a device can have side effects.
     pub(crate) fn find(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
         match self {
@@ -45,7 +46,7 @@ impl Root {
         }
     }
 
-    /// What a file holds, as [`read`] says.
+    /// Reads a file as [`read`] does.
     pub(crate) fn read(&self, path: &Path, most: u64) -> Option<(String, bool)> {
         read(&self.find(path, OFlags::empty()).ok()?, most)
     }
@@ -56,7 +57,7 @@ impl Root {
         found.is_ok_and(|found| is_regular(&found))
     }
 
-    /// Names in a folder, so many at the most.
+    /// Up to `most` names in a folder.
     pub(crate) fn names(&self, folder: &Path, most: usize) -> Vec<OsString> {
         let Ok(found) = self.find(folder, OFlags::DIRECTORY) else {
             return Vec::new();
@@ -68,7 +69,7 @@ impl Root {
 }
 
 fn find_below(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    // `/proc/self/fd/5` and the like would lead to what is ours.
+    // Magic links such as `/proc/self/fd/5` would lead to our own files.
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let search = || rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
     let mut searches = std::iter::repeat_with(search).take(MOST_SEARCHES);
@@ -85,7 +86,8 @@ fn is_regular(found: &OwnedFd) -> bool {
         .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
 }
 
-/// Opens this very file, whatever has its name by now. It has to be a regular one.
+/// Opens exactly this file, even if its name belongs to another by now. It has to be a regular
+/// file.
 pub(crate) fn open(found: &OwnedFd) -> std::io::Result<File> {
     File::options()
         .read(true)
@@ -93,8 +95,8 @@ pub(crate) fn open(found: &OwnedFd) -> std::io::Result<File> {
         .open(path_of(found))
 }
 
-/// What a file holds, of which `most` bytes are read at the most, and whether that is all of it. `None` where
-/// it cannot be read. A pipe is left alone: what we read of it its reader would not find any more.
+/// Reads up to `most` bytes of a file. Returns the text and whether it is complete; `None` if the
+/// file cannot be read. A pipe is left alone, because its reader would miss what we take.
 pub(crate) fn read(found: &OwnedFd, most: u64) -> Option<(String, bool)> {
     let is_made_up =
         rustix::fs::fstatfs(found).is_ok_and(|on| MADE_UP.contains(&(on.f_type as libc::c_long)));
@@ -104,10 +106,11 @@ pub(crate) fn read(found: &OwnedFd, most: u64) -> Option<(String, bool)> {
     Some(read_to(open(found).ok()?, most))
 }
 
-/// What it gives, and whether that is all. It is not asked for its length: some say 0, others grow.
+/// Reads up to `most` bytes and tells whether that is all. Does not trust the file's length,
+/// because some files report 0 and others grow.
 fn read_to(from: impl Read, most: u64) -> (String, bool) {
     let mut bytes = Vec::new();
-    // Of one that breaks off, what there was.
+    // If reading fails midway, keep what was read.
     let read = from.take(most.saturating_add(1)).read_to_end(&mut bytes);
     let bound = usize::try_from(most).unwrap_or(usize::MAX);
     let whole = read.is_ok() && bytes.len() <= bound;

@@ -1,5 +1,6 @@
-//! What a runtime is to us. A new one is a folder with a type that implements [`Runtime`], and a line in
-//! [`crate::ALL`]; `docs/src/adding-a-runtime.md` goes through [`crate::example`].
+//! The trait of all runtimes. A new runtime is a folder with a type that implements [`Runtime`],
+//! and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains [`crate::example`] step by
+//! step.
 
 use crate::detect::{Candidate, Command};
 use crate::link::{Ended, Link, Options};
@@ -8,57 +9,60 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-/// What manages the memory of a program, and how such a program is found and steered.
+/// A kind of memory management in programs, and how such programs are found and steered.
 ///
 /// The phases of a program's life, in order:
 ///
-/// 1. **recognise a command**: [`Runtime::starts`], before the program starts. What the user said
-///    (`--adapter`) comes before that where [`Runtime::gives_way`].
-/// 2. **prepare**: [`Runtime::prepare`], once, for the runtime that was recognised or said. What it returns
-///    is added to the command line and to the environment; then the program starts.
-/// 3. **recognise a process**: [`Runtime::runs`], for the program and each of its descendants, a few times in
-///    the first two seconds and then every two seconds. A program that was adopted begins here.
+/// 1. **recognise a command**: [`Runtime::starts`], before the program starts. The user's choice
+///    (`--adapter`) takes precedence if [`Runtime::gives_way`].
+/// 2. **prepare**: [`Runtime::prepare`], once, for the runtime that was recognised or chosen.
+///    What it returns is added to the command line and to the environment; then the program starts.
+/// 3. **recognise a process**: [`Runtime::runs`], for the program and each of its descendants, a
+///    few times in the first two seconds and then every two seconds. An adopted program begins with
+///    this phase.
 /// 4. **steer**: the loop in [`Runtime::steered`], in a thread of its own, for the process that uses the most
 ///    memory of those that can be steered from outside.
 ///
-/// All but the loop come back at once: they read files of at most some megabytes. Nothing fails: what cannot
-/// be read is not recognised, and nothing is added for it.
+/// All methods return at once, except for the loop; they read at most some megabytes of files. None
+/// fails: a program that cannot be read is not recognised, and nothing is added for it.
 pub trait Runtime: Debug + Sync {
-    /// Its name, like no other's: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`. `ps` shows it while
-    /// somebody steers the program, and the broker's rules take it.
+    /// The unique name: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`. `ps` shows it while the
+    /// program is steered. It must satisfy the broker's rules for names of adapters.
     fn name(&self) -> &'static str;
 
-    /// What a user may give as `--adapter` for programs of this runtime. A runtime that somebody steers has
-    /// at least one, and the first is its name. A runtime that nobody steers has none.
+    /// The values of `--adapter` that choose this runtime. A steered runtime has at least one, and
+    /// the first is its name. A runtime that is not steered has none.
     fn choices(&self) -> &'static [Choice] {
         &[]
     }
 
-    /// Phase 1. Whether the command line starts a program of this runtime, by the file that it names
-    /// ([`Command::executable`]). The first in the list that says so has it. A script is no runtime's
-    /// program: what it starts is found when it runs.
+    /// Phase 1. Whether the command line starts a program of this runtime, judged by its file
+    /// ([`Command::executable`]). The first runtime in the list that says yes gets the program. A
+    /// script belongs to no runtime; the programs that it starts are found when they run.
     fn starts(&self, command: &Command<'_>) -> bool;
 
-    /// Phase 1. Whether the user's `--adapter` counts for more than [`Runtime::starts`]. Yes where the
-    /// command may only be there to start a program of another runtime, as build tools are. No where it
-    /// would not understand what is added for another runtime.
+    /// Phase 1. Whether the user's `--adapter` overrides [`Runtime::starts`]. Yes if the command
+    /// may only serve to start a program of another runtime, as build tools do. No if it would not
+    /// understand what is added for another runtime.
     fn gives_way(&self) -> bool {
         false
     }
 
-    /// Phase 2. What is added before the program starts. What the user gave wins, wherever it stands. A
-    /// program that fails without us has to fail in the same way with what is added. A program that nobody
-    /// steers may get something, too. There is no limit yet: [`Plan::budget`] is the number to start with.
+    /// Phase 2. What is added before the program starts. What the user gave wins, wherever it
+    /// stands. A program that fails by itself must fail in the same way with the additions. A
+    /// program that is not steered may get additions too. There is no limit yet; [`Plan::budget`]
+    /// is the number to start with.
     fn prepare(&self, _start: &Start<'_>) -> Addition {
         Addition::default()
     }
 
-    /// Phase 3. Whether this process has the runtime now, by the files that it has mapped
-    /// ([`Candidate::names`]) or by its executable (`exe` of [`Candidate::path`]). Neither can be seen where
-    /// we may not look into it ([`Candidate::is_closed`]). A process may become another program.
+    /// Phase 3. Whether this process has the runtime now, judged by its mapped files
+    /// ([`Candidate::names`]) or its executable (`exe` of [`Candidate::path`]). Both are hidden if
+    /// we may not look into the process ([`Candidate::is_closed`]). The answer changes when a
+    /// process becomes another program.
     fn runs(&self, process: &Candidate) -> bool;
 
-    /// Phase 4. Who steers a program of this runtime; the same at each call.
+    /// Phase 4. How a program of this runtime is steered. The same at each call.
     fn steered(&self) -> Steered;
 
     /// The adapter's name as `Register` takes it; `None` for a passive program.
@@ -69,7 +73,7 @@ pub trait Runtime: Debug + Sync {
         }
     }
 
-    /// Why a program that looks as if it could be steered is left alone.
+    /// Why a program that looks steerable is left alone, if it is.
     fn left_alone(&self) -> Option<&'static str> {
         match self.steered() {
             Steered::LeftAlone(why) => Some(why),
@@ -81,85 +85,87 @@ pub trait Runtime: Debug + Sync {
 /// A value of `--adapter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What is given.
+    /// The value.
     pub name: &'static str,
-    /// What it means, for the help: one line without a full stop.
+    /// Its meaning, for the help: one line without a full stop.
     pub help: &'static str,
 }
 
-/// Who steers a program.
+/// How a program is steered.
 #[derive(Clone, Copy, Debug)]
 pub enum Steered {
-    /// We do, in a thread beside it.
+    /// By us, in a thread outside the program.
     Outside(Steer),
-    /// What [`Runtime::prepare`] loaded into it at its start.
+    /// By a library that [`Runtime::prepare`] had loaded at the start.
     Inside,
-    /// Nobody, although it looks as if it could be steered; the user is told this reason.
+    /// Not at all, although it looks steerable. The user is told this reason.
     LeftAlone(&'static str),
-    /// Nobody.
+    /// Not at all.
     Passive,
 }
 
-/// Steers one process until it is gone ([`Ended::ProgramGone`]), or is another program, or the link is
-/// stopped ([`Ended::Stopped`]; what was changed is given back before).
+/// Steers one process until it is gone or has become another program ([`Ended::ProgramGone`]), or
+/// until the link is stopped ([`Ended::Stopped`], after all changes were undone).
 ///
-/// In each turn of its loop it asks [`Link::stopped`], reads [`Link::numbers`], does what they call for,
-/// leaves a [`Link::report`], and sleeps by [`Link::wait`], half a second at the most. It says
-/// [`Link::steered_by`] with its name as soon as it can steer, with none before it returns, and
-/// [`Link::not_steered`] each time that it tried in vain to reach the program.
+/// Each turn of the loop checks [`Link::stopped`], reads [`Link::numbers`], acts on them, leaves a
+/// [`Link::report`], and sleeps by [`Link::wait`] for half a second at most. The function calls
+/// [`Link::steered_by`] with its name as soon as it can steer and with `None` before it returns,
+/// and [`Link::not_steered`] after each failed try to reach the program.
 pub type Steer = fn(&Target<'_>, &mut dyn Link) -> Ended;
 
-/// What is to be steered.
+/// The process to steer.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The process that has the runtime.
     pub process: Process,
-    /// The process that the principal was registered with, itself or an ancestor. The numbers are for all
-    /// that descends from it.
+    /// The process that the principal was registered with: this one or an ancestor. The numbers are
+    /// for that process and all its descendants together.
     pub root: u32,
-    /// What a person set.
+    /// The user's settings.
     pub options: &'a Options,
 }
 
-/// What is known before the start.
+/// What is known before a program starts.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Bytes that a program alone could use of what the broker shares out; `None` where that is not known.
-    /// Limits are not known before the start, and change while the program runs.
+    /// Bytes of the broker's memory that the program could use if it was alone; `None` if unknown.
+    /// The limit is not known before the start, and changes while the program runs.
     pub budget: Option<u64>,
-    /// Bytes of memory of the machine, or of the lowest limit above: what a virtual machine takes for its
-    /// memory.
+    /// Bytes of memory that a virtual machine will see: the computer's memory, or the lowest limit
+    /// of the cgroups above.
     pub memory: Option<u64>,
-    /// Bytes of the lowest limit of a group above, where that is below the machine's memory.
+    /// The lowest limit of the cgroups above, bytes, if it is below the computer's memory.
     pub group: Option<u64>,
-    /// Nothing can be paged out where the program will be: who is over the limit there is killed.
+    /// Nothing can be paged out where the program will run, so an excess over a limit ends it.
     pub cliff: bool,
-    /// The [`Choice`] that the user made, whatever the program looks like: a script, a build tool, a program
-    /// with libraries of its own. A name that no runtime has is as if nothing was said.
+    /// The [`Choice`] that the user made, which helps where the program does not show its runtime:
+    /// a script, a build tool, a program with libraries of its own. An unknown name is ignored.
     pub said: Option<&'static str>,
-    /// Our own program file: what is loaded into programs lies beside it, or where it is installed.
+    /// Our own program file. Libraries for programs lie beside it or in the place of installation.
     pub own: Option<PathBuf>,
 }
 
-/// What [`Runtime::prepare`] is asked for.
+/// The argument of [`Runtime::prepare`].
 pub struct Start<'a> {
     /// The command line.
     pub command: &'a Command<'a>,
-    /// What is known of the place where it starts.
+    /// What is known about the place where it starts.
     pub plan: &'a Plan,
-    /// The command line is of this runtime; else the user says that what it starts will be.
+    /// Whether the command line itself was recognised. If not, the user says that it starts a
+    /// program of this runtime.
     pub recognised: bool,
 }
 
-/// What is added to a program at its start.
+/// What is added to a program before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Addition {
-    /// Stand before the program's own arguments.
+    /// Arguments to insert before the program's own.
     pub arguments: Vec<OsString>,
-    /// Variables to set. The new value holds what the user had in the old one.
+    /// Variables to set. A new value contains the user's old one.
     pub environment: Vec<(OsString, OsString)>,
-    /// Somebody will steer the program ([`Runtime::steered`] says who); else it is registered as passive.
+    /// Whether the program will be steered ([`Runtime::steered`] says how). If not, it is
+    /// registered as passive.
     pub steered: bool,
-    /// What was added and why, one line each, for `-v`.
+    /// What was added and why, in one line each, for `-v`.
     pub notes: Vec<String>,
 }

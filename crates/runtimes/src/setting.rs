@@ -1,19 +1,19 @@
-//! Where a program will start: what is looked for on its behalf is looked for from there.
+//! The place where a program will start. Files and variables are looked up from there.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Where a program will start.
+/// The environment and the folder in which a program will start.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// Reads a variable of the environment that it will have.
+    /// Reads a variable of the program's environment.
     pub variables: &'a dyn Fn(&str) -> Option<OsString>,
-    /// Its working directory; ours when empty.
+    /// The program's working directory; ours if empty.
     pub folder: &'a Path,
 }
 
 impl Setting<'_> {
-    /// Where we are.
+    /// Our own environment and folder.
     pub fn ours() -> Setting<'static> {
         Setting {
             variables: &|name: &str| std::env::var_os(name),

@@ -1,9 +1,10 @@
-//! Processes that stand still: nothing that is sent to them reaches them now.
+//! Processes that stand still. A signal reaches them only when they go on.
 
 use crate::process::Status;
 use plimsoll_kernel::cgroup::is_frozen;
 
-/// What keeps a process of this status; a debugger stops it, too.
+/// What stops a process with this status (a signal, a debugger, a frozen cgroup), in words; `None`
+/// if it runs.
 pub(crate) fn how(pid: u32, status: &Status) -> Option<&'static str> {
     let frozen = || i32::try_from(pid).is_ok_and(|pid| is_frozen(pid).unwrap_or(false));
     match status.state {

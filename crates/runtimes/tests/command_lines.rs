@@ -1,6 +1,6 @@
-//! Command lines as people write them, with real machines: what is added changes nothing of what was given. A
-//! heap that was given counts as without us, what starts alone starts, what is refused alone is refused, what
-//! only prints prints the same.
+//! Command lines as people write them, with real machines. Our additions must not change what the
+//! user gave: a given heap has the same size, a command that starts or is refused alone does so
+//! with us, and a command that only prints prints the same.
 
 mod support;
 
@@ -13,14 +13,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{MIB, compiled, jdks};
 
-/// What has to be as without us, beside the status that it ends with.
+/// What has to be the same as without us, besides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Same {
-    /// All that is printed.
+    /// All output.
     All,
-    /// What the program prints: its heap and its arguments.
+    /// The program's output: its heap and its arguments.
     Heap,
-    /// Nothing: no heap was given.
+    /// Only the status, because no heap was given.
     Start,
 }
 use Same::{All, Heap, Start};
@@ -111,7 +111,7 @@ const LINES: [Line; 68] = [
         "-XX:MinHeapFreeRatio=90 -XX:MaxHeapFreeRatio=80 -cp . Heap",
     ),
     (Start, &[], "-XX:G1HeapRegionSize=32m -cp . Heap"),
-    // What we would rather not have.
+    // Flags that hinder us.
     (Heap, &[], "-Xms200m -Xmx200m -cp . Heap"),
     (
         Heap,
@@ -198,7 +198,7 @@ impl Ground {
         Ground { dir, memory }
     }
 
-    /// What a command line gives alone, and as `plimsoll run` would start it.
+    /// The result of a command line alone, and as `plimsoll run` would start it.
     fn both(&self, home: &Path, line: &Line) -> [String; 2] {
         let (same, variables, words) = line;
         let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
@@ -211,7 +211,7 @@ impl Ground {
             variables: &variable,
             folder: self.dir.path(),
         };
-        // More than the machine would take by itself: what is not given is changed.
+        // More than the machine would take by itself, so that our additions have an effect.
         let plan = Plan {
             budget: Some(self.memory / 8 * 7),
             memory: Some(self.memory),
@@ -237,7 +237,7 @@ impl Ground {
         })
     }
 
-    /// The command lines that behave otherwise.
+    /// The command lines that behave differently.
     fn differ(&self, machines: &[(u32, PathBuf)], lines: &[Line]) -> Vec<String> {
         let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || loop {
@@ -271,7 +271,8 @@ fn what_was_given_is_as_without_us() {
     let faults = ground.differ(&machines, &LINES);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 
-    // Address space that is limited, in the same test: it is limited for the whole process.
+    // Limited address space belongs into the same test, because the limit holds for the whole
+    // process.
     use rustix::process::{Resource, getrlimit, setrlimit};
     let before = getrlimit(Resource::As);
     let mut limited = before;

@@ -1,4 +1,4 @@
-//! Real Java virtual machines: what is read of them, how they are asked, how they follow a limit.
+//! Real Java virtual machines: reading their counters, asking them, and how they follow a limit.
 //!
 //! Needs a JDK (11, 17, 21 and 25 are looked for in `/usr/lib/jvm` and `.cache`); says so and passes where
 //! there is none.
@@ -49,7 +49,7 @@ fn follows(home: &Path, flags: &[&str], collector: Collector) {
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
-/// A machine has no heap at the beginning; what is looked at it then must not count it wrongly for ever.
+/// A starting machine has no heap yet. A look at that time must not spoil later measurements.
 #[test]
 fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
     for (version, home) in jdks() {
@@ -70,7 +70,7 @@ fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
     }
 }
 
-/// One at a time: machines that starve each other of two processors follow nothing.
+/// One test at a time: machines that starve each other of two processors cannot follow a limit.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// ZGC was an experiment until 15.
@@ -113,7 +113,7 @@ fn zgc_follows_its_limit() {
 
 #[test]
 fn generational_zgc_follows_its_limit() {
-    // From 24 on it is the only one, and the flag is no more.
+    // From 24 on it is the only mode, and the flag is gone.
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -279,7 +279,7 @@ fn without_the_attach_mechanism_it_is_left_alone_and_lives() {
     assert!(process.alive());
 }
 
-/// No collection makes such a heap smaller; none is asked for, and a sentence says so.
+/// No collection makes such a heap smaller, so none is asked for and a remark says so.
 #[test]
 fn a_heap_of_one_size_is_left_alone() {
     let _turn = TURN
@@ -302,7 +302,8 @@ fn a_heap_of_one_size_is_left_alone() {
             let steering = std::thread::spawn(move || {
                 plimsoll_runtimes::run(&mut link, pid, &Options::default())
             });
-            // It works and collects by itself, far above its limit; nobody has it collect all.
+            // It works and collects by itself, far above its limit. No collection of the whole heap
+            // is asked for.
             let mut work = || Snapshot::of(perf.read().unwrap()).work;
             let begun = work();
             eventually("it collects by itself", || {

@@ -9,15 +9,15 @@ use std::path::Path;
 /// Every test group's name begins so.
 const PREFIX: &str = "plimsoll-test-";
 
-/// A cgroup below our own (v2: below the top when our own may have no children with limits). When
-/// the guard is dropped, all processes in it are ended and it is removed.
+/// A cgroup below our own (in v2 below the top, if our own may have no children with limits).
+/// Dropping the guard ends all processes in the cgroup and removes it.
 #[derive(Debug)]
 pub struct TestCgroup {
     cgroup: Cgroup,
 }
 
 impl TestCgroup {
-    /// Makes `plimsoll-test-<name>-<pid>-<n>` with that limit (bytes). Removes groups that a killed
+    /// Makes `plimsoll-test-<name>-<pid>-<n>` with this limit (bytes). Removes groups that a killed
     /// predecessor left.
     ///
     /// # Errors
@@ -61,7 +61,8 @@ impl Drop for TestCgroup {
     }
 }
 
-/// Ends a group's processes (not ourselves: we move to the top) and removes it.
+/// Ends a group's processes and removes the group. Moves ourselves to the top first, if we are in
+/// it.
 fn end(dir: &Path) {
     let Ok(cgroup) = Cgroup::at(dir) else { return };
     let own = rustix::process::getpid();

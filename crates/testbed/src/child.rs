@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A running program that tells of itself; ended when dropped.
+/// A running program that reports on itself. Ended when dropped.
 #[derive(Debug)]
 pub struct Child {
     child: std::process::Child,
@@ -19,7 +19,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `program arguments`, inside of a group from its first instruction on when one is given.
+    /// Starts a program. If a group is given, the program is in it from its first instruction on.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -31,7 +31,7 @@ impl Child {
         Child::start_in(program, arguments, cgroup.map(TestCgroup::cgroup))
     }
 
-    /// The same for any group.
+    /// As [`Child::start`], for any group.
     ///
     /// # Errors
     /// As [`Child::start`].
@@ -45,7 +45,7 @@ impl Child {
         Child::spawn(command, cgroup)
     }
 
-    /// Starts this test binary again as a misbehaving program: its test `test` is only there to call
+    /// Starts this test binary again as a misbehaving program. Its test `test` must only call
     /// [`crate::programs::run_as_asked`].
     ///
     /// # Errors
@@ -84,8 +84,8 @@ impl Child {
         self.child.id() as i32
     }
 
-    /// What it tells next, or `None` when it ended or `patience` ran out. Lines without an object are
-    /// a test harness's own, and passed over.
+    /// The next report; `None` if the program ended or `patience` ran out. Lines without a JSON
+    /// object come from the test harness and are skipped.
     ///
     /// # Errors
     /// When its output cannot be read.
@@ -112,7 +112,7 @@ impl Child {
         }
     }
 
-    /// Passes lines over until one is as wanted; the last line otherwise.
+    /// Skips reports until one is as wanted, and returns it.
     ///
     /// # Errors
     /// When it ended or `patience` ran out before.
@@ -134,13 +134,13 @@ impl Child {
         )))
     }
 
-    /// Asks it to end (SIGTERM) and waits; its exit code, or `None` when a signal ended it.
+    /// Asks it to end (SIGTERM) and waits. Returns its exit code, or `None` if a signal ended it.
     ///
     /// # Errors
     /// When it cannot be waited for.
     pub fn end(&mut self) -> io::Result<Option<i32>> {
         signal(self.child.id(), rustix::process::Signal::TERM);
-        // It may be blocked writing to us.
+        // The program may be blocked while writing to us.
         let mut rest = Vec::new();
         let _ = self.out.read_to_end(&mut rest);
         Ok(self.child.wait()?.code())

@@ -1,5 +1,5 @@
-//! Children of a test or a measurement: in a group from their first instruction on, gone with their
-//! parent, ended in good order.
+//! Children of a test or a measurement. They are in a group from their first instruction on, end
+//! with their parent, and are ended in good order.
 
 use plimsoll_kernel::cgroup::Cgroup;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
@@ -25,7 +25,7 @@ pub fn enter(command: &mut Command, cgroup: &Cgroup) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `command` end (SIGTERM) with the thread that starts it, however that ends.
+/// Makes `command` end (SIGTERM) with the thread that starts it, whatever ends that thread.
 pub fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec one system call is made, which is async-signal-safe.
     unsafe {
@@ -40,7 +40,7 @@ pub fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Asks a child to end (SIGTERM), after `patience` makes it, and reaps it.
+/// Asks a child to end (SIGTERM), kills it after `patience`, and reaps it.
 pub fn end(child: &mut Child, patience: Duration) {
     let deadline = Instant::now() + patience;
     if let Ok(None) = child.try_wait() {

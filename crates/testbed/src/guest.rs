@@ -1,48 +1,48 @@
-//! A machine with cgroup version 2: QEMU with a Debian kernel, booted into a program of ours. Needs
-//! no rights.
+//! A machine with cgroup version 2: QEMU with a Debian kernel that boots into one of our programs.
+//! Needs no rights.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest/run.sh");
-/// Exit code of the script where something is missing.
+/// Exit code of the script if something is missing.
 const CANNOT_RUN: i32 = 77;
-/// Between two looks at what the program in the guest said.
+/// The pause between two looks at the output of the program in the guest.
 const PACE: Duration = Duration::from_millis(500);
 
-/// What is run there.
+/// What to run in a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest<'a> {
-    /// The folder below `scratch` that is worked in.
+    /// The working folder, below `scratch`.
     pub name: &'a str,
-    /// Keeps what is fetched; on a real file system in the guest.
+    /// The folder for downloads. On a real file system in the guest.
     pub scratch: &'a Path,
-    /// Copied to its own path, with its libraries.
+    /// The program to run. Copied to the same path in the guest, with its libraries.
     pub program: &'a Path,
-    /// What it is told, separated by blanks.
+    /// The arguments of the program, separated by blanks.
     pub arguments: &'a str,
-    /// Copied to their own paths, with their libraries.
+    /// Further files. Copied to the same paths in the guest, with their libraries.
     pub files: &'a [&'a Path],
-    /// After so long it is ended.
+    /// The guest is ended after this time.
     pub patience: Duration,
 }
 
-/// Why there is no guest's answer.
+/// Why a guest gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// QEMU, a kernel or a tool is missing; says which.
+    /// QEMU, a kernel or a tool is missing; names it.
     Missing(String),
-    /// The program failed there, or the guest; what was said.
+    /// The program or the guest failed; holds the output.
     Failed(String),
 }
 
 impl Guest<'_> {
-    /// Boots it, and gives what the program said, when that has ended well. Tells what it said last
-    /// from time to time.
+    /// Boots the guest, and returns the program's output once that has ended well. Calls `tell`
+    /// with the latest output from time to time.
     ///
     /// # Errors
-    /// Where there is no guest, or the program does not end well.
+    /// If there is no guest, or the program fails.
     pub fn run(&self, tell: &mut dyn FnMut(&str)) -> Result<String, NoAnswer> {
         let work = self.scratch.join(self.name);
         std::fs::create_dir_all(&work).expect("a directory");
@@ -86,12 +86,12 @@ impl Guest<'_> {
     }
 }
 
-/// Runs this test binary there, with `programs` beside it: the tests that `filter` names (none:
-/// all), but those of a module `guest`. `scratch` keeps what is fetched, below `name`, and is on a
-/// real file system in the guest. Where QEMU is missing it says so.
+/// Runs this test binary in a guest, with `programs` beside it. Runs the tests that `filter` names
+/// (all if empty), except those of a module `guest`. Downloads are kept in `scratch`, below `name`,
+/// which is on a real file system in the guest. Without QEMU the test is reported as skipped.
 ///
 /// # Panics
-/// When a test fails there, or the guest.
+/// If a test in the guest, or the guest itself, fails.
 pub fn run_under_version_2(name: &str, scratch: &Path, filter: &str, programs: &[&Path]) {
     let guest = Guest {
         name,

@@ -1,11 +1,11 @@
-//! What tests and measurements stand on: guards that clean up even on panic (and sweep up after a
-//! predecessor that was killed), programs that misbehave on purpose, and guests. No room of the
-//! product imports it; tests do, and `bench`.
+//! Support for tests and measurements: guards that clean up even on a panic (and sweep up after a
+//! predecessor that was killed), programs that misbehave on purpose, and guests. Only tests and
+//! `bench` import it, no room of the product.
 //!
 //! # Glossary
 //! - *ground*: a cgroup, a swap file; gone when its guard is dropped.
-//! - *program*: one that takes, touches or shares memory as it is told: `plimsoll-misbehave`, or a
-//!   test's own binary, started again.
+//! - *program*: takes, touches or shares memory as its arguments say. It is `plimsoll-misbehave`,
+//!   or a test's own binary, started again.
 //! - *guest*: an emulated machine with cgroup version 2.
 //!
 //! # Map
@@ -13,11 +13,11 @@
 //! |---|---|
 //! | `cgroup`, `swap` | grounds |
 //! | [`programs`], `options`, `memory` | programs: what each does, its arguments, the memory that it takes |
-//! | `child`, `progress` | a program that a test started, and what it tells of itself |
+//! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
-//! | [`guest`] | a guest that boots into a program of ours |
-//! | [`page`] | an availability page that says what a test says |
-//! | `refuse` | a program that the kernel refuses what others would do for it |
+//! | [`guest`] | a guest that boots into one of our programs |
+//! | [`page`] | an availability page that a test writes |
+//! | `refuse` | makes the kernel refuse some system calls to a program |
 //! | `skip` | tests that cannot run here |
 
 mod cgroup;
@@ -49,7 +49,7 @@ fn unique(prefix: &str) -> String {
     format!("{prefix}{}-{n}", std::process::id())
 }
 
-/// Whether a name made by [`unique`] belongs to a process that is no more.
+/// Whether a name made by [`unique`] belongs to a process that is gone.
 fn is_stale(name: &str) -> bool {
     let mut parts = name.rsplit('-');
     let (Some(_n), Some(pid)) = (parts.next(), parts.next()) else {

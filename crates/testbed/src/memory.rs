@@ -42,7 +42,7 @@ impl Memory {
         })
     }
 
-    /// A part of a file that others may map too; the file is made longer where needed.
+    /// Maps a file that others may map too. Extends the file if needed.
     pub(crate) fn shared(path: &str, bytes: u64) -> io::Result<Memory> {
         let file = std::fs::OpenOptions::new()
             .read(true)
@@ -89,7 +89,7 @@ impl Memory {
         self.state
     }
 
-    /// Fills pages with what cannot be compressed or merged.
+    /// Fills pages with data that cannot be compressed or merged.
     pub(crate) fn fill(&mut self, from: u64, to: u64) {
         let page = page_size();
         for at in (from..to).step_by(page as usize) {

@@ -1,4 +1,4 @@
-//! For tests of adapters: an availability page that says what a test says, and programs that live by it.
+//! For tests of adapters: an availability page that the test writes, and programs that follow it.
 
 use plimsoll_kernel::clock;
 use plimsoll_wire::page::{Level, Numbers, PAGE_SIZE, PageImage, Step};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Nothing is waited for longer than this.
+/// The longest wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A page that says what the test says.
+/// A page whose numbers the test sets.
 #[derive(Debug)]
 pub struct Page {
     directory: tempfile::TempDir,
@@ -26,7 +26,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// With that limit, in bytes.
+    /// A page with this limit, in bytes.
     pub fn new(limit: u64) -> Page {
         let directory = tempfile::tempdir().expect("a directory for the page");
         let file = File::create(directory.path().join("page")).expect("the page");
@@ -56,17 +56,17 @@ impl Page {
         }
     }
 
-    /// Where it is.
+    /// The path of the page.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("page")
     }
 
-    /// Another limit.
+    /// Changes the limit, bytes.
     pub fn set(&self, limit: u64) {
         self.limit.store(limit, Ordering::Release);
     }
 
-    /// The broker dies: nobody writes the page any more.
+    /// Imitates the broker's death: the page is no longer written.
     pub fn die(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(writer) = self.writer.take() {
@@ -74,7 +74,7 @@ impl Page {
         }
     }
 
-    /// Starts a program that finds it.
+    /// Starts a program with the path of the page in its environment.
     pub fn start(&self, mut command: Command) -> Running {
         let mut child = command
             .env("PLIMSOLL_PAGE", self.path())
@@ -147,7 +147,7 @@ pub fn anonymous(pid: u32) -> Option<u64> {
     Some(pages.get(1)?.saturating_sub(*pages.get(2)?) * 4096)
 }
 
-/// A program on the stage; killed when it is dropped.
+/// A running program. Killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -166,7 +166,7 @@ impl Running {
         anonymous(self.child.id()).unwrap_or(0)
     }
 
-    /// Waits until the use is as wanted, and fails the test when it does not come to that.
+    /// Waits until the use is as wanted. Fails the test if that does not happen.
     pub fn until(&mut self, what: &str, wanted: impl Fn(u64) -> bool) {
         let begin = Instant::now();
         while !wanted(self.uses()) {
@@ -188,7 +188,7 @@ impl Running {
         self.lines.lock().expect("no panic while held").join("\n")
     }
 
-    /// Waits for its end, which must be a good one, and gives back what it printed.
+    /// Waits for its end, which must be successful, and returns what it printed.
     pub fn finish(mut self) -> String {
         let status = self.child.wait().expect("it is ours");
         assert!(status.success(), "{status}");

@@ -38,11 +38,12 @@ const TICK: Duration = Duration::from_millis(2);
 /// A hog without a rate takes this much between two looks at the clock.
 const CHUNK: u64 = 8 << 20;
 
-/// Names the program, with its arguments, to a test binary: see [`run_as_asked`].
+/// The variable that tells a test binary which program to run, with arguments; see
+/// [`run_as_asked`].
 pub const VARIABLE: &str = "PLIMSOLL_TEST_PROGRAM";
 
-/// The body of a test that is none of its own: where [`VARIABLE`] is set, this binary was started
-/// again (see [`crate::Child::start_again`]) as the program that it names, and ends with it.
+/// The body of a test that checks nothing. If [`VARIABLE`] is set, this binary was started again
+/// (see [`crate::Child::start_again`]) to run the program named there, and ends with that program.
 pub fn run_as_asked() {
     let Ok(line) = std::env::var(VARIABLE) else {
         return;
@@ -51,7 +52,7 @@ pub fn run_as_asked() {
     std::process::exit(i32::from(!ends_well(&arguments)));
 }
 
-/// This binary once more, with other arguments for the program.
+/// A command that starts this binary again, with other arguments for the program.
 fn again(arguments: &[&str]) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     match std::env::var_os(VARIABLE) {
@@ -163,7 +164,7 @@ impl Reporter {
     }
 }
 
-/// How far to be after so long at a rate (bytes a second), in whole pages.
+/// The bytes due after `elapsed_ns` at a rate (bytes a second), in whole pages.
 fn due(total: u64, rate: Option<f64>, elapsed_ns: u64, done: u64) -> u64 {
     let due = match rate {
         Some(rate) => (rate * (elapsed_ns as f64 / SECOND)) as u64,
@@ -268,7 +269,8 @@ fn share(options: &Options) -> io::Result<()> {
     }
     let page = page_size();
     let pages = bytes / page;
-    // All pages at first: a fault maps its neighbours too, and they would count as touched.
+    // Touch all pages first. Otherwise a fault would map neighbours too, which would count as
+    // touched.
     for at in (0..bytes).step_by(page as usize) {
         memory.touch(at, true);
     }
@@ -276,7 +278,7 @@ fn share(options: &Options) -> io::Result<()> {
         return share_unpaced(&mut memory, &mut reporter, bytes);
     }
     let start = now_ns();
-    // Touches fall due one by one at random pages, so that they are spread as a Poisson process is.
+    // Touches fall due one by one at random pages, which gives a Poisson process.
     let mut done = 0u64;
     while !reporter.ended() {
         let elapsed = now_ns() - start;
@@ -289,7 +291,7 @@ fn share(options: &Options) -> io::Result<()> {
                 memory.touch(at, true);
             }
         }
-        // What fell due in a pause is not made up for.
+        // Touches that fell due in a pause are not made up for.
         done = due;
         reporter.tell(bytes, done / pages.max(1), true);
         std::thread::sleep(TICK);
@@ -298,7 +300,7 @@ fn share(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Touches random pages until it is to end; tells between rounds only, so that what it tells is exact.
+/// Touches random pages until it is to end. Reports only between rounds, so that reports are exact.
 fn share_unpaced(memory: &mut Memory, reporter: &mut Reporter, bytes: u64) -> io::Result<()> {
     let page = page_size();
     let pages = bytes / page;

@@ -1,6 +1,6 @@
-//! What a misbehaving program tells of itself.
+//! The reports of a misbehaving program.
 
-/// One line that a program tells of itself.
+/// One report of a program, a line of JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Monotonic clock, ns.
@@ -15,7 +15,7 @@ pub struct Progress {
     pub processor_ns: u64,
     /// Rounds over its memory so far (touchers).
     pub rounds: u64,
-    /// Whether it has reached what it was asked for, and holds.
+    /// Whether it has reached the requested amount, and holds it.
     pub holding: bool,
 }
 

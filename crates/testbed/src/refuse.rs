@@ -1,15 +1,15 @@
-//! A program that the kernel refuses what newer kernels, or no container's profile in the way,
-//! would do for it.
+//! Makes the kernel refuse system calls to a program, as an older kernel or a container's profile
+//! would.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What is refused, by a seccomp filter.
+/// What a seccomp filter refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// `userfaultfd`, as the profiles of containers do: writes cannot be tracked.
+    /// `userfaultfd`, as with profiles of containers, so that writes cannot be tracked.
     Tracking,
-    /// `PAGEMAP_SCAN`, too: so much was there before Linux 6.7.
+    /// `PAGEMAP_SCAN` as well, as before Linux 6.7.
     TrackingAndScan,
 }
 
@@ -30,7 +30,7 @@ fn step(code: u16, k: u32) -> libc::sock_filter {
     }
 }
 
-/// Goes on with the next where it is equal, else passes over so many.
+/// A filter step: continues with the next step if equal, else skips `over` steps.
 fn unless(k: u32, over: u8) -> libc::sock_filter {
     libc::sock_filter {
         code: EQUAL,
@@ -55,7 +55,7 @@ fn filter(refused: Refused) -> Vec<libc::sock_filter> {
     if refused == Refused::TrackingAndScan {
         steps.extend([
             unless(libc::SYS_ioctl as u32, 4),
-            // The lower half; both kinds of machine are little-endian.
+            // The lower half. Both supported architectures are little-endian.
             step(LOAD, second),
             step(AND, 0xffff),
             unless(PAGEMAP_SCAN, 1),
@@ -66,13 +66,13 @@ fn filter(refused: Refused) -> Vec<libc::sock_filter> {
     steps
 }
 
-/// Has `command`, when it is started, and what descends from it, be refused that.
+/// Makes the kernel refuse these calls to `command`, once started, and to its descendants.
 pub fn refuse(command: &mut Command, refused: Refused) {
     install(command, filter(refused));
 }
 
-/// Has `command`, when it is started, and what descends from it, be refused (`EPERM`) all but these
-/// system calls.
+/// Makes the kernel refuse (`EPERM`) all but these system calls to `command`, once started, and to
+/// its descendants.
 pub fn allow_only(command: &mut Command, calls: &[u32]) {
     let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     let mut steps = vec![step(LOAD, number)];

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says that the test which calls this is skipped (as a whole or in part), and why: `skipped: why
-/// (name of the test)`. Written past what the test harness keeps of tests that pass, so that `make
+/// Reports that the calling test is skipped (as a whole or in part), and why: `skipped: why (name
+/// of the test)`. Bypasses the harness, which hides the output of passing tests, so that `make
 /// test` can list it.
 pub fn skip(why: impl Display) {
     let thread = std::thread::current();

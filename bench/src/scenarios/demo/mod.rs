@@ -1,6 +1,6 @@
-//! The main job, to be looked at: three real programs share 1500 MB by weight, a hog comes and
-//! goes. Then the same without a broker, in turn with it and twice, because a machine can be twice
-//! as fast from one minute to the next.
+//! A demonstration of the main purpose: three real programs share 1500 MB by weight while a hog
+//! comes and goes. The same is run without a broker. Both are run twice and in turn, because a
+//! computer can become twice as fast from one minute to the next.
 
 mod compare;
 

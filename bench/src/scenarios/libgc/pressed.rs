@@ -9,20 +9,21 @@ use crate::harness::programs::hog;
 use crate::report::results::Results;
 use crate::runner::Runner;
 
-/// A run may take so many times as long as with libgc and no limit; then it is ended.
+/// A run is ended after this many times the time with libgc and no limit.
 const PATIENCE: f64 = 8.0;
 /// What takes memory beside a program takes 1 MiB every 100 ms.
 const RATE: u64 = 10 << 20;
 /// What it takes for itself.
 const OWN: u64 = 8 << 20;
 
-/// How memory is short. Percent of the most that was resident with libgc and no limit.
+/// A kind of memory shortage. In percent of the resident peak with libgc and no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pressure {
     None,
-    /// So much may be used.
+    /// Memory is limited to this much.
     Limit(u32),
-    /// As much may be used as there was; another process takes so much of it, little by little, and locks it.
+    /// Memory is limited to the peak, and another process takes and locks this much of it, little
+    /// by little.
     Growing(u32),
 }
 

@@ -46,11 +46,10 @@ const PHASE: f64 = 10.0;
 
 /// Programs of one kind under the same changes.
 struct Kind {
-    /// Whether the target is for them: they can fill what they are given in time, and are steered
-    /// well enough to be asked.
+    /// Whether the target applies: they can fill their limit in time, and can be steered well.
     asked: bool,
-    /// Its collector runs beside it: how far it fills its share is up to its own pace and its
-    /// collector's, so what it gives back is judged by itself too.
+    /// The collector is concurrent. How far the program fills its share depends on its own pace and
+    /// the collector's, so what it gives back is also judged separately.
     beside: bool,
     /// Seconds that they are given after a change.
     soon: f64,

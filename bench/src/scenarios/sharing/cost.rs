@@ -1,8 +1,8 @@
-//! What measuring shared memory costs the programs: the same programs in alternating windows, the
-//! broker going or stopped.
+//! How much the measuring of shared memory costs programs. The same programs run in alternating
+//! windows, with the broker running or stopped.
 //!
-//! Separate runs differ by more than the cost (where memory lies, what else runs), so that windows
-//! are compared with their neighbours only.
+//! Separate runs differ by more than the cost, because of memory placement and other programs. So
+//! windows are compared only with their neighbours.
 
 use super::{Sharers, register};
 use crate::harness::broker::Broker;

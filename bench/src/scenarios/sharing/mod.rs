@@ -1,4 +1,5 @@
-//! Memory that several principals map: is it charged by use, what does it cost, can one ride free?
+//! Memory that several principals map. Is it charged by use? What does measuring it cost? Can a
+//! principal ride free?
 //!
 //! Paper 3.3 and 5.4: three programs touch the pages of one block at different rates.
 

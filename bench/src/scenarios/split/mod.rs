@@ -1,9 +1,9 @@
 //! Against the best static split: two programs share a budget, either both busy or in turn.
 //!
-//! The rival is found by search, with fixed heaps and no broker: coarse steps in short runs, then
-//! finer ones around the best. The best and the even split (or the second best) are run again
-//! beside the broker, so that the comparison is neither with the luckiest run of the search nor
-//! with what only its noise chose. `want` is a family of programs drawn at random.
+//! The best split is found by a search with fixed heaps and no broker: coarse steps in short runs,
+//! then finer steps around the best. Then the best split and the even split (or the second best)
+//! are run again in turn with the broker, so that the broker is not compared with a lucky run, or
+//! with a split that only noise selected. `want` has programs drawn at random.
 
 mod outcome;
 pub(super) mod want;

@@ -1,6 +1,6 @@
-//! Real want: services whose live data fill a third to two thirds of their shares, drawn at random,
-//! so that nothing can be tuned to one of them. Held against the best of three static sizes, and
-//! against what the machines do by themselves.
+//! Real shortage: services whose live data fill a third to two thirds of their shares. They are
+//! drawn at random, so that nothing can be tuned to one of them. Compared with the best of three
+//! static sizes, and with machines that size themselves.
 
 use crate::Result;
 use crate::harness::ground::Ground;
@@ -27,8 +27,8 @@ const WARM: f64 = 4.0;
 const BESIDE: u64 = 40 << 20;
 /// Static heaps that are tried, in percent of what an even split leaves for one.
 const SIZES: [u64; 3] = [85, 95, 105];
-/// With this the machine does not size itself by the limit of its group, which is how it finds
-/// itself on a machine of that size that runs others, too.
+/// With this flag the machine ignores the limit of its cgroup, as if it ran on a larger computer
+/// together with other programs.
 const BLIND: &str = "-XX:-UseContainerSupport";
 
 const JVMS: [Jvm; 6] = [

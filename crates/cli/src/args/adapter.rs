@@ -1,4 +1,4 @@
-//! `--adapter`: `auto`, `none`, and what the runtimes that are known can be chosen by.
+//! `--adapter`: `auto`, `none`, and the choices of the known runtimes.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -30,7 +30,7 @@ static CHOICES: LazyLock<Vec<AdapterChoice>> = LazyLock::new(|| {
 });
 
 impl AdapterChoice {
-    /// What is given for it.
+    /// The value on the command line.
     pub fn name(self) -> &'static str {
         match self {
             AdapterChoice::Auto => "auto",
@@ -39,7 +39,7 @@ impl AdapterChoice {
         }
     }
 
-    /// What it means, for the help.
+    /// Its meaning, for the help.
     pub fn help(self) -> &'static str {
         match self {
             AdapterChoice::Auto => "By what the program turns out to be",
@@ -53,7 +53,7 @@ impl AdapterChoice {
         }
     }
 
-    /// What the user says of the program, for [`plimsoll_runtimes::launch::Plan`].
+    /// The user's choice, for [`plimsoll_runtimes::launch::Plan`].
     pub(crate) fn said(self) -> Option<&'static str> {
         match self {
             AdapterChoice::Named(name) => Some(name),
@@ -95,11 +95,11 @@ impl<'de> Deserialize<'de> for AdapterChoice {
 mod tests {
     use super::*;
 
-    /// Where the book lists them, between these two lines.
+    /// The page of the book that lists the choices, between the two lines below.
     const PAGE: &str = "../../docs/src/adapters.md";
     const BEGIN: &str = "<!-- adapters -->\n";
     const END: &str = "<!-- end -->";
-    /// Set to anything, this test writes the list into the page.
+    /// If this variable is set, the test writes the list into the page.
     const WRITE: &str = "PLIMSOLL_WRITE_DOCS";
 
     #[test]

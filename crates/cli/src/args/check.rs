@@ -1,4 +1,4 @@
-//! What a name may be; the same bounds as the broker's.
+//! Checks names by the broker's rules.
 
 /// 1 to 64 bytes of printable text.
 ///

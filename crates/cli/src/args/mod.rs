@@ -1,5 +1,5 @@
-//! Every command and flag, once: the parser, the help, the man pages and the completions come from
-//! here.
+//! The one definition of every command and flag. The parser, the help, the man pages and the
+//! completions come from here, so the comments below are their text.
 
 mod adapter;
 mod check;
@@ -13,10 +13,10 @@ use plimsoll_wire::messages::{Priority, Weight};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The broker's socket, in the environment.
+/// The variable with the path of the broker's socket.
 pub const SOCKET: &str = "PLIMSOLL_SOCKET";
 
-/// Below every command's help.
+/// The text below every command's help.
 const EXIT_CODES: &str = "\
 Exit status:
   0    done

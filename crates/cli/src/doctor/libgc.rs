@@ -1,4 +1,4 @@
-//! Programs on libgc: what they get here, and what its collections can do on this kernel.
+//! Programs on libgc: which libraries are found, and what collections can do on this kernel.
 
 use super::Found;
 use crate::rows::shown;
@@ -7,16 +7,16 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What there is for programs that need `libgc.so.1`.
+/// The libraries for programs that need `libgc.so.1`.
 #[derive(Debug, Default, Serialize)]
 pub struct LibGc {
-    /// Our own.
+    /// Our drop-in.
     pub drop_in: Option<Library>,
-    /// The system's.
+    /// The system's libgc.
     pub system: Option<Library>,
-    /// Where the adapter for the system's is.
+    /// The path of the adapter for the system's libgc.
     pub adapter: Option<PathBuf>,
-    /// What a collection of the drop-in does with the kernel's help.
+    /// What collections of the drop-in can do with the kernel's help.
     pub tiers: Vec<Tier>,
 }
 
@@ -25,27 +25,27 @@ pub struct LibGc {
 pub struct Library {
     /// Where it is.
     pub path: PathBuf,
-    /// Which libgc it says it is; null when it cannot be loaded.
+    /// The version that it reports; null if it cannot be loaded.
     pub version: Option<String>,
-    /// Why not; empty when it can.
+    /// Why it cannot be loaded; empty if it can.
     pub error: String,
 }
 
-/// One thing that the drop-in asks of the kernel.
+/// A capability of the kernel that the drop-in uses.
 #[derive(Debug, Serialize)]
 pub struct Tier {
-    /// The capability's.
+    /// The name of the capability.
     pub name: &'static str,
     /// Whether a collection can use it.
     pub works: bool,
-    /// What collections do with it, or without.
+    /// What collections do with it, or without it.
     pub means: &'static str,
 }
 
-/// What collections do with a capability, and without.
+/// What collections do with a capability, and without it.
 struct Meaning {
     name: &'static str,
-    /// A lesser way serves them, too; others are for the broker only.
+    /// Whether a lesser tier serves collections too. If not, lesser tiers serve only the broker.
     lesser: bool,
     with: &'static str,
     without: &'static str,
@@ -149,7 +149,7 @@ impl Library {
     }
 }
 
-/// One line of a library: what it is for, or what is done without it.
+/// One line about a library: its purpose, or what happens without it.
 fn row<'a>(
     name: &'a str,
     library: Option<&Library>,

@@ -1,5 +1,5 @@
-//! A cgroup for the programs of one file, so that the budget binds all of them and whatever else
-//! runs in it. Where none can be made, the budget is advisory: the broker's word only.
+//! A cgroup for the programs of one file. Its limit enforces the budget for all processes in it,
+//! outsiders too. If no cgroup can be made, the budget is advisory: only the broker follows it.
 
 use crate::error::CliError;
 use plimsoll_broker::act::LEAF;
@@ -7,16 +7,16 @@ use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
 use std::path::{Path, PathBuf};
 
-/// Names of our cgroups begin so.
+/// The prefix of the names of our cgroups.
 const PREFIX: &str = "plimsoll-run-";
-/// Below our own cgroup: ourselves, where it was made for us alone.
+/// The cgroup below our own that we move into, if our own was made for us alone.
 const ASIDE: &str = "plimsoll-self";
-/// Where more processes than these are, some are not ours.
+/// If a cgroup has more processes than this, some are not ours.
 const MOST_OURS: usize = 4;
-/// A directory with more cgroups than this is not swept.
+/// The most cgroups in a directory that is swept.
 const MOST_SWEPT: usize = 10_000;
 
-/// A cgroup that goes when this goes.
+/// A cgroup that is removed when this is dropped.
 #[derive(Debug)]
 pub struct Budget {
     cgroup: Option<Cgroup>,
@@ -24,8 +24,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Makes a cgroup of `bytes` below (or, where version 2 wants it so, beside) our own. Beside,
-    /// it gets our own limit where that is tighter.
+    /// Makes a cgroup limited to `bytes` below our own, or beside it if version 2 demands that. A
+    /// cgroup beside ours gets our own limit if that is tighter.
     ///
     /// # Errors
     /// Why there is none: no memory controller, or no rights.
@@ -38,7 +38,7 @@ impl Budget {
         sweep(own.dir());
         let (ours, above) = (own.dir().to_owned(), own.limit().map_err(refuse)?);
         let cgroup = create(own, &name).map_err(refuse)?;
-        // Beside ours, what binds us would bind the programs no more.
+        // In a cgroup beside ours, our own limit would no longer bind the programs.
         let above = above.filter(|_| !cgroup.dir().starts_with(&ours));
         let budget = Budget {
             dir: cgroup.dir().to_owned(),
@@ -51,7 +51,7 @@ impl Budget {
             let limit = above.unwrap_or(u64::MAX).min(bound(bytes, swap));
             cgroup.set_limit(Some(limit)).map_err(refuse)?;
             if let Some(wall) = wall(bytes, limit) {
-                // Version 1 has none: there the limit alone holds.
+                // Version 1 has no soft limit, so only the limit holds there.
                 let _ = cgroup.set_high(Some(wall));
             }
         }
@@ -63,8 +63,8 @@ impl Budget {
         &self.dir
     }
 
-    /// Where what has no cgroup of its own starts: under version 2 a group with limited children
-    /// holds no processes itself.
+    /// The cgroup for processes without one of their own. In version 2 a group with limited
+    /// children holds no processes itself.
     pub fn leaf(&self) -> PathBuf {
         let v2 = |cgroup: &&Cgroup| cgroup.version() == Version::V2;
         let leaf = self.cgroup.as_ref().filter(v2);
@@ -76,16 +76,17 @@ impl Budget {
 impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(cgroup) = self.cgroup.take() {
-            // What the programs left running goes on where we are. What cannot be moved stays, and
-            // is swept by the next run.
+            // Processes that the programs left running move to our cgroup. Those that cannot be
+            // moved stay, and the next run sweeps the group.
             let ours = Cgroup::of_self().ok().flatten();
             let _ = cgroup.remove(ours.as_ref().map(Cgroup::dir));
         }
     }
 }
 
-/// What the kernel holds the group to. Without swap it could only kill, and not who is at fault but
-/// who is largest: then what outruns the broker for a moment has a quarter to do so.
+/// The limit of the cgroup, bytes. Without swap the kernel could only kill, and it kills the
+/// largest process, not the one at fault. So without swap a quarter more is allowed for programs
+/// that outrun the broker for a moment.
 fn bound(budget: u64, swap_free: u64) -> u64 {
     match swap_free < budget / 4 {
         true => budget.saturating_add(budget / 4),
@@ -93,17 +94,18 @@ fn bound(budget: u64, swap_free: u64) -> u64 {
     }
 }
 
-/// Where the kernel begins to slow what it cannot page out: between the budget, to which programs
-/// are steered, and the limit, at which it kills. It gives collections time, and needs nobody who
-/// watches it. `None` where the limit leaves no room above the budget: what keeps to its budget is
-/// never slowed.
+/// The soft limit, bytes, at which the kernel begins to slow programs that it cannot page out. It
+/// lies between the budget, to which programs are steered, and the limit, at which the kernel
+/// kills. It gives collections time, without a process that watches. `None` if the limit leaves no
+/// room above the budget, so that programs within the budget are never slowed.
 fn wall(budget: u64, limit: u64) -> Option<u64> {
     let above = limit.checked_sub(budget).filter(|&above| above > 0)?;
     Some(budget + above / 2)
 }
 
-/// In version 2 a group with processes has no limited children: then, where it was made for us (a
-/// unit, a container), below it after stepping aside, else beside it.
+/// Creates the cgroup below our own. In version 2 a group with processes has no limited children.
+/// Then, if our group was made for us (a unit, a container), we first move aside into a child; else
+/// the cgroup is made beside ours.
 fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
     let refused = match own.create_child(name) {
         Ok(cgroup) => return Ok(cgroup),
@@ -120,7 +122,7 @@ fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
     parent.create_child(name).map_err(|_| refused)
 }
 
-/// Whether nobody is in it but we and the broker that we started.
+/// Whether the group holds only us and the broker that we started.
 fn are_ours(group: &Cgroup) -> bool {
     let program = |pid: &dyn std::fmt::Display| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let ours = program(&"self");
@@ -129,7 +131,7 @@ fn are_ours(group: &Cgroup) -> bool {
     ours.is_some() && all.is_ok_and(|all| all) && members.iter().all(|pid| program(pid) == ours)
 }
 
-/// Removes what runs that were killed left behind: empty groups whose process is gone.
+/// Removes cgroups that killed runs left behind: empty groups whose process is gone.
 fn sweep(dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;
@@ -139,8 +141,8 @@ fn sweep(dir: &Path) {
         let left = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let pid = left.and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // The kernel refuses where processes are in it. Below it are those of its programs,
-            // which a killed broker left.
+            // The kernel refuses to remove groups with processes. Groups below are those of
+            // programs, left by a killed broker.
             let below = std::fs::read_dir(entry.path()).into_iter().flatten();
             for program in below.take(MOST_SWEPT).flatten() {
                 let _ = std::fs::remove_dir(program.path());

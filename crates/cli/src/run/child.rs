@@ -1,4 +1,4 @@
-//! Starts a program, in its cgroup where it has one, and tells how it ended.
+//! Starts a program, in its cgroup if it has one, and tells how it ended.
 
 use super::gather::cgroup_of;
 use super::signals;
@@ -18,12 +18,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::warn;
 
-/// Whether who started us has SIGCHLD ignored.
+/// Whether SIGCHLD was ignored when we were started.
 static IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Makes the kernel keep how our children end for us. It does not where SIGCHLD is ignored, and a
-/// program that ignores it (`trap '' CHLD`) hands that on to what it starts. Call it first;
-/// programs get SIGCHLD as we found it.
+/// Makes the kernel keep our children's exit status. It does not while SIGCHLD is ignored, and a
+/// parent that ignores it (`trap '' CHLD`) passes that on to us. Call it first. Our programs get
+/// SIGCHLD as we found it.
 pub fn hear_of_ends() {
     // SAFETY: no handler is set, so nothing of ours runs when the signal comes.
     let found = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -37,15 +37,15 @@ pub struct Launch {
     pub argv: Vec<OsString>,
     /// Added to the environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Taken out of ours, unless it is added.
+    /// Variables removed from our environment, unless they are added.
     pub removed: Vec<OsString>,
     /// Where it runs; here when absent.
     pub cwd: Option<PathBuf>,
-    /// Its standard output is appended there; inherited when absent.
+    /// The file that its standard output is appended to; inherited if absent.
     pub stdout: Option<PathBuf>,
-    /// Its standard error is appended there; inherited when absent.
+    /// The file that its standard error is appended to; inherited if absent.
     pub stderr: Option<PathBuf>,
-    /// The cgroup that it enters before it starts; ours when absent or not permitted.
+    /// The cgroup that it enters before its exec; ours if absent or not permitted.
     pub cgroup: Option<PathBuf>,
     /// In a process group of its own, so that the terminal's signals do not reach it.
     pub own_group: bool,
@@ -70,7 +70,7 @@ pub struct Running {
 /// Starts a program.
 ///
 /// # Errors
-/// When it was not found, cannot be executed, or a file of it cannot be opened.
+/// When it was not found or cannot be executed, or when an output file cannot be opened.
 pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
     let mut command = Command::new(&launch.argv[0]);
     for name in &launch.removed {
@@ -90,7 +90,7 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         command.stderr(open_output(path)?);
     }
     if launch.own_group {
-        // It could not read from the terminal anyway.
+        // A background process group could not read from the terminal anyway.
         command.process_group(0).stdin(Stdio::null());
     }
     let procs = launch.cgroup.as_deref().and_then(entrance);
@@ -99,7 +99,7 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
     unsafe {
         command.pre_exec(move || {
             if let Some(procs) = &procs {
-                // Where this is refused, the program runs in our own cgroup.
+                // If this is refused, the program runs in our own cgroup.
                 libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1);
             }
             signals::unblock_all();
@@ -119,12 +119,13 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
     Ok(Running { child, pidfd })
 }
 
-/// Whether a program of ours may start in that cgroup.
+/// Whether a program that we start may enter this cgroup.
 pub(super) fn may_enter(dir: &Path) -> bool {
     entrance(dir).is_some()
 }
 
-/// A broker told us the directory; what is written to has to be a cgroup.
+/// Opens the process list of a cgroup. A broker told us the directory, so check that it is a cgroup
+/// before writing.
 fn entrance(dir: &Path) -> Option<File> {
     let cgroup = Cgroup::named(dir).ok()?;
     let procs = cgroup.dir().join("cgroup.procs");
@@ -139,7 +140,7 @@ fn open_output(path: &Path) -> Result<File, CliError> {
         .map_err(CliError::path(path))
 }
 
-/// The kernel says "no such file" of the interpreter of a script, too.
+/// Tells a missing program from a missing interpreter: the kernel says "no such file" for both.
 fn not_started(program: &OsString, source: io::Error) -> CliError {
     let name = program.to_string_lossy().into_owned();
     match find(Path::new(program)) {
@@ -160,7 +161,7 @@ fn not_started(program: &OsString, source: io::Error) -> CliError {
     }
 }
 
-/// Where `PATH` (or the path itself) leads.
+/// Finds the program in `PATH`, or by the path itself.
 pub fn find(program: &Path) -> Option<PathBuf> {
     if program.as_os_str().as_encoded_bytes().contains(&b'/') {
         return program.exists().then(|| program.to_path_buf());
@@ -179,12 +180,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Readable when it has ended.
+    /// A descriptor that is readable once it has ended.
     pub fn pidfd(&self) -> &OwnedFd {
         &self.pidfd
     }
 
-    /// Sends it a signal; one that has ended gets none.
+    /// Sends it a signal, unless it has ended.
     pub fn signal(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = pidfd_send_signal(&self.pidfd, signal);
@@ -202,7 +203,7 @@ impl Running {
     pub fn ended(&mut self) -> Option<u8> {
         match self.child.try_wait() {
             Ok(ended) => ended.map(status),
-            // Its status went elsewhere; it would be said for ever.
+            // Another waiter took its status. The error would come back for ever.
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
                 warn!("process {} has ended; how is not known", self.pid());
                 Some(RUN_FAILED)
@@ -211,9 +212,9 @@ impl Running {
         }
     }
 
-    /// Whether it has ended and others of its process group run on. Its zombie stays, and with it
-    /// its number: as long as [`Running::ended`] was not asked, no other group can have that, and
-    /// it is safe to send signals there.
+    /// Whether it has ended while others of its process group still run. Does not reap it: until
+    /// [`Running::ended`] does, the zombie keeps its number from being reused, so it is safe to
+    /// signal the group.
     pub fn left_others(&self) -> bool {
         self.is_over() && self.number().is_some_and(others_run)
     }
@@ -232,15 +233,15 @@ impl Running {
     }
 }
 
-/// Whether anything but its first process runs in a process group. `kill` of the group cannot tell:
-/// it counts zombies.
+/// Whether any process but the first runs in a process group. `kill` on the group cannot tell,
+/// because it counts zombies.
 fn others_run(group: Pid) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return false;
     };
     let runs = |pid: Pid| match Process::open(pid.as_raw_nonzero().get()) {
         Ok(process) => process.alive(),
-        // One that is not shown to us runs.
+        // A process that is hidden from us runs.
         Err(error) => !error.is_gone(),
     };
     entries
@@ -248,7 +249,7 @@ fn others_run(group: Pid) -> bool {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(Pid::from_raw)
         .filter(|&pid| pid != group && group_of(pid) == group.as_raw_nonzero().get())
-        // One that we may not end (`sudo`) is not waited for.
+        // Do not wait for a process that we may not end (`sudo`).
         .any(|pid| test_kill_process(pid).is_ok() && runs(pid))
 }
 
@@ -363,7 +364,7 @@ mod tests {
             own_group: true,
             ..launch(&["sh", "-c", script])
         };
-        // Its standard input is empty, so the shell ends and the other stays.
+        // Its standard input is empty, so the shell ends and the other process stays.
         let mut running = spawn(&group).unwrap();
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !running.left_others() {

@@ -1,23 +1,25 @@
-//! A broker gives a program a cgroup of its own when it learns of its process. Children that were
-//! born before that stay where they were; they are fetched after it.
+//! Moves a program's early children to its cgroup. The broker makes the cgroup when it learns of
+//! the process, and children that were born before stay in the old group.
 
 use plimsoll_kernel::cgroup::{Cgroup, locate};
 use plimsoll_kernel::process::{Process, descendants};
 use std::path::PathBuf;
 use tracing::info;
 
-/// Looks at most so often for new children; those of a process that has moved are born beside it.
+/// How often to look for new children at most. Children of a process that has moved are born in the
+/// new group.
 const LOOKS: usize = 8;
-/// Most descendants that a program of some milliseconds has.
+/// The most descendants of a program that is some milliseconds old.
 const MOST: usize = 4096;
 
-/// Where a process of ours starts: its memory cgroup.
+/// The memory cgroup of a process.
 pub(super) fn cgroup_of(pid: u32) -> Option<PathBuf> {
     let location = locate(i32::try_from(pid).ok()?).ok()??;
     location.exact.then_some(location.dir)
 }
 
-/// Moves those descendants of `pid` to its cgroup that are still in `before`, where it started.
+/// Moves descendants of `pid` that are still in the group `before`, where it started, to its
+/// present group.
 pub(super) fn gather(pid: u32, before: Option<PathBuf>) {
     let (Some(before), Some(now)) = (before, cgroup_of(pid)) else {
         return;
@@ -37,10 +39,10 @@ pub(super) fn gather(pid: u32, before: Option<PathBuf>) {
         let strays = found
             .iter()
             .filter_map(|&child| Process::open(child).ok())
-            // The number may be another's by now.
+            // The number may belong to another process by now.
             .filter(|child| child.ids().is_ok_and(|ids| family(ids.parent)))
             .filter(|child| cgroup_of(child.pid().unsigned_abs()).as_ref() == Some(&before));
-        // One that may not be moved, or is gone, is left.
+        // Processes that are gone or may not be moved are left alone.
         let moved = strays
             .filter(|child| home.add_process(child).is_ok())
             .count();

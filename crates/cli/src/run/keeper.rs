@@ -1,5 +1,5 @@
-//! Starts a broker again when the one that we may start was killed. Programs live on meanwhile by
-//! local sensing, and their members rejoin by themselves.
+//! Restarts the user's broker if it was killed. Meanwhile programs live on by local sensing, and
+//! their members rejoin by themselves.
 
 use crate::embed::{self, Place};
 use plimsoll_kernel::environment::variable;
@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// First and longest pause between two tries.
+/// The first and the longest pause between two tries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// Inside of another run the keeper lets that one's go first: a broker lives in the cgroup of who
-/// starts it, and what bounds the inner one alone should not bound all.
+/// Inside another run the keeper waits this long, to let the outer one go first. A broker lives in
+/// the cgroup of the process that starts it, and limits of the inner run should not bind it.
 const COURTESY: Duration = Duration::from_secs(2);
 
-/// Starts the keeper; it ends with us. Does nothing where a broker is not ours to start.
+/// Starts the keeper, which ends with us. Does nothing if we may not start a broker there.
 pub fn keep(place: &Place) {
     if !place.ours {
         return;
@@ -32,7 +32,7 @@ fn watch(place: &Place, courtesy: Duration) {
     let mut pause = PAUSES.0;
     loop {
         if let Ok(mut connection) = UnixStream::connect(place.socket.path()) {
-            // Nothing is asked, so the first thing that comes is the end.
+            // We ask nothing on this connection, so any event is its end.
             let mut byte = [0];
             while connection.read(&mut byte).is_ok_and(|count| count > 0) {}
             std::thread::sleep(courtesy);

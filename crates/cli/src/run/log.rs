@@ -1,5 +1,5 @@
-//! Our own messages: on standard error, prefixed `plimsoll:`, and none but warnings unless asked
-//! (`-v`, `PLIMSOLL_LOG=debug`).
+//! Our own messages: on standard error, prefixed `plimsoll:`, only warnings unless more is asked
+//! for (`-v`, `PLIMSOLL_LOG=debug`).
 
 use crate::error::CliError;
 use plimsoll_kernel::environment::variable;
@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Starts the log. `path`: where instead of standard error; there everything is written.
+/// Starts the log. `path`: a file to use instead of standard error, which gets all messages.
 ///
 /// # Errors
 /// When the file cannot be opened.
@@ -27,7 +27,7 @@ pub fn start(verbose: bool, path: Option<&Path>) -> Result<(), CliError> {
         None => Level::WARN,
     };
     let builder = tracing_subscriber::fmt()
-        // A closed standard error is no reason to panic.
+        // Do not panic if standard error is closed.
         .log_internal_errors(false)
         .with_max_level(level)
         .event_format(Prefixed);
@@ -59,7 +59,7 @@ where
     ) -> fmt::Result {
         let mut line = Line(String::new());
         event.record(&mut line);
-        // One event is one line, whatever a file or a broker put into it.
+        // Keep an event on one line, even if a file or a broker put line ends into it.
         let clean = line.0.replace(|c: char| !is_printable(c), " ");
         writeln!(writer, "plimsoll: {}", clean.trim_end())
     }

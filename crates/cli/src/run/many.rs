@@ -1,4 +1,5 @@
-//! `plimsoll run -f programs.toml`: several programs under one budget, each from its time on.
+//! `plimsoll run -f programs.toml`: several programs under one budget, each with its own start
+//! time.
 
 mod slot;
 
@@ -22,21 +23,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// What ends all of them.
+/// Signals that end all programs.
 pub const HEARD: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-/// Longest sleep; everything else that matters wakes us.
+/// The longest sleep. All events that matter wake us earlier.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Programs of a file, running.
+/// The running programs of a file.
 pub struct Many {
     slots: Vec<Slot>,
     place: Place,
     group: Option<Member>,
-    /// Bytes that all share.
+    /// The budget that all share, bytes.
     bytes: Option<u64>,
     budget: Option<Budget>,
     recording: Option<Recording>,
-    /// Where outputs go that the file sends nowhere; inherited when absent.
+    /// The folder for outputs that the file does not redirect; inherited if absent.
     outputs: Option<PathBuf>,
     started: Instant,
     worst: u8,
@@ -44,7 +45,7 @@ pub struct Many {
 }
 
 impl Many {
-    /// Makes the budget and the group; nothing runs yet.
+    /// Makes the budget and the group. Nothing runs yet.
     pub fn new(
         file: Programs,
         place: &Place,
@@ -87,12 +88,12 @@ impl Many {
         }
     }
 
-    /// Runs everything until all programs ended. Outsiders that are left then are ended. Returns
-    /// the worst status of the programs.
+    /// Runs until all programs have ended, then ends the remaining outsiders. Returns the worst
+    /// status of the programs.
     ///
     /// # Errors
-    /// When the first program cannot be started; later ones that cannot count as ended with their
-    /// status.
+    /// When the first program cannot be started. Later programs that cannot be started count as
+    /// ended with that status.
     pub fn run(&mut self, signals: &Signals) -> Result<u8, CliError> {
         while !self.over() {
             self.start_due();
@@ -131,7 +132,7 @@ impl Many {
         true
     }
 
-    /// Asks everything to end; asked again, waits no longer.
+    /// Asks everything to end. On a second call, waits no longer.
     fn interrupted(&mut self) {
         if self.ending {
             self.kill_all();
@@ -139,7 +140,7 @@ impl Many {
         self.end_all();
     }
 
-    /// Asks what runs to end, and starts nothing any more.
+    /// Asks all running programs to end, and starts no more.
     pub fn end_all(&mut self) {
         if self.ending {
             return;
@@ -248,7 +249,7 @@ impl Many {
             .iter()
             .map(|(key, value)| (key.into(), value.into()));
         launch.environment.extend(own);
-        // What was added holds what was given.
+        // Added variables contain the given values.
         launch.environment.extend(steered.environment);
         let running = child::spawn(&launch)?;
         if let Some(member) = &member {
@@ -283,7 +284,7 @@ impl Many {
             let Some(End { pid, status, asked }) = self.slots[index].end() else {
                 continue;
             };
-            // Ended because the file says so is ended well.
+            // A program that was ended as the file says has ended well.
             let ours = asked && !self.ending && matches!(status, 143 | 137);
             self.ended(index, Some(pid), if ours { 0 } else { status });
         }
@@ -338,7 +339,7 @@ impl Many {
 }
 
 impl Drop for Many {
-    /// Nothing that we started outlives us when something goes wrong on the way.
+    /// If something fails on the way, no program outlives us.
     fn drop(&mut self) {
         self.kill_all();
     }

@@ -1,5 +1,5 @@
-//! A principal for a program or a group, kept as long as it runs. The client library keeps it
-//! through a broker's death: it falls back to local sensing and rejoins.
+//! A principal for a program or a group, kept as long as that runs. It survives a broker's death:
+//! the client library falls back to local sensing and rejoins.
 
 use super::child::Launch;
 use super::gather::gather;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tracing::warn;
 
-/// The memory pressure protocol (systemd's MEMORY_PRESSURE document): what to watch, what to write there
-/// first, and the word that says that nothing is to be watched.
+/// The memory pressure protocol (systemd's MEMORY_PRESSURE document). These name the file to watch
+/// and the text to write there first; `DO_NOT` in place of a file means not to watch.
 const WATCH: &str = "MEMORY_PRESSURE_WATCH";
 const WRITE: &str = "MEMORY_PRESSURE_WRITE";
 const DO_NOT: &str = "/dev/null";
@@ -27,13 +27,13 @@ const DO_NOT: &str = "/dev/null";
 pub struct Wanted<'a> {
     /// Shown to people.
     pub name: &'a str,
-    /// Against its siblings'.
+    /// Its weight against its siblings'.
     pub weight: Option<Weight>,
     /// Its class among its siblings.
     pub priority: Option<Priority>,
-    /// Bytes.
+    /// Its maximum, bytes.
     pub max: Option<u64>,
-    /// Who steers it.
+    /// The adapter that steers it.
     pub adapter: Option<&'static str>,
 }
 
@@ -46,8 +46,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// A principal for a program that is still to start: under `parent`, or at the top. Where no
-    /// broker answers it is alone until one does.
+    /// Makes a principal for a program that is still to start, under `parent` or at the top. If no
+    /// broker answers, it is alone until one does.
     ///
     /// # Errors
     /// What the broker refuses.
@@ -67,7 +67,7 @@ impl Member {
         Member::open(place, wanted, builder)
     }
 
-    /// A group, whose cgroup (if it has one) bounds it.
+    /// Makes a group. Its cgroup, if any, bounds it.
     ///
     /// # Errors
     /// What the broker refuses.
@@ -107,10 +107,10 @@ impl Member {
         })
     }
 
-    /// What the program finds in its environment: where the broker and its own numbers are, and a
-    /// socket that speaks the service manager's memory pressure protocol. A service manager that says "do not
-    /// watch" has said so to the program; its other word belongs to a file of its own and means nothing to
-    /// our socket.
+    /// Sets the program's environment: the places of the broker and of the program's numbers, and a
+    /// socket that speaks the service manager's memory pressure protocol. If the service manager
+    /// said "do not watch", that stays. Its text to write belongs to its own file, so it is removed
+    /// for our socket.
     pub fn tell(&self, launch: &mut Launch) {
         let mut set = |name: &str, value: OsString| launch.environment.push((name.into(), value));
         set("PLIMSOLL_SOCKET", self.place.socket.path().into());
@@ -140,8 +140,8 @@ impl Member {
             .map_err(|error| told(error, &self.place.socket))
     }
 
-    /// Gives it a process that has just started in the cgroup `started_in`, with the children that
-    /// it has already. A refusal costs the program nothing but the broker's care.
+    /// Assigns a process that has just started in the cgroup `started_in`, with the children that
+    /// it has already. After a refusal the program runs on without the broker.
     pub fn attach_started(&self, pid: u32, started_in: Option<PathBuf>) {
         if let Err(error) = self.attach(pid) {
             return warn!("process {pid} is not accounted: {error}");
@@ -149,12 +149,12 @@ impl Member {
         gather(pid, started_in);
     }
 
-    /// For the adapter, which ends with its program, with us, or when it is told to `stop`.
+    /// The link for an adapter. The adapter ends with its program, with us, or when `stop` is set.
     pub fn link(&self, stop: Arc<AtomicBool>) -> ClientLink {
         ClientLink::new(Arc::clone(&self.principal), stop, self.adapter)
     }
 
-    /// Why no broker knows it, if none does.
+    /// Why no broker knows the principal; `None` if one does.
     pub fn alone(&self) -> Option<String> {
         let told = || {
             self.principal
@@ -171,13 +171,13 @@ pub fn capacity() -> u64 {
     read.map_or(u64::MAX, |reading| reading.capacity)
 }
 
-/// The lowest limit of a group above us, bytes; `None` where the machine's memory is all that bounds.
+/// The lowest limit of the cgroups above us, bytes; `None` if only the machine's memory bounds us.
 pub(super) fn lowest_limit() -> Option<u64> {
     let read = Domain::of_self().and_then(|mut domain| domain.lowest_limit());
     read.ok().flatten()
 }
 
-/// Nothing can be paged out here.
+/// Whether nothing can be paged out here.
 pub(super) fn on_a_cliff() -> bool {
     Domain::of_self()
         .and_then(|mut domain| domain.is_cliff())

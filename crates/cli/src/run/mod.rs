@@ -1,8 +1,8 @@
-//! `plimsoll run`: programs under the broker, without a change to them.
+//! `plimsoll run`: runs unmodified programs under the broker.
 //!
 //! # Glossary
-//! - *member*: a program's (or a group's) principal, kept as long as it runs.
-//! - *keeper*: the thread that starts a broker again when ours was killed.
+//! - *member*: the principal of a program or a group, kept as long as that runs.
+//! - *keeper*: the thread that restarts our broker if it was killed.
 //! - *outsider*: a program of a file that the broker does not know.
 //! - *budget*: a cgroup that binds all programs of a file.
 
@@ -86,7 +86,7 @@ fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError
     status
 }
 
-/// The screen in front, the programs behind. Leaving the screen leaves the programs running.
+/// Shows the screen while the programs run behind it. Leaving the screen does not end the programs.
 fn run_with_screen(place: &Place, many: &mut Many, signals: &Signals) -> Result<u8, CliError> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -109,13 +109,13 @@ fn run_with_screen(place: &Place, many: &mut Many, signals: &Signals) -> Result<
     })
 }
 
-/// A directory for what would otherwise be printed across the screen.
+/// Makes a directory for the programs' output, which would otherwise be printed across the screen.
 fn make_outputs(name: Option<&str>) -> Result<PathBuf, CliError> {
     let name = many::file_name(name.unwrap_or("programs"));
     let plain = format!("plimsoll-{name}-{}", std::process::id());
     let again = (2..100).map(|n| format!("{plain}-{n}"));
     let mut dir = PathBuf::new();
-    // In a container each run may have the same number.
+    // In a container every run may have the same process number, so the name may be taken.
     for name in [plain.clone()].into_iter().chain(again) {
         dir = std::env::temp_dir().join(name);
         match std::fs::create_dir(&dir) {

@@ -14,14 +14,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 use tracing::{info, warn};
 
-/// Runs a program until it ends; its status is ours.
+/// Runs a program until it ends, and returns its status.
 ///
 /// # Errors
-/// When it cannot be started. That there is no broker is no error.
+/// When it cannot be started. A missing broker is not an error.
 pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     let heard = FORWARDED.into_iter().chain([libc::SIGTSTP]);
     let heard: Vec<i32> = heard.chain(orphans::heard()).collect();
-    // Before the first thread, so that all threads have them blocked.
+    // Before the first thread, so that the signals are blocked in all threads.
     let signals = Signals::block(&heard)?;
     log::start(args.verbose, args.log.as_deref())?;
     let found = find_broker(place);
@@ -59,7 +59,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     Ok(status)
 }
 
-/// Finds or starts a broker; false, with a warning, when there is none.
+/// Finds or starts a broker. False, with a warning, if there is none.
 fn find_broker(place: &Place) -> bool {
     let at = place.socket.path().display();
     match embed::ensure(place) {
@@ -74,8 +74,8 @@ fn find_broker(place: &Place) -> bool {
     true
 }
 
-/// A principal for the program. Without a broker it is alone until one comes; where one was `found`
-/// and yet is of no use, that is said.
+/// Makes a principal for the program. Without a broker it is alone until one comes. Warns if a
+/// broker was `found` but does not serve.
 fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Option<Member> {
     let (member, why) = match Member::join(place, wanted, None) {
         Ok(member) => {
@@ -90,13 +90,13 @@ fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Option<Member> {
     member
 }
 
-/// The program's file name, as far as it makes a name.
+/// A principal's name from the program's file name.
 pub fn name_of(program: &OsStr) -> String {
     let file = Path::new(program).file_name().unwrap_or(program);
     mend_name(&file.to_string_lossy())
 }
 
-/// Waits for the program's end and passes on what is sent to us.
+/// Waits for the program's end, and passes on signals that we receive.
 fn supervise(running: &mut Running, signals: &Signals) -> Result<u8, CliError> {
     loop {
         if let Some(status) = running.ended() {
@@ -119,14 +119,15 @@ fn supervise(running: &mut Running, signals: &Signals) -> Result<u8, CliError> {
     }
 }
 
-/// The terminal's signals reach the program without us: it is in our process group.
+/// Passes on a signal, except those from the terminal: they reach the program directly, because it
+/// is in our process group.
 fn pass_on(running: &Running, received: Received) {
     if !received.from_terminal {
         running.signal(received.signal);
     }
     if received.signal == libc::SIGTSTP {
-        // Stop as the program does, so that the shell takes the terminal back.
-        // SAFETY: `raise` only sends a signal to this very process.
+        // Stop with the program, so that the shell takes the terminal back. SAFETY: `raise` only
+        // sends a signal to this very process.
         unsafe { libc::raise(libc::SIGSTOP) };
     }
 }

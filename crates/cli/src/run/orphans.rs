@@ -1,14 +1,15 @@
-//! Processes that are ours only because their parents ended: the first process of a container inherits them.
+//! Orphans: the first process of a container becomes the parent of processes whose own parents
+//! ended.
 
 use std::mem::MaybeUninit;
 
-/// Has to be heard by the first process of a container (of a pid namespace), and by nobody else.
+/// The signal to listen for, if we are the first process of a pid namespace (a container).
 pub fn heard() -> Option<i32> {
     (std::process::id() == 1).then_some(libc::SIGCHLD)
 }
 
-/// Takes away the zombies that nobody else will, where we are such a first process. One of `own` is
-/// left to who waits for it, and so are those behind it until then: the kernel shows one at a time.
+/// Reaps orphaned zombies, if we are such a first process. Zombies in `own` are left to their
+/// waiters. Zombies behind one of these stay until then, because the kernel shows one at a time.
 pub fn reap(own: &[u32]) {
     if heard().is_none() {
         return;

@@ -1,4 +1,4 @@
-//! `--record`: what the broker says, one JSON line at a time, with what happened in between.
+//! `--record`: writes the broker's listings, and events in between, as lines of JSON.
 //!
 //! A line is either a listing with `at_ms` beside its fields, or an event: `at_ms`, `event`
 //! (`started`, `ended`), `program`, `outsider`, `pid`, `status`. `at_ms` counts from the start of the
@@ -45,7 +45,7 @@ struct Line<T: Serialize> {
     what: T,
 }
 
-/// A recording that is being made.
+/// A recording in progress.
 pub struct Recording {
     file: File,
     path: PathBuf,
@@ -61,7 +61,7 @@ impl Recording {
     /// Begins a recording of the broker at `socket`.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn begin(path: &Path, socket: &Socket, interval: Duration) -> Result<Recording, CliError> {
         let file = File::create(path).map_err(CliError::path(path))?;
         let now = Instant::now();
@@ -92,18 +92,18 @@ impl Recording {
         self.due
     }
 
-    /// Writes what happened.
+    /// Writes an event.
     pub fn event(&mut self, event: &Event<'_>) {
         self.write(event);
     }
 
-    /// Writes a listing when one is due. A broker that is gone is looked for again.
+    /// Writes a listing if one is due. Reconnects if the broker is gone.
     pub fn look(&mut self) {
         let now = Instant::now();
         if now < self.due {
             return;
         }
-        // A late one is not made up for.
+        // Listings that were missed are not made up for.
         self.due = (self.due + self.interval).max(now);
         if self.control.is_none() {
             self.control = Control::connect(&self.socket).ok();

@@ -1,11 +1,12 @@
-//! Signals as a file to poll: no handlers, so nothing is interrupted and nothing is lost.
+//! Signals as a file to poll. There are no handlers, so nothing is interrupted and no signal is
+//! lost.
 
 use crate::error::CliError;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What `run` hears and passes on to its program.
+/// Signals that `run` receives and passes on to its program.
 pub const FORWARDED: [i32; 8] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -17,24 +18,25 @@ pub const FORWARDED: [i32; 8] = [
     libc::SIGCONT,
 ];
 
-/// One signal that came.
+/// A signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// From the terminal (or the kernel), which sends to the whole foreground process group: our
-    /// children have it too. Others (`kill`) send to us alone.
+    /// Whether it came from the terminal (or the kernel), which sends to the whole foreground
+    /// process group, so that our children got it too. Others (`kill`) send to us alone.
     pub from_terminal: bool,
 }
 
-/// Signals that are blocked for this process and read from a file instead. Those that were ignored
-/// when we started (`nohup`, a shell's background) stay ignored: blocked, the kernel would keep them for us.
+/// Signals that are blocked for this process and read from a file instead. Signals that were
+/// ignored when we started (`nohup`, a shell's background) stay ignored; if blocked, they would be
+/// delivered to the file.
 #[derive(Debug)]
 pub struct Signals {
     file: OwnedFd,
 }
 
-/// Empties what a child must not inherit: the blocked signals. Safe between fork and exec.
+/// Unblocks all signals, because a child must not inherit the block. Safe between fork and exec.
 pub fn unblock_all() {
     let mut none = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set, `sigprocmask` only reads it; both may be called
@@ -55,7 +57,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 impl Signals {
-    /// Blocks the given signals for this thread and all that it starts later, so call it first.
+    /// Blocks these signals for this thread and all threads that it starts later, so call it first.
     ///
     /// # Errors
     /// When the process has no file descriptors left.

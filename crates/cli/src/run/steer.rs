@@ -1,4 +1,4 @@
-//! What the adapters add to a program before it starts, and the thread in which one steers it.
+//! Prepares a program with its adapter, and runs the thread that steers it.
 
 use super::member::{self, Member};
 use crate::args::AdapterChoice;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// A runtime gets back what was changed so soon, or not at all.
+/// How long to wait until an adapter has undone its changes to a runtime.
 const LET_GO: Duration = Duration::from_secs(3);
 
 /// A command line as it will be started.
@@ -30,7 +30,7 @@ pub(crate) struct Steered {
     pub(crate) adapter: Option<&'static str>,
 }
 
-/// A command line to which nothing is added.
+/// A command line without additions.
 pub(crate) fn untouched(argv: &[OsString]) -> Steered {
     Steered {
         argv: argv.to_vec(),
@@ -39,8 +39,8 @@ pub(crate) fn untouched(argv: &[OsString]) -> Steered {
     }
 }
 
-/// Adds what makes a program elastic, and says what. `budget` is what it could use alone, bytes;
-/// the broker's when absent.
+/// Adds what makes a program elastic, and logs it. `budget`: what the program could use alone,
+/// bytes; that of the broker if absent.
 pub(crate) fn prepare(
     argv: &[OsString],
     choice: AdapterChoice,
@@ -77,16 +77,16 @@ pub(crate) fn prepare(
     }
 }
 
-/// What a program alone could use of the broker's memory, also when those who hold much of it now
-/// are gone: a maximum heap stays for the program's life, and one that is less than it takes
-/// without us may end it.
+/// What a program alone could use of the broker's memory after present outsiders are gone, bytes. A
+/// maximum heap is fixed for the program's life, and one below what the program takes without us
+/// might end it.
 fn lasting(listing: &Listing) -> u64 {
     let some_day = listing.budget.saturating_add(listing.outsiders);
     let alone = flags::heap_alone(listing.capacity);
     listing.budget.max(alone.min(some_day))
 }
 
-/// A thread that steers a program. It goes on by itself when this is dropped.
+/// A thread that steers a program. It continues when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Steering {
     stop: Arc<AtomicBool>,
@@ -94,15 +94,15 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    /// Lets the program go: its runtime gets back what was changed. Waits for that a moment only,
-    /// the program may not answer.
+    /// Lets the program go: the adapter undoes its changes. Waits only a moment, because the
+    /// program may not answer.
     pub(crate) fn let_go(self) {
         self.stop.store(true, Ordering::Release);
         let _ = self.ended.recv_timeout(LET_GO);
     }
 }
 
-/// Starts the thread that steers a program until it ends or is let go. It ends with us, too.
+/// Starts the thread that steers a program until the program ends or is let go, or until we end.
 pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) -> Option<Steering> {
     if choice == AdapterChoice::None {
         return None;
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(lasting(&listing(24000, 1000, 22000)), 22000 * MIB);
         assert_eq!(lasting(&listing(24000, 22000, 1000)), 6000 * MIB);
         assert_eq!(lasting(&listing(350, 250, 80)), 126 * MIB);
-        // A budget that is bounded on purpose stays that.
+        // A budget that is bounded on purpose stays bounded.
         assert_eq!(lasting(&listing(24000, 500, 2000)), 2500 * MIB);
     }
 }

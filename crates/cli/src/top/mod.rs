@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A key or a signal is noticed within this time, however seldom the broker is asked.
+/// Keys and signals are noticed within this time, however rarely the broker is asked.
 const PROMPT: Duration = Duration::from_millis(250);
 
-/// One frame as text, 80 columns wide: of all, or the collector's page of one.
+/// One frame as text, 80 columns wide: the table, or the collector's page of one principal.
 ///
 /// # Errors
-/// When no broker answers, or when nobody, or several, are `collector`.
+/// When no broker answers, or when no principal or several match `collector`.
 pub fn once(socket: &Socket, collector: Option<&str>) -> Result<String, CliError> {
     let mut state = State::default();
     let listing = Control::connect(socket)?.list()?;
@@ -59,7 +59,8 @@ fn text(state: &State, width: u16, height: u16) -> String {
     lines.take(count).collect()
 }
 
-/// Whether a terminal with this `TERM` knows how to place text: a dumb one would show the commands instead.
+/// Whether a terminal with this `TERM` can position text. A dumb one would show the control
+/// sequences.
 fn draws(term: Option<&std::ffi::OsStr>) -> bool {
     term.is_none_or(|term| term != "dumb")
 }
@@ -102,7 +103,7 @@ pub fn run(
 
 struct Screen<'a> {
     control: Option<Control>,
-    /// The message tells of a broker that is gone.
+    /// The message tells that the broker is gone.
     lost: bool,
     socket: &'a Socket,
     state: State,
@@ -145,7 +146,7 @@ impl Screen<'_> {
         Ok(())
     }
 
-    /// Asks the broker for its listing; a lost broker is looked for again.
+    /// Asks the broker for its listing. Reconnects if the broker was lost.
     fn look(&mut self) {
         if self.control.is_none() {
             self.control = Control::connect(self.socket).ok();
@@ -201,7 +202,8 @@ enum Input {
     Gone,
 }
 
-/// Waits for keys. Looks itself, because the terminal library reads a closed terminal for ever.
+/// Waits for keys. Polls the terminal itself, because the terminal library reads a closed terminal
+/// for ever.
 fn input(wait: Duration) -> std::io::Result<Input> {
     match closed(&std::io::stdin(), wait) {
         Ok(true) => Ok(Input::Gone),
@@ -210,7 +212,7 @@ fn input(wait: Duration) -> std::io::Result<Input> {
     }
 }
 
-/// Waits for input; whether there will never be any more.
+/// Waits for input. Returns whether the terminal was closed.
 fn closed(file: &impl AsFd, wait: Duration) -> rustix::io::Result<bool> {
     let mut fds = [PollFd::new(file, PollFlags::IN)];
     let timeout = Timespec {
@@ -221,8 +223,8 @@ fn closed(file: &impl AsFd, wait: Duration) -> rustix::io::Result<bool> {
     Ok(fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
-/// The terminal library panics when it cannot say on standard error that it could not restore a
-/// terminal that is gone.
+/// Avoids a panic of the terminal library: it panics if it can neither restore a closed terminal
+/// nor report that on standard error.
 fn let_go_of_closed_terminal() {
     let gone = |file: &dyn AsFd| closed(&file.as_fd(), Duration::ZERO).unwrap_or(true);
     let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else {

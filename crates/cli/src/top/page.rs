@@ -4,10 +4,10 @@ use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_wire::messages::{Principal, Statistics};
 
-/// The column of what is told.
+/// Columns of the names of values.
 const NAMES: usize = 12;
 
-/// Whose it is, in so many columns.
+/// The heading with the principal, `width` columns wide.
 pub(super) fn head(principal: &Principal, width: usize) -> String {
     let process = principal
         .pid
@@ -19,7 +19,7 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
     format!("{line:<width$}")
 }
 
-/// What it tells, one line each; what is not known is a dash.
+/// The values of the collector, one line each. Unknown values are a dash.
 pub(super) fn lines(principal: &Principal) -> Vec<String> {
     let told = principal.collections.is_some() || principal.collector.is_some();
     if !told {

@@ -1,4 +1,4 @@
-//! One frame, from the state alone.
+//! Draws one frame from the state alone.
 
 use super::page;
 use super::state::State;
@@ -19,7 +19,7 @@ const NAME_WIDTH: usize = 18;
 /// Rows above the table: two lines of figures, the bar, the column heads.
 const HEAD: u16 = 4;
 
-/// Whether colours may be used; without them levels are told by marks alone.
+/// Whether colours may be used. Without colours only marks show the levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colours(
     /// False under `NO_COLOR`.
@@ -146,7 +146,7 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, colours: Colours, heads: Rec
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// Names and histories share what the fixed columns leave.
+/// The widths of names and histories, which share the columns that are not fixed.
 #[derive(Clone, Copy)]
 struct Widths {
     name: usize,
@@ -241,7 +241,7 @@ fn rate_text(rate: f64) -> String {
     }
 }
 
-/// Uses over time, against the most it used or may use now.
+/// The use over time, relative to the highest use or the present limit.
 fn sparkline(history: &[Option<u64>], limit: u64) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = history

@@ -1,10 +1,10 @@
-//! What the screen knows: listings of the last minutes, and what the user selected.
+//! The state of the screen: listings of the last minutes, and the user's selection.
 
 use crate::rows::{Faults, Order, Row, find, rows};
 use plimsoll_wire::messages::{Id, Listing, Principal, Priority, Set, Weight};
 use std::collections::VecDeque;
 
-/// So many listings are kept for the history column.
+/// How many listings are kept for the history column.
 pub const HISTORY: usize = 120;
 
 /// A listing and when it was made.
@@ -87,7 +87,7 @@ impl State {
         self.samples.back().map(|sample| &sample.listing)
     }
 
-    /// Whom keys act on, as it is in the newest listing.
+    /// The selected principal, as it is in the newest listing.
     pub fn selected(&self) -> Option<&Principal> {
         find(self.listing()?, self.selected?)
     }
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Follows a key.
+    /// Acts on a key.
     pub fn key(&mut self, key: Key, page: usize) -> Effect {
         self.message = None;
         match key {
@@ -198,7 +198,7 @@ impl State {
         Effect::Change(set)
     }
 
-    /// Moves the window of `height` rows so that the selected one is in it.
+    /// Scrolls the window of `height` rows to the selected row.
     pub fn scroll(&mut self, height: usize) {
         let rows = self.rows();
         let at = rows

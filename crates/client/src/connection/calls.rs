@@ -10,15 +10,16 @@ use plimsoll_wire::varlink::{Method, Mode, service};
 use serde::Serialize;
 
 impl Connection {
-    /// Makes the connection the life of a new principal.
+    /// Registers a new principal, which lives as long as this connection.
     ///
     /// # Errors
-    /// The broker's refusal, or whatever [`Error`] ends a connection. So for all that follow.
+    /// The broker's refusal, or any [`Error`] that ends a connection. The same holds for all calls
+    /// below.
     pub fn register(&mut self, register: &Register) -> Result<Registered> {
         self.call(Method::Register.as_str(), register)
     }
 
-    /// Gives a principal its process.
+    /// Assigns a process to a principal.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -26,7 +27,7 @@ impl Connection {
         self.acknowledged(Method::Attach, &Attach { id, pid })
     }
 
-    /// Tells who steers a principal from now on; nobody when absent.
+    /// Tells which adapter steers a principal from now on; `None` if none does.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -34,7 +35,7 @@ impl Connection {
         self.acknowledged(Method::Adapt, &Adapt { id, adapter })
     }
 
-    /// Tells what an adapter knows.
+    /// Sends what an adapter knows about its program.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -42,7 +43,7 @@ impl Connection {
         self.acknowledged(Method::Report, report)
     }
 
-    /// Tells that bytes were given back.
+    /// Tells that a principal gave back this many bytes.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -66,7 +67,7 @@ impl Connection {
         self.call(Method::List.as_str(), &Nothing {})
     }
 
-    /// Lets the broker read its configuration again.
+    /// Makes the broker read its configuration again.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -74,7 +75,7 @@ impl Connection {
         self.acknowledged(Method::Reload, &Nothing {})
     }
 
-    /// What the broker says about itself; also the cheapest sign of life.
+    /// What the broker says about itself. Also the cheapest way to check that it lives.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -82,7 +83,7 @@ impl Connection {
         self.call(service::GET_INFO, &Nothing {})
     }
 
-    /// An interface file of the broker's.
+    /// The text of an interface file of the broker.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -94,7 +95,7 @@ impl Connection {
         Ok(answer.description)
     }
 
-    /// Turns the connection into a stream of a principal's changes. The first comes at once.
+    /// Turns the connection into a stream of a principal's changes. The first one comes at once.
     ///
     /// # Errors
     /// As [`Connection::register`]; a refusal comes with the first [`Stream::next`].

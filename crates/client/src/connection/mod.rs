@@ -1,4 +1,4 @@
-//! A blocking Varlink client: every call has a deadline, whatever the other side does.
+//! A blocking Varlink client. Every call has a deadline, whatever the other side does.
 
 mod calls;
 mod stream;
@@ -20,14 +20,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a call may take unless the connection was opened with another time.
+/// How long a call may take, unless the connection was opened with another timeout.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
 const CHUNK: usize = 8192;
-/// Between two tries to connect while the broker's queue of connections is full.
+/// The pause between two tries to connect while the broker's queue of connections is full.
 const QUEUE_FULL: Duration = Duration::from_millis(10);
 
-/// One connection to a broker. After a timeout or an answer against the protocol it is closed for
-/// good: what would come next could belong to another call.
+/// One connection to a broker. After a timeout or an answer that breaks the protocol it is closed
+/// for good, because the next answer could belong to another call.
 #[derive(Debug)]
 pub struct Connection {
     fd: OwnedFd,
@@ -42,13 +42,14 @@ impl Connection {
     /// Connects to the first broker that answers, see [`Socket::candidates`].
     ///
     /// # Errors
-    /// [`Error::NoBroker`] when none does; [`Error::Untrusted`] when only somebody else listens.
+    /// [`Error::NoBroker`] if none answers; [`Error::Untrusted`] if only untrusted processes
+    /// listen.
     pub fn find() -> Result<Connection> {
         Connection::first(&Socket::candidates(&Surroundings::of_self()), TIMEOUT)
     }
 
-    /// Connects to the first of these that answers and can be trusted: somebody who sits in one
-    /// place keeps nobody from the next.
+    /// Connects to the first of these sockets that answers and can be trusted. An untrusted
+    /// listener at one place does not keep us from the next.
     ///
     /// # Errors
     /// As [`Connection::find`].
@@ -108,17 +109,17 @@ impl Connection {
         })
     }
 
-    /// Where it is connected to.
+    /// The socket that it is connected to.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Whether it is of no use any more.
+    /// Whether it is closed for good.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Any call with one answer.
+    /// Makes any call with one answer.
     ///
     /// # Errors
     /// As [`Connection::register`].
@@ -172,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next answer and whether more follow; nothing when none came until `deadline`.
+    /// The next answer and whether more follow; `None` if none came by `deadline`.
     fn receive<R: DeserializeOwned>(
         &mut self,
         deadline: Instant,
@@ -213,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the socket is ready; false when it is not by `deadline`.
+    /// Waits until the socket is ready; false if it is not by `deadline`.
     fn ready(&self, flags: PollFlags, deadline: Instant) -> Result<bool> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -265,13 +266,12 @@ impl AsFd for Connection {
     }
 }
 
-/// The end of that time, a day from now at the most: callers may say "for ever".
+/// The end of this timeout, at most a day from now, because callers may mean "for ever".
 fn after(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(Duration::from_secs(86_400))
 }
 
-/// A message as an answer: outer error when it is against the protocol, inner when the broker
-/// refused.
+/// Decodes an answer. The outer error means a breach of the protocol, the inner one a refusal.
 fn decode<R: DeserializeOwned>(message: &[u8], path: &Path) -> Result<(Result<R>, bool)> {
     let against = |error: WireError| Error::Protocol {
         path: path.to_owned(),

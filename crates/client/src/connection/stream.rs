@@ -1,4 +1,4 @@
-//! Answers that come again and again.
+//! Streams of answers.
 
 use super::{Connection, after};
 use crate::Result;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Answers that come again and again on a connection of their own.
+/// A stream of answers on a connection of its own.
 #[derive(Debug)]
 pub struct Stream<R> {
     connection: Connection,
@@ -24,10 +24,10 @@ impl<R: DeserializeOwned> Stream<R> {
         }
     }
 
-    /// The next answer; nothing when none came in time.
+    /// The next answer; `None` if none came in time.
     ///
     /// # Errors
-    /// The broker's refusal, or whatever ends a connection; then the stream is at its end.
+    /// The broker's refusal, or any error that ends a connection. The stream ends with it.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<R>> {
         if self.ended {
             return Err(self.connection.closed());

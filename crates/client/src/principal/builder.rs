@@ -1,4 +1,4 @@
-//! How a principal comes to be.
+//! Builds and registers a principal.
 
 use super::Principal;
 use super::join::{Place, Wish};
@@ -16,20 +16,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The environment in which `plimsoll run` starts a program names its principal and its page.
+/// `plimsoll run` sets these variables to the principal and the page of the program that it starts.
 const ENV_ID: &str = "PLIMSOLL_ID";
 const ENV_PAGE: &str = "PLIMSOLL_PAGE";
 /// How long each step of a join may take.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A registration to be. The process is the caller's own unless said otherwise.
+/// A registration in preparation. The process is the caller's own unless set otherwise.
 #[derive(Clone, Debug)]
 pub struct Builder {
     wish: Wish,
-    /// The usual places when absent, no broker at all when empty.
+    /// The sockets to try: the usual places if absent, no broker at all if empty.
     candidates: Option<Vec<Socket>>,
     guard: bool,
-    /// The first of what was said that cannot be; [`Builder::open`] tells.
+    /// The first invalid parameter. [`Builder::open`] returns it.
     wrong: Option<WireError>,
 }
 
@@ -60,51 +60,52 @@ impl Builder {
         }
     }
 
-    /// 1 to 10000; 100 when not said.
+    /// The weight, 1 to 10000; 100 by default.
     pub fn weight(mut self, weight: u32) -> Builder {
         self.wish.register.weight = self.taken(Weight::new(weight));
         self
     }
 
-    /// -100 to 100; 0 when not said. A higher class is served first.
+    /// The priority, -100 to 100; 0 by default. A higher class is served first.
     pub fn priority(mut self, priority: i32) -> Builder {
         self.wish.register.priority = self.taken(Priority::new(priority));
         self
     }
 
-    /// Never more than this many bytes, for it and its children together; 0: no bound.
+    /// The maximum in bytes for the principal and its children together; 0: no bound.
     pub fn max(mut self, bytes: u64) -> Builder {
         self.wish.register.max = self.taken(Max::or_none(bytes)).unwrap_or_default();
         self
     }
 
-    /// Another process than the caller's, in the broker's pid namespace.
+    /// A process other than the caller's, by its number in the broker's pid namespace.
     pub fn pid(mut self, pid: u32) -> Builder {
         self.wish.register.pid = Some(pid);
         self
     }
 
-    /// The process is still to come: [`Principal::attach`]. Until then the broker grants nothing.
+    /// The process will come later by [`Principal::attach`]. Until then the broker grants nothing.
     pub fn without_process(mut self) -> Builder {
         self.wish.register.pid = None;
         self
     }
 
-    /// A group: only a parent of others.
+    /// Makes it a group, which has no process and is only a parent of others.
     pub fn group(mut self) -> Builder {
         self.wish.register.kind = Kind::Group;
         self.wish.register.pid = None;
         self
     }
 
-    /// For a group: the cgroup whose limit bounds it, a path under the memory controller's mount.
+    /// For a group: the cgroup whose limit bounds it, as a path below the memory controller's
+    /// mount.
     pub fn cgroup(mut self, path: &str) -> Builder {
         self.wish.register.cgroup = self.taken(CgroupPath::new(path));
         self
     }
 
-    /// Who steers the program (`hotspot`, `libgc`, `self`); passive when not said: then it is never
-    /// asked for anything.
+    /// The adapter that steers the program (`hotspot`, `libgc`, `self`). By default it is passive
+    /// and never asked to give memory back.
     pub fn adapter(mut self, adapter: &str) -> Builder {
         self.wish.register.adapter = self.taken(Adapter::new(adapter));
         self
@@ -120,41 +121,41 @@ impl Builder {
         }
     }
 
-    /// Under that principal. See [`Principal::child`] for one of this process.
+    /// Makes it a child of this principal. For a parent in this process use [`Principal::child`].
     pub fn parent(mut self, id: Id) -> Builder {
         self.wish.place = Place::Below(id);
         self
     }
 
-    /// That broker and no other; otherwise the first of [`Socket::candidates`].
+    /// The only broker to use. By default the first of [`Socket::candidates`] that answers.
     pub fn socket(mut self, socket: Socket) -> Builder {
         self.candidates = Some(vec![socket]);
         self
     }
 
-    /// No broker at all: local sensing only.
+    /// Uses no broker, only local sensing.
     pub fn alone(mut self) -> Builder {
         self.candidates = Some(Vec::new());
         self
     }
 
-    /// Whether a truncated page is to be survived by a SIGBUS handler; it is when not said.
+    /// Whether a SIGBUS handler protects against a truncated page; true by default.
     pub fn guard(mut self, guard: bool) -> Builder {
         self.guard = guard;
         self
     }
 
-    /// How long each step of a join may take; 1 s when not said.
+    /// How long each step of a join may take; 1 s by default.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
         self.wish.timeout = timeout;
         self
     }
 
-    /// For what runs in a process of a program that `plimsoll run` started, but is not the program
-    /// itself (a preloaded adapter): uses the principal that the environment names (`PLIMSOLL_ID`,
-    /// `PLIMSOLL_PAGE`), whoever's process that is. Without such an environment, or in a process
-    /// that has more rights than whoever started it, nothing changes. A program needs this not:
-    /// [`Builder::open`] finds the principal that its process is.
+    /// Uses the principal that the environment names (`PLIMSOLL_ID`, `PLIMSOLL_PAGE`), even if its
+    /// process is another. For code inside a program that `plimsoll run` started, such as a
+    /// preloaded adapter. Without such an environment, or in a process with more rights than the
+    /// user who started it, nothing changes. A program itself does not need this: [`Builder::open`]
+    /// finds the principal of its process.
     pub fn from_environment(mut self) -> Builder {
         let page = variable(ENV_PAGE).map(PathBuf::from);
         if let (Some(id), Some(page)) = (self.wish.named, page) {
@@ -163,7 +164,7 @@ impl Builder {
         self
     }
 
-    /// Uses a principal that somebody else registered: reads, waits and reports for it.
+    /// Uses a principal that another process registered: reads, waits and reports for it.
     pub fn existing(mut self, id: Id, page: impl Into<PathBuf>) -> Builder {
         self.wish.existing = Some((id, page.into()));
         self
@@ -175,14 +176,13 @@ impl Builder {
         self
     }
 
-    /// Registers. A process that is a principal already, because `plimsoll run` started it, say,
-    /// becomes no second one: that one is used, with the name, weight, priority and maximum that it
-    /// has. Where no broker runs this succeeds too: the principal is alone until one does. Takes at
-    /// most a few timeouts when a broker hangs.
+    /// Registers. If the process is a principal already, for example because `plimsoll run` started
+    /// it, that principal is used, with its own name, weight, priority and maximum. Succeeds
+    /// without a broker too; the principal is then alone until one runs. Takes at most a few
+    /// timeouts if a broker hangs.
     ///
     /// # Errors
-    /// A parameter that cannot be, the broker's refusal, a socket that is not to be trusted, or a
-    /// kernel without a thread to give.
+    /// An invalid parameter, the broker's refusal, an untrusted socket, or no thread to be had.
     pub fn open(mut self) -> Result<Principal> {
         self.check()?;
         let usual = || Socket::candidates(&Surroundings::of_self());

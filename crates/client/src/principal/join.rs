@@ -1,4 +1,4 @@
-//! Joining a broker: register (or find the principal again), subscribe.
+//! Joins a broker: registers (or finds the principal again) and subscribes.
 
 use super::shared::Shared;
 use crate::{Connection, Error, ErrorName, Result, Socket, Stream, WireError};
@@ -7,32 +7,32 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Processes from ours upwards that are looked through for a principal's.
+/// How many processes, from ours upwards, are checked for being a principal's.
 const ANCESTORS: usize = 64;
 
-/// How often, and after what pause, it is looked whether a principal has its process.
+/// How often, and with which pause, to check whether a principal has its process.
 const LOOKS: u32 = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Where in the tree.
+/// The place in the tree of principals.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// Below the root.
+    /// At the top.
     Top,
-    /// Below the principal of that number.
+    /// Below the principal with this number.
     Below(Id),
-    /// Below a principal of this process, whatever number it has now.
+    /// Below a principal that lives in this process. Its number changes at a rejoin.
     With(Arc<Shared>),
 }
 
-/// What the user of this crate wants; said to every broker that comes.
+/// What the user of this crate wants. Sent to every new broker.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) register: Register,
     /// Everything that was set later, merged.
     pub(super) set: Set,
     pub(super) place: Place,
-    /// The principal that somebody else registered, and its page.
+    /// A principal that another process registered, and its page.
     pub(super) existing: Option<(Id, PathBuf)>,
     /// The principal that the environment names.
     pub(super) named: Option<Id>,
@@ -41,19 +41,19 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// Whether it is for this process, and no child of another principal.
+    /// Whether it is for this process and not a child of another principal.
     fn is_own(&self) -> bool {
         self.register.pid == Some(std::process::id()) && matches!(self.place, Place::Top)
     }
 
-    /// Takes over who steers it; whether that is another than before.
+    /// Sets the adapter. Returns whether it changed.
     pub(super) fn steered_by(&mut self, adapter: Option<Adapter>) -> bool {
         let news = self.register.adapter != adapter;
         self.register.adapter = adapter;
         news
     }
 
-    /// Takes over what was set; absent fields stay.
+    /// Takes over new settings. Absent fields stay.
     pub(super) fn merge(&mut self, new: &Set) {
         let set = &mut self.set;
         set.weight = new.weight.or(set.weight);
@@ -67,7 +67,7 @@ impl Wish {
     }
 }
 
-/// What a join gives.
+/// The result of a join.
 #[derive(Debug)]
 pub(super) struct Joined {
     pub(super) id: Id,
@@ -78,19 +78,19 @@ pub(super) struct Joined {
     pub(super) first: Changed,
 }
 
-/// What came before a join.
+/// The history before a join.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
-    /// It was joined to a broker.
+    /// The principal was joined to a broker before.
     pub(super) joined: bool,
-    /// Somebody else had registered its process, and is waited for to do so again.
+    /// Another process had registered the principal's process, and is expected to do so again.
     pub(super) found: bool,
 }
 
 /// Joins the first broker that answers.
 ///
 /// # Errors
-/// Nobody answers, or who answers refuses.
+/// No broker answers, or the one that answers refuses.
 pub(super) fn join(wish: &Wish, before: Before) -> Result<Joined> {
     let mut control = Connection::first(&wish.candidates, wish.timeout)?;
     let (id, page, registered) = match &wish.existing {
@@ -113,7 +113,8 @@ pub(super) fn join(wish: &Wish, before: Before) -> Result<Joined> {
                 after: wish.timeout,
             });
         }
-        // Registered a moment ago and gone: the broker ended that connection.
+        // The principal was registered a moment ago and is gone, so the broker has ended the
+        // connection.
         Err(Error::Refused(error))
             if registered.is_some() && error.name == ErrorName::NoSuchPrincipal =>
         {
@@ -131,11 +132,11 @@ pub(super) fn join(wish: &Wish, before: Before) -> Result<Joined> {
     })
 }
 
-/// A principal, its page, and what the broker granted when it is registered by us.
+/// A principal, its page, and what the broker granted if we registered it.
 type Found = (Id, PathBuf, Option<Registered>);
 
-/// Registers, or uses what the process is already: `plimsoll run`, `plimsoll adopt` or another part
-/// of the program came first.
+/// Registers. If the process is a principal already (by `plimsoll run`, `plimsoll adopt` or another
+/// part of the program), uses that one.
 fn register_or_find(control: &mut Connection, wish: &Wish) -> Result<Found> {
     if let Some(named) = wish.named.filter(|_| wish.is_own()) {
         await_process(control, named)?;
@@ -154,8 +155,8 @@ fn register_or_find(control: &mut Connection, wish: &Wish) -> Result<Found> {
     }
 }
 
-/// `plimsoll run` names a program's process to the broker once it has started it. A program that
-/// registered before that would be another principal.
+/// Waits until the principal has its process. `plimsoll run` tells the broker the process only
+/// after the start, and a program that registered before that would become a second principal.
 fn await_process(control: &mut Connection, id: Id) -> Result<()> {
     for _ in 0..LOOKS {
         let listing = control.list()?;
@@ -168,8 +169,8 @@ fn await_process(control: &mut Connection, id: Id) -> Result<()> {
     Ok(())
 }
 
-/// Says who steers a principal that somebody else registered, where its process is this one: a
-/// child that inherited the environment has no say in it.
+/// Tells which adapter steers a principal that another process registered, if its process is this
+/// one. A child that merely inherited the environment must not do so.
 fn steer(control: &mut Connection, wish: &Wish, id: Id) -> Result<()> {
     let Some(adapter) = wish.register.adapter.as_ref().filter(|_| wish.is_own()) else {
         return Ok(());
@@ -208,8 +209,8 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     Ok(registered)
 }
 
-/// The principal whose process is ours or above ours, of so many generations: after a broker came
-/// back, the one that the environment named has another number.
+/// Finds the principal of our process or of an ancestor, up to so many `generations`. After a
+/// broker's restart the number in the environment is no longer valid.
 fn find(control: &mut Connection, wish: &Wish, generations: usize) -> Result<Found> {
     let listing = control.list()?;
     let mut pid = wish.register.pid.unwrap_or_else(std::process::id);
@@ -234,7 +235,7 @@ fn with_pid(principals: &[messages::Principal], pid: u32) -> Option<&messages::P
     find_in(principals, &|principal| principal.pid == Some(pid))
 }
 
-/// The tree is at most as deep as the parser lets it be.
+/// Recursion is safe: the parser bounds the depth of the tree.
 fn find_in<'a>(
     principals: &'a [messages::Principal],
     is_it: &impl Fn(&messages::Principal) -> bool,

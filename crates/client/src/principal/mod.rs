@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A principal and its one thread. Dropping it ends the registration. `Send` and `Sync`: any thread
-/// may read, wait and report.
+/// A principal and its one thread. Dropping it ends the registration. It is `Send` and `Sync`: any
+/// thread may read, wait and report.
 ///
-/// After a `fork` without `exec` the child may read, but nobody watches for it: its numbers only
-/// follow the broker's page, not the broker's death.
+/// After a `fork` without `exec` the child may read, but it has no watcher. Its numbers follow the
+/// broker's page but do not notice the broker's death.
 #[derive(Debug)]
 pub struct Principal {
     shared: Arc<Shared>,
@@ -31,38 +31,38 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Begins a registration under that name: 1 to 64 bytes of printable text.
+    /// Begins a registration under this name: 1 to 64 bytes of printable text.
     pub fn builder(name: &str) -> Builder {
         Builder::new(name)
     }
 
-    /// The numbers now: a few loads, no lock, no system call. Never fails and never blocks; what it
-    /// is worth is in [`Reading::source`].
+    /// The present numbers. Takes a few loads, no lock, no system call. Never fails and never
+    /// blocks. [`Reading::source`] tells where they come from.
     #[inline]
     pub fn read(&self) -> Reading {
         self.shared.read()
     }
 
-    /// Bytes it may use now, by one load; as [`Principal::read`].
+    /// The bytes that it may use now, by one load. Otherwise as [`Principal::read`].
     #[inline]
     pub fn limit(&self) -> u64 {
         self.shared.limit()
     }
 
-    /// Waits until something is to be told, or that time is over. One stream of events per
-    /// principal: of several threads that wait, one gets each.
+    /// Waits for the next event, for `timeout` at most. A principal has one stream of events; if
+    /// several threads wait, each event goes to one of them.
     pub fn wait(&self, timeout: Duration) -> Event {
         self.shared.wait(timeout)
     }
 
-    /// Makes one [`Principal::wait`], of another thread now or the next one, come back with
-    /// [`Event::Timeout`].
+    /// Makes one [`Principal::wait`] return [`Event::Timeout`]: one that is waiting now in another
+    /// thread, else the next one.
     pub fn interrupt(&self) {
         self.shared.interrupt();
     }
 
-    /// A descriptor that is readable while there is something to be told, for programs with a poll
-    /// loop of their own; call [`Principal::wait`] with no time then, until it says timeout.
+    /// A descriptor that is readable while there are events, for programs with a poll loop. When it
+    /// is, call [`Principal::wait`] with a timeout of zero until it returns [`Event::Timeout`].
     ///
     /// # Errors
     /// [`Error::Resource`] when the kernel gives none.
@@ -70,18 +70,19 @@ impl Principal {
         self.shared.notify_fd()
     }
 
-    /// Tells what is known of the program; absent fields keep their last value, `id` is filled in.
-    /// Does not wait: the watcher sends it, and again after a rejoin.
+    /// Reports what is known about the program. Absent fields keep their last value; `id` is filled
+    /// in. Does not wait: the watcher sends the report, and sends it again after a rejoin.
     pub fn report(&self, report: &Report) {
         self.shared.report(report);
     }
 
-    /// Tells that the program gave bytes back. Does not wait.
+    /// Reports that the program gave back this many bytes. Does not wait.
     pub fn released(&self, bytes: u64) {
         self.shared.released(bytes);
     }
 
-    /// Gives it its process, in the broker's pid namespace. When alone, it is kept for the join.
+    /// Assigns the process, by its number in the broker's pid namespace. While alone this is kept
+    /// for the join.
     ///
     /// # Errors
     /// The broker's refusal.
@@ -91,8 +92,8 @@ impl Principal {
         self.kept(id, |connection, id| connection.attach(id, pid))
     }
 
-    /// Tells who steers it from now on; nobody when absent. When alone, it is kept for the join. Asks
-    /// the broker only when that is news.
+    /// Tells which adapter steers it from now on; `None` if none does. While alone this is kept for
+    /// the join. Calls the broker only if this is a change.
     ///
     /// # Errors
     /// The broker's refusal, or `BadName` before it is asked.
@@ -105,7 +106,8 @@ impl Principal {
         self.kept(id, |connection, id| connection.adapt(id, adapter))
     }
 
-    /// Changes it; absent fields stay, `id` is filled in. When alone, it is kept for the join.
+    /// Changes its settings. Absent fields stay; `id` is filled in. While alone this is kept for
+    /// the join.
     ///
     /// # Errors
     /// The broker's refusal.
@@ -116,18 +118,19 @@ impl Principal {
         Ok(())
     }
 
-    /// Begins the registration of a child: it lives within what this one gets, and follows it when
-    /// a broker comes back.
+    /// Begins the registration of a child. It shares what this principal gets, and rejoins with it
+    /// when a broker comes back.
     pub fn child(&self, name: &str) -> Builder {
         Builder::new(name).below(Arc::clone(&self.shared))
     }
 
-    /// Its number with the broker that it is joined to; another after a rejoin.
+    /// Its number at the broker that it is joined to. Changes at a rejoin.
     pub fn id(&self) -> Option<Id> {
         self.shared.id()
     }
 
-    /// What the broker granted, while joined by an own registration: page, pressure socket, cgroup.
+    /// What the broker granted (page, pressure socket, cgroup), while joined by our own
+    /// registration.
     pub fn registered(&self) -> Option<Registered> {
         self.shared.registered()
     }
@@ -142,13 +145,13 @@ impl Principal {
         self.shared.last_error()
     }
 
-    /// Where the numbers are read, for who wants to read them without a call (the layout is that of
-    /// `plimsoll_wire::page`). Valid as long as the principal.
+    /// The address of the page, to read the numbers without a call (layout: `plimsoll_wire::page`).
+    /// Valid as long as the principal.
     pub fn page(&self) -> *const u8 {
         self.shared.window.base()
     }
 
-    /// A call that is kept for the join when there is nobody to make it to.
+    /// Makes a call, or keeps it for the join if there is no broker.
     fn kept(
         &self,
         id: Option<Id>,
@@ -173,7 +176,7 @@ impl Principal {
 
 impl Drop for Principal {
     fn drop(&mut self) {
-        // In a forked child there is no such thread, and the registration is the parent's.
+        // A forked child has no watcher, and the registration belongs to the parent.
         if self.home != std::process::id() {
             return std::mem::forget(self.watcher.take());
         }

@@ -1,8 +1,8 @@
-//! What waits to be sent to the broker.
+//! Messages that wait to be sent to the broker.
 
 use plimsoll_wire::messages::Report;
 
-/// What waits to be sent. Reports are merged and releases added up, so it never grows.
+/// Messages that wait to be sent. Reports are merged and released bytes summed, so it never grows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outbox {
     pub(super) report: Report,
@@ -11,7 +11,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Absent fields keep their last value.
+    /// Merges a report. Absent fields keep their last value.
     pub(super) fn add_report(&mut self, new: &Report) {
         let known = &mut self.report;
 
@@ -32,14 +32,13 @@ impl Outbox {
         self.released = self.released.saturating_add(bytes);
     }
 
-    /// A new broker knows nothing of what was reported to the last one, and what was released is
-    /// long seen.
+    /// Prepares for a new broker: it needs the whole report again, but released bytes are old news.
     pub(super) fn start_anew(&mut self) {
         self.report_is_new |= self.report != Report::default();
         self.released = 0;
     }
 
-    /// What is to be sent; the merged report stays for the next join.
+    /// Takes what is to be sent. The merged report stays for the next join.
     pub(super) fn take(&mut self) -> Outbox {
         let taken = *self;
         self.report_is_new = false;

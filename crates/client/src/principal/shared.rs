@@ -1,4 +1,4 @@
-//! What the user's threads and the watcher share.
+//! The state that the user's threads and the watcher share.
 
 use super::join::Wish;
 use super::outbox::Outbox;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The source takes the state's two lowest bits, then comes the bit that says that what is behind
-/// the window changes just now, then a count of such changes.
+/// A bit of the state: what is behind the window is changing now. The two bits below hold the
+/// source, the bits above count such changes.
 const CHANGING: u64 = 4;
 const COUNT: u64 = 8;
-/// Tries of a reader while the window changes, before it takes the lock.
+/// How often a reader tries while the window changes, before it takes the lock.
 const TRIES: usize = 4;
-/// The longest that anybody waits at a time.
+/// The longest single wait.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug)]
@@ -29,9 +29,9 @@ pub(crate) struct Shared {
     changed: Condvar,
     /// Wakes the watcher.
     wake: OwnedFd,
-    /// Readable while there are news; made when it is asked for.
+    /// Readable while there are events. Made when first asked for.
     notify: OnceLock<OwnedFd>,
-    /// Empty while alone.
+    /// The control connection; empty while alone.
     control: Mutex<Option<Connection>>,
 }
 
@@ -47,11 +47,11 @@ struct Inner {
     error: Option<String>,
 }
 
-/// As whom a broker knows the principal.
+/// The identity of the principal at a broker.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) id: Id,
-    /// Absent when somebody else registered it.
+    /// What the broker granted; absent if another process registered the principal.
     pub(super) registered: Option<Registered>,
     pub(super) socket: Socket,
 }
@@ -93,7 +93,7 @@ impl Shared {
         }
     }
 
-    /// One load; the lock only where no number is.
+    /// One load. Takes the lock only if the window holds no number.
     #[inline]
     pub(super) fn limit(&self) -> u64 {
         match self.window.view().limit() {
@@ -124,7 +124,7 @@ impl Shared {
             .unwrap_or_else(|| self.read_slowly())
     }
 
-    /// The window shows no page just now: the last numbers, and a nudge for the watcher to look.
+    /// For the time that the window shows no page: returns the last numbers and wakes the watcher.
     fn read_slowly(&self) -> Reading {
         let mut reading = self.lock().now.reading;
         if reading.source == Source::Broker && self.window.view().check().is_err() {
@@ -143,7 +143,7 @@ impl Shared {
                 self.drain_notify();
                 return event;
             }
-            // Small changes are taken over without being told.
+            // Small changes are taken over without an event.
             inner.told = inner.now;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || inner.interrupted || inner.closing {
@@ -167,7 +167,7 @@ impl Shared {
     pub(super) fn notify_fd(&self) -> Result<BorrowedFd<'_>> {
         if self.notify.get().is_none() {
             let fd = new_eventfd()?;
-            // Lost against another thread: its descriptor serves as well.
+            // Another thread may have set it first. Its descriptor serves as well.
             let _ = self.notify.set(fd);
             let inner = self.lock();
             self.ring_if_news(&inner);
@@ -199,7 +199,7 @@ impl Shared {
         inner.joined.as_ref().map(|joined| joined.id)
     }
 
-    /// Whether that is another than before.
+    /// Sets the adapter. Returns whether it changed.
     pub(super) fn wish_adapter(&self, adapter: Option<Adapter>) -> bool {
         self.lock().wish.steered_by(adapter)
     }
@@ -273,7 +273,7 @@ impl Shared {
         self.lock().wish.clone()
     }
 
-    /// Whether somebody else registered the principal.
+    /// Whether another process registered the principal.
     pub(super) fn is_anothers(&self) -> bool {
         self.lock().wish.existing.is_some()
     }
@@ -282,7 +282,7 @@ impl Shared {
         self.lock().wish.register.pid
     }
 
-    /// Runs `change`, which may put something else behind the window, while readers take the lock.
+    /// Runs `change`, which may change what is behind the window. Readers take the lock meanwhile.
     pub(super) fn change_window<R>(&self, source: Source, change: impl FnOnce(&Window) -> R) -> R {
         let before = self.state.load(Ordering::Relaxed);
         self.state.store(before | CHANGING, Ordering::Relaxed);
@@ -293,14 +293,14 @@ impl Shared {
         result
     }
 
-    /// Takes new numbers over and tells whoever waits.
+    /// Takes new numbers over and wakes waiting threads.
     pub(super) fn tell(&self, reading: Reading) {
         let mut inner = self.lock();
         inner.now.reading = reading;
         self.announce(&inner);
     }
 
-    /// A broker knows the principal now, and what is behind the window is its page already.
+    /// Notes a join. The broker's page is behind the window already.
     pub(super) fn set_joined(&self, known: Known, control: Connection, reading: Reading) {
         *self.control.lock().unwrap_or_else(|e| e.into_inner()) = Some(control);
         let mut inner = self.lock();
@@ -331,7 +331,7 @@ impl Shared {
         self.lock().error = None;
     }
 
-    /// What is to be sent, taken out; the merged report stays for the next join.
+    /// Takes what is to be sent. The merged report stays for the next join.
     pub(super) fn take_outbox(&self) -> Outbox {
         self.lock().outbox.take()
     }
@@ -380,12 +380,12 @@ fn new_eventfd() -> Result<OwnedFd> {
     })
 }
 
-/// Fails only when it rings already.
+/// Makes an eventfd readable. Fails only if it is already, which is fine.
 fn ring(fd: &OwnedFd) {
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-/// Fails only when it does not ring.
+/// Resets an eventfd. Fails only if it was not readable, which is fine.
 fn drain(fd: &OwnedFd) {
     let _ = rustix::io::read(fd, &mut [0u8; 8]);
 }

@@ -1,7 +1,7 @@
-//! The watcher: one thread that keeps a principal's numbers true.
+//! The watcher: the thread that keeps a principal's numbers current.
 //!
-//! Joined, it sleeps until the broker tells of a change, the program has something to send, or a
-//! second is over (to look at the heartbeat). Alone, it senses, and tries to join with growing
+//! While joined it sleeps until the broker tells of a change, the program has something to send, or
+//! a second is over (to check the heartbeat). While alone it senses, and tries to join with growing
 //! pauses.
 
 use super::join::{self, Before, Joined};
@@ -18,16 +18,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// While joined: how often the heartbeat is looked at.
+/// How often the heartbeat is checked while joined.
 const LOOK: Duration = Duration::from_secs(1);
-/// Pauses between tries to join.
+/// The first and the longest pause between tries to join.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
-/// Tries to find the principal that somebody else registered, after its broker is gone, before the
-/// program registers by itself. With the pauses: some seconds, in which `plimsoll run` comes back
-/// to the new broker, and with it weight and name.
+/// After a broker is gone: how often to look for a principal that another process registered,
+/// before the program registers by itself. With the pauses this takes some seconds, in which
+/// `plimsoll run` rejoins and brings weight and name back.
 const FINDS: u32 = 6;
-/// Changes that are taken from the stream at a time; only the last counts.
+/// The most changes that are taken from the stream at a time. Only the last one counts.
 const BURST: usize = 256;
 
 #[derive(Debug)]
@@ -38,9 +38,9 @@ pub(super) struct Watcher {
     link: Link,
     /// Whether the principal was ever joined.
     was_joined: bool,
-    /// Tries that are left to find it.
+    /// Remaining tries to find the principal that another process registered.
     finds: u32,
-    /// Whether the stream may hold more that was received already.
+    /// Whether the stream may hold further changes that were already received.
     more: bool,
     pause: Duration,
     shared: Arc<Shared>,
@@ -58,15 +58,15 @@ struct Bond {
     page: PathBuf,
     stream: Stream<Changed>,
     last: Changed,
-    /// When the broker last gave a sign of life other than by the page, ns.
+    /// When the broker last gave a sign of life other than on the page, ns.
     heard: u64,
 }
 
 impl Watcher {
-    /// The first try to join, on the caller's thread.
+    /// Makes the first try to join, on the caller's thread.
     ///
     /// # Errors
-    /// The broker's refusal; that nobody answers is none.
+    /// The broker's refusal. That no broker answers is not an error.
     pub(super) fn begin(shared: Arc<Shared>, guard: bool) -> Result<Watcher> {
         let mut watcher = Watcher {
             shutter: Shutter::new(guard),
@@ -83,7 +83,8 @@ impl Watcher {
         match watcher.try_join() {
             Ok(()) => {}
             Err(error) if error.is_absent() => watcher.sense(),
-            // An environment that outlived its broker: it is looked for by its process from now on.
+            // The environment is older than the broker. Look for the principal by its process from
+            // now on.
             Err(Error::Refused(error))
                 if error.name == ErrorName::NoSuchPrincipal && watcher.shared.is_anothers() =>
             {
@@ -178,8 +179,7 @@ impl Watcher {
         self.shutter.shows_file() && self.shared.window.view().check().is_err()
     }
 
-    /// Puts the broker's page behind the window; when it cannot be, the numbers that the broker
-    /// told on the stream.
+    /// Puts the broker's page behind the window. If that fails, shows the numbers from the stream.
     fn show(&mut self) {
         let Link::Joined(bond) = &self.link else {
             return;
@@ -198,8 +198,8 @@ impl Watcher {
         }
     }
 
-    /// The numbers that the broker told last, to the window (where the page is not) and to whoever
-    /// waits.
+    /// Passes the broker's last numbers to waiting threads, and to the window if it does not show
+    /// the page.
     fn take_over(&mut self) {
         let Link::Joined(bond) = &self.link else {
             return;
@@ -237,7 +237,7 @@ impl Watcher {
             outcome = self.shared.with_control(|control| control.report(&report));
         }
         match outcome {
-            // What the broker refuses is the program's mistake, not the connection's.
+            // A refusal is a mistake of the program. The connection is fine.
             Err(Error::Refused(error)) => {
                 self.shared.set_error(&Error::Refused(error));
                 Ok(())
@@ -246,8 +246,8 @@ impl Watcher {
         }
     }
 
-    /// A broker that hangs keeps its connections: its page grows old. Whether it is the broker or
-    /// only the page is found out by asking.
+    /// Checks whether the broker lives. A broker that hangs keeps its connections, but its page
+    /// grows old. A call tells whether the broker or only the page is dead.
     fn feel_pulse(&mut self) -> Result<()> {
         let Link::Joined(bond) = &mut self.link else {
             return Ok(());
@@ -266,7 +266,7 @@ impl Watcher {
         }
         self.shared.with_control(|control| control.info())?;
         bond.heard = now_ns();
-        // It lives; then the page does not, and the stream tells the numbers from now on.
+        // The broker lives but its page does not, so take the numbers from the stream from now on.
         if on_page {
             let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
             let id = bond.id;
@@ -278,7 +278,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// The broker is gone: local numbers at once, and the first try to join again soon.
+    /// The broker is gone. Changes to local numbers at once, and tries to rejoin soon.
     fn part(&mut self) {
         let limit = match &self.link {
             Link::Joined(bond) => bond.last.numbers.limit,
@@ -381,7 +381,8 @@ fn reading_of(changed: &Changed, now_ns: u64) -> Reading {
     }
 }
 
-/// Between half and all of a pause, so that a thousand programs do not come back in one moment.
+/// A random time between half and all of a pause, so that a thousand programs do not rejoin at
+/// once.
 fn jittered(pause: Duration) -> Duration {
     let noise = now_ns() ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let noise = noise.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 54;

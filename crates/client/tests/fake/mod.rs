@@ -1,5 +1,5 @@
-//! A broker that does as the script says: well, badly, late, or not at all. It speaks the real
-//! codec and writes real pages.
+//! A scripted broker that behaves well, badly, late, or not at all. It uses the real codec and
+//! writes real pages.
 
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part.
 
@@ -29,7 +29,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 
 /// A principal of that broker.
 pub fn builder(fake: &Fake) -> Builder {
-    // It answers: what takes longer than usual is the machine's doing.
+    // The broker answers. Any delay comes from a busy machine.
     Principal::builder("test")
         .socket(Socket::at(fake.socket()))
         .timeout(SOON)
@@ -58,7 +58,7 @@ pub fn is_joined(event: &Event) -> bool {
 /// How it misbehaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Script {
-    /// Not at all.
+    /// Behaves well.
     #[default]
     Good,
     /// Takes calls and never answers.
@@ -96,7 +96,7 @@ struct Page {
     last: Numbers,
 }
 
-/// What it knows; the tests look at it.
+/// The state of the broker, for tests to inspect.
 #[derive(Debug, Default)]
 pub struct State {
     pub script: Script,
@@ -155,8 +155,8 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Names the folder of the test that started this process, which removes what a process that is
-/// killed leaves behind.
+/// The variable with the folder of the test that started this process. The test removes what a
+/// killed process leaves there.
 pub const WITHIN: &str = "PLIMSOLL_TEST_WITHIN";
 
 pub fn directory() -> tempfile::TempDir {
@@ -226,7 +226,7 @@ impl Fake {
         self.state(|state| write_page(state.pages.get_mut(&id).unwrap(), numbers));
     }
 
-    /// No heartbeats, no answers, connections open: as if stopped.
+    /// Stops heartbeats and answers but keeps connections open, as a stopped process does.
     pub fn freeze(&self) {
         self.state(|state| {
             state.frozen = true;

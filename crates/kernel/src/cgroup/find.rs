@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Which interface a cgroup speaks.
+/// The interface of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// `memory.limit_in_bytes` and its family.
@@ -18,7 +18,7 @@ pub enum Version {
     V2,
 }
 
-/// A mounted hierarchy that has the memory controller (or another that is asked for).
+/// A mounted hierarchy that has the memory controller (or another requested one).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Its interface.
@@ -38,8 +38,8 @@ pub struct Location {
     pub dir: PathBuf,
     /// The top directory that is visible to us.
     pub mount: PathBuf,
-    /// False when the group itself is outside of what is mounted here, and `dir` is the nearest
-    /// thing: the top.
+    /// False if the group itself is not mounted here. Then `dir` is the top directory, the nearest
+    /// visible one.
     pub exact: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Location {
 const MAX_MOUNTINFO: usize = 4 << 20;
 const MAX_MEMBERSHIP: usize = 64 << 10;
 
-/// The memory cgroup of a process, or `None` where there is no memory controller (no cgroups, or
+/// Finds the memory cgroup of a process. `None` if there is no memory controller (no cgroups, or
 /// switched off).
 ///
 /// # Errors
@@ -70,9 +70,9 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
     }))
 }
 
-/// The groups of a process in every hierarchy of version 1 that has the controller, and of version 2:
-/// version, directory, and the top directory that is visible to us. Those that are not mounted here are left
-/// out.
+/// The groups of a process in the version 1 hierarchy that has the controller and in version 2:
+/// version, directory, and the top directory visible to us. Groups that are not mounted here are
+/// left out.
 ///
 /// # Errors
 /// As [`locate`].
@@ -118,7 +118,7 @@ pub fn parse_membership(text: &[u8]) -> Membership {
     Membership { memory_v1, unified }
 }
 
-/// Its name in the v1 hierarchy that has this controller, and in the one v2 hierarchy.
+/// The name of the group in the v1 hierarchy that has this controller, and in the v2 hierarchy.
 fn names(text: &[u8], controller: &[u8]) -> (Option<PathBuf>, Option<PathBuf>) {
     let mut found = (None, None);
     for line in lines(text) {
@@ -171,8 +171,8 @@ fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Picks the hierarchy that has the memory controller (it can be in one only) and finds the group's
-/// directory in it. `has_memory` tells whether a v2 mount has the controller.
+/// Picks the one hierarchy that has the memory controller, and finds the group's directory in it.
+/// `has_memory` tells whether a v2 mount has the controller.
 pub fn choose(
     membership: &Membership,
     mounts: &[Mount],
@@ -201,7 +201,7 @@ pub fn choose(
     None
 }
 
-/// Whether a relative name leaves the namespace (`..`): such a group is not under any mount of ours.
+/// Whether a relative name leaves the namespace (`..`). Such a group is under no mount of ours.
 fn climbs(rest: &Path) -> bool {
     rest.components()
         .any(|c| matches!(c, std::path::Component::ParentDir))
@@ -213,7 +213,7 @@ fn has_memory(mount: &Mount) -> bool {
     read.is_ok() && words(text.trim_ascii()).any(|c| c == b"memory")
 }
 
-/// The version that a directory speaks, by the files in it.
+/// The interface version of a directory, judged by the files in it.
 ///
 /// # Errors
 /// [`Error::Absent`] when it is no memory cgroup.

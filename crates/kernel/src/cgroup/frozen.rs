@@ -7,26 +7,26 @@ use crate::Result;
 use crate::reader::read_text;
 use std::path::{Path, PathBuf};
 
-/// Version 1's controller.
+/// The controller of version 1.
 const CONTROLLER: &[u8] = b"freezer";
 /// Longest text read here, bytes.
 const MAX_STATE: usize = 4096;
 
-/// Whether nothing of this process runs because its group, or one above it, is frozen or becomes so. `false`
-/// where groups cannot be seen.
+/// Whether the group of this process, or one above it, is frozen or being frozen, so that nothing
+/// of the process runs. `false` if its groups are hidden.
 ///
 /// # Errors
 /// As [`super::locate`].
 pub fn is_frozen(pid: i32) -> Result<bool> {
     let frozen = |(version, dir, top): &(Version, PathBuf, PathBuf)| match version {
-        // It counts those above.
+        // This state includes that of the groups above.
         Version::V1 => says(dir, "freezer.state", |text| !text.starts_with(b"THAWED")),
         Version::V2 => is_frozen_v2(dir, top),
     };
     Ok(groups(pid, CONTROLLER)?.iter().any(frozen))
 }
 
-/// The file of a group says what was asked of that group alone.
+/// Looks at each group up to `top`, because a group's file tells only what was asked of that group.
 fn is_frozen_v2(dir: &Path, top: &Path) -> bool {
     dir.ancestors()
         .take(MAX_DEPTH)

@@ -6,10 +6,10 @@ use crate::{Error, Result};
 use std::path::PathBuf;
 
 impl Cgroup {
-    /// Sets the limit (bytes), `None` lifts it; returns what is in force now, as the kernel reads
-    /// it back. Blocks while the kernel reclaims (361 ms for 128 MiB measured): call it from a
-    /// worker thread. Never kills: version 2 would kill when it cannot get below the new limit, so
-    /// what can be reclaimed is reclaimed first and the limit stops at what is left.
+    /// Sets the limit in bytes; `None` lifts it. Returns the limit in force, as the kernel reports
+    /// it. Blocks while the kernel reclaims (361 ms for 128 MiB measured), so call it from a worker
+    /// thread. Never kills: version 2 would kill if it could not get below the new limit, so memory
+    /// is reclaimed first and the limit is not set below what remains.
     ///
     /// # Errors
     /// [`Error::Busy`] (v1) when locked memory is in the way: the limit is unchanged then.
@@ -39,7 +39,8 @@ impl Cgroup {
         self.write("memory.max", safe.to_string().as_bytes())
     }
 
-    /// Sets the soft limit of v2 (`memory.high`: reclaim and slow down, never kill), `None` lifts it.
+    /// Sets the soft limit of v2 in bytes (`memory.high`: reclaims and slows down, never kills).
+    /// `None` lifts it.
     ///
     /// # Errors
     /// [`Error::Absent`] in version 1, whose soft limit does nothing below global pressure.
@@ -60,8 +61,8 @@ impl Cgroup {
         Ok(reader.number()?.unwrap_or(0))
     }
 
-    /// Whether the kernel takes no anonymous memory of its processes when a group is at its limit:
-    /// swappiness is 0, its own in version 1, the machine's in version 2.
+    /// Whether the kernel swaps no anonymous memory when the group is at its limit, because
+    /// swappiness is 0: the group's in version 1, the machine's in version 2.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
@@ -85,9 +86,10 @@ impl Cgroup {
         self.write("memory.swappiness", value.min(200).to_string().as_bytes())
     }
 
-    /// Bytes of its memory that its limits on swap still let go there, when so much `room` is left until
-    /// memory is full: version 1 bounds memory and swap together (`memory.memsw`), version 2 swap alone.
-    /// `None` where it sets no such limit, or swap is not accounted.
+    /// Bytes of its memory that the group's swap limit still lets go to swap. Version 1 limits
+    /// memory and swap together (`memory.memsw`), so `room`, the bytes left below the memory limit,
+    /// is taken off; version 2 limits swap alone. `None` if there is no such limit or swap is not
+    /// accounted.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
@@ -109,7 +111,7 @@ impl Cgroup {
         }))
     }
 
-    /// What a file says; `None` where there is none, and for `max`.
+    /// The number in a file; `None` if the file is missing or says `max`.
     fn number_of(&self, file: &str) -> Result<Option<u64>> {
         match Reader::open(self.dir.join(file)) {
             Ok(reader) => reader.number(),

@@ -1,4 +1,4 @@
-//! Who is in a group; making and removing groups.
+//! The processes in a group; making and removing groups.
 
 use super::{Cgroup, Location, MAX_DEPTH, Version, locate};
 use crate::parse::{lines, number};
@@ -43,9 +43,8 @@ impl Cgroup {
         })
     }
 
-    /// Whether groups with limits can be made below this one as it is now. In v2 a group other than
-    /// the top one has either processes or such children (cgroup-v2.rst, "No Internal Process
-    /// Constraint").
+    /// Whether groups with limits can be made below this group now. In v2 every group but the top
+    /// has either processes or such children (cgroup-v2.rst, "No Internal Process Constraint").
     ///
     /// # Errors
     /// [`Error::Denied`], [`Error::Io`] when that cannot be read.
@@ -65,8 +64,8 @@ impl Cgroup {
         Ok(crate::parse::words(text.trim_ascii()).any(|c| c == b"memory"))
     }
 
-    /// v2: lets children have the memory controller. A group other than the top one may do that
-    /// only while it holds no processes.
+    /// v2: gives children the memory controller. Every group but the top may do that only while it
+    /// holds no processes.
     fn hand_controller_down(&self) -> Result<()> {
         if self.hands_down()? {
             return Ok(());
@@ -116,9 +115,9 @@ impl Cgroup {
         add(&self.dir, pid)
     }
 
-    /// Moves this very process here, and no other that takes its number meanwhile. The kernel takes only
-    /// a number, so we look before and after. If another process got the number in between, it is put
-    /// back where its parent is.
+    /// Moves exactly this process here, and not another that gets its number meanwhile. The kernel
+    /// takes only a number, so we check before and after. If another process got the number in
+    /// between, it is moved to the group of its parent.
     ///
     /// # Errors
     /// As [`Cgroup::add`].
@@ -150,10 +149,10 @@ impl Cgroup {
         Ok(true)
     }
 
-    /// Removes the group and those below it; processes that are left move to `refuge`, or where
-    /// none is given to the group above (in version 2 that one takes none, once it had children
-    /// with limits). Never farther up, out of a limit that bound them. Gives up after half a
-    /// second, and at once where they cannot be moved.
+    /// Removes the group and those below it. Remaining processes move to `refuge` or, if none is
+    /// given, to the group above (which in version 2 takes none once it had children with limits).
+    /// They never move farther up, out of a limit that bound them. Gives up after half a second,
+    /// and at once if they cannot be moved.
     ///
     /// # Errors
     /// [`Error::Busy`] when processes keep entering, or the refuge takes none; [`Error::Denied`]
@@ -178,7 +177,7 @@ impl Cgroup {
                             Err(never) if never.is_denied() || never.is_busy() => {
                                 return Err(never);
                             }
-                            // Why it did not work is told by the next rmdir.
+                            // The next rmdir tells why it failed.
                             _ => {}
                         }
                     }
@@ -220,8 +219,8 @@ fn add_process(dir: &Path, process: &Process) -> Result<()> {
     Err(Error::Gone { pid })
 }
 
-/// If the process that has this number now began at another time than the one that was meant, it
-/// leaves `dir` again. It goes to the group of its parent, in which it was born a moment ago.
+/// Undoes the move if the process that has this number now started at another time than `meant`. It
+/// goes to the group of its parent, where it was born a moment ago.
 fn put_back(dir: &Path, pid: i32, meant: u64) {
     let stranger = Process::open(pid).ok();
     let Some(stranger) = stranger.filter(|stranger| stranger.start_time() != meant) else {
@@ -230,7 +229,7 @@ fn put_back(dir: &Path, pid: i32, meant: u64) {
     let parent = stranger.ids().map_or(0, |ids| ids.parent);
     let home = locate(parent).ok().flatten().filter(|home| home.exact);
     if let Some(home) = home.filter(|home| home.dir != dir && stranger.alive()) {
-        // What cannot be moved back stays, and leaves with the group.
+        // A process that cannot be moved back stays until the group is removed.
         let _ = add(&home.dir, pid);
     }
 }
@@ -240,13 +239,14 @@ fn move_all(from: &Path, to: &Path) -> Result<()> {
     let pids = listed(from)?;
     for some in pids.chunks(HELD_AT_ONCE) {
         let held: Vec<Result<Process>> = some.iter().map(|&pid| Process::open(pid)).collect();
-        // Who is still in the list was held when it was in the group, unless it ended.
+        // A process that is still in the list was held open while it was in the group, unless it
+        // ended.
         let still = listed(from)?;
         for (&pid, held) in some.iter().zip(held) {
             let moved = match held {
                 _ if !still.contains(&pid) => continue,
                 Ok(process) => add_process(to, &process),
-                // `/proc` hides it, and it is ours to move all the same.
+                // `/proc` hides the process, but we may still move it.
                 Err(e) if e.is_denied() => add(to, pid),
                 Err(e) => Err(e),
             };

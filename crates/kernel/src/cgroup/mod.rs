@@ -1,5 +1,5 @@
-//! A memory cgroup, version 1 or 2 behind one face: limit, usage, make-up, members, and taking
-//! memory from it.
+//! A memory cgroup of version 1 or 2, behind one interface: limit, usage, make-up, members, and
+//! taking memory from it.
 
 mod find;
 mod frozen;
@@ -20,9 +20,11 @@ use crate::reader::{Reader, read_text};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// v1 shows "no limit" as the largest page-aligned number; anything from here up is no limit.
+/// v1 shows "no limit" as the largest page-aligned number. From this many bytes on, a limit is
+/// none.
 const NO_LIMIT: u64 = 1 << 62;
-/// Longest `memory.stat` that is read, bytes: the kernel makes none that is longer, and stacks may be small.
+/// Longest `memory.stat` that is read, bytes. The kernel makes none longer, and the buffer lies on
+/// the stack, which may be small.
 const MAX_STAT: usize = 4 << 10;
 /// Deepest tree of groups that is walked.
 pub const MAX_DEPTH: usize = 64;
@@ -122,7 +124,7 @@ impl Cgroup {
         &self.dir
     }
 
-    /// Whether it is the top that is visible to us.
+    /// Whether it is the top group that is visible to us.
     pub fn is_top(&self) -> bool {
         self.dir == self.mount
     }
@@ -132,7 +134,7 @@ impl Cgroup {
         self.hierarchical
     }
 
-    /// The group above, or `None` at the top that is visible to us.
+    /// The group above; `None` at the top that is visible to us.
     ///
     /// # Errors
     /// As [`Cgroup::at`].
@@ -152,7 +154,7 @@ impl Cgroup {
         Cgroup::open(location).map(Some)
     }
 
-    /// Bytes that it may hold, its own setting; `None` when it is not limited.
+    /// The group's own limit, bytes; `None` if it is not limited.
     ///
     /// # Errors
     /// [`Error::Absent`] when the group was removed meanwhile, else [`Error::Io`], [`Error::Broken`].
@@ -163,7 +165,7 @@ impl Cgroup {
         }
     }
 
-    /// Bytes charged to it and its descendants, page cache included.
+    /// Bytes charged to the group and its descendants, including page cache.
     ///
     /// # Errors
     /// As [`Cgroup::limit`]; [`Error::Absent`] for the top group of v2, which does not count.
@@ -178,7 +180,7 @@ impl Cgroup {
         })
     }
 
-    /// What its memory is made of.
+    /// What the group's memory consists of.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
@@ -215,7 +217,7 @@ impl Cgroup {
         }
     }
 
-    /// The same, with a make-up that was just read.
+    /// As [`Cgroup::swapped`], given a make-up that was just read.
     pub(crate) fn swapped_beside(&self, stat: &Stat) -> Result<u64> {
         match &self.swap {
             Some(reader) => Ok(reader.number()?.unwrap_or(0)),
@@ -223,7 +225,7 @@ impl Cgroup {
         }
     }
 
-    /// What happened at its limit so far.
+    /// What has happened at the group's limit so far.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].

@@ -1,6 +1,6 @@
-//! A group that somebody names who is not trusted: it has to lie below the memory controller's
-//! mount, and no link leads to it. So what is opened there are the kernel's files, and never a pipe
-//! or a device that a user put in their place.
+//! A group named by somebody who is not trusted. It has to lie below the memory controller's mount,
+//! and the path must contain no link. So only the kernel's files are opened, never a pipe or a
+//! device in the place of one.
 
 use super::{Cgroup, locate};
 use crate::{Error, Result};
@@ -8,8 +8,8 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use std::path::{Path, PathBuf};
 
 impl Cgroup {
-    /// The group of that name: a path from the memory controller's mount on, with or without the
-    /// mount's own before it.
+    /// The group of this name: a path below the memory controller's mount, with or without the path
+    /// of the mount itself in front.
     ///
     /// # Errors
     /// [`Error::Absent`] when there is no such group, or no memory controller; [`Error::Denied`]

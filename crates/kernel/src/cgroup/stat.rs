@@ -17,7 +17,7 @@ pub struct Stat {
     pub inactive_file: u64,
     /// File pages used of late.
     pub active_file: u64,
-    /// Pages that are written out, or read in, and still in memory too.
+    /// Pages that are both in memory and in swap.
     pub swapcached: u64,
     /// Locked memory and the like.
     pub unevictable: u64,
@@ -29,7 +29,7 @@ pub struct Stat {
     pub slab_reclaimable: u64,
     /// Bytes in swap (v1 only; v2 has `memory.swap.current`).
     pub swap: u64,
-    /// Faults that had to read, count.
+    /// Faults that had to read from the disk, count.
     pub major_faults: u64,
     /// Anonymous pages that came back after eviction, count.
     pub refault_anon: u64,
@@ -42,8 +42,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Parses the text; names that are missing stay 0. With `hierarchical`, v1's `total_` lines
-    /// count, else the plain ones.
+    /// Parses the text. Missing names stay 0. In v1, `hierarchical` selects the `total_` lines
+    /// instead of the plain ones.
     pub fn parse(text: &[u8], version: Version, hierarchical: bool) -> Stat {
         let mut stat = Stat::default();
         for line in lines(text) {
@@ -121,7 +121,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Parses v2's `memory.events`, and v1's `memory.oom_control` as far as it goes.
+    /// Parses v2's `memory.events`, and of v1's `memory.oom_control` the fields that exist there.
     pub fn parse(text: &[u8]) -> Events {
         let mut events = Events::default();
         for line in lines(text) {

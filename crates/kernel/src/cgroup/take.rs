@@ -1,9 +1,9 @@
-//! Taking bytes from a group now: v2 `memory.reclaim`, v1 a dip of the limit.
+//! Takes bytes from a group now: by `memory.reclaim` in v2, by a dip of the limit in v1.
 
 use super::{Cgroup, Version};
 use crate::{Error, Result};
 
-/// Bytes asked for at a time: the limit of a v1 group is low for the time of one step only.
+/// Bytes asked for at a time. Small, because a v1 limit stays lowered during a step.
 const STEP: u64 = 16 << 20;
 /// Steps without progress before giving up.
 const TRIES: u32 = 5;
@@ -11,12 +11,12 @@ const TRIES: u32 = 5;
 const MAX_STEPS: u32 = 4096;
 
 impl Cgroup {
-    /// Makes the kernel reclaim about `bytes` from this group; returns by how much its usage fell
-    /// (a program that allocates meanwhile makes it less). Clean and paged-out pages go first.
-    /// Blocks (0.24 ms/MiB from the swap cache, 2-4 ms/MiB when pages must be written): call it
-    /// from a worker thread. In version 1 the limit is lowered by steps of 16 MiB and put back
-    /// after each, on every way out; a caller that may be killed in between keeps the limit in its
-    /// own state and sets it again when it starts.
+    /// Makes the kernel reclaim about `bytes` from this group. Returns by how many bytes its usage
+    /// fell, which is less if a program allocates meanwhile. Clean and paged-out pages go first.
+    /// Blocks (0.24 ms/MiB from the swap cache, 2-4 ms/MiB if pages must be written), so call it
+    /// from a worker thread. In version 1 the limit is lowered in steps of 16 MiB and restored
+    /// after each, also on errors and panics. A caller that may be killed in between must save the
+    /// limit and set it again when it restarts.
     ///
     /// # Errors
     /// [`Error::Denied`] without rights, [`Error::Absent`] where neither way exists. Getting less
@@ -49,7 +49,8 @@ impl Cgroup {
         }
     }
 
-    /// Whether the kernel could lower the limit that far. The limit is what it was before on return.
+    /// Lowers the limit for a moment. Returns whether the kernel could; the old limit is restored
+    /// in either case.
     fn dip(&self, usage: u64, step: u64) -> Result<bool> {
         let limit = self.limit()?;
         let low = usage.saturating_sub(step).max(1 << 20);
@@ -78,7 +79,7 @@ fn is_partial(source: &std::io::Error) -> bool {
     )
 }
 
-/// Puts the limit back, also when something panics.
+/// Restores the limit when dropped, also on a panic.
 struct Restore<'c> {
     cgroup: &'c Cgroup,
     limit: Option<u64>,

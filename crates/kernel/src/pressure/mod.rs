@@ -1,6 +1,6 @@
-//! Early warning. By margin first ([`Watermark`]): only usage tells before the kernel evicts;
-//! pressure stall information ([`Psi`]) tells 0.1 to 2 s after, and serves as the slow outer
-//! signal.
+//! Early warning. The margin ([`Watermark`]) comes first, because only usage warns before the
+//! kernel evicts. Pressure stall information ([`Psi`]) comes 0.1 to 2 s after an eviction, and
+//! serves as the slow outer signal.
 
 mod psi;
 mod threshold;

@@ -11,12 +11,12 @@ use std::path::Path;
 /// The machine's file.
 pub const MACHINE: &str = "/proc/pressure/memory";
 
-/// Time that tasks stood still for memory since boot (or since the group was made), microseconds.
+/// Time that tasks waited for memory since boot (or since the group was made), microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalled {
-    /// At least one task stood still.
+    /// At least one task waited.
     pub some_us: u64,
-    /// All of them did.
+    /// All tasks waited.
     pub full_us: u64,
 }
 
@@ -68,8 +68,8 @@ impl Psi {
     }
 }
 
-/// A trigger: its descriptor polls `POLLPRI` when tasks stood still for longer than asked within a
-/// window, and `POLLERR` when the group was removed (stop polling it then).
+/// A trigger. Its descriptor polls `POLLPRI` when tasks waited for longer than the threshold within
+/// a window, and `POLLERR` when the group was removed (then stop polling it).
 #[derive(Debug)]
 pub struct Trigger(OwnedFd);
 
@@ -84,7 +84,7 @@ impl Trigger {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|e| Error::of_file("open", path, e))?;
-        // The kernel cuts off the last byte: without the NUL that would be a digit.
+        // The kernel cuts off the last byte, which without the NUL would be a digit.
         let text = format!("some {stall_us} {window_us}\0");
         rustix::io::write(&fd, text.as_bytes()).map_err(|e| Error::of_file("write", path, e))?;
         Ok(Trigger(fd))

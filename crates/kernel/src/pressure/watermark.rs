@@ -1,9 +1,9 @@
-//! How much must stay free so that there is time to react, from how fast usage was seen to grow;
-//! and how often to look. Pure.
+//! How much must stay free to leave time to react, and how often to look. Both follow from the
+//! growth of usage. Pure.
 
-/// Bytes.
+/// A mebibyte, in bytes.
 const MIB: f64 = (1 << 20) as f64;
-/// Nanoseconds.
+/// A second, in nanoseconds.
 const SECOND: f64 = 1e9;
 
 /// How fast the system can answer, and the bounds of the watermark.
@@ -16,7 +16,7 @@ pub struct Reaction {
     pub smoothing_s: f64,
     /// Smallest watermark, bytes, in a domain large enough for it.
     pub floor: u64,
-    /// In small domains the floor is this share of the capacity.
+    /// In small domains the floor is this share of the capacity, 0 to 1.
     pub floor_share: f64,
     /// Largest watermark as a share of the capacity.
     pub cap_share: f64,
@@ -71,8 +71,9 @@ impl Watermark {
             return;
         }
         let growth = used.saturating_sub(before) as f64 / elapsed;
-        // Exponential average whose weight depends on the time that passed. Bursts count at once
-        // when they last: a rise is taken in within a tenth of the constant, a fall over all of it.
+        // An exponential average weighted by the time that passed. A rise is taken in within a
+        // tenth of the constant, so that lasting bursts count at once; a fall takes the whole
+        // constant.
         let constant = if growth > self.rate {
             self.reaction.smoothing_s / 10.0
         } else {
@@ -103,9 +104,9 @@ impl Watermark {
         capacity.saturating_sub(used) < self.bytes(capacity)
     }
 
-    /// How long to wait until the next look, ns: a quarter of the time in which the room above the
-    /// watermark could be gone, at the measured rate or at 4 MiB/s, whichever is faster; between
-    /// the slowest and the fastest pace.
+    /// The pause until the next look, ns: a quarter of the time in which the room above the
+    /// watermark could be used up, at the measured rate or 4 MiB/s, whichever is faster. Stays
+    /// between the slowest and the fastest pace.
     pub fn next_look_ns(&self, capacity: u64, used: u64) -> u64 {
         let room = capacity
             .saturating_sub(used)

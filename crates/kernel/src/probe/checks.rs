@@ -112,7 +112,7 @@ pub(super) fn warning() -> Capability {
     if group.version() == Version::V2 {
         return found("polling memory.current");
     }
-    // Far beyond every usage: it never fires, and goes with its descriptor.
+    // The threshold is beyond any usage, so it never fires. It goes with its descriptor.
     match Threshold::set(&group, 1 << 61) {
         Ok(_threshold) => found("usage threshold (cgroup.event_control)"),
         Err(_) => found("polling memory.usage_in_bytes").lesser(
@@ -140,7 +140,8 @@ pub(super) fn page_states() -> Capability {
     }
 }
 
-/// Advises a page of our own: that needs no right, so the right is probed apart (`cap-sys-nice`).
+/// Advises on a page of our own. That needs no right, so the right is probed separately
+/// (`cap-sys-nice`).
 pub(super) fn page_out() -> Capability {
     let found = |tier: &str| Capability::best("page-out", tier);
     let costs = "the kernel chooses, hot pages may go first";
@@ -249,7 +250,8 @@ pub(super) fn aging() -> Capability {
         let mut buffer = [0; 32];
         Ok(reader.read(&mut buffer)?.trim_ascii().ends_with(b"7"))
     });
-    // Neither is better for us; it decides how much time there is between the limit and the first eviction.
+    // Neither setting is better for us. It affects the time between the limit and the first
+    // eviction.
     match enabled {
         Ok(true) => found("multi-generational"),
         Ok(false) => found("active and inactive lists (multi-generational is off)"),

@@ -1,5 +1,5 @@
-//! What this kernel and these rights allow, found out by calling each thing once (`plimsoll doctor`
-//! shows it).
+//! What this kernel and our rights allow, found by trying each interface once. `plimsoll doctor`
+//! shows the result.
 
 mod checks;
 mod own;
@@ -10,22 +10,22 @@ mod rights;
 pub struct Capability {
     /// A short stable name, e.g. `pagemap-scan`; [`purpose`] tells what it is for.
     pub name: &'static str,
-    /// The active way, for people: the call or file that will be used, or a value.
+    /// The active tier, for people: the call or file that will be used, or a value.
     pub tier: String,
-    /// Whether it is the best way that the software knows.
+    /// Whether it is the best tier.
     pub best: bool,
-    /// Whether there is any way at all.
+    /// Whether any tier works.
     pub works: bool,
-    /// What it would take to get the best one; empty when it is active.
+    /// What the best tier would need; empty if it is active.
     pub needs: String,
-    /// What it costs not to have it; empty when it is active.
+    /// What it costs to lack the best tier; empty if it is active.
     pub costs: String,
 }
 
-/// How good a way other than the best one is.
+/// How good a tier other than the best one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grade {
-    /// There is none.
+    /// Nothing works.
     Missing,
     /// A lesser way to the same end.
     Fallback,
@@ -43,7 +43,7 @@ impl Capability {
         }
     }
 
-    /// Turns it into a lesser way.
+    /// Turns the capability into a lesser tier.
     fn lesser(
         self,
         grade: Grade,
@@ -60,7 +60,7 @@ impl Capability {
     }
 }
 
-/// What a capability is for, by its name; empty for a name that is not known.
+/// The purpose of the capability with this name; empty for an unknown name.
 pub fn purpose(name: &str) -> &'static str {
     PURPOSES
         .iter()
@@ -111,7 +111,7 @@ const PURPOSES: [(&str, &str); 20] = [
         "pressure triggers with short windows, raising limits",
     ),
 ];
-/// Probes everything; about 30 ms. Changes nothing that lasts.
+/// Probes everything in about 30 ms. Changes nothing permanently.
 pub fn probe() -> Vec<Capability> {
     let mut found = vec![
         checks::cgroup(),

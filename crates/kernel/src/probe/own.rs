@@ -1,4 +1,4 @@
-//! What a collector asks of the kernel for the memory of its own process. No right is needed for any of it.
+//! Interfaces that a collector uses on its own process. None needs any right.
 
 use super::{Capability, Grade};
 use crate::process::page_size;
@@ -42,7 +42,7 @@ impl Drop for Page {
     }
 }
 
-/// Arms a page and writes to it: whether both are told.
+/// Arms a page and writes to it. Returns whether the kernel reports both.
 fn tracks() -> io::Result<bool> {
     let page = Page::new()?;
     let start = page.0 as usize;

@@ -71,7 +71,7 @@ fn parse_effective(text: &[u8]) -> Option<u64> {
     lines(text).find_map(|line| hexadecimal(line.strip_prefix(b"CapEff:")?.trim_ascii()))
 }
 
-/// With a bounded allowance later allocations would fail, so the broker locks nothing then.
+/// With a bounded allowance later allocations would fail, so the broker then locks nothing.
 fn locked_memory(held: Option<u64>) -> Capability {
     let limit = getrlimit(Resource::Memlock).current;
     let shown = match limit {

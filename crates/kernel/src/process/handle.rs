@@ -1,5 +1,6 @@
-//! One process by its number and its start time. Nothing of it is held open, so that a handle may be copied
-//! and kept for long; each call opens what it reads. [`super::Process`] is for what is read at every tick.
+//! A process, named by its number and its start time. Holds nothing open, so that a handle may be
+//! copied and kept for long; each call opens what it reads. Use [`super::Process`] for reads at
+//! every tick.
 
 use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -30,14 +31,14 @@ impl Handle {
     /// Looks a process up.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` for a process that has ended and was not waited for yet.
+    /// The system's error; `InvalidData` for a zombie.
     pub fn new(pid: u32) -> io::Result<Handle> {
         let mut process = Handle { pid, started: 0 };
         process.started = process.start_time()?;
         Ok(process)
     }
 
-    /// It still runs, is not a zombie, and its number was not given to another.
+    /// Whether it still runs, is not a zombie, and still has its number.
     pub fn alive(&self) -> bool {
         self.start_time().is_ok_and(|t| t == self.started)
     }
@@ -47,8 +48,8 @@ impl Handle {
         path(self.pid, name)
     }
 
-    /// Opens a directory below the root directory of the process, following links inside of that root only: a
-    /// link that a container put there cannot lead us out of it.
+    /// Opens a directory below the root directory of the process. Links are followed inside that
+    /// root only, so that a link in a container cannot lead us out of it.
     ///
     /// # Errors
     /// What the system says; `NotFound` when the process is gone.
@@ -67,8 +68,9 @@ impl Handle {
         }
     }
 
-    /// Its `/tmp`. The root of a process that has capabilities which we have not is closed to us, although it
-    /// is ours: then it is our own `/tmp`, and what lies there has yet to be proven that process's.
+    /// Opens the process's `/tmp`. If the process is our user's but has capabilities that we lack,
+    /// its root is closed to us. Then this is our own `/tmp`, and the caller must prove that files
+    /// there belong to the process.
     ///
     /// # Errors
     /// What the system says; `NotFound` when the process is gone.
@@ -84,10 +86,10 @@ impl Handle {
         Ok(rustix::fs::open("/tmp", flags, Mode::empty())?)
     }
 
-    /// When it started: seconds since 1970, by the clock as it is set now.
+    /// When the process started: seconds since 1970, by the present setting of the clock.
     ///
     /// # Errors
-    /// A clock that tells nonsense.
+    /// A clock with an impossible time.
     pub fn started_at(&self) -> io::Result<i64> {
         let ticks = rustix::param::clock_ticks_per_second().max(1);
         let second = |clock| rustix::time::clock_gettime(clock).tv_sec;
@@ -97,7 +99,7 @@ impl Handle {
         Ok(second(ClockId::Realtime).saturating_sub(lives))
     }
 
-    /// Sends a signal to this very process, never to a later one with its number.
+    /// Sends a signal to exactly this process, never to a later one with its number.
     ///
     /// # Errors
     /// What the system says; `NotFound` when the process is gone.
@@ -115,14 +117,15 @@ impl Handle {
             }
             Err(e) => return Err(e.into()),
         };
-        // The descriptor names whoever had the number when it was opened.
+        // The descriptor belongs to the process that had the number when it was opened.
         if !self.alive() {
             return Err(gone());
         }
         Ok(rustix::process::pidfd_send_signal(fd, signal)?)
     }
 
-    /// Processor time of all its threads so far, nanoseconds (clock_getcpuclockid(3)).
+    /// Processor time of all its threads so far, nanoseconds (clock_getcpuclockid(3)); `None` if it
+    /// is gone.
     pub fn processor_ns(&self) -> Option<u64> {
         let pid = i32::try_from(self.pid).ok()?;
         let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::uninit());
@@ -144,13 +147,13 @@ impl Handle {
         )
     }
 
-    /// Its major faults so far: pages that it had to wait for the disk for.
+    /// Its major faults so far: pages that it had to wait for from the disk.
     pub fn major_faults(&self) -> Option<u64> {
         Some(self.stat().ok()?.faults.major)
     }
 
-    /// What it holds, with its kinds and swap. Shared pages that it has mapped several times count several
-    /// times.
+    /// The memory that it holds, by kind, with swap. Shared pages that it maps several times count
+    /// several times.
     ///
     /// # Errors
     /// What the system says; `NotFound` when the process is gone.
@@ -158,7 +161,7 @@ impl Handle {
         Ok(parse_status(&std::fs::read(self.path("status"))?))
     }
 
-    /// Who it is, and what it does with signals.
+    /// Its identities, and its state for signals.
     ///
     /// # Errors
     /// As [`Handle::memory`].
@@ -180,7 +183,7 @@ impl Handle {
     }
 }
 
-/// The memory map of a process, at most 16 MiB of it.
+/// The memory map of a process, up to 16 MiB of text.
 ///
 /// # Errors
 /// What the system says; `PermissionDenied` where we may not look into the process.
@@ -189,8 +192,8 @@ pub fn maps(pid: u32) -> io::Result<impl BufRead> {
     Ok(BufReader::with_capacity(64 << 10, file.take(MAX_MAPS)))
 }
 
-/// What a variable was set to in the environment that a process was started with; `None` where it was not
-/// set, or where the environment cannot be read. At most 4 MiB of that are looked at.
+/// The value of a variable in the environment that a process was started with. `None` if it was not
+/// set or the environment cannot be read. At most 4 MiB of the environment are looked at.
 pub fn variable_of(pid: u32, name: &str) -> Option<Vec<u8>> {
     let mut environment = Vec::new();
     let file = File::open(path(pid, "environ")).ok()?;
@@ -250,7 +253,7 @@ mod tests {
             .env("PLIMSOLL_TEST_VARIABLE", "a=b")
             .spawn()
             .unwrap();
-        // Until it has become the other program it has our environment.
+        // Until its exec the child has our environment.
         let told = (0..1000).find_map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             variable_of(child.id(), "PLIMSOLL_TEST_VARIABLE")

@@ -24,8 +24,8 @@ const MAX_STATUS: usize = 8 << 10;
 /// Longest command line that is read, bytes.
 const MAX_CMDLINE: usize = 128 << 10;
 
-/// A process. When it exits and its number is given to another, every method says [`Error::Gone`]
-/// instead of telling about the other.
+/// A process. If it exits and its number is given to another, every method returns [`Error::Gone`]
+/// and never tells about the other.
 #[derive(Debug)]
 pub struct Process {
     pid: i32,
@@ -37,11 +37,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Takes hold of the process that has this number now.
+    /// Opens the process that has this number now.
     ///
     /// # Errors
-    /// [`Error::Gone`] when there is none (or it exited meanwhile); [`Error::Denied`] where `/proc`
-    /// hides it (`hidepid`).
+    /// [`Error::Gone`] if there is none or it exited meanwhile; [`Error::Denied`] if `/proc` hides
+    /// it (`hidepid`).
     pub fn open(pid: i32) -> Result<Process> {
         if pid <= 0 {
             return Err(Error::Argument {
@@ -53,8 +53,8 @@ impl Process {
         let start_time = read_stat(&stat)?.start_time;
         let pidfd = open_pidfd(pid)?;
         let status = Reader::open(proc_path(pid, "status"))?;
-        // Still the same one: `stat` is bound to it, so the pidfd and `status` that were opened in
-        // between are its own.
+        // `stat` is bound to one process. If the start time is still the same, the pidfd and
+        // `status` that were opened in between belong to it too.
         if read_stat(&stat)?.start_time != start_time {
             return Err(Error::Gone { pid });
         }
@@ -68,7 +68,7 @@ impl Process {
         })
     }
 
-    /// Takes hold of a process known from before, e.g. from a state file.
+    /// Opens a process known from before, e.g. from a state file.
     ///
     /// # Errors
     /// As [`Process::open`]; [`Error::Gone`] when the number belongs to another process now.
@@ -94,8 +94,8 @@ impl Process {
         self.pid
     }
 
-    /// When it started: clock ticks after boot. With the number it names a process for as long as
-    /// the machine runs.
+    /// When it started: clock ticks after boot. Number and start time together identify a process
+    /// until the next boot.
     pub fn start_time(&self) -> u64 {
         self.start_time
     }
@@ -105,8 +105,7 @@ impl Process {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it still runs (an exited process that nobody waited for does not). 0.3 us with a
-    /// pidfd, else 3 us.
+    /// Whether it still runs; a zombie does not. 0.3 us with a pidfd, else 3 us.
     pub fn alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         if let Some(pidfd) = &self.pidfd {
@@ -128,7 +127,7 @@ impl Process {
         }
     }
 
-    /// What it holds, with its kinds and swap, 7-11 us.
+    /// The memory that it holds, by kind, with swap, 7-11 us.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Io`].
@@ -137,7 +136,7 @@ impl Process {
         Ok(parse_status(self.status.read(&mut buffer)?))
     }
 
-    /// What is resident of it, 1.3 us: no shared memory apart from files, no swap.
+    /// Its resident memory, 1.3 us. Does not tell shared memory from files, and has no swap.
     ///
     /// # Errors
     /// As [`Process::memory`].
@@ -252,7 +251,8 @@ impl Process {
         self.still(crate::cgroup::locate(self.pid)?)
     }
 
-    /// Passes a value read by name on, if the name still was this process's afterwards.
+    /// Returns a value that was read by the process's number, if the number still belonged to this
+    /// process afterwards.
     fn still<T>(&self, value: T) -> Result<T> {
         match read_stat(&self.stat) {
             Ok(stat) if stat.start_time == self.start_time => Ok(value),
@@ -261,7 +261,7 @@ impl Process {
     }
 }
 
-/// Bytes of a page.
+/// The size of a page, bytes.
 pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
@@ -289,7 +289,7 @@ fn open_pidfd(pid: i32) -> Result<Option<OwnedFd>> {
     match pidfd_open(number, PidfdFlags::empty()) {
         Ok(fd) => Ok(Some(fd)),
         Err(Errno::NOSYS | Errno::PERM) => Ok(None),
-        // EINVAL: the number of a thread that leads no process.
+        // EINVAL: the number belongs to a thread that is not the main thread of a process.
         Err(Errno::SRCH | Errno::INVAL) => Err(Error::Gone { pid }),
         Err(errno) => Err(Error::Call {
             call: "pidfd_open",

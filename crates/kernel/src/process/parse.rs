@@ -53,7 +53,7 @@ pub struct Faults {
     pub major: u64,
 }
 
-/// What is used of `/proc/PID/stat`.
+/// The fields of `/proc/PID/stat` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// `R`, `S`, `D`, `Z`, ...
@@ -133,7 +133,7 @@ pub fn parse_status(text: &[u8]) -> Memory {
     memory
 }
 
-/// Who a process is.
+/// The identities of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusIds {
     /// Effective user.
@@ -142,9 +142,10 @@ pub struct StatusIds {
     pub gid: u32,
     /// Parent's number, 0 when it is outside our namespace.
     pub parent: i32,
-    /// Its number in its own (innermost) pid namespace; its outer number where the kernel does not tell.
+    /// Its number in its own (innermost) pid namespace; its number in ours if the kernel does not
+    /// tell.
     pub inner_pid: i32,
-    /// How many pid namespaces deep it is, from ours: 1 is our own.
+    /// The depth of its pid namespace, counted from ours, which is 1.
     pub pid_levels: u32,
 }
 
@@ -191,7 +192,7 @@ pub fn parse_status_ids(text: &[u8]) -> Option<StatusIds> {
     Some(ids)
 }
 
-/// Who a process is, and what it does with signals.
+/// The identities of a process, and its state for signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// As [`StatusIds::inner_pid`].
@@ -202,16 +203,15 @@ pub struct Status {
     pub euid: u32,
     /// Effective group.
     pub egid: u32,
-    /// What it does: `R` runs, `S` and `D` wait, `T` and `t` were stopped; 0 where that is not told.
+    /// Its state: `R` runs, `S` and `D` wait, `T` and `t` were stopped; 0 if not told.
     pub state: u8,
     /// Caught signals, bit `n - 1` for signal `n`.
     pub caught: u64,
-    /// Signals that were sent to it and have not reached it yet, likewise: those of its first thread, and
-    /// those of all.
+    /// Pending signals, in the same form: those of its first thread and of the whole process.
     pub pending: u64,
 }
 
-/// Parses identities and signals of `/proc/PID/status`; `None` when it does not tell the user.
+/// Parses identities and signals of `/proc/PID/status`; `None` if the user is missing.
 pub fn parse_status_signals(text: &[u8]) -> Option<Status> {
     let ids = parse_status_ids(text)?;
     let mut status = Status {

@@ -1,4 +1,4 @@
-//! A process and all that descend from it.
+//! A process and all its descendants.
 
 use super::{Faults, Memory, Process, proc_path};
 use crate::parse::{number, words};
@@ -14,9 +14,9 @@ const MAX_THREADS: usize = 65_536;
 /// Sums over a tree of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Bytes.
+    /// The memory of all, bytes.
     pub memory: Memory,
-    /// Of the processes that run now.
+    /// The faults of the processes that run now.
     pub faults: Faults,
     /// How many processes were counted.
     pub processes: usize,
@@ -57,8 +57,8 @@ impl Walk {
         self.truncated
     }
 
-    /// Looks for new descendants and lets go of those that exited; children of a descendant that
-    /// exited stay members. Call it every second or so.
+    /// Looks for new descendants and drops those that exited. Children of an exited descendant stay
+    /// members. Call it about every second.
     ///
     /// # Errors
     /// [`Error::Gone`] when the root exited and no descendant is left.
@@ -75,7 +75,7 @@ impl Walk {
         if self.root.alive() {
             self.truncated = !descendants(self.root.pid(), self.max, &mut found)?;
         }
-        // Orphans went to another parent: look below each that we hold.
+        // Orphans have another parent now, so look below each member that we hold.
         for index in 0..self.members.len() {
             if found.len() >= self.max {
                 break;
@@ -102,10 +102,10 @@ impl Walk {
         Ok(())
     }
 
-    /// Sums what they hold now, 7 us each; those that exited meanwhile count nothing.
+    /// Sums the memory of all, 7 us each. Those that exited meanwhile do not count.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file of `/proc` cannot be read for another reason than that.
+    /// [`Error::Io`] when a file of `/proc` cannot be read for a reason other than an exit.
     pub fn totals(&self) -> Result<Totals> {
         let mut totals = Totals::default();
         for process in std::iter::once(&self.root).chain(&self.members) {
@@ -138,9 +138,9 @@ pub fn descendants(root: i32, max: usize, out: &mut Vec<i32>) -> Result<bool> {
     descendants_within(root, max, &mut threads, out)
 }
 
-/// The same for programs that are not trusted: a file is read for each thread, of which a process may
-/// have very many. At most `threads` are looked at, and as many are taken off it; returns false too
-/// when there were more.
+/// As [`descendants`], for programs that are not trusted. A file is read for each thread, and a
+/// process may have very many. Looks at up to `threads` threads and subtracts those looked at. Also
+/// returns false if there were more.
 ///
 /// # Errors
 /// As [`descendants`].
@@ -153,11 +153,11 @@ pub fn descendants_within(
     walk(root, max, threads, &mut |_| true, out)
 }
 
-/// All descendants without those that `keep` says no to, and without what descends from these; at most 65536
-/// threads are looked at.
+/// All descendants, except those that `keep` rejects and the descendants of those. Looks at up to
+/// 65536 threads.
 ///
 /// # Errors
-/// As [`descendants`]; what was found until then is in `out`.
+/// As [`descendants`]. On an error `out` holds what was found until then.
 pub fn descendants_where(
     root: i32,
     max: usize,
@@ -182,7 +182,7 @@ fn walk(
         out.truncate(start);
         return by_parents(root, max, keep, out);
     }
-    // Also what was found before an error is only what `keep` wants: callers use it.
+    // Filter before returning an error too, because callers use what was found.
     retain_from(start, keep, out);
     listed?;
     let mut next = start;
@@ -197,13 +197,13 @@ fn walk(
     Ok(out.len() - start < max && *threads > 0)
 }
 
-/// Takes away those from `start` on that `keep` says no to.
+/// Removes the entries from `start` on that `keep` rejects.
 fn retain_from(start: usize, keep: &mut dyn FnMut(i32) -> bool, out: &mut Vec<i32>) {
     let new = out.split_off(start);
     out.extend(new.into_iter().filter(|&pid| keep(pid)));
 }
 
-/// False when the kernel does not list children.
+/// Appends the children of a process. False if the kernel does not list children.
 fn append_children(
     pid: i32,
     max: usize,
@@ -225,7 +225,7 @@ fn append_children(
         *threads -= 1;
         text.clear();
         match read_text(&task.path().join("children"), MAX_CHILDREN, text) {
-            // The thread exited, or the kernel was built without.
+            // The thread exited, or the kernel was built without such lists.
             Err(e) if e.is_absent() => {
                 if task.path().exists() && proc_path(pid, "task").exists() {
                     return Ok(task.path().join("children").exists());

@@ -1,5 +1,5 @@
-//! Who had to wait for memory: per process and thread by taskstats, of the machine by
-//! `/proc/vmstat`; of a group see [`crate::cgroup::Cgroup::events`] and [`crate::cgroup::Stat`].
+//! Which programs had to wait for memory: per process and thread by taskstats, for the machine by
+//! `/proc/vmstat`. For a group see [`crate::cgroup::Cgroup::events`] and [`crate::cgroup::Stat`].
 
 mod taskstats;
 mod vmstat;

@@ -11,7 +11,7 @@ const BUFFER: usize = 8 << 10;
 /// Header of a netlink message, and of the generic family after it.
 const NETLINK_HEADER: usize = 16;
 const HEADERS: usize = NETLINK_HEADER + 4;
-/// Answers to other questions that are passed over before giving up.
+/// How many answers to other questions are passed over before giving up.
 const MAX_STRAYS: usize = 16;
 
 const CTRL_GETFAMILY: u8 = 3;
@@ -41,7 +41,7 @@ pub struct TaskStalls {
     pub block_ns: u64,
 }
 
-/// Where the counts are in `struct taskstats`; each is followed by its total in ns.
+/// Offsets of the counts in `struct taskstats`, bytes. Each count is followed by its total in ns.
 struct Layout {
     block: usize,
     swapin: usize,
@@ -134,7 +134,7 @@ impl Taskstats {
         Ok(taskstats)
     }
 
-    /// The sum over a process's threads, those that exited included; 5 us.
+    /// The sum over a process's threads, including exited ones; 5 us.
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::NotPermitted`] without CAP_NET_ADMIN.
@@ -179,7 +179,7 @@ impl Taskstats {
         }
     }
 
-    /// Sends one question with one attribute; the attributes of the answer.
+    /// Sends one question with one attribute, and returns the attributes of the answer.
     fn ask(
         &mut self,
         family: u16,

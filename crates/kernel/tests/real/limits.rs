@@ -30,7 +30,7 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     let outsider = start_holding(&["hog", "--bytes", "64M"], Some(&others));
     let less = domain.read().unwrap();
     assert_eq!(less.capacity, 96 * MIB);
-    // As seen from the inner one nothing leaps: the outsider has taken a part of it.
+    // Seen from the inner group nothing jumps: the outsider counts as use of a part of it.
     assert_eq!(
         (less.lowest, domain.lowest()),
         (48 * MIB, Some(inner.cgroup().dir()))
@@ -40,7 +40,7 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
         (16 * MIB..48 * MIB).contains(&less.used_of_lowest()),
         "{less:?}"
     );
-    // What it can ever have is another question.
+    // The most that it can ever have is a different number.
     assert_eq!(domain.lowest_limit().unwrap(), Some(48 * MIB));
     drop(outsider);
 
@@ -51,8 +51,8 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     assert_eq!(Domain::machine().unwrap().lowest_limit().unwrap(), None);
 }
 
-/// Nothing can be paged out of a group without swap, and so not of those in it, nor where swappiness is 0;
-/// else as much as the tightest lets go.
+/// Nothing can be paged out of a group without swap or with swappiness 0, nor of groups in it.
+/// Otherwise as much can be paged out as the tightest group allows.
 #[test]
 fn what_can_be_paged_out_is_what_every_group_above_allows() {
     let _one = alone();
@@ -249,7 +249,7 @@ fn members_are_listed_with_those_below_and_move_up_when_a_group_goes() {
             removed(None).unwrap();
             outer.cgroup()
         }
-        // A group that has limited children holds no processes: they stay until it is said where they may go.
+        // A group with limited children holds no processes, so they stay until a refuge is given.
         Version::V2 => {
             let refused = removed(None);
             assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");

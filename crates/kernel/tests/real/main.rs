@@ -1,6 +1,6 @@
-//! The room against the real kernel: own groups, own swap, real pressure, all cleaned up. What
-//! needs rights that are missing says so and why. The same tests run again under cgroup version 2
-//! in a guest (see `guest`).
+//! Tests of this crate on the real kernel: own groups, own swap, real pressure, all cleaned up. A
+//! test that lacks rights reports that it is skipped, and why. The same tests run again under
+//! cgroup version 2 in a guest (see `guest`).
 
 mod common;
 mod guest;

@@ -10,7 +10,8 @@ use plimsoll_testbed::{TestCgroup, skip};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Looks as the watermark says until it is crossed. How late the latest look was, and when it was crossed.
+/// Looks at the pace of the watermark until it is crossed. Returns how late the latest look was,
+/// and when it was crossed.
 fn first_warning(group: &TestCgroup) -> (Duration, Instant) {
     let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
     let mut watermark = Watermark::new(Reaction::default());
@@ -34,7 +35,7 @@ fn first_warning(group: &TestCgroup) -> (Duration, Instant) {
 fn the_watermark_is_crossed_before_anything_is_swapped_out() {
     let _one = alone();
     let Some(_swap) = swap(256 * MIB) else { return };
-    // A look that comes too late sees too much, which is no fault of the watermark: then once more.
+    // A late look sees too much, which is not the watermark's fault, so try again.
     let too_late = Duration::from_secs_f64(Reaction::default().time_s / 2.0);
     let tries = (0..20).map(|_| {
         let group = group("watermark", Some(256 * MIB))?;

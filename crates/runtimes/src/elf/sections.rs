@@ -12,14 +12,14 @@ struct Section {
     length: u64,
 }
 
-/// What the section of this name holds, the first megabytes of it at the most.
+/// The contents of the section with this name, cut after some megabytes.
 pub(crate) fn section(path: &Path, name: &[u8]) -> Option<Vec<u8>> {
     let (mut file, sections, names) = table(path)?;
     let found = sections.iter().find(|s| named(s, &names) == Some(name))?;
     read_at(&mut file, found.offset, found.length)
 }
 
-/// Whether it has a section of this name.
+/// Whether the file has a section of this name.
 pub(crate) fn has_section(path: &Path, name: &[u8]) -> bool {
     table(path)
         .is_some_and(|(_, sections, names)| sections.iter().any(|s| named(s, &names) == Some(name)))
@@ -30,7 +30,7 @@ fn named<'a>(section: &Section, names: &'a [u8]) -> Option<&'a [u8]> {
     rest.split(|&byte| byte == 0).next()
 }
 
-/// The sections, and the text that their names are in.
+/// The open file, its sections, and the string table that holds their names.
 fn table(path: &Path) -> Option<(File, Vec<Section>, Vec<u8>)> {
     let (mut file, header) = opened(path)?;
     let half = |at| word(&header, at).map(u16::from_le_bytes);

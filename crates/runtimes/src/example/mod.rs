@@ -1,6 +1,6 @@
-//! A runtime of no use, kept as the worked example of `docs/src/adding-a-runtime.md`: programs that are
-//! called `plimsoll-example`. It is compiled and tested, and not in [`crate::ALL`]; whoever wants it makes a
-//! list with it. A copy of this folder is a beginning for a real one.
+//! A runtime without practical use: the worked example of `docs/src/adding-a-runtime.md`. It steers
+//! programs called `plimsoll-example`. It is compiled and tested but not in [`crate::ALL`]; make a
+//! list with it to use it. To write a real runtime, begin with a copy of this folder.
 
 use crate::detect::{Candidate, Command};
 use crate::family;
@@ -11,13 +11,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// The name of the adapter, and what is given as `--adapter`.
+/// The name of the adapter and the value of `--adapter`.
 const NAME: &str = "example";
-/// How programs of this runtime are called.
+/// The file name of programs of this runtime.
 const PROGRAM: &str = "plimsoll-example";
-/// Tells the program how much it could use alone, bytes.
+/// The variable that tells the program how many bytes it could use alone.
 const BUDGET: &str = "PLIMSOLL_EXAMPLE_BUDGET";
-/// Between two looks.
+/// The pause between two turns of the loop.
 const TURN: Duration = Duration::from_millis(500);
 
 /// Programs that are called `plimsoll-example`.
@@ -36,12 +36,13 @@ impl Runtime for Example {
         }]
     }
 
-    /// By the name of its file. Others look at what lies beside it (`java`), or at what is in it (`elf`).
+    /// Goes by the name of the file. Other runtimes look at what lies beside the file (`java`) or
+    /// inside it (`elf`).
     fn starts(&self, command: &Command<'_>) -> bool {
         command.executable().is_some_and(is_called_so)
     }
 
-    /// Adds what the user did not give, and says so.
+    /// Adds what the user did not give, and notes it.
     fn prepare(&self, start: &Start<'_>) -> Addition {
         let given = (start.command.setting.variables)(BUDGET).is_some();
         let budget = start.plan.budget.filter(|_| !given);
@@ -60,8 +61,8 @@ impl Runtime for Example {
         }
     }
 
-    /// By the files that it has mapped: the executable is one of them. Others look into it
-    /// (`native_image`).
+    /// Goes by the mapped files, because the executable is one of them. Other runtimes look into
+    /// the executable (`native_image`).
     fn runs(&self, process: &Candidate) -> bool {
         process.names().any(|name| name == PROGRAM)
     }
@@ -75,7 +76,7 @@ fn is_called_so(executable: &Path) -> bool {
     executable.file_name().is_some_and(|name| name == PROGRAM)
 }
 
-/// Says that it steers before the first turn, and that it does not after the last.
+/// Tells the link that it steers before the first turn, and that it no longer does after the last.
 fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
     link.steered_by(Some(NAME));
     let ended = follow(target, link);
@@ -89,14 +90,15 @@ fn follow(target: &Target<'_>, link: &mut dyn Link) -> Ended {
         if link.stopped() {
             return Ended::Stopped;
         }
-        // It may have become another program.
+        // The process may have become another program.
         if !target.process.alive() || !Example.runs(&Candidate::look(pid)) {
             return Ended::ProgramGone;
         }
         // The limit is for the program and its descendants together.
         let others = family::uses_of_others(target.root, pid);
         let uses = family::uses(pid).unwrap_or(0).saturating_add(others);
-        // A real adapter has the program use no more than this here, and says what it would use at the most.
+        // A real adapter would make the program keep to this limit here, and report the most that
+        // the program could use.
         let limit = link.numbers().map_or(u64::MAX, |numbers| numbers.limit);
         link.report(&Report {
             demand: Some(uses.min(limit)),

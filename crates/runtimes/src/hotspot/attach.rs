@@ -1,14 +1,14 @@
-//! The attach protocol of `HotSpot`: one command and one reply per connection to the socket of the virtual
-//! machine, in its own mount namespace.
+//! The attach protocol of `HotSpot`: one command and one reply per connection to a socket of the
+//! virtual machine. The socket lies in the machine's own mount namespace.
 //!
-//! A machine that has no socket yet is asked to open one: an empty file `.attach_pid<pid>` beside
-//! the place of the socket, then `SIGQUIT`. The signal is sent once, and only to a machine that is
-//! known (`quit`) to take it so. Without the file the signal prints all threads, and it cannot be
-//! recalled. So the file stays until the socket is there, or the machine has had all the time for
-//! it. No call lasts longer than its timeout.
+//! A machine that has no socket yet is asked to open one: by an empty file `.attach_pid<pid>`
+//! beside the place of the socket, and then by `SIGQUIT`. The signal is sent once, and only to a
+//! machine that is known (`quit`) to take it as this request. Without the file the signal would
+//! print all threads, and it cannot be recalled. So the file stays until the socket is there or the
+//! machine has had ample time for it. No call lasts longer than its timeout.
 //!
-//! A machine answers its own user and group, and root as long as that is root to it too: in a user namespace
-//! it is not. So we connect, and leave the file, as its user.
+//! A machine answers its own user and group. It also answers root, unless it is in a user namespace
+//! in which we are not root. So we create the file and connect as the machine's user.
 
 mod error;
 mod socket;
@@ -30,15 +30,15 @@ use std::time::{Duration, Instant};
 
 /// How often the socket is looked for while the machine opens it.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often one is looked at that is still starting.
+/// How often a machine that is still starting is looked at.
 const STARTING: Duration = Duration::from_millis(50);
-/// A machine that another program asked has opened its socket after this time.
+/// By then a machine that another program asked has opened its socket.
 const SOON: Duration = Duration::from_secs(1);
-/// A process that is ending is gone this long after it closed its files.
+/// By then a process that closed its files because it is ending is gone.
 const ENDING: Duration = Duration::from_millis(200);
-/// A machine that runs has handled a signal after this time.
+/// By then a running machine has handled a signal.
 const DONE: Duration = Duration::from_secs(60);
-/// Signals to a machine that opens no socket.
+/// The most signals to a machine that opens no socket.
 const MOST_IN_VAIN: u8 = 3;
 
 /// The attach socket of one virtual machine.
@@ -49,30 +49,31 @@ pub struct Attach {
     euid: u32,
     egid: u32,
     tmp: OwnedFd,
-    /// 1, or 2 where the machine said that it knows it.
+    /// The protocol version: 1, or 2 if the machine said that it supports it.
     version: u8,
-    /// It was asked to open its socket, and has not yet.
+    /// The pending request to open the socket; none when there is no request or the machine has
+    /// followed it.
     asked: Mutex<Option<Asked>>,
-    /// A flag that this machine has by another name, and that name.
+    /// A flag that has another name in this machine, and its name there.
     renamed: OnceLock<(&'static str, &'static str)>,
 }
 
-/// A file, by its file system and its number there.
+/// A file: the number of its file system and its inode.
 type Entry = (u64, u64);
 
-/// What a machine was asked with.
+/// A request to open the socket.
 #[derive(Debug)]
 struct Asked {
     trigger: Trigger,
-    /// What lay in the place of its socket then.
+    /// What lay in the place of the socket at that time.
     before: Option<Entry>,
-    /// When it was signalled last; not yet, where absent.
+    /// When the last signal was sent; `None` if none was sent yet.
     sent: Option<Instant>,
     signals: u8,
 }
 
 impl Attach {
-    /// Prepares to speak with this process; sends nothing yet.
+    /// Prepares to speak with this process. Sends nothing yet.
     ///
     /// # Errors
     /// [`AttachError::Gone`] or [`AttachError::System`] where its `/proc` entry or its `/tmp`
@@ -98,12 +99,14 @@ impl Attach {
         })
     }
 
-    /// From now on who sets the flag `name` sets the one that this machine has for it. One flag at the most.
+    /// From now on a command that sets the flag `name` sets the flag `of_this_machine` instead.
+    /// Only one flag can be renamed.
     pub fn rename(&self, name: &'static str, of_this_machine: &'static str) {
         self.renamed.get_or_init(|| (name, of_this_machine));
     }
 
-    /// Asks which version of the protocol it speaks (2 since JDK 24); 1 serves for everything short.
+    /// Asks which version of the protocol the machine speaks (2 since JDK 24). Version 1 is enough
+    /// for short commands.
     ///
     /// # Errors
     /// As [`Attach::command`].
@@ -117,7 +120,7 @@ impl Attach {
         Ok(self.version)
     }
 
-    /// Sends one command and waits for its whole reply, in all at the most `timeout`.
+    /// Sends one command and waits for the whole reply, for `timeout` at most in all.
     ///
     /// # Errors
     /// Each [`AttachError`]; [`AttachError::Gone`] whenever the process ended meanwhile.
@@ -157,7 +160,7 @@ impl Attach {
         }
     }
 
-    /// One that ends closes its sockets a moment before it is gone.
+    /// Waits a moment, because a process that ends closes its sockets shortly before it is gone.
     fn let_end(&self) {
         let until = Instant::now() + ENDING;
         while self.process.alive() && Instant::now() < until {
@@ -165,7 +168,7 @@ impl Attach {
         }
     }
 
-    /// `jcmd`: a diagnostic command with its arguments in one line.
+    /// Sends a diagnostic command (`jcmd`), with its arguments in one line.
     ///
     /// # Errors
     /// As [`Attach::command`].
@@ -173,13 +176,13 @@ impl Attach {
         self.command("jcmd", &[line], timeout)
     }
 
-    /// Connects; has the machine open its socket first where there is none.
+    /// Connects. If there is no socket, has the machine open one first.
     fn open(&self, deadline: Instant, timeout: Duration) -> Result<OwnedFd, AttachError> {
         let pid = self.process.pid;
         let mut asked = false;
         loop {
             if let Some(socket) = self.connect(deadline)? {
-                // It has done what it was asked to.
+                // The machine has done what it was asked to do.
                 *self.asked() = None;
                 return Ok(socket);
             }
@@ -193,7 +196,7 @@ impl Attach {
             }
             if !asked {
                 match self.ask(deadline) {
-                    // It has time for that.
+                    // There is time left to wait for its start.
                     Err(AttachError::Starting { .. }) if !over => std::thread::sleep(STARTING),
                     answer => {
                         answer?;
@@ -205,8 +208,8 @@ impl Attach {
         }
     }
 
-    /// Has it open its socket, unless it was asked to a while ago, or somebody else has just done so. A
-    /// second signal that comes when the first was heeded prints all threads.
+    /// Asks the machine to open its socket, unless it was asked a while ago or another program has
+    /// just asked. A second signal after the first was followed would print all threads.
     fn ask(&self, deadline: Instant) -> Result<(), AttachError> {
         let pid = self.process.pid;
         let mut asked = self.asked();
@@ -237,7 +240,7 @@ impl Attach {
         let Some(now) = &mut *asked else {
             return Ok(());
         };
-        // It may have been stopped meanwhile, or asked by somebody else.
+        // The machine may have been stopped meanwhile, or another program may have asked it.
         let sent = match self.has_socket() == left {
             true => quit::is_the_moment(&self.process).and_then(|()| self.signal()),
             false => Err(AttachError::Starting { pid }),
@@ -257,7 +260,7 @@ impl Attach {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What lies where its socket is to be.
+    /// The file in the place of the socket, if any.
     fn in_its_place(&self) -> Option<Stat> {
         rustix::fs::statat(&self.tmp, self.socket(), AtFlags::SYMLINK_NOFOLLOW).ok()
     }
@@ -266,7 +269,8 @@ impl Attach {
         self.in_its_place().is_some()
     }
 
-    /// It opened its socket: one of its own user's lies there that is not what lay there `before`.
+    /// Whether the machine opened its socket: a socket of its user lies in the place and is not the
+    /// file that lay there `before`.
     fn has_opened(&self, before: Option<Entry>) -> bool {
         self.in_its_place().is_some_and(|found| {
             let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
@@ -274,7 +278,7 @@ impl Attach {
         })
     }
 
-    /// It was asked by somebody else, and is about to open it.
+    /// Waits for the socket that another program asked for. Returns whether it came.
     fn has_socket_by(&self, deadline: Instant) -> bool {
         while !self.has_socket() && Instant::now() < deadline {
             std::thread::sleep(LOOK);
@@ -282,12 +286,12 @@ impl Attach {
         self.has_socket()
     }
 
-    /// Its name in the `/tmp` of the machine.
+    /// The name of the socket in the machine's `/tmp`.
     fn socket(&self) -> String {
         format!(".java_pid{}", self.inner_pid)
     }
 
-    /// `None` where there is no socket, or where nobody listens to it any more.
+    /// `None` if there is no socket or nobody listens to it any more.
     fn connect(&self, deadline: Instant) -> Result<Option<OwnedFd>, AttachError> {
         let name = self.socket();
         match rustix::fs::statat(&self.tmp, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -312,7 +316,8 @@ impl Attach {
         });
         match connected.unwrap_or_else(|e| Err(Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))) {
             Ok(()) => {}
-            // Left by a machine that died, or by one before that had this number.
+            // A socket that was left by this machine, or by an earlier one with the same number,
+            // when it died.
             Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(None),
             Err(Errno::AGAIN | Errno::INTR) => {
                 let pid = self.process.pid;
@@ -324,7 +329,8 @@ impl Attach {
         Ok(Some(socket))
     }
 
-    /// The one who listens must be the machine itself: another one could have put a socket into `/tmp`.
+    /// Checks that the listener is the machine itself, because any process can put a socket into
+    /// `/tmp`.
     fn check_peer(&self, socket: &OwnedFd) -> Result<(), AttachError> {
         let peer = peer_of(socket).map_err(|e| self.system("asking who serves its socket", e))?;
         match peer.pid == self.process.pid {
@@ -336,7 +342,7 @@ impl Attach {
         }
     }
 
-    /// `None` where somebody else is about to attach.
+    /// Places the file that triggers the socket. `None` if another program is about to attach.
     fn trigger(&self) -> Result<Option<Trigger>, AttachError> {
         let owner = (self.euid, self.egid);
         let pid = self.process.pid;
@@ -400,7 +406,7 @@ impl Attach {
 }
 
 impl Drop for Attach {
-    /// A signal that may still be on its way finds its file.
+    /// Leaves the file in place while a signal may still be on its way.
     fn drop(&mut self) {
         let asked = self.asked().take();
         let Some(Asked {
@@ -412,7 +418,7 @@ impl Drop for Attach {
         else {
             return;
         };
-        // It has heeded the file then.
+        // Then the machine has followed the file and no longer needs it.
         if self.has_opened(before) {
             return;
         }

@@ -1,12 +1,13 @@
-//! The start flags that make a Java virtual machine elastic, by collector.
+//! The flags that make a Java virtual machine elastic when it starts, by collector.
 //!
-//! They stand before the user's own on the command line, so that the user's win. What stands in variables
-//! comes before ours, so a flag whose name the user gave anywhere is left out; so are flags that would change
-//! the meaning of one that the user gave (a generation size beside `-Xmn`).
+//! Our flags stand before the user's on the command line, so that the user's win. Flags in
+//! variables are read before ours and would lose, so a flag that the user gave anywhere is left
+//! out. So is a flag that would change the meaning of a user's flag (a generation size beside
+//! `-Xmn`).
 //!
-//! A machine ends at a flag that it does not know, and at an experimental one that is locked. A user's
-//! mistake has to end it under us, too, so it is never told to ignore what it does not know: only flags are
-//! added that the build [knows](Known), and experimental ones are locked again behind ours.
+//! A machine ends at a flag that it does not know, and at an experimental flag that is locked. A
+//! mistake of the user's must still end it, so it is never told to ignore unknown flags. Instead we
+//! add only flags that the build [knows](Known), and lock experimental flags again after ours.
 
 mod files;
 mod given;
@@ -23,7 +24,7 @@ pub use known::Known;
 use super::machine::Collector;
 use plimsoll_policy::footprint::surprise;
 
-/// Flags that may be set between these two only.
+/// Experimental flags, which may be set only between [`UNLOCK`] and [`LOCK`].
 const EXPERIMENTAL: [&str; 4] = [
     "G1ExpandByPercentOfAvailable",
     "G1MaxNewSizePercent",
@@ -32,18 +33,20 @@ const EXPERIMENTAL: [&str; 4] = [
 ];
 const UNLOCK: &str = "-XX:+UnlockExperimentalVMOptions";
 const LOCK: &str = "-XX:-UnlockExperimentalVMOptions";
-/// The smallest heap that is started with, MiB: the floor below which no collector shrinks.
+/// The initial heap, MiB. No collector shrinks below it.
 const LEAST_HEAP_MIB: u64 = 32;
-/// The same, bytes.
+/// The same in bytes.
 const LEAST_HEAP: u64 = LEAST_HEAP_MIB << 20;
-/// Above this a heap loses compressed object pointers, and needs about half more for the same objects.
+/// Above this size, in bytes, a heap loses compressed object pointers and needs about half more for
+/// the same objects.
 const COMPRESSED: u64 = 31 << 30;
-/// From here on a heap without compressed pointers holds more than one of [`COMPRESSED`].
+/// From this size on, in bytes, a heap without compressed pointers holds more than one of
+/// [`COMPRESSED`].
 const WORTH_IT: u64 = 48 << 30;
 
-/// What sets all sizes by the machine's memory, and chooses Parallel.
+/// The flag that sets all sizes by the machine's memory and chooses Parallel.
 const AGGRESSIVE: &str = "-XX:+AggressiveHeap";
-/// Give the maximum heap; `-mx` and `-ms` are old names that the launcher still takes.
+/// Options that set the maximum heap. `-mx` and `-ms` are old names that the launcher still takes.
 const MAX_HEAP: [&str; 7] = [
     "-Xmx",
     "-mx",
@@ -53,7 +56,7 @@ const MAX_HEAP: [&str; 7] = [
     "-XX:ErgoHeapSizeLimit",
     AGGRESSIVE,
 ];
-/// Give the heap that is started with.
+/// Options that set the initial heap.
 const FIRST_HEAP: [&str; 6] = [
     "-Xms",
     "-ms",
@@ -62,7 +65,7 @@ const FIRST_HEAP: [&str; 6] = [
     "-XX:InitialRAM",
     AGGRESSIVE,
 ];
-/// Give the young generation.
+/// Options that set the young generation.
 const YOUNG: [&str; 6] = [
     "-Xmn",
     "-XX:NewSize",
@@ -71,44 +74,46 @@ const YOUNG: [&str; 6] = [
     "-XX:SurvivorRatio",
     AGGRESSIVE,
 ];
-/// Maximum heaps, by size.
+/// Options that give the maximum heap as a size.
 const MAX_SIZES: [&str; 3] = ["-Xmx", "-mx", "-XX:MaxHeapSize="];
-/// Heaps that are started with, by size: the machine does not start where one is above a maximum that is
-/// given.
+/// Options that give the initial or least heap as a size. The machine does not start if one exceeds
+/// a given maximum.
 const WITHIN_MAX: [&str; 4] = ["-Xms", "-ms", "-XX:InitialHeapSize=", "-XX:MinHeapSize="];
-/// Must fit into the machine's own choice of a maximum: it does not start otherwise, and shall not under us.
+/// Options that give the soft maximum. The machine does not start if it exceeds the maximum of its
+/// own choice, and that must stay so with our flags.
 const SOFT_MAX: [&str; 2] = [
     "-XX:SoftMaxHeapSize=",
-    // Of Java 11.
+    // The name in Java 11.
     "-XX:ShenandoahSoftMaxHeapSize=",
 ];
-/// Generations, by size: the machine makes them smaller where they do not fit.
+/// Options that give a generation as a size. The machine makes generations smaller if they do not
+/// fit.
 const GENERATIONS: [&str; 4] = ["-Xmn", "-XX:NewSize=", "-XX:MaxNewSize=", "-XX:OldSize="];
 
-/// What the choice depends on beside the user's flags.
+/// What the choice of flags depends on, besides the user's flags.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Bytes that the broker has to share out.
+    /// Bytes that the broker shares out.
     pub budget: Option<u64>,
-    /// Processors that the machine will see.
+    /// Processors that the virtual machine will see.
     pub processors: usize,
-    /// Bytes of memory of the machine or the container, as the virtual machine will see it.
+    /// Bytes of memory (of the computer or the container) that the virtual machine will see.
     pub memory: Option<u64>,
-    /// Bytes that the groups above the program let it use at the most, where that is less than the machine
-    /// has.
+    /// The lowest limit of the cgroups above the program, bytes, if it is below the computer's
+    /// memory.
     pub group: Option<u64>,
-    /// Nothing can be paged out there: what is over a limit ends the program.
+    /// Nothing can be paged out, so an excess over a limit ends the program.
     pub cliff: bool,
-    /// Address space is limited (`ulimit -v`): nothing may be reserved in advance.
+    /// Address space is limited (`ulimit -v`), so nothing may be reserved in advance.
     pub address_space_limited: bool,
-    /// Feature version of the machine, where its installation tells it: 8, 17, 25.
+    /// Feature version of the virtual machine (8, 17, 25), if its installation tells it.
     pub version: Option<u32>,
-    /// The flags that the machine knows.
+    /// The flags that the virtual machine knows.
     pub known: Known,
 }
 
 impl Surroundings {
-    /// Those of this process; nothing is known of the virtual machine.
+    /// The surroundings of this process. Nothing is known about the virtual machine.
     pub fn of_self() -> Surroundings {
         let limit = rustix::process::getrlimit(rustix::process::Resource::As);
         Surroundings {
@@ -118,29 +123,30 @@ impl Surroundings {
         }
     }
 
-    /// The machine's version is at least this one, or is not told.
+    /// Whether the machine's version is at least this one, or unknown.
     fn since(&self, version: u32) -> bool {
         self.version.is_none_or(|found| found >= version)
     }
 }
 
-/// Before, what is chosen without a flag was another (Java 8: Parallel), and flags had other defaults.
+/// The oldest version that gets flags. Older ones have other defaults, also for the collector (Java
+/// 8: Parallel).
 const OLDEST: u32 = 11;
-/// ZGC's flags are what they are since.
+/// The version since which ZGC has its present flags.
 const Z_SETTLED: u32 = 15;
-/// A concurrent cycle of G1 resizes the heap since.
+/// The version since which a concurrent cycle of G1 resizes the heap.
 const CYCLES_RESIZE: u32 = 12;
 
-/// Flags to insert, and what to say about them.
+/// Flags to insert, with notes for the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// In this order, before the user's own.
+    /// The flags, in this order, before the user's own.
     pub flags: Vec<String>,
-    /// One line each.
+    /// Notes of one line each.
     pub notes: Vec<String>,
 }
 
-/// Chooses the flags for a command line, to stand before the options of its own.
+/// Chooses the flags to insert before the options of a command line.
 pub fn start(given: &Given, around: &Surroundings) -> Added {
     if let Some(version) = around.version.filter(|&version| version < OLDEST) {
         let note = format!(
@@ -164,7 +170,7 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         flags.push(format!("-Xmx{}m", max >> 20));
     }
     if let Some((max, name)) = max.zip(soft_max(collector, around)) {
-        // Until the broker's word comes.
+        // Holds until the broker gives a limit.
         let soft = (max / 9 * 8)
             .saturating_sub(NATIVE)
             .max(LEAST_HEAP)
@@ -182,11 +188,10 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     }
 }
 
-/// Flags for a machine of which nothing is known but what the environment gives it: not its version, its
-/// collector, nor what its command line says. So they are such that every version and every build since 11
-/// knows. Sizes are percentages of the memory, which give way to any size that is given, wherever it stands.
-/// What would mean something to another collector than the one it is for (`GCTimeRatio`, `NewRatio`) is left
-/// out.
+/// Chooses flags for a machine of unknown version, collector and command line; only its environment
+/// is known. Every version and build since 11 knows these flags. Sizes are percentages of the
+/// memory, because those give way to any size given anywhere. Flags that also affect a collector
+/// other than the intended one (`GCTimeRatio`, `NewRatio`) are left out.
 pub fn for_any(given: &Given, around: &Surroundings) -> Added {
     let mut flags = Vec::new();
     if let Some(memory) = around.memory.filter(|&memory| memory > 0) {
@@ -214,7 +219,7 @@ pub fn for_any(given: &Given, around: &Surroundings) -> Added {
     }
 }
 
-/// Whether its heap will follow a limit. One that does not keeps the size that it would have alone.
+/// Whether the heap will follow a limit. If not, it keeps the size that it would have alone.
 fn has_lever(collector: Collector, around: &Surroundings) -> bool {
     match collector {
         Collector::Other => false,
@@ -225,7 +230,7 @@ fn has_lever(collector: Collector, around: &Surroundings) -> bool {
     }
 }
 
-/// The option that gives a soft maximum, by the collector and what the build knows.
+/// The option that gives a soft maximum, if the collector has one and the build knows it.
 fn soft_max(collector: Collector, around: &Surroundings) -> Option<&'static str> {
     let names: &[&str] = match collector {
         Collector::Z if around.since(Z_SETTLED) => &SOFT_MAX[..1],
@@ -235,8 +240,8 @@ fn soft_max(collector: Collector, around: &Surroundings) -> Option<&'static str>
     names.iter().copied().find(|name| around.known.has(name))
 }
 
-/// Puts what is experimental at the end, between the flags that unlock and lock it, unless it is unlocked
-/// anyway.
+/// Moves experimental flags to the end, between the flags that unlock and lock them, unless they
+/// are unlocked anyway.
 fn unlocked(flags: Vec<String>, given: &Given) -> Vec<String> {
     let experimental = |flag: &String| given::name(flag).is_some_and(|n| EXPERIMENTAL.contains(&n));
     let (special, mut flags): (Vec<_>, Vec<_>) = flags.into_iter().partition(experimental);
@@ -247,8 +252,8 @@ fn unlocked(flags: Vec<String>, given: &Given) -> Vec<String> {
     flags
 }
 
-/// Whether the smallest heap may be started with. One that begins larger than it may become does
-/// not start, and a generation that does not fit into it is made smaller.
+/// Whether the heap may start at its smallest. A machine whose initial heap exceeds its maximum
+/// does not start, and a generation that does not fit would be made smaller.
 fn may_start_least(given: &Given, around: &Surroundings) -> bool {
     let fits = |size: &Option<u64>| size.is_some_and(|size| size <= LEAST_HEAP / 2);
     let holds = |size: &Option<u64>| size.is_some_and(|size| size >= LEAST_HEAP);
@@ -260,9 +265,10 @@ fn may_start_least(given: &Given, around: &Surroundings) -> bool {
         && given.sizes(&GENERATIONS).iter().all(fits)
 }
 
-/// Whether `max` may be the maximum heap, bytes: none was given, and what was given fits into it.
+/// Whether `max` bytes may be the maximum heap: the user gave none, and the given sizes fit into
+/// it.
 fn may_end_at(max: u64, given: &Given, around: &Surroundings) -> bool {
-    // It is given in whole mebibytes.
+    // The flag is written in whole mebibytes.
     let max = (max >> 20) << 20;
     let within = |size: &Option<u64>| size.is_some_and(|size| size <= max);
     let below = |size: &Option<u64>| size.is_some_and(|size| size < max);
@@ -275,7 +281,7 @@ fn may_end_at(max: u64, given: &Given, around: &Surroundings) -> bool {
         && given.sizes(&GENERATIONS).iter().all(below)
 }
 
-/// `max`: the maximum heap that is added, bytes.
+/// The flags that depend on the collector. `max`: the maximum heap that is added, bytes.
 fn by_collector(
     collector: Collector,
     max: Option<u64>,
@@ -284,14 +290,15 @@ fn by_collector(
 ) -> Vec<&'static str> {
     let young_given = given.has(&YOUNG);
     match collector {
-        // MarkSweepDeadRatio=0: no dead wood is left in the old generation, so its size comes out
-        // as computed.
+        // MarkSweepDeadRatio=0: no garbage is left in the old generation, so its size is as
+        // computed.
         Collector::Serial if given.has(&MAX_HEAP) || young_given => {
             vec!["-XX:-ShrinkHeapInSteps", "-XX:MarkSweepDeadRatio=0"]
         }
-        // The young generation follows the old one, which must hold what lives: with NewRatio=3
-        // both can become as small as four thirds of that, with the usual 2 three halves. A heap
-        // that is too small for what lives collects all of it every time.
+        // The size of the young generation follows the old one, which must hold the live bytes.
+        // With NewRatio=3 the heap can shrink to four thirds of the live bytes, with the default 2
+        // only to three halves. A heap that is too small for them is collected as a whole every
+        // time.
         Collector::Serial => vec![
             "-XX:-ShrinkHeapInSteps",
             "-XX:MarkSweepDeadRatio=0",
@@ -309,15 +316,15 @@ fn by_collector(
     }
 }
 
-/// `GCTimeRatio=1`: G1 does not grow by itself as long as collecting takes less than half of the
-/// time; a heap below half of its maximum does so sooner, so its steps are as small as they can be,
-/// one region: a percent of what is left of a large maximum would be 200 MiB (with 1, 250 MiB were
-/// 400 for a second). `G1ReservePercent=20`: with the usual 10 it evacuates more than it has
-/// regions for, and takes new ones where it could collect garbage (213 MiB became 516 in 5 s, with
-/// 20: 224). Before 12 (JEP 346) a concurrent cycle resized nothing, so what is asked for stays a
-/// full collection. So it does where the heap is small (`stops`): it is exact, and takes half as
-/// long as the other way to ask for one, which counts the objects as well (43 and 85 ms with 115
-/// MiB alive).
+/// The flags of G1. `GCTimeRatio=1`: G1 does not grow by itself while collecting takes less than
+/// half of the time. A heap below half of its maximum grows sooner, so its steps are set to the
+/// least, one region (`G1ExpandByPercentOfAvailable=0`): one percent of what is left of a large
+/// maximum would be 200 MiB (with 1, a heap of 250 MiB had 400 for a second).
+/// `G1ReservePercent=20`: with the default 10 G1 evacuates more than it has regions for and takes
+/// new ones instead of collecting garbage (213 MiB became 516 in 5 s; with 20, 224). Before 12 (JEP
+/// 346) a concurrent cycle did not resize the heap, so a requested collection stays a full one. It
+/// also stays one for small heaps (`stops`): it is exact, and takes half as long as the alternative
+/// request, which also counts the objects (43 against 85 ms with 115 MiB live).
 fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str> {
     let cycles = around.since(CYCLES_RESIZE) && !stops;
     let mut flags = vec!["-XX:GCTimeRatio=1", "-XX:G1ReservePercent=20"];
@@ -327,36 +334,36 @@ fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str
     flags
 }
 
-/// A heap that never becomes larger is collected within half a second, bytes.
+/// A heap of at most this many bytes is collected within half a second.
 const SHORT: u64 = 1 << 30;
 
-/// Whether the heap, of which `max` is added as its maximum, is small enough to be resized while
-/// the program is stopped.
+/// Whether the heap is small enough to be resized while the program is stopped. `max`: the maximum
+/// that is added, bytes.
 fn stops(max: Option<u64>, given: &Given, around: &Surroundings) -> bool {
     let sizes = given.sizes(&MAX_SIZES);
     let most = max.or_else(|| sizes.iter().copied().flatten().max());
     most.or(around.group).is_some_and(|max| max <= SHORT)
 }
 
-/// Native memory of a machine and of its collector, about, bytes.
+/// About the native memory of a machine and of its collector, bytes.
 const NATIVE: u64 = 96 << 20;
 
-/// The part of a small group's limit that a machine without flags takes for its heap: what lives with that
-/// lives under us, too.
+/// A machine without flags takes one part in this many of a small cgroup's limit for its heap. We
+/// never leave less, so that a program that runs without us runs with us.
 const SMALL_PART: u64 = 2;
-/// And what it takes at least where it takes a smaller part, bytes.
+/// The least heap of a machine without flags in a larger cgroup, bytes.
 const SMALL_HEAP: u64 = 126 << 20;
-/// The part of the memory that it takes where there is more of it.
+/// With more memory a machine without flags takes one part in this many.
 const DEFAULT_PART: u64 = 4;
 
-/// The heap that a group with this limit has room for, bytes: what code, classes, threads and the collector's
-/// tables take beside it grows with it. A heap that is larger would have to page, or without swap be killed.
+/// The heap that fits into a cgroup with this limit, bytes. Code, classes, threads and the
+/// collector's tables grow with the heap. A larger heap would page, or be killed without swap.
 fn heap_in(group: u64) -> u64 {
     let native = NATIVE + group / 16;
     group.saturating_sub(native).max(group / SMALL_PART)
 }
 
-/// The heap that a machine without flags may take of so much memory, bytes.
+/// The heap that a machine without flags may take if it sees this much memory, bytes.
 pub fn heap_alone(memory: u64) -> u64 {
     match memory <= 2 * SMALL_HEAP {
         true => memory / SMALL_PART,
@@ -364,18 +371,19 @@ pub fn heap_alone(memory: u64) -> u64 {
     }
 }
 
-/// What it has room for where nothing can be paged out: what grows beside the heap faster than a
-/// collection can give way must fit as well. At least what a machine without flags takes, which
-/// half of a small group is.
+/// The heap that fits into a cgroup if nothing can be paged out, bytes. Native memory that grows
+/// faster than a collection can make room must fit too. At least what a machine without flags
+/// takes, which is half of a small cgroup.
 fn heap_on_a_cliff(group: u64) -> u64 {
     let least = heap_alone(group);
     let native = NATIVE + group / 16 + surprise(group);
     group.saturating_sub(native).max(least)
 }
 
-/// So much that a program alone can use the budget, but never more than its own group has room for. G1 keeps
-/// a little free. Of Serial's two generations the old one is mostly reserve, and a fifth of the young one.
-/// ZGC and Shenandoah keep a part free, and fill all of it when a program outruns them. Kept below the end of
+/// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
+/// budget, but never more than its own cgroup has room for. G1 keeps a little free. Of Serial's two
+/// generations the old one is mostly reserve, and so is a fifth of the young one. ZGC and
+/// Shenandoah keep a part free and fill it when a program outruns them. Stays below the end of
 /// compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
@@ -405,7 +413,8 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     })
 }
 
-/// With less memory the machine takes itself for a client's: 2 GiB, less what firmware and kernel may keep.
+/// With less memory than this a machine treats the computer as a client: 2 GiB less what firmware
+/// and kernel may keep, bytes.
 const SERVER_CLASS: u64 = 1792 << 20;
 
 /// The collector that the machine will choose.

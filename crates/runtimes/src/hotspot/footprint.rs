@@ -9,34 +9,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The most that is read of `smaps`, bytes (a process with 65,530 areas, the kernel's default
-/// bound, has 50 MiB).
+/// Bytes of `smaps` that are read at most. A process with 65,530 areas, the kernel's default bound,
+/// has 50 MiB.
 const MAX_SMAPS: u64 = 64 << 20;
 
 /// Resident memory of one machine, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Heap.
+    /// The heap.
     pub heap: u64,
-    /// Everything else of its own: code, classes, stacks, malloc, the collector's tables.
+    /// All other memory of the machine: code, classes, stacks, malloc, the collector's tables.
     pub native: u64,
-    /// What of that is in swap; not among the resident bytes.
+    /// Native memory in swap, not counted in `native`.
     pub native_swapped: u64,
 }
 
-/// What a machine uses and has in swap, cheaply: 20 microseconds. ZGC maps its heap three times in
-/// versions without generations, so that its resident pages count thrice there; what its memory
-/// file takes is asked instead.
+/// Reads a machine's resident and swapped memory in 20 microseconds. In versions without
+/// generations ZGC maps its heap three times, so resident pages count three times there; the size
+/// of its memory file is used instead.
 #[derive(Debug)]
 pub struct Gauge {
     process: Process,
     collector: Collector,
-    /// Looked for until it is there: a machine that is just starting has none yet.
+    /// The path of ZGC's memory file. Looked for until found, because a starting machine has none
+    /// yet.
     heap_file: OnceCell<PathBuf>,
 }
 
 impl Gauge {
-    /// For this machine.
+    /// A gauge for this machine.
     pub fn new(process: Process, collector: Collector) -> Gauge {
         Gauge {
             process,
@@ -53,7 +54,8 @@ impl Gauge {
         self.uses_and_swapped().map(|(uses, _)| uses)
     }
 
-    /// The same, and bytes of private memory in swap. What swap has of ZGC's memory file counts as resident.
+    /// Resident bytes, and bytes of private memory in swap. Parts of ZGC's memory file in swap
+    /// count as resident.
     ///
     /// # Errors
     /// As reading `/proc` says.
@@ -75,7 +77,7 @@ impl Gauge {
     }
 }
 
-/// The descriptor of ZGC's memory file; `None` where there is none, or it cannot be seen.
+/// The path of the descriptor of ZGC's memory file; `None` if there is none or it is hidden.
 pub fn heap_file(process: &Process) -> Option<PathBuf> {
     let files = std::fs::read_dir(process.path("fd")).ok()?;
     let ours = |path: &PathBuf| {
@@ -89,7 +91,7 @@ pub fn heap_file(process: &Process) -> Option<PathBuf> {
     files.flatten().take(65_536).map(|f| f.path()).find(ours)
 }
 
-/// Measures heap and native part: milliseconds per gibibyte, so not often.
+/// Measures heap and native part. Takes milliseconds per gibibyte, so do not call it often.
 ///
 /// # Errors
 /// As reading `/proc` says.

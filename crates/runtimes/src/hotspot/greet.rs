@@ -1,4 +1,4 @@
-//! Waiting until a machine says what it is.
+//! Waits until a machine tells its version, collector and flags.
 
 use super::attach::{Attach, AttachError};
 use super::machine::Machine;
@@ -8,18 +8,18 @@ use crate::link::{Ended, Link};
 use crate::process::Process;
 use std::time::{Duration, Instant};
 
-/// How long a command may take that should be answered at once.
+/// How long a command that needs no work may take.
 pub(super) const COMMAND: Duration = Duration::from_secs(5);
-/// Between two looks while nothing moves.
+/// The pause between two looks while nothing changes.
 pub(super) const IDLE: Duration = Duration::from_millis(500);
 /// The first pause between two tries.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Waits until the machine says what it is; it may just be starting. Says each time that it is not steered,
-/// and why.
+/// Waits until the machine answers; it may just be starting. After each failure tells the link that
+/// the machine is not steered, and why.
 ///
 /// # Errors
-/// Why it never will: it is gone, or the link is stopped.
+/// Why it never will answer: it is gone, or the link is stopped.
 pub(super) fn greet(process: &Process, link: &mut dyn Link) -> Result<(Attach, Machine), Ended> {
     let mut attach = None;
     let mut pause = SHORT;
@@ -32,7 +32,7 @@ pub(super) fn greet(process: &Process, link: &mut dyn Link) -> Result<(Attach, M
             Err(AttachError::Gone { .. }) => return Err(Ended::ProgramGone),
             Err(error) if error.is_early() && pause < IDLE => {}
             Err(error) => {
-                // One that was stopped is looked at often: that asks nothing of it.
+                // A stopped machine is looked at often, because that sends nothing to it.
                 if matches!(error, AttachError::StandsStill { .. }) {
                     pause = IDLE / 2;
                 }
@@ -49,7 +49,7 @@ pub(super) fn greet(process: &Process, link: &mut dyn Link) -> Result<(Attach, M
     }
 }
 
-/// Asks the machine what it is; how to reach it is kept for the next time.
+/// Asks the machine what it is. Keeps the connection data in `attach` for the next try.
 fn ask(process: &Process, attach: &mut Option<Attach>) -> Result<(Attach, Machine), AttachError> {
     let known = match attach.take() {
         Some(known) => known,
@@ -64,7 +64,7 @@ fn ask(process: &Process, attach: &mut Option<Attach>) -> Result<(Attach, Machin
     }
 }
 
-/// Waits that long even when the link wakes up early.
+/// Waits for the whole pause even if the link wakes up early.
 fn rest(link: &mut dyn Link, pause: Duration) {
     let until = Instant::now() + pause;
     while let Some(left) = until.checked_duration_since(Instant::now()) {

@@ -1,12 +1,12 @@
 //! The file in which a Java virtual machine publishes its counters: `hsperfdata_<user>/<pid>` in its `/tmp`.
 //!
-//! Read with `pread` into a buffer, never mapped, so that a truncated file is a short read and not
-//! a signal. Nothing in it is trusted: every offset and length is checked, and a file that says
-//! nonsense yields fewer counters, never a panic. Layout (version 2, written by `HotSpot` in the
-//! byte order of the machine): magic `ca fe c0 c0`, byte order, major, minor, accessible; then used
-//! bytes, overflow, time stamp, offset of the first entry, number of entries; each entry has its
-//! length, the offset of its name, the length of its vector (0 for a single value), its type, and
-//! the offset of its value.
+//! The file is read with `pread` into a buffer and never mapped, so that a truncated file causes a
+//! short read and no signal. Nothing in it is trusted: every offset and length is checked, and a
+//! malformed file yields fewer counters, never a panic. Layout (version 2, written by `HotSpot` in
+//! native byte order): magic `ca fe c0 c0`, byte order, major, minor, accessible; then used bytes,
+//! overflow, time stamp, offset of the first entry, number of entries. Each entry has its length,
+//! the offset of its name, the length of its vector (0 for a single value), its type, and the
+//! offset of its value.
 
 use crate::process::{self, Process};
 use crate::regular;
@@ -15,7 +15,7 @@ use std::io::BufRead;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-/// The most that is read of a file. `HotSpot` makes it 32 KiB.
+/// Bytes of a file that are read at most. `HotSpot` makes it 32 KiB.
 const MAX_FILE: usize = 1 << 20;
 /// The most entries that are looked at. `HotSpot` has about 300.
 const MAX_ENTRIES: usize = 8192;
@@ -24,19 +24,19 @@ const MAX_LISTING: usize = 65_536;
 /// The longest name and the longest text that are kept, bytes.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// Each user has a folder, whose name begins so.
+/// The name of each user's folder begins with this.
 const FOLDER: &str = "hsperfdata_";
 
-/// The counter that says which machine it is.
+/// The counter that names the virtual machine.
 const NAME: &str = "java.property.java.vm.name";
 
-/// What [`Counters::parse`] says of a file that its machine has not released yet.
+/// The error of [`Counters::parse`] for a file that its machine has not finished yet.
 const UNFINISHED: &str = "not complete yet";
 
 /// Why there are no counters.
 #[derive(Debug, thiserror::Error)]
 pub enum PerfError {
-    /// No file for this process.
+    /// The process has no such file.
     #[error(
         "process {pid} publishes no counters in its /tmp (started with -XX:-UsePerfData, or its /tmp is \
          hidden): \
@@ -60,7 +60,7 @@ pub enum PerfError {
         /// Which process.
         pid: u32,
     },
-    /// The file is not what it should be.
+    /// The file is malformed.
     #[error("the counters of process {pid} are not in the format that is known: {what}")]
     Malformed {
         /// Which process.
@@ -79,21 +79,21 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-/// The open file of one process.
+/// The open counters file of one process.
 #[derive(Debug)]
 pub struct PerfFile {
     pid: u32,
-    /// Its number in its own pid namespace.
+    /// The name of the file: the process's number in its own pid namespace.
     name: String,
     file: OwnedFd,
     buffer: Vec<u8>,
 }
 
 impl PerfFile {
-    /// Opens the counters of a process, in its own mount namespace and under its own number there.
+    /// Opens the counters of a process, in the process's mount namespace and by its number there.
     ///
     /// # Errors
-    /// [`PerfError::Absent`] when it has none, [`PerfError::Unreadable`] when they may not be read.
+    /// [`PerfError::Absent`] if it has none, [`PerfError::Unreadable`] if they may not be read.
     pub fn open(process: &Process) -> Result<PerfFile, PerfError> {
         let pid = process.pid;
         let unreadable = |source: std::io::Error| PerfError::Unreadable { pid, source };
@@ -123,8 +123,9 @@ impl PerfFile {
         found
     }
 
-    /// Whether this very process writes it, not one that had its number before, or was replaced by another
-    /// program: it has it mapped. Where that cannot be seen, it changed since the process started.
+    /// Whether this very process writes the file, and not an earlier process with its number or the
+    /// program before an exec. Checks that the process has the file mapped or, if that is hidden,
+    /// that the file changed since the process started.
     pub fn is_of(&self, process: &Process) -> bool {
         let Ok(mut maps) = process::maps(self.pid) else {
             let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -146,10 +147,10 @@ impl PerfFile {
         false
     }
 
-    /// Reads the file anew. A file that grows or shrinks meanwhile is read as far as it goes.
+    /// Reads the file again. If it grows or shrinks meanwhile, reads what there is.
     ///
     /// # Errors
-    /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] where the header says nonsense.
+    /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] if the header is invalid.
     pub fn read(&mut self) -> Result<Counters<'_>, PerfError> {
         let pid = self.pid;
         self.buffer
@@ -181,7 +182,7 @@ impl PerfFile {
     }
 }
 
-/// Whether this process, into which we may not look, says that it is a machine of `HotSpot`'s.
+/// Whether the counters of a process that we may not look into name it a `HotSpot` machine.
 pub fn is_machine(process: &Process) -> bool {
     let Ok(mut perf) = PerfFile::open(process) else {
         return false;
@@ -194,7 +195,7 @@ pub fn is_machine(process: &Process) -> bool {
             .is_ok_and(|c| c.text_of(NAME).is_some_and(known))
 }
 
-/// Opens `directory/name` if it is a regular file of this user; follows no link.
+/// Opens `directory/name` if it is a regular file of this user. Follows no link.
 fn open_beneath(
     tmp: impl AsFd,
     directory: &std::ffi::CStr,
@@ -209,14 +210,14 @@ fn open_beneath(
                 return Ok(None);
             }
             Err(e) => {
-                // Somebody else's directory that may not be entered says nothing about this process.
+                // Another user's directory that we may not enter tells nothing about this process.
                 return match rustix::fs::statat(&tmp, directory, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(s) if s.st_uid == uid => Err(e),
                     _ => Ok(None),
                 };
             }
         };
-    // Opening a device may do something.
+    // Do not open it yet: opening a device can have side effects.
     let found = match rustix::fs::openat(&directory, name, flags | OFlags::PATH, Mode::empty()) {
         Ok(found) => found,
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
@@ -234,7 +235,7 @@ fn open_beneath(
     }
 }
 
-/// The counters in one copy of the file.
+/// The counters in a copy of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters<'a> {
     bytes: &'a [u8],
@@ -280,7 +281,7 @@ impl<'a> Counters<'a> {
         Ok(counters)
     }
 
-    /// A text; none where there is none of that name.
+    /// The text counter of this name, if there is one.
     pub fn text_of(&self, name: &str) -> Option<&'a str> {
         let mut found = self.iter().filter(|(found, _)| *found == name);
         match found.next()?.1 {
@@ -289,7 +290,7 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// Every counter that is well formed, in the order of the file.
+    /// All well-formed counters, in the order of the file.
     pub fn iter(&self) -> Iter<'a> {
         Iter {
             counters: *self,
@@ -307,7 +308,7 @@ impl<'a> Counters<'a> {
         })
     }
 
-    /// A non-negative 32-bit number.
+    /// The non-negative 32-bit number at `at`.
     fn offset(&self, at: usize) -> Option<usize> {
         let value = self.u32(at)?;
         (value <= i32::MAX as u32).then_some(value as usize)
@@ -322,7 +323,7 @@ impl<'a> Counters<'a> {
         })
     }
 
-    /// Text that starts at `at`, ends at a NUL, and is at most `longest` bytes.
+    /// The text that starts at `at` and ends at a NUL, of at most `longest` bytes.
     fn text(&self, at: usize, longest: usize) -> Option<&'a str> {
         let rest = self.bytes.get(at..)?;
         let rest = &rest[..rest.len().min(longest).min(MAX_TEXT)];
@@ -343,7 +344,7 @@ impl<'a> Counters<'a> {
     }
 }
 
-/// Goes over the counters of a file.
+/// Iterates over the counters of a file.
 #[derive(Debug)]
 pub struct Iter<'a> {
     counters: Counters<'a>,
@@ -359,7 +360,7 @@ impl<'a> Iterator for Iter<'a> {
             self.left -= 1;
             let at = self.at;
             let length = self.counters.offset(at)?;
-            // An entry holds at least its own header; a shorter one would be a loop.
+            // An entry has at least its header. A shorter length could loop for ever.
             if length < 20 {
                 return None;
             }

@@ -1,4 +1,5 @@
-//! What moves the heap of a running machine: one table, chosen by what the machine is.
+//! What moves the heap of a running machine, in one table. The row depends on collector, version
+//! and flags.
 //!
 //! | collector | sized by | what makes it act | returns memory |
 //! |---|---|---|---|
@@ -11,20 +12,21 @@
 //! (a) Four with `ShrinkHeapInSteps`. (b) 25: in parts; 11: never. (c) When `SoftMaxHeapSize` changes, else
 //! after `ShenandoahUncommitDelay`.
 //!
-//! Measured with 11, 17, 21 (ZGC with generations and without) and 25. Shenandoah 11 has the soft maximum by
-//! another name, see [`super::attach::Attach::rename`]. A version that is not known gets the row of its
-//! collector as far as its flags are manageable.
+//! Measured with 11, 17, 21 (ZGC with generations and without) and 25. In Shenandoah 11 the soft
+//! maximum has another name, see [`super::attach::Attach::rename`]. An unknown version gets the row
+//! of its collector, as far as its flags are manageable.
 
 use super::machine::{Collector, Flags, Machine};
 use std::time::Duration;
 
-/// `ShenandoahEvacReserve` by default, percent: the same from 11 to 25.
+/// The default of `ShenandoahEvacReserve` from 11 to 25, percent.
 const EVACUATION_RESERVE: u64 = 5;
 
-/// What is given as `-Xms` at the start unless the user gives it: no remark is worth it, bytes.
+/// The `-Xms` that we add unless the user gives one, bytes. It deserves no remark.
 const OUR_LEAST: u64 = 32 << 20;
 
-/// The heap never becomes smaller, bytes. Java 11 does not tell: what it begins with may be its own choice.
+/// The size below which the heap never shrinks, bytes. Java 11 does not tell it, and its initial
+/// size may be its own choice.
 fn least_heap(flags: &Flags) -> u64 {
     flags.number("MinHeapSize").unwrap_or(0)
 }
@@ -34,16 +36,18 @@ fn least_heap(flags: &Flags) -> u64 {
 pub enum SizedBy {
     /// `MinHeapFreeRatio` and `MaxHeapFreeRatio` over the whole heap.
     HeapRatios,
-    /// The same over the old generation; the young generation is the old one divided by `new_ratio`.
+    /// The same ratios over the old generation; the young one is the old one divided by
+    /// `new_ratio`.
     OldRatios {
         /// `NewRatio`.
         new_ratio: u64,
     },
-    /// The same over the old generation, whose young generation sizes itself: it is only ever made smaller.
+    /// The same ratios over the old generation, which is only ever made smaller. The young
+    /// generation sizes itself.
     OldOnly,
     /// `SoftMaxHeapSize` in bytes.
     SoftMax,
-    /// Nothing.
+    /// The size cannot be set.
     Fixed,
 }
 
@@ -73,27 +77,27 @@ pub struct Levers {
     pub sized_by: SizedBy,
     /// How a collection is asked for.
     pub trigger: Trigger,
-    /// The collection that is asked for runs beside the program.
+    /// Whether a requested collection is concurrent.
     pub concurrent: bool,
-    /// Full collections until it shrinks by as much as it should.
+    /// How many full collections it takes to shrink by the whole amount.
     pub shrink_collections: u32,
     /// The heap is never asked to be smaller than the live bytes times this, in percent.
     pub least_percent: u64,
-    /// Nor than this, bytes: its user set it.
+    /// The heap is never asked to be smaller than this, because its user set it. Bytes.
     pub least_size: u64,
-    /// How long free memory is kept before it is returned; zero where it is returned at once.
+    /// How long free memory is kept before it is returned; zero if it is returned at once.
     pub delay: Duration,
-    /// Whatever the delay, a change of the size returns what is free at that moment.
+    /// A change of the size returns what is free at that moment, regardless of the delay.
     pub returns_on_change: bool,
-    /// What the collector sets apart of the maximum heap to evacuate to, bytes: not resident, but
-    /// it counts as used where the soft maximum is compared.
+    /// The part of the maximum heap that the collector reserves for evacuation, bytes. It is not
+    /// resident, but counts as used in comparisons with the soft maximum.
     pub set_apart: u64,
-    /// What a person may want to know, each one sentence.
+    /// Remarks for the user, one sentence each.
     pub remarks: Vec<&'static str>,
 }
 
 impl Levers {
-    /// Chooses by what the machine is.
+    /// Chooses the levers of this machine.
     pub fn of(machine: &Machine) -> Levers {
         let flags = &machine.flags;
         let mut levers = match machine.collector {
@@ -106,7 +110,7 @@ impl Levers {
         };
         levers.concurrent |=
             machine.collector == Collector::G1 && flags.on("ExplicitGCInvokesConcurrent");
-        // Its concurrent cycles resize the heap since JDK 12 (JEP 346).
+        // G1's concurrent cycles resize the heap only since JDK 12 (JEP 346).
         if machine.collector == Collector::G1 && (1..12).contains(&machine.version) {
             levers.trigger = Trigger::Histogram;
             levers.concurrent = false;
@@ -137,7 +141,7 @@ impl Levers {
         levers
     }
 
-    /// What sizes of the user's leave to be moved.
+    /// Restricts the levers to what the user's own sizes leave free.
     fn keep_to_sizes(&mut self, flags: &Flags) {
         let least = least_heap(flags);
         let fixed = flags.number("MaxHeapSize").is_some_and(|max| least >= max);
@@ -153,7 +157,7 @@ impl Levers {
             self.remarks
                 .push("-Xms: the heap never becomes smaller than that, whatever the limit");
         }
-        // Transparent ones are given back as small pages are.
+        // Transparent huge pages are returned as small pages are.
         if flags.on("UseLargePages") && !flags.on("UseTransparentHugePages") {
             self.remarks.push(
                 "-XX:+UseLargePages: what the heap takes of them is not counted, never returned and \
@@ -219,7 +223,7 @@ impl Levers {
             );
         }
         if machine.version >= 25 {
-            // It gives back a part after each delay: all of it took 4.6 s with a delay of 1 s.
+            // ZGC returns a part after each delay. All of it took 4.6 s with a delay of 1 s.
             levers.delay *= 3;
         }
         levers
@@ -228,8 +232,8 @@ impl Levers {
     fn shenandoah(flags: &Flags) -> Levers {
         let mut levers = Levers::row(SizedBy::SoftMax, 125);
         levers.concurrent = true;
-        // Experimental flags are told only while they are unlocked; locked ones have their defaults. A heap
-        // that may not shrink below its maximum returns nothing either.
+        // Experimental flags are printed only while they are unlocked; locked ones have their
+        // defaults. A heap that may not shrink below its maximum returns nothing either.
         let max = flags.number("MaxHeapSize").unwrap_or(0);
         let least = flags
             .number("MinHeapSize")
@@ -339,14 +343,14 @@ mod tests {
         let both =
             "size_t InitialHeapSize = 900000000 {product};size_t MaxHeapSize = 900000000 {product}";
         for collector in [Collector::G1, Collector::Serial] {
-            // Java 11 begins with a small maximum by itself.
+            // Java 11 chooses a small initial heap by itself.
             assert!(
                 matches!(of(11, collector, both), (sized_by, 0, 0) if sized_by != SizedBy::Fixed)
             );
             let since = format!("{both};size_t MinHeapSize = 900000000 {{product}}");
             assert_eq!(of(17, collector, &since), (SizedBy::Fixed, 0, 1));
         }
-        // -XX:InitialHeapSize alone is no floor, where a floor is told.
+        // If the machine tells a least size, -XX:InitialHeapSize alone sets none.
         let initial = format!("{both};size_t MinHeapSize = 8388608 {{product}}");
         assert_eq!(of(17, Collector::G1, &initial), (SizedBy::HeapRatios, 0, 0));
         let some =

@@ -1,4 +1,4 @@
-//! What a running Java virtual machine is: its version, its collector, its flags, where its heap lies.
+//! Describes a running Java virtual machine: version, collector, flags, addresses of the heap.
 
 use super::attach::{Attach, AttachError};
 use std::collections::HashMap;
@@ -20,12 +20,12 @@ pub enum Collector {
     Shenandoah,
     /// Shenandoah with generations.
     GenShenandoah,
-    /// Something else (Epsilon, or a collector of the future).
+    /// Another collector (Epsilon, or a future one).
     Other,
 }
 
 impl Collector {
-    /// Whether it heeds `SoftMaxHeapSize`.
+    /// Whether the collector follows `SoftMaxHeapSize`.
     pub fn has_soft_max(self) -> bool {
         matches!(
             self,
@@ -63,7 +63,7 @@ struct Flag {
 pub struct Flags(HashMap<String, Flag>);
 
 impl Flags {
-    /// Reads lines like `    bool UseG1GC   = true    {product} {ergonomic}`; skips what is not one.
+    /// Reads lines like `bool UseG1GC   = true    {product} {ergonomic}`. Skips other lines.
     pub fn parse(text: &str) -> Flags {
         let mut flags = HashMap::new();
         for line in text.lines().take(10_000) {
@@ -90,34 +90,34 @@ impl Flags {
         flags
     }
 
-    /// The soft maximum by its name of Java 11, where nobody but Shenandoah heeds one. Other collectors have
-    /// the flag, too.
+    /// The soft maximum by its name in Java 11. Other collectors have the flag too, but only
+    /// Shenandoah follows it there.
     fn old_soft_max(&self) -> Option<Flag> {
         let heeded = self.on("UseShenandoahGC");
         self.0.get(OLD_SOFT_MAX).filter(|_| heeded).cloned()
     }
 
-    /// A number; `None` where the flag is not known.
+    /// The value of a numeric flag; `None` if the flag is unknown.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name)?.value.parse().ok()
     }
 
-    /// The flag is known and on.
+    /// Whether the flag is known and on.
     pub fn on(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|f| f.value == "true")
     }
 
-    /// The flag is on; `default` where it is not known.
+    /// Whether the flag is on; `default` if it is unknown.
     pub fn on_or(&self, name: &str, default: bool) -> bool {
         self.0.get(name).map_or(default, |f| f.value == "true")
     }
 
-    /// The flag may be changed while the machine runs.
+    /// Whether the flag may be changed while the machine runs.
     pub fn manageable(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|f| f.manageable)
     }
 
-    /// The collector that is on.
+    /// The collector that the flags select.
     pub fn collector(&self) -> Collector {
         let generational = self
             .0
@@ -147,13 +147,13 @@ impl Flags {
 /// A running machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Feature version: 17, 25; 0 when it did not say.
+    /// Feature version (17, 25); 0 if the machine did not tell.
     pub version: u32,
     /// Its collector.
     pub collector: Collector,
     /// Its flags.
     pub flags: Flags,
-    /// The addresses of its heap; `None` for ZGC, whose heap is a memory file.
+    /// The addresses of the heap; `None` for ZGC, whose heap is a memory file.
     pub heap: Option<Range<u64>>,
 }
 
@@ -178,7 +178,7 @@ impl Machine {
     }
 }
 
-/// `JDK 25.0.3` in the second line of `VM.version`; 0 where there is none.
+/// The feature version from `JDK 25.0.3` in the second line of `VM.version`; 0 if there is none.
 fn parse_version(text: &str) -> u32 {
     let number = text.lines().find_map(|l| l.trim().strip_prefix("JDK "));
     number
@@ -186,7 +186,7 @@ fn parse_version(text: &str) -> u32 {
         .unwrap_or(0)
 }
 
-/// The smallest range of addresses around every heap range of `GC.heap_info`.
+/// The smallest range of addresses that contains every heap range of `GC.heap_info`.
 fn parse_heap(text: &str) -> Option<Range<u64>> {
     let mut heap: Option<Range<u64>> = None;
     let lines = text

@@ -1,20 +1,21 @@
-//! `HotSpot` Java virtual machines, steered from outside: nothing is loaded into them.
+//! `HotSpot` Java virtual machines. They are steered from outside; nothing is loaded into them.
 //!
 //! | word | meaning |
 //! |---|---|
 //! | *machine* | a running Java virtual machine |
-//! | *counters* | what it publishes in its `hsperfdata` file |
+//! | *counters* | the values that a machine publishes in its `hsperfdata` file |
 //! | *snapshot* | the counters of one moment, in the same form for every collector |
-//! | *lever* | a manageable flag or a collection that moves its memory |
+//! | *lever* | a manageable flag or a collection that moves a machine's memory |
 //! | *live* | bytes that survived the last collection of the whole heap |
 //!
-//! Rooms inside: `runtime` (what the list of runtimes knows: [`HotSpot`]), `recognise` (what tells it from
-//! others), [`flags`] and `start` (what is added before the start); then [`attach`] (commands), `trigger` and
-//! `quit` (how a machine is made to listen, and which may be signalled for it), [`reply`] (the protocol's
-//! bytes), [`hsperfdata`] and [`snapshot`] (reading), [`machine`] (what it is), [`levers`] (what moves it),
-//! [`footprint`] (what it uses), `surprise` (native memory that grows at once), [`control`] (what to do),
-//! `release` (what a machine gets back), `silence` (when it does not answer), `greet` (until it answers) and
-//! `steer`, which joins them.
+//! Rooms inside: `runtime` (what the list of runtimes sees: [`HotSpot`]), `recognise` (tells it
+//! from other runtimes), [`flags`] and `start` (what is added before the start); then [`attach`]
+//! (commands), `trigger` and `quit` (how a machine is made to listen, and which machine may be
+//! signalled for that), [`reply`] (the bytes of the protocol), [`hsperfdata`] and [`snapshot`]
+//! (reading counters), [`machine`] (version, collector and flags), [`levers`] (what moves the
+//! heap), [`footprint`] (what a machine uses), `surprise` (sudden growth of native memory),
+//! [`control`] (what to do), `release` (restores the flags), `silence` (when a machine does not
+//! answer), `greet` (until it first answers) and `steer`, which joins them.
 
 pub mod attach;
 pub mod control;

@@ -1,18 +1,18 @@
-//! Whether a machine takes SIGQUIT for the wish to open its attach socket.
+//! Whether a machine takes SIGQUIT as the request to open its attach socket.
 //!
-//! In other cases the signal means something else. It ends a program that has no handler. A program with a
-//! machine inside may do anything. A machine prints all its threads into the program's output if attaching
-//! is disabled, if it listens already, or if it finds no file when the signal comes. So the signal is sent
-//! only to a process of which it is known what it does with it.
+//! In other cases the signal does harm. It ends a program that has no handler. A program that
+//! embeds a machine may do anything. A machine prints all its threads into the program's output if
+//! attaching is disabled, if it listens already, or if it finds no file when the signal comes. So
+//! the signal is sent only to a process that is known to open its socket.
 //!
-//! | told by | |
+//! | source | what it tells |
 //! |---|---|
-//! | the counters of the process itself | its options; may it be attached to? did a launcher start it? |
-//! | where they lack or are cut off, its command line | the same, if all can be read: variables, files too |
-//! | `/proc/PID/status`, its groups | does it catch the signal? would the signal reach it at once? |
+//! | the counters of the process | its options; whether attaching is allowed; whether a launcher started it |
+//! | its command line, if counters are missing or cut | the same, if variables and files can be read too |
+//! | `/proc/PID/status`, its cgroups | whether the signal is caught, and would arrive at once |
 //!
-//! `-Xrs` has a machine open its socket by itself, and so has `-XX:+StartAttachListener`: there it is waited
-//! for.
+//! With `-Xrs` or `-XX:+StartAttachListener` a machine opens its socket by itself, so we wait for
+//! it.
 
 use super::attach::AttachError;
 use super::flags::{Files, Given, path_below_root};
@@ -30,34 +30,34 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// In the sets of `/proc/PID/status`.
+/// The bit of SIGQUIT in the signal sets of `/proc/PID/status`.
 const QUIT: u64 = 1 << (libc::SIGQUIT - 1);
-/// A machine without counters has started by then, seconds.
+/// By then a machine without counters has started, seconds.
 const SETTLED: i64 = 3;
 
-/// A character for each capability, the first that of attaching.
+/// The counter with one character for each capability. The first is for attaching.
 const CAPABILITIES: &str = "sun.rt.jvmCapabilities";
 const ARGUMENTS: &str = "java.rt.vmArgs";
-/// Those of files.
+/// The counter with flags from files.
 const FLAGS: &str = "java.rt.vmFlags";
-/// What the launcher started; nothing where there was none.
+/// The counter with what the launcher started; empty if there was no launcher.
 const COMMAND: &str = "sun.rt.javaCommand";
 const VERSION: &str = "java.property.java.vm.specification.version";
-/// Counters hold so much of a text (`PerfMaxStringConstLength`), bytes.
+/// Counters hold this much of a text (`PerfMaxStringConstLength`), bytes.
 const MOST_TOLD: usize = 1024;
 
-/// The thread that serves the socket.
+/// The name of the thread that serves the socket.
 const LISTENER: &[u8] = b"Attach Listener\n";
-/// Since this version a machine that listens makes its socket anew when that was removed.
+/// Since this version a listening machine makes its socket again if it was removed.
 const MAKES_ANOTHER: u32 = 14;
 /// The most threads that are looked at.
 const MOST_THREADS: usize = 65_536;
-/// The most that is read of a command line, and of an environment, bytes.
+/// Bytes of a command line or an environment that are read at most.
 const MOST_READ: u64 = 4 << 20;
-/// The same of what an installation says of itself.
+/// Bytes of an installation's file `release` that are read at most.
 const MOST_RELEASE: u64 = 64 << 10;
 
-/// Why one is left alone.
+/// Reasons for which a process is left alone.
 const KEEPS: &str = "-Xrs leaves signals to the program; a machine opens its socket by itself then";
 const LISTENS: &str =
     "-XX:+StartAttachListener has it open its socket by itself, and it has not yet";
@@ -68,7 +68,8 @@ const REPLACED: &str = "it listens, but in the place of its socket lies one that
 const REMOVED: &str =
     "it listens, but its socket was removed, and before Java 14 it makes no other";
 
-/// Whether it takes the signal so. `left`: in the place of its socket lies one to which nobody listens.
+/// Succeeds if the process takes the signal as the request. `left`: a socket without a listener
+/// lies in the place of its socket.
 ///
 /// # Errors
 /// Why not, or not yet.
@@ -89,7 +90,7 @@ pub(super) fn takes(process: &Process, left: bool) -> Result<(), AttachError> {
     Err(AttachError::NotKnown { pid, why })
 }
 
-/// Whether a signal that is sent now is caught, reaches it now, and is the only one.
+/// Succeeds if a signal that is sent now is caught, arrives at once, and is the only one pending.
 ///
 /// # Errors
 /// Why not.
@@ -110,12 +111,12 @@ fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
     still::how(pid, status).or((status.pending & QUIT != 0).then_some(waits))
 }
 
-/// What counters tell of a machine that may be signalled as far as they know.
+/// What the counters tell about a machine, if they do not forbid the signal.
 #[derive(Debug, Default)]
 struct Told {
-    /// Its feature version, where they say it.
+    /// The feature version, if they tell it.
     version: Option<u32>,
-    /// They hold all that it was started with.
+    /// The counters hold all options that the machine was started with.
     is_whole: bool,
 }
 
@@ -134,7 +135,7 @@ fn by_counters(process: &Process) -> Result<Told, AttachError> {
     }
 }
 
-/// The same, by a copy of them.
+/// As [`by_counters`], from a copy of the counters.
 fn told(pid: u32, counters: Counters<'_>) -> Result<Told, AttachError> {
     let not_known = |why| Err(AttachError::NotKnown { pid, why });
     let version = counters.text_of(VERSION).unwrap_or_default();
@@ -166,7 +167,7 @@ fn told(pid: u32, counters: Counters<'_>) -> Result<Told, AttachError> {
     match counters.text_of(COMMAND) {
         Some("") => return not_known(HOST),
         Some(_) => {}
-        // There is none, or one that was cut within a character.
+        // The counter is missing, or was cut inside a character.
         None => return Ok(in_part),
     }
     Ok(Told {
@@ -175,7 +176,8 @@ fn told(pid: u32, counters: Counters<'_>) -> Result<Told, AttachError> {
     })
 }
 
-/// By what it was started with; its version, where its installation says it.
+/// Succeeds if the command line and all that it refers to allow the signal. Returns the feature
+/// version, if the installation tells it.
 fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     let pid = process.pid;
     let not_known = |why| Err(AttachError::NotKnown { pid, why });
@@ -185,7 +187,7 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     let Some(program) = path_below_root(process, "exe") else {
         return not_known(HIDDEN);
     };
-    // One that was replaced while it runs.
+    // The file of a running program may have been replaced.
     let name = program.to_string_lossy();
     let program = Path::new(name.strip_suffix(" (deleted)").unwrap_or(&name));
     let root = Root::open(&process.path("root"));
@@ -205,7 +207,7 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     if given.ever_on("StartAttachListener") {
         return not_known(LISTENS);
     }
-    // A socket that is opened before the machine has started is taken away by it.
+    // A machine removes a socket that is opened before it has started.
     let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
     let started = process
         .started_at()
@@ -216,7 +218,7 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     }
 }
 
-/// The version of the installation that this launcher is of.
+/// The feature version of the installation that this launcher belongs to.
 fn version_of(launcher: &Path, files: &Files) -> Option<u32> {
     let (text, _) = files.read(&launcher.parent()?.parent()?.join("release"), MOST_RELEASE)?;
     java::version_in(&text)
@@ -241,7 +243,7 @@ fn given(process: &Process, files: &Files) -> Option<Given> {
     Some(Given::of_running(words, &setting, files))
 }
 
-/// A file, if it is not longer than anybody's is.
+/// The contents of a file, if it is shorter than [`MOST_READ`].
 fn all_of(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
@@ -250,7 +252,7 @@ fn all_of(path: &Path) -> Option<Vec<u8>> {
     (read < MOST_READ).then_some(bytes)
 }
 
-/// Whether it has a thread that serves a socket.
+/// Whether the process has a thread that serves an attach socket.
 pub(super) fn listens(process: &Process) -> bool {
     let threads = std::fs::read_dir(process.path("task"))
         .into_iter()
@@ -267,7 +269,7 @@ mod tests {
     use crate::hotspot::hsperfdata::Value::Text;
     use crate::hotspot::hsperfdata::made_up;
 
-    /// What counters with these texts say.
+    /// What counters with these texts tell.
     fn say(capable: &str, arguments: &str, flags: &str, command: &str) -> String {
         let file = made_up(&[
             (CAPABILITIES, Text(capable)),
@@ -297,9 +299,9 @@ mod tests {
         }
         assert!(say("1", "-XX:+StartAttachListener", "", "Main").contains("by itself"));
         assert!(say("1", "-Xmx9m", "", "").contains("machine inside"));
-        // What the program is given is not the machine's.
+        // Arguments of the program are not options of the machine.
         assert_eq!(say("1", "-Dx=-Xrs", "", "Main -Xrs"), "true Some(17)");
-        // What is cut off may hold anything; the version is told all the same.
+        // The part that is cut off may hold anything, but the version is known.
         let long = "-Da=".to_owned() + &"x".repeat(MOST_TOLD);
         assert_eq!(say("1", &long[..MOST_TOLD], "", "Main"), "false Some(17)");
         assert_eq!(say("1", "", &long[..MOST_TOLD], "Main"), "false Some(17)");

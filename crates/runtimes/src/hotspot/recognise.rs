@@ -1,4 +1,4 @@
-//! What tells `HotSpot` from other runtimes.
+//! Tells `HotSpot` from other runtimes.
 
 use super::hsperfdata;
 use crate::detect::Candidate;
@@ -7,13 +7,14 @@ use crate::process::Process;
 use crate::regular::Root;
 use std::path::Path;
 
-/// Whether this file below `root` is a launcher `bin/java` of a `HotSpot`; links were followed.
+/// Whether this file below `root` is the launcher `bin/java` of a `HotSpot`. `real`: links were
+/// followed.
 pub(super) fn is_launcher(root: &Root, real: &Path) -> bool {
     java::of_launcher(root, real) == Some(Jvm::HotSpot)
 }
 
-/// By what it has mapped; where its map is closed to us (it has capabilities that we have not), by the
-/// counters that it publishes.
+/// Whether the process has a `HotSpot` machine, judged by its mapped files. If the map is closed to
+/// us because the process has capabilities that we lack, judged by its counters.
 pub(super) fn runs(process: &Candidate) -> bool {
     match process.is_closed() {
         true => process
@@ -23,8 +24,8 @@ pub(super) fn runs(process: &Candidate) -> bool {
     }
 }
 
-/// Whether this process has a virtual machine of `HotSpot`'s now. A process may become another program, and
-/// is the same process.
+/// Whether this process has a `HotSpot` machine now. A process stays the same when it becomes
+/// another program by an exec.
 pub fn is_machine(process: &Process) -> bool {
     runs(&Candidate::look(process.pid))
 }

@@ -1,4 +1,4 @@
-//! What a machine gets back when it is let go: the values that its flags had.
+//! Restores the flags of a machine that is let go.
 
 use super::machine::Flags;
 use std::collections::BTreeSet;
@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 const MIN: &str = "MinHeapFreeRatio";
 const MAX: &str = "MaxHeapFreeRatio";
 
-/// What to set, of the flags that were `moved`, to have them as they were (`flags`), in an order
-/// that the machine takes: it refuses a minimum above the maximum.
+/// The settings that restore the `moved` flags to their values in `flags`. The order matters,
+/// because the machine refuses a minimum above the maximum.
 pub(super) fn settings(flags: &Flags, moved: &BTreeSet<&'static str>) -> Vec<(&'static str, u64)> {
     let ratios = moved.contains(MIN) || moved.contains(MAX);
     let opening = ratios.then_some((MIN, 0));

@@ -3,14 +3,14 @@
 /// What a machine answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// 0 when it did as told. Some failures are only told in the text.
+    /// 0 if the machine did as told. Some failures show only in the text.
     pub code: i32,
     /// Everything after the first line.
     pub text: String,
 }
 
-/// Version 1: always three arguments; `None` where name or arguments are too long for it (16 and 1024 bytes),
-/// too many, or hold a NUL.
+/// A request of version 1, which always has three arguments. `None` if the name (16 bytes) or an
+/// argument (1024 bytes) is too long, if there are too many, or if one holds a NUL.
 pub fn request_v1(name: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     let bad = |s: &str, longest| s.len() > longest || s.contains('\0');
     if bad(name, 16) || arguments.len() > 3 || arguments.iter().any(|a| bad(a, 1024)) {
@@ -29,7 +29,8 @@ pub fn request_v1(name: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     Some(request)
 }
 
-/// Version 2: any number of arguments of any length; NULs inside of them are left out.
+/// A request of version 2, with any number of arguments of any length. NULs inside arguments are
+/// left out.
 pub fn request_v2(name: &str, arguments: &[&str]) -> Vec<u8> {
     let mut body = Vec::new();
     for part in std::iter::once(&name).chain(arguments) {
@@ -41,7 +42,7 @@ pub fn request_v2(name: &str, arguments: &[&str]) -> Vec<u8> {
     request
 }
 
-/// Reads a reply; `None` where it does not begin with a number in its first line.
+/// Parses a reply; `None` if its first line is not a number.
 pub fn parse(bytes: &[u8]) -> Option<Reply> {
     let end = bytes
         .iter()

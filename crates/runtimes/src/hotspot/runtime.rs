@@ -1,4 +1,4 @@
-//! Where the parts of this adapter are called from.
+//! Connects the parts of this adapter to the trait [`Runtime`].
 
 use super::{NAME, recognise, start, steer};
 use crate::detect::{Candidate, Command};

@@ -1,35 +1,36 @@
-//! A machine that does not answer: after some commands in vain it is left alone for a while. One
-//! that stood still meanwhile, because its group was frozen or somebody stopped it, is asked again
-//! as soon as it runs: it never refused anything.
+//! A machine that does not answer. After some failed commands it is left alone for a while. If it
+//! stood still meanwhile (its cgroup was frozen, or it was stopped) it is asked again as soon as it
+//! runs, because it never refused anything.
 
 use std::time::{Duration, Instant};
 
-/// Commands that fail one after the other until the machine is left alone.
+/// After this many failed commands in a row the machine is left alone.
 const FAILURES: u32 = 3;
 /// How long a machine that does not answer is left alone.
 pub(super) const LEFT_ALONE: Duration = Duration::from_secs(30);
-/// A machine with less processor time than this in all that while stood still, nanoseconds.
+/// A machine that used less processor time than this between the failures stood still, nanoseconds.
 const STILL: u64 = 5_000_000;
 
-/// What is known of a machine's silence.
+/// The failures of one machine.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     failures: u32,
-    /// Its processor time when the first of them was over, and when it was left alone if it had
-    /// none in between, nanoseconds.
+    /// The machine's processor time after the first failure, nanoseconds.
     first_ns: Option<u64>,
+    /// Its processor time when it was left alone, nanoseconds; only if it stood still in between.
     stood_ns: Option<u64>,
+    /// Until when it is left alone.
     until: Option<Instant>,
 }
 
 impl Silence {
-    /// It answered.
+    /// Notes an answer.
     pub(super) fn broken(&mut self) {
         *self = Silence::default();
     }
 
-    /// A command was in vain; `worked_ns` is the machine's processor time. Whether this is the
-    /// moment to tell.
+    /// Notes a failed command. `worked_ns`: the machine's processor time, nanoseconds. Returns
+    /// whether to tell the user now, which is once per silence.
     pub(super) fn goes_on(&mut self, worked_ns: Option<u64>, now: Instant) -> bool {
         self.failures = self.failures.saturating_add(1);
         let first = *self.first_ns.get_or_insert(worked_ns.unwrap_or(u64::MAX));
@@ -40,7 +41,7 @@ impl Silence {
         self.failures == FAILURES
     }
 
-    /// Whether it is to be left alone now.
+    /// Whether the machine is to be left alone now.
     pub(super) fn keeps_away(&self, worked_ns: Option<u64>, now: Instant) -> bool {
         let runs = self.stood_ns.zip(worked_ns);
         let runs = runs.is_some_and(|(stood, worked)| worked >= stood.saturating_add(STILL));
@@ -54,7 +55,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The third command in vain is told, the machine having worked so long at each.
+    /// Three failed commands, at these processor times; the third is told.
     fn silent(worked: [u64; 3], now: Instant) -> Silence {
         let mut silence = Silence::default();
         let told = worked.map(|worked| silence.goes_on(Some(worked), now));
@@ -69,7 +70,7 @@ mod tests {
         let mut silence = silent([SECOND; 3], now);
         assert!(silence.keeps_away(Some(SECOND + STILL / 2), now));
         assert!(!silence.keeps_away(Some(SECOND + STILL), now));
-        // It stands still once more before it answers.
+        // It fails again before it answers.
         assert!(!silence.goes_on(Some(2 * SECOND), now));
         assert!(!silence.goes_on(Some(2 * SECOND), now));
         silence.broken();

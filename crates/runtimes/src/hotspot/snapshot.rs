@@ -1,23 +1,23 @@
-//! The counters of one moment that the controller looks at, for every collector in the same form.
+//! The counters of one moment that the controller needs, in one form for all collectors.
 
 use super::hsperfdata::{Counters, Value};
 
-/// A generation. Sizes in bytes; 0 where the collector has no such thing.
+/// A generation. Sizes in bytes; 0 if the collector has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
-    /// Committed.
+    /// Committed size.
     pub capacity: u64,
-    /// Never more than this.
+    /// Largest size.
     pub max: u64,
-    /// Used by objects, garbage among them; as of the last collection or later.
+    /// Used by objects, including garbage, as of the last collection or later.
     pub used: u64,
-    /// Committed for the first of its spaces: eden, in a young generation.
+    /// Committed size of its first space (eden, in a young generation).
     pub first_capacity: u64,
-    /// Never more than this for the first of its spaces.
+    /// Largest size of its first space.
     pub first_max: u64,
 }
 
-/// What one collector (young, full, concurrent) did so far.
+/// The work of one kind of collection (young, full, concurrent) so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Pauses since the start.
@@ -37,12 +37,12 @@ pub struct Snapshot {
     pub work: [Work; 3],
     /// Bytes allocated between the last two collections.
     pub allocated_last: u64,
-    /// A collection's pause is in progress.
+    /// A collection is in a pause now.
     pub collecting: bool,
 }
 
 impl Snapshot {
-    /// Takes what is there; what is not stays 0.
+    /// Takes the counters that are there. Missing ones stay 0.
     pub fn of(counters: Counters<'_>) -> Snapshot {
         let mut snapshot = Snapshot::default();
         let mut frequency = 1_000_000_000;
@@ -73,7 +73,7 @@ impl Snapshot {
             return;
         };
         if rest == "tlab.alloc" {
-            // Counted in words.
+            // The counter is in words of 8 bytes.
             self.allocated_last = value.saturating_mul(8);
         } else if let Some((number, field)) = numbered(rest, "collector.") {
             let Some(work) = self.work.get_mut(number) else {
@@ -123,7 +123,7 @@ impl Snapshot {
     }
 }
 
-/// `collector.1.time` with prefix `collector.` is `(1, "time")`.
+/// Splits a numbered name: `collector.1.time` with prefix `collector.` gives `(1, "time")`.
 fn numbered<'a>(name: &'a str, prefix: &str) -> Option<(usize, &'a str)> {
     let (number, field) = name.strip_prefix(prefix)?.split_once('.')?;
     Some((number.parse().ok()?, field))

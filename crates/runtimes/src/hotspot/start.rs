@@ -5,7 +5,8 @@ use crate::java;
 use crate::runtime::{Addition, Plan, Start};
 use std::ffi::OsString;
 
-/// For a launcher of Java, after its name; for a program that starts one, in the launcher's variable.
+/// Adds flags after the name of a Java launcher, or to the launcher's variable for a program that
+/// starts one.
 pub(super) fn prepare(start: &Start<'_>) -> Addition {
     match start.recognised {
         true => launcher(start),
@@ -47,12 +48,11 @@ fn surroundings(plan: &Plan) -> Surroundings {
     }
 }
 
-/// For a virtual machine that something else starts. Its launcher puts the variable's words before
-/// those of its own command line, and says so on standard error: that is why it is only done when
-/// asked for.
+/// Adds flags for a virtual machine that another program starts. The launcher puts the variable's
+/// words before its command line and says so on standard error, so this is done only on request.
 fn inside(start: &Start<'_>) -> Addition {
     let setting = start.command.setting;
-    // What its command line will say is not known, but its environment is.
+    // Its command line is unknown, but its environment is known.
     let given = Given::collect([], setting);
     let added = flags::for_any(&given, &surroundings(start.plan));
     let mut addition = Addition {
@@ -82,7 +82,7 @@ mod tests {
     use crate::setting::Setting;
     use std::path::Path;
 
-    /// The flags that the made-up machine knows.
+    /// The flags that the imitated machine knows.
     const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
 
     /// A directory that looks like a JDK, and its launcher.
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// What is added to a command line beside these variables.
+    /// What is added to a command line with these variables in its environment.
     fn added(arguments: &str, variables: &[(&str, &str)]) -> String {
         let (_home, java) = jdk();
         let mut argv = vec![java];

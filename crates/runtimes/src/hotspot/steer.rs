@@ -1,4 +1,4 @@
-//! The adapter: looks at the machine, asks the controller, does what it says, reports.
+//! The steering loop: looks at the machine, asks the controller, carries out its actions, reports.
 
 use super::NAME;
 use super::attach::{Attach, AttachError};
@@ -22,23 +22,25 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// How long a command may take when the machine is let go: whoever lets it go waits.
+/// How long a command may take when the machine is let go. It is short because the caller waits.
 const RELEASE: Duration = Duration::from_millis(500);
 /// How long a collection may take.
 const COLLECTION: Duration = Duration::from_secs(60);
-/// Between two looks while something moves.
+/// The pause between two looks while something changes.
 const BUSY: Duration = Duration::from_millis(100);
-/// Where an excess ends the program: native memory that grows by 200 MB/s is seen before it has taken 10.
+/// The pause where an excess ends the program. Native memory that grows by 200 MB/s takes only 10
+/// MB in this time.
 const CLIFF: Duration = Duration::from_millis(50);
-/// Between two measurements of the native part, at the least.
+/// The least pause between two measurements of the native part.
 const FOOTPRINT: Duration = Duration::from_secs(2);
-/// A measurement may take this part of the time.
+/// Measurements take at most one part in this many of the time.
 const FOOTPRINT_PART: u32 = 800;
-/// Between two reports; and when the program works much more or less than was said.
+/// The pause between two reports.
 const REPORT: Duration = Duration::from_secs(1);
+/// The same when the program works much more or less than was reported.
 const TURN: Duration = Duration::from_millis(300);
-/// What a machine does while it starts says nothing of what it will: its collector is not reported
-/// for so long.
+/// How long figures of the collector are not reported, because a machine behaves differently while
+/// it starts.
 const STARTING: Duration = Duration::from_secs(2);
 
 /// Steers one Java virtual machine.
@@ -54,7 +56,7 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
         machine.version, machine.collector
     );
     for remark in &levers.remarks {
-        // Who cannot be steered at all is worth a word to who did not ask.
+        // That a machine cannot be steered at all is worth a warning, even without `-v`.
         match levers.sized_by {
             SizedBy::Fixed => warn!("process {pid}: {remark}"),
             _ => info!("process {pid}: {remark}"),
@@ -66,7 +68,7 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
     ended
 }
 
-/// What is known while one machine is steered.
+/// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
     target: Target<'a>,
     attach: Attach,
@@ -76,20 +78,22 @@ struct Loop<'a> {
     control: Control,
     footprint: footprint::Footprint,
     growth: Growth,
-    /// The process is another program now.
+    /// The process has become another program.
     replaced: bool,
     /// Nothing can be paged out where the machine is.
     cliff: bool,
+    /// Bytes that the program's other processes use; taken off the limit.
     others: u64,
+    /// When the native part was last measured.
     measured: Option<Instant>,
     measure_pause: Duration,
     reported: Option<(Instant, Report)>,
     silence: Silence,
-    /// Flags that were set.
+    /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
-    /// Processor time that went by while the machine did what it was asked to, nanoseconds.
+    /// Processor time of the machine during requested commands, nanoseconds.
     asked_processor_ns: u64,
-    /// And all of its time.
+    /// Wall-clock time of these commands.
     asked: Duration,
     warned: bool,
     rests: bool,
@@ -102,7 +106,7 @@ impl<'a> Loop<'a> {
         let perf = match PerfFile::open(&target.process) {
             Ok(perf) => Some(perf),
             Err(error) => {
-                // A soft maximum needs no counters to be right; ratios do.
+                // A soft maximum works without counters; ratios do not.
                 if levers.sized_by != SizedBy::SoftMax {
                     levers.sized_by = SizedBy::Fixed;
                 }
@@ -151,15 +155,15 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Gives the machine its flags back as they were; it sizes its heap by itself again.
+    /// Restores the machine's flags, so that it sizes its heap by itself again.
     fn let_go(&mut self) {
         for (name, value) in release::settings(&self.machine.flags, &self.moved) {
-            // What was sent is done in its order, even where the answer is late.
+            // Commands are carried out in the order sent, even if an answer is late.
             let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
         }
     }
 
-    /// One look. Returns how long to wait for the next one.
+    /// Looks once and acts. Returns how long to wait before the next look.
     fn step(&mut self, link: &mut dyn Link) -> Duration {
         if self
             .measured
@@ -175,7 +179,7 @@ impl<'a> Loop<'a> {
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
-        // Some actions need the next look at once, but never without end.
+        // Some actions need another look at once. The number of looks is bounded.
         for _ in 0..8 {
             let actions = self.control.tick(&seen);
             if actions.is_empty() || link.stopped() {
@@ -227,7 +231,8 @@ impl<'a> Loop<'a> {
         let uses = self.uses()?;
         let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
         let limit = numbers.map_or(0, |n| own(n.limit));
-        // It may have grown since it was measured: what the committed heap cannot hold is native.
+        // The native part may have grown since it was measured. Use beyond the committed heap must
+        // be native.
         let native = self
             .footprint
             .native
@@ -256,15 +261,15 @@ impl<'a> Loop<'a> {
         })
     }
 
-    /// What the machine would use if nothing of its heap was in swap: what is there is no less its
-    /// memory, and a collection that makes the heap small brings it back or drops it.
+    /// The bytes that the machine would use if none of its heap was in swap. Swapped heap is still
+    /// the machine's memory, and a collection that shrinks the heap brings it back or drops it.
     fn uses(&self) -> Option<u64> {
         let (resident, swapped) = self.gauge.uses_and_swapped().ok()?;
         let heap_swapped = swapped.saturating_sub(self.footprint.native_swapped);
         Some(resident.saturating_add(heap_swapped))
     }
 
-    /// The counters; without them the heap is taken for what is resident of it.
+    /// The counters of this moment. Without counters the resident heap counts as the whole heap.
     fn heap(&mut self) -> Option<Snapshot> {
         let Some(perf) = &mut self.perf else {
             let max = self.machine.flags.number("MaxHeapSize").unwrap_or(0);
@@ -311,7 +316,7 @@ impl<'a> Loop<'a> {
         self.measured = Some(Instant::now());
     }
 
-    /// Does what the controller says, in order. `false` when the machine did not answer.
+    /// Carries out the controller's actions in order. `false` if the machine did not answer.
     fn act(&mut self, actions: &[Action], seen: &Seen) -> bool {
         for action in actions {
             let done = match action {
@@ -323,7 +328,8 @@ impl<'a> Loop<'a> {
                 Action::CollectWhole => self.collect(Trigger::Histogram, seen),
                 Action::TrimNative => self.ask("jcmd", &["System.trim_native_heap"], COMMAND),
                 Action::Measure => {
-                    // One that cannot become smaller is over its limit for long.
+                    // Do not measure each time: a machine that cannot shrink stays over its limit
+                    // for long.
                     let fresh = |at: Instant| at.elapsed() * 4 < self.measure_pause;
                     if !self.measured.is_some_and(fresh) {
                         self.measure();
@@ -342,7 +348,7 @@ impl<'a> Loop<'a> {
         let (start, before) = (Instant::now(), self.asked_processor_ns);
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
         let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // On a busy machine the time includes that of others.
+        // On a busy computer the elapsed time includes that of other programs.
         let worked = (self.asked_processor_ns - before).max(10_000_000);
         let whole = trigger == Trigger::Histogram;
         self.control
@@ -420,14 +426,14 @@ impl<'a> Loop<'a> {
     }
 }
 
-/// Whether a program allocates more than twice as fast as was told, or less than half.
+/// Whether a program allocates more than twice as fast as reported, or less than half as fast.
 fn turns(told: Option<u64>, now: Option<u64>) -> bool {
     let pair = told.zip(now);
     pair.is_some_and(|(told, now)| now / 2 > told || told / 2 > now)
 }
 
-/// A little below the limit: a collection, a new thread, a mapped file moves the use by as much,
-/// and who is over its limit owes.
+/// The size to aim at, a little below the limit: a collection, a new thread or a mapped file moves
+/// the use by as much, and a program over its limit owes memory. Bytes.
 fn aim(limit: u64) -> u64 {
     limit - limit / 64
 }

@@ -1,39 +1,39 @@
-//! Native memory that grows at once, and what is kept free for it where an excess ends the program.
-//! Pure: no clock.
+//! Sudden growth of native memory, and how much is kept free for it where an excess ends the
+//! program. Pure: no clock.
 
 use super::control::RETURNING;
 use plimsoll_policy::footprint::surprise;
 
-/// How fast native memory grows is told over this time at the least, nanoseconds.
+/// The least time over which the growth of native memory is measured, nanoseconds.
 const SPAN: u64 = 150_000_000;
-/// What grew is taken to grow on for so long, nanoseconds.
+/// Growth is expected to go on for this long, nanoseconds.
 const GOES_ON: u64 = 2_000_000_000;
-/// Milliseconds from when memory is short until a collection has given way, on a busy machine; and
-/// until one is on its way.
+/// Milliseconds from a shortage until a collection has freed memory, on a busy computer.
 const REACTION_MS: u64 = 500;
+/// Milliseconds from a shortage until a collection is under way.
 const ASKING_MS: u64 = 150;
 
 /// The native memory of one machine over time. Changed by its steering loop alone.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
-    /// As it was first, bytes.
+    /// The first measurement, bytes.
     first: Option<u64>,
-    /// When it was looked at, nanoseconds, and what it was, bytes: the older one first.
+    /// The last two measurements, the older one first: time in nanoseconds, size in bytes.
     marks: [(u64, u64); 2],
-    /// The committed heap when it was looked at last, bytes; and until when what it gave back is
-    /// waited for, nanoseconds.
+    /// The committed heap at the last look, bytes.
     committed: u64,
+    /// Until when memory of a shrunk heap may still be resident, nanoseconds.
     returning: u64,
-    /// When it was looked at last, nanoseconds; what the process used then, bytes; how fast that
-    /// grew to there, bytes per second.
+    /// The last look at the whole process: time in nanoseconds, use in bytes.
     used: (u64, u64),
+    /// How fast the use of the process grew before that look, bytes per second.
     pace: u64,
-    /// Its fastest growth lately, bytes per second, and until when that counts, nanoseconds.
+    /// The fastest recent growth, bytes per second, and until when it counts, nanoseconds.
     fastest: (u64, u64),
 }
 
 impl Growth {
-    /// It is so large now, beside a heap with so much committed, in a process that uses so much.
+    /// Takes in one look: native memory, committed heap, and use of the process, bytes.
     pub(super) fn look(&mut self, now_ns: u64, native: u64, committed: u64, uses: u64) {
         let passed_ms = now_ns.saturating_sub(self.used.0) / 1_000_000;
         if passed_ms >= 20 {
@@ -41,7 +41,7 @@ impl Growth {
             self.used = (now_ns, uses);
         }
         if committed < self.committed {
-            // Until then some of what it gave back is taken for native.
+            // Until then memory that the heap gave up may be mistaken for native.
             self.returning = now_ns.saturating_add(RETURNING);
         }
         self.committed = committed;
@@ -64,8 +64,8 @@ impl Growth {
         self.marks = [self.marks[1], (now_ns, native)];
     }
 
-    /// What to keep free of `limit` bytes. What has come is no surprise any more, but some more may
-    /// come, and what grows goes on.
+    /// The bytes to keep free below `limit`. Growth that has happened needs no reserve any more,
+    /// but more may follow, and present growth goes on.
     pub(super) fn spare(&self, limit: u64) -> u64 {
         let first = self.first.unwrap_or(0);
         let grown = self.marks[1].1.saturating_sub(first);
@@ -74,8 +74,8 @@ impl Growth {
         left.max(limit / 16).max(goes_on.min(limit / 2))
     }
 
-    /// Of that, what is left for the time until a collection is on its way: with less a program is
-    /// taken for one that is over its limit.
+    /// The part of [`Growth::spare`] that must remain until a collection is under way, bytes. With
+    /// less free memory a program is treated as over its limit.
     pub(super) fn kept(&self, limit: u64) -> u64 {
         let fills = self.pace.saturating_mul(ASKING_MS) / 1000;
         fills.max(limit / 16).min(self.spare(limit))
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(grown(0, 20).spare(LIMIT), LIMIT / 4);
         let mut growth = grown(0, 20);
         growth.look(100 * LOOK, 80 * MIB, HEAP, 0);
-        // Long ago: it does not go on.
+        // The growth is long over.
         growth.look(200 * LOOK, 80 * MIB, HEAP, 0);
         assert_eq!(growth.spare(LIMIT), LIMIT / 4 - 40 * MIB);
     }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_heap_that_became_smaller_is_no_native_memory() {
         let mut growth = grown(0, 20);
-        // What it gives back is resident for a while, and then it is not.
+        // Memory that the heap gives up stays resident for a while.
         growth.look(21 * LOOK, 90 * MIB, HEAP / 2, 0);
         growth.look(25 * LOOK, 80 * MIB, HEAP / 2, 0);
         growth.look(29 * LOOK, 40 * MIB, HEAP / 2, 0);

@@ -8,13 +8,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
-/// Somebody whose file is no older than this is about to attach, seconds.
+/// A program whose file is no older than this is about to attach, seconds.
 const AT_WORK: i64 = 60;
-/// May be written to by others than its owner.
+/// Mode bits that let others than the owner write.
 const OF_OTHERS: u32 = 0o022;
 
-/// Turns `SIGQUIT` from "print all threads" into "open the socket" while it lies in the working directory or
-/// in the `/tmp` of a machine. Removed when dropped.
+/// A file that turns `SIGQUIT` from "print all threads" into "open the socket" while it lies in the
+/// working directory or in the `/tmp` of a machine. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct Trigger {
     directory: OwnedFd,
@@ -23,18 +23,19 @@ pub(super) struct Trigger {
     stays: bool,
 }
 
-/// Why there is none.
+/// Why no file was placed.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// A file of this other user stands where the machine looks first. The machine would not heed it.
+    /// A file of this other user lies where the machine looks first. The machine would ignore it.
     InTheWay(u32),
-    /// The system's word.
+    /// The system refused.
     System(Errno),
 }
 
-/// Places it in the `/tmp` of a machine, or in its working directory where others may write to that, or
-/// `/tmp` cannot be written: the machine looks there first. It heeds one that belongs to its own user. `None`
-/// where somebody else has just placed one: who sends a second signal would have it print all threads.
+/// Places the file in the machine's `/tmp`. Places it in the working directory instead if others
+/// may write there, because the machine looks there first, or if `/tmp` cannot be written. The file
+/// belongs to the machine's user, or the machine would ignore it. `None` if another program has
+/// just placed one: a second signal would print all threads.
 pub(super) fn place(
     process: &Process,
     tmp: &OwnedFd,
@@ -69,24 +70,24 @@ pub(super) fn place(
     Err(refused)
 }
 
-/// What lies there under that name; no link is followed.
+/// The metadata of `name` in `directory`. Follows no link.
 fn look(directory: &OwnedFd, name: &str) -> Option<std::fs::Metadata> {
     let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
     std::fs::symlink_metadata(path).ok()
 }
 
-/// Machines heed files of their own user, and of root.
+/// Whether a machine of user `uid` follows this file: it must belong to that user or root.
 fn is_heeded(found: &std::fs::Metadata, uid: u32) -> bool {
     found.uid() == uid || found.uid() == 0
 }
 
-/// Whose file lies there, if the machine does not heed it.
+/// The owner of a file that lies there and that the machine ignores.
 fn stranger(directory: &OwnedFd, name: &str, uid: u32) -> Option<u32> {
     let found = look(directory, name)?;
     (!found.is_file() || !is_heeded(&found, uid)).then(|| found.uid())
 }
 
-/// An older one was left by somebody who died over it.
+/// Whether another program is about to attach. An older file was left by a program that died.
 fn is_at_work(directory: &OwnedFd, name: &str, uid: u32) -> bool {
     let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
@@ -113,14 +114,14 @@ impl Trigger {
             owner,
             stays: false,
         };
-        // Where we had no right to be its user, we may have that to give the file away.
+        // Without the right to act as that user, we may still have the right to give the file away.
         if rustix::fs::fstat(&file)?.st_uid != uid {
             rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
         Ok(trigger)
     }
 
-    /// Goes without taking the file away: a signal may still be on its way.
+    /// Drops the trigger but leaves the file, because a signal may still be on its way.
     pub(super) fn leave(mut self) {
         self.stays = true;
     }
@@ -130,7 +131,7 @@ fn create(directory: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::openat(directory, name, flags, mode) {
-        // Left by somebody who died over it.
+        // Left by a program that died.
         Err(Errno::EXIST) => {
             rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
             rustix::fs::openat(directory, name, flags, mode)
@@ -157,7 +158,7 @@ mod tests {
     use std::os::unix::fs::{chown, symlink};
     use std::path::Path;
 
-    /// Whether one can be placed in the `/tmp` of a process that is where we are; it is gone afterwards.
+    /// Tries to place a file in `tmp` for our own process. It is gone afterwards.
     fn placed(tmp: &Path) -> Result<Option<()>, Refused> {
         let directory = OwnedFd::from(std::fs::File::open(tmp).unwrap());
         let owner = (
@@ -198,7 +199,7 @@ mod tests {
         let directory = OwnedFd::from(std::fs::File::open(dir.path()).unwrap());
         let own = rustix::process::geteuid().as_raw();
         assert_eq!(stranger(&directory, NAME, own), Some(own));
-        // It goes to where the machine looks first instead.
+        // The file goes to the working directory instead.
         let _ = placed(dir.path());
         assert!(!goal.exists() && file.is_symlink());
         std::fs::remove_file(&file).unwrap();

@@ -1,4 +1,4 @@
-//! What lies beside us for programs on libgc, and what of it is put into one.
+//! Finds our libraries for programs on libgc, and puts one of them into a program.
 
 use super::names::{BUILT, NEEDED};
 use crate::elf;
@@ -7,29 +7,29 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The adapter for the system's libgc.
+/// The file name of the adapter for the system's libgc.
 const ADAPTER: &str = "libplimsoll_libgc.so";
 
 const PATHS: &str = "LD_LIBRARY_PATH";
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// What is there for programs on libgc.
+/// The libraries that were found for programs on libgc.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     /// The drop-in.
     pub drop_in: Option<PathBuf>,
-    /// The adapter that is preloaded beside the system's libgc.
+    /// The adapter, which is preloaded to steer the system's libgc.
     pub adapter: Option<PathBuf>,
 }
 
 /// Which collector a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// The drop-in; the system's where the adapter is preloaded already, or where there is no drop-in.
+    /// The drop-in; the system's libgc if the adapter is preloaded already or there is no drop-in.
     Any,
-    /// The drop-in; the system's where there is none.
+    /// The drop-in; the system's libgc if there is no drop-in.
     DropIn,
-    /// The system's, steered by the adapter.
+    /// The system's libgc, steered by the adapter.
     Stock,
 }
 
@@ -39,12 +39,13 @@ pub(crate) struct Put {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// What was chosen, for `-v`.
     pub(crate) note: String,
-    /// Somebody will steer the program.
+    /// Whether the program will be steered.
     pub(crate) steered: bool,
 }
 
 impl Libraries {
-    /// Those that lie beside a program of ours (a build tree), or where they are installed.
+    /// The libraries beside `program`, which is ours (in a build tree), or in the place of
+    /// installation.
     pub fn of(program: &Path) -> Libraries {
         let Some(beside) = program.parent() else {
             return Libraries::default();
@@ -61,7 +62,7 @@ impl Libraries {
         }
     }
 
-    /// What puts the wished collector into a program.
+    /// The variables that put the wanted collector into a program.
     pub(crate) fn put(&self, wish: Wish, executable: Option<&Path>, setting: &Setting<'_>) -> Put {
         let variable = |name| (setting.variables)(name).unwrap_or_default();
         let (paths, preload) = (variable(PATHS), variable(PRELOAD));
@@ -69,7 +70,7 @@ impl Libraries {
         let steered = adapter.is_some_and(|adapter| names(&preload, PRELOAD, adapter));
         let stock = wish == Wish::Stock || wish == Wish::Any && steered;
         let drop_in = self.drop_in.as_deref().filter(|_| !stock);
-        // One of the two is in a process, never both: what a program of ours inherited of the other goes.
+        // A process must have only one of the two, so an inherited entry for the other is removed.
         let home = self.drop_in.as_deref().and_then(Path::parent);
         let ours = [self.drop_in.as_deref(), adapter].into_iter().flatten();
         let preload_left = ours.fold(preload.clone(), |left, one| without(&left, PRELOAD, one));
@@ -108,12 +109,12 @@ const STOCK: &str = "libgc: the system's, with the adapter";
 const PASSIVE: &str =
     "libgc: the system's; what would steer it is not installed: the program is passive";
 
-/// Whether the loader comes to it by `LD_LIBRARY_PATH`.
+/// Whether the loader finds the drop-in through `LD_LIBRARY_PATH`.
 fn is_found_by_name(drop_in: &Path, executable: Option<&Path>) -> bool {
     drop_in.file_name() == Some(OsStr::new(NEEDED)) && !executable.is_some_and(elf::has_rpath)
 }
 
-/// What stands between two entries of a variable of the loader's.
+/// Whether this byte separates two entries of the loader's variable `name`.
 fn separates(name: &str, byte: u8) -> bool {
     byte == b':' || byte == if name == PRELOAD { b' ' } else { b';' }
 }

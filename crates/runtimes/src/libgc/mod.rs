@@ -1,19 +1,19 @@
-//! Programs on the Boehm collector: what is put in the place of their libgc, or loaded beside it. They are
-//! steered from inside.
+//! Programs on the Boehm collector. They are steered from inside, by a library that replaces their
+//! libgc or is loaded beside it.
 //!
-//! The *drop-in* is our own `libgc.so.1`; the *adapter* steers the system's from inside. Both go
-//! through the loader's variables, because a program that is to stay as it is can be reached in no
-//! other way.
+//! The *drop-in* is our own `libgc.so.1`. The *adapter* steers the system's libgc. Both are loaded
+//! through variables of the loader, the only way to reach an unmodified program.
 //!
-//! The drop-in is found by `LD_LIBRARY_PATH`, in a directory that holds nothing else: whoever needs
-//! `libgc.so.1` gets it, the program's children too, and nobody else ever sees it. Preloaded it
-//! would be in every child, and its names would come before those of a collector that a library
-//! carries itself. Two things make the loader pass over that variable: an executable with a
-//! `DT_RPATH` (not `DT_RUNPATH`) is searched for there first, and in a build tree the file has
-//! another name. There it is preloaded: its soname is `libgc.so.1`, so for the loader the need is
-//! met already.
+//! The drop-in is found by `LD_LIBRARY_PATH`, in a directory that holds nothing else. So every
+//! program that needs `libgc.so.1` gets it, including children, and no other program is affected.
+//! If it was preloaded, it would be in every child, and its symbols would come before those of a
+//! collector that a library carries itself. In two cases the loader does not find it by that
+//! variable: if an executable has a `DT_RPATH` (not `DT_RUNPATH`), which is searched first, and in
+//! a build tree, where the file has another name. Then it is preloaded. Its soname is `libgc.so.1`,
+//! so the loader takes the need as met.
 //!
-//! Rooms inside: `names` (of its files), `libraries` (which of them a program gets), `stock` (the system's).
+//! Rooms inside: `names` (file names), `libraries` (which library a program gets), `stock` (the
+//! system's libgc).
 
 mod libraries;
 mod names;
@@ -30,7 +30,7 @@ use crate::{elf, privileges};
 use libraries::Wish;
 use names::{NEEDED, is_libgc};
 
-/// What is given as `--adapter`.
+/// The name of the adapter and the value of `--adapter`.
 const NAME: &str = "libgc";
 const STOCK: &str = "libgc-stock";
 
@@ -61,7 +61,8 @@ impl Runtime for LibGc {
         command.executable().is_some_and(needs)
     }
 
-    /// Build tools are extended in Guile.
+    /// Build tools such as make are extended in Guile, so they use libgc without being the program
+    /// that matters.
     fn gives_way(&self) -> bool {
         true
     }

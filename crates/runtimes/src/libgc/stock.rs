@@ -1,4 +1,4 @@
-//! The libgc that there is, and which one it says it is.
+//! The system's libgc, and its version.
 
 use super::names::NEEDED;
 use crate::elf;
@@ -6,16 +6,16 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The system's libgc, where the loader usually looks.
+/// The path of the system's libgc, searched where the loader usually looks.
 pub fn system() -> Option<PathBuf> {
     let place = elf::PLACES.map(|place| Path::new(place).join(NEEDED));
     place.into_iter().find(|path| path.is_file())
 }
 
-/// The version that a libgc says it is; an error says why it cannot be loaded. It stays loaded.
+/// The version that a libgc reports. The library stays loaded.
 ///
 /// # Errors
-/// The loader's message.
+/// The loader's message if the library cannot be loaded.
 pub fn version(library: &Path) -> Result<String, String> {
     let path = CString::new(library.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     // SAFETY: the path ends with NUL. Loading a libgc runs nothing of it but what any library does.

@@ -15,7 +15,7 @@ fn libraries(drop_in: &str) -> Libraries {
 const INSTALLED: &str = "/p/lib/plimsoll/gc/libgc.so.1";
 const AGENT: &str = "/p/lib/plimsoll/libplimsoll_libgc.so";
 
-/// What is put beside these variables, as `NAME=VALUE` each.
+/// What is set when these variables are present, as `NAME=VALUE` each.
 fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Vec<String> {
     let variable = |name: &str| {
         let found = variables.iter().find(|(key, _)| *key == name);
@@ -176,7 +176,8 @@ fn a_set_user_id_program_is_passive() {
         prepare_in(&argv, &plan, &Setting::ours()).adapter
     };
     assert_eq!(adapter(0o755), Some("libgc"));
-    // Ours already: who starts it gains nothing, and the loader takes what it is given.
+    // The owner is already our user, so starting it gives no rights and the loader accepts the
+    // variables.
     assert_eq!(adapter(0o4755), Some("libgc"));
     if std::os::unix::fs::chown(&program, Some(4711), None).is_ok() {
         assert_eq!(adapter(0o4755), None);

@@ -1,11 +1,11 @@
-//! Java programs that were compiled ahead (GraalVM): there is no virtual machine that could be asked.
+//! Java programs that were compiled ahead of time (GraalVM). They have no virtual machine to ask.
 
 use crate::detect::{Candidate, Command};
 use crate::elf;
 use crate::runtime::{Runtime, Steered};
 use std::path::Path;
 
-/// What the tool that compiles Java ahead leaves in an executable: the objects that the program starts with.
+/// The section in which the compiler stores the objects that the program starts with.
 const IMAGE_HEAP: &[u8] = b".svm_heap";
 
 /// Native images of GraalVM, which are left alone.

@@ -1,4 +1,5 @@
-//! `OpenJ9`: the other Java virtual machine, which has none of `HotSpot`'s flags, counters and commands.
+//! `OpenJ9`: the other Java virtual machine. It has none of `HotSpot`'s flags, counters and
+//! commands.
 
 use crate::detect::{Candidate, Command};
 use crate::java::{self, Jvm};

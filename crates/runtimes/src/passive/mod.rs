@@ -1,4 +1,4 @@
-//! A program without an adapter: accounted and shown, nothing else.
+//! Programs without an adapter. They are accounted and shown, nothing else.
 
 use crate::detect::{Candidate, Command};
 use crate::link::{Ended, Link};
@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::runtime::{Addition, Runtime, Start, Steered};
 use std::time::{Duration, Instant};
 
-/// What nothing else is.
+/// The runtime of programs that no other runtime claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Passive;
 
@@ -42,7 +42,7 @@ impl Runtime for Passive {
     }
 }
 
-/// Waits for the end of a process that nothing can steer, for `span` at the most.
+/// Waits for the end of a process that nothing can steer, for `span` at most.
 pub fn rest(process: Process, span: Duration, link: &mut dyn Link) -> Ended {
     let until = Instant::now() + span;
     while !link.stopped() {

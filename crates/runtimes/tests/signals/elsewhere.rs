@@ -1,4 +1,4 @@
-//! Machines that see other files than we do, or that we may not look into.
+//! Machines that see files other than ours, or that we may not look into.
 
 use crate::support::{Program, counters, eventually};
 use crate::{NOBODY, answer_of, ask, files, goes_on, is_root, is_undisturbed, java, reachable};
@@ -72,7 +72,8 @@ fn a_machine_in_a_user_namespace_is_asked_by_its_own_user() {
 const ITS_OWN_FILES: &str = "mount -t tmpfs none \"$PWD\" && cd \"$PWD\" && \
                              printf '%s' \"$OPTIONS\" > args && exec \"$@\"";
 
-/// A machine that finds `options` in a file that is not there for us, or says something else.
+/// A machine that finds `options` in a file that does not exist for us or has other contents for
+/// us.
 fn with_its_own_files(home: &Path, folder: &Path, options: &str, words: &[&str]) -> Program {
     let cwd = format!("--wd={}", folder.display());
     let options = format!("OPTIONS={options}");
@@ -95,7 +96,7 @@ fn files_with_options_are_read_where_the_machine_has_them() {
     let (here, option_file, long) = (here.as_str(), option_file.as_str(), long.as_str());
     let (hidden, off) = ("-XX:-UsePerfData", "-XX:+DisableAttachMechanism");
     for (words, ours, its, answers) in [
-        // Not there for us; there for us with something else in it.
+        // First a file that does not exist for us, then one with other contents for us.
         ([long, "@args"], None, "-Xmx64m", true),
         ([long, here], Some(off), "-Xmx64m", true),
         ([hidden, option_file], Some(off), "-Xmx64m", true),
@@ -118,7 +119,7 @@ fn files_with_options_are_read_where_the_machine_has_them() {
     }
 }
 
-/// What is closed to us, or gone, may have said anything.
+/// A file that is closed to us or gone may have contained anything.
 #[test]
 fn files_with_options_that_cannot_be_found_there_are_not_taken_for_nothing() {
     if !is_root("another mount namespace") {

@@ -1,6 +1,6 @@
-//! Signals belong to the program: whatever a Java virtual machine was started with, wherever it runs and
-//! whoever stops it, nothing of what we do shows in its output, and nobody gets a SIGQUIT who does not take
-//! it for the wish to attach.
+//! Signals belong to the program. Whatever a Java virtual machine was started with, and wherever it
+//! runs or is stopped, our actions do not show in its output. SIGQUIT is sent only to machines that
+//! take it as the request to attach.
 
 mod elsewhere;
 #[path = "../support/mod.rs"]
@@ -27,7 +27,7 @@ fn ask(process: Process) -> Result<(), AttachError> {
     Attach::new(process)?.jcmd("VM.version", SHORT).map(drop)
 }
 
-/// What it answers when it has started.
+/// The machine's answer once it has started.
 fn answer_of(process: Process) -> Result<(), AttachError> {
     let mut answer = Ok(());
     eventually("it has started", || {
@@ -37,7 +37,7 @@ fn answer_of(process: Process) -> Result<(), AttachError> {
     answer
 }
 
-/// Nothing of ours is in its output.
+/// Asserts that our actions left no trace in the program's output.
 fn is_undisturbed(program: &Program) {
     let printed = program.printed();
     assert!(!printed.contains("thread dump"), "{printed}");
@@ -49,7 +49,7 @@ fn files(process: &Process) -> [PathBuf; 2] {
     [".attach_pid", ".java_pid"].map(|name| process.path("root/tmp").join(format!("{name}{pid}")))
 }
 
-/// It works on: a second and another of its own lines come.
+/// Asserts that the program works on: further lines of its own come.
 fn goes_on(program: &Program) {
     let lines = || program.printed().lines().count();
     let before = lines();
@@ -68,7 +68,7 @@ fn is_root(what: &str) -> bool {
     root
 }
 
-/// A user's `java`, if that user can reach it; words to put before it.
+/// The words to put before `java` to start it as another user, if that user can reach it.
 fn reachable<'a>(home: &Path, before: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let mut reach = Command::new(before[0]);
     reach.args(&before[1..]).args(["test", "-x"]);
@@ -106,7 +106,8 @@ fn a_stopped_machine_is_asked_when_it_goes_on() {
     }
 }
 
-/// Somebody signalled it and died; whoever comes next neither sends a second signal nor takes the file away.
+/// A program that signalled the machine died. The next one neither sends a second signal nor
+/// removes the file.
 #[test]
 fn a_signal_that_waits_finds_its_file() {
     let Some((_, home)) = java() else { return };
@@ -136,7 +137,7 @@ fn whenever_a_machine_is_stopped_it_prints_nothing_of_ours() {
         let program = Program::start(&home, &[], &["-Xmx64m"], &["5", "10"]);
         let process = program.machine();
         let asking = std::thread::spawn(move || {
-            // Whoever gives up soon would take the file away.
+            // A program that gives up soon would remove the file.
             for _ in 0..20 {
                 let attach = Attach::new(process).unwrap();
                 if attach.jcmd("VM.version", Duration::from_millis(30)).is_ok() {
@@ -158,7 +159,7 @@ fn whenever_a_machine_is_stopped_it_prints_nothing_of_ours() {
     }
 }
 
-/// Whoever asks may have no time to wait for the socket.
+/// The program that asks may have no time to wait for the socket.
 #[test]
 fn the_file_goes_when_the_socket_is_there_waited_for_or_not() {
     let Some((_, home)) = java() else { return };
@@ -220,7 +221,7 @@ fn without_counters_its_command_line_speaks_for_it() {
     answer_of(process).unwrap();
     goes_on(&program);
     is_undisturbed(&program);
-    // What cannot be read any more could have been anything.
+    // A file that can no longer be read could have contained anything.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("arguments");
     std::fs::write(&file, "-Xmx64m").unwrap();
@@ -237,8 +238,8 @@ fn without_counters_its_command_line_speaks_for_it() {
     is_undisturbed(&program);
 }
 
-/// Counters hold the first kilobyte of what a machine was given. Its version is known all the same: one of 14
-/// or later makes its socket anew when that was taken away.
+/// Counters hold only the first kilobyte of a machine's options, but also its version. From version
+/// 14 on a machine makes its socket again if it was removed.
 #[test]
 fn options_that_are_longer_than_what_is_told_of_them_are_read_elsewhere() {
     let Some((_, home)) = java() else { return };
@@ -267,7 +268,7 @@ fn a_machine_that_opens_its_socket_by_itself_is_waited_for() {
         });
         goes_on(&program);
         is_undisturbed(&program);
-        // Its socket is taken away: nothing brings it back, and nothing is tried.
+        // Its socket is removed. Nothing brings it back, and nothing is tried.
         std::fs::remove_file(&files(&process)[1]).unwrap();
         assert!(ask(process).is_err(), "{flag}");
         goes_on(&program);
@@ -308,7 +309,7 @@ fn a_host_with_a_machine_inside_keeps_its_signal() {
         argv.push(kind.into());
         let mut program = Program::run(&[], argv, classes);
         let process = Process::new(program.child.id()).unwrap();
-        // From its first moment on, as an adapter would.
+        // Ask from the first moment on, as an adapter would.
         eventually("its machine is up", || {
             if is_machine(&process) {
                 let _ = ask(process);
@@ -334,8 +335,8 @@ fn a_host_with_a_machine_inside_keeps_its_signal() {
     }
 }
 
-/// A machine died, and its counters stay; another program has its number by now, or the same process became
-/// that program.
+/// The counters of a dead machine remain while another program has its number, or after the same
+/// process became another program.
 #[test]
 fn counters_that_another_left_speak_for_nobody() {
     let Some((_, home)) = java() else { return };
@@ -352,7 +353,7 @@ fn counters_that_another_left_speak_for_nobody() {
             .find(|file| file.exists())
     };
     let left = of(machine.pid).unwrap();
-    // One that was told to ignore a signal cannot trap it.
+    // A shell that was started with the signal ignored cannot trap it.
     let words = ["env", "--default-signal=QUIT", "sh", "-c"];
     let script = "trap 'echo had' QUIT; echo up; while :; do sleep 0.1; done";
     let argv = words.iter().chain([&script]).map(OsString::from).collect();
@@ -423,7 +424,7 @@ fn what_another_user_put_in_the_way_is_neither_used_nor_followed() {
     }
     goes_on(&program);
     is_undisturbed(&program);
-    // In its /tmp that does not matter: ours goes to where it looks first.
+    // A file in its /tmp does not matter, because ours goes to where the machine looks first.
     let put = link(&trigger);
     answer_of(process).unwrap();
     assert!(!goal.exists() && !beside.exists() && put.0.is_symlink());
@@ -444,7 +445,7 @@ fn a_socket_that_somebody_else_serves_is_not_used() {
         matches!(answer, Err(AttachError::Impostor { by, .. }) if by == us),
         "{answer:?}"
     );
-    // Left by one that died: nobody listens, and the machine replaces it.
+    // A socket left by a dead process has no listener, and the machine replaces it.
     drop(listener);
     answer_of(process).unwrap();
     is_undisturbed(&program);

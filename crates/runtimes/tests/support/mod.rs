@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// Long enough for a busy machine; what is waited for takes a second or two on an idle one.
+/// Long enough for a busy computer. On an idle one these waits take a second or two.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 /// The JDKs of the versions that are supported.
@@ -60,7 +60,7 @@ fn homes() -> Vec<PathBuf> {
     homes
 }
 
-/// A directory with this program of ours compiled, which any user and any mount namespace can read.
+/// A directory with a compiled program of ours, readable for any user and in any mount namespace.
 pub(crate) fn compiled(program: &str) -> tempfile::TempDir {
     let dir = tempfile::Builder::new()
         .prefix("plimsoll-test-")
@@ -141,7 +141,7 @@ impl Program {
         std::fs::read_to_string(self.classes.path().join(OUTPUT)).unwrap()
     }
 
-    /// The machine, as soon as it catches the signal that it is asked with.
+    /// The machine, as soon as it catches SIGQUIT.
     pub(crate) fn machine(&self) -> Process {
         let until = Instant::now() + LONG;
         while Instant::now() < until {
@@ -211,7 +211,7 @@ impl Link for Script {
 /// The counters of a machine, as soon as they are there.
 ///
 /// # Panics
-/// When they never are, with what there is instead.
+/// If they never are; the message lists the files that exist.
 pub(crate) fn counters(process: &Process) -> PerfFile {
     let until = Instant::now() + LONG;
     loop {
@@ -237,7 +237,7 @@ fn published() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Waits until it is so; a machine that shares two processors with others follows slowly.
+/// Waits until `so` holds. A machine that shares two processors with others follows slowly.
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let until = Instant::now() + LONG * 2;
     while !so() {

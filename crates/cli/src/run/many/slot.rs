@@ -1,4 +1,4 @@
-//! One program of a file and how far it is.
+//! One program of a file and its stage.
 
 use crate::programs::Program;
 use crate::run::child::Running;
@@ -6,12 +6,13 @@ use crate::run::member::Member;
 use rustix::event::{PollFd, PollFlags};
 use std::time::{Duration, Instant};
 
-/// Programs that were asked to end (SIGTERM) are killed after this time.
+/// How long after SIGTERM a program is killed.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// Between two looks whether what a program started has ended, too: nothing wakes us for that.
+/// The pause between two checks whether a program's children have ended too. Nothing wakes us for
+/// that.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One program of the file and how far it is.
+/// One program of the file and its stage.
 pub(super) struct Slot {
     pub(super) program: Program,
     pub(super) outsider: bool,
@@ -24,8 +25,8 @@ pub(super) enum Stage {
         running: Running,
         _member: Option<Member>,
         asked: Option<Instant>,
-        /// Its first process has ended, others of its group have not. Only what was asked to end is
-        /// waited for so.
+        /// Its first process has ended but others of its group have not. They are waited for only
+        /// if the program was asked to end.
         leaving: bool,
     },
     Ended,
@@ -52,7 +53,7 @@ impl Slot {
         matches!(self.state, Stage::Ended)
     }
 
-    /// Its number, while its end is waited for.
+    /// Its process number, while we wait for its end.
     pub(super) fn pid(&self) -> Option<u32> {
         match &self.state {
             Stage::Running { running, .. } => Some(running.pid()),
@@ -65,13 +66,13 @@ impl Slot {
         matches!(self.state, Stage::Waiting) && self.program.start <= elapsed
     }
 
-    /// Asks it to end, once; one that has not started never will.
+    /// Asks it to end, once. If it has not started, it never will.
     pub(super) fn ask(&mut self) {
         match &mut self.state {
             Stage::Waiting => self.state = Stage::Ended,
             Stage::Running { running, asked, .. } if asked.is_none() => {
                 running.signal_group(libc::SIGTERM);
-                // A stopped program hears it only when it goes on.
+                // A stopped program receives the signal only when it goes on.
                 running.signal_group(libc::SIGCONT);
                 *asked = Some(Instant::now());
             }
@@ -100,8 +101,8 @@ impl Slot {
         }
     }
 
-    /// How it ended, if it has. What was asked to end has ended when nothing of its process group
-    /// runs any more.
+    /// How it ended, if it has. A program that was asked to end has ended once nothing of its
+    /// process group runs.
     pub(super) fn end(&mut self) -> Option<End> {
         let Stage::Running {
             running,
@@ -121,7 +122,7 @@ impl Slot {
         running.ended().map(|status| End { pid, status, asked })
     }
 
-    /// What to wait for, and for how long at the most.
+    /// The descriptor to wait for, and the longest time to wait.
     pub(super) fn watch<'a>(
         &'a self,
         elapsed: Duration,
@@ -129,7 +130,7 @@ impl Slot {
     ) -> Option<Duration> {
         match &self.state {
             Stage::Waiting => Some(self.program.start.saturating_sub(elapsed)),
-            // Its end is known, so its pidfd would wake us at once.
+            // Its first process has ended, so the pidfd would wake us at once.
             Stage::Running { leaving: true, .. } => Some(LOOK),
             Stage::Running { running, asked, .. } => {
                 fds.push(PollFd::new(running.pidfd(), PollFlags::IN));

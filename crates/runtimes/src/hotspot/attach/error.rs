@@ -12,7 +12,7 @@ pub enum AttachError {
         /// Which process.
         pid: u32,
     },
-    /// It does not catch SIGQUIT: it may not be a Java virtual machine, or is not ready yet.
+    /// The process does not catch SIGQUIT: it is not a Java virtual machine, or is not ready yet.
     #[error(
         "process {pid} does not catch SIGQUIT, so it is not asked to open its attach socket: wait until \
          it has \
@@ -22,21 +22,22 @@ pub enum AttachError {
         /// Which process.
         pid: u32,
     },
-    /// It is not ready yet.
+    /// The machine is not ready yet.
     #[error("the Java virtual machine {pid} is still starting")]
     Starting {
         /// Which process.
         pid: u32,
     },
-    /// A signal that is sent now reaches it only later, when we may be gone.
+    /// The process stands still. A signal that is sent now would reach it only later, when we may
+    /// be gone.
     #[error("process {pid} {how}: it is asked to open its attach socket when it goes on")]
     StandsStill {
         /// Which process.
         pid: u32,
-        /// What keeps it.
+        /// What stops it.
         how: &'static str,
     },
-    /// SIGQUIT could be anything to it.
+    /// It is not known what the process does on SIGQUIT.
     #[error(
         "process {pid} is not known to take SIGQUIT for the wish to attach ({why}), so it gets none; \
          started with \
@@ -45,10 +46,10 @@ pub enum AttachError {
     NotKnown {
         /// Which process.
         pid: u32,
-        /// What is known of it.
+        /// Why that is not known.
         why: &'static str,
     },
-    /// Somebody put a file there.
+    /// Another user's file lies where ours or the socket should be.
     #[error(
         "a file of user {by} stands where {what} of the Java virtual machine {pid} should be: it is not \
          asked for \
@@ -57,12 +58,12 @@ pub enum AttachError {
     InTheWay {
         /// Which process.
         pid: u32,
-        /// Whose file it is.
+        /// The user who owns the file.
         by: u32,
-        /// In the place of what.
+        /// What should be in that place.
         what: &'static str,
     },
-    /// It opened no socket.
+    /// The machine did not open its socket in time.
     #[error(
         "the Java virtual machine {pid} opened no attach socket within {waited:?}: it is stopped or \
          overloaded, or \
@@ -71,10 +72,10 @@ pub enum AttachError {
     NoSocket {
         /// Which process.
         pid: u32,
-        /// How long it was waited for.
+        /// How long we waited.
         waited: Duration,
     },
-    /// It opened no socket, however often it was asked to.
+    /// The machine did not open its socket after several requests, and is not asked again.
     #[error(
         "the Java virtual machine {pid} opened no attach socket after {signals} signals and gets no more: it \
          is overloaded, or cannot make one in its /tmp"
@@ -82,10 +83,10 @@ pub enum AttachError {
     InVain {
         /// Which process.
         pid: u32,
-        /// How often it was asked.
+        /// How many signals were sent.
         signals: u8,
     },
-    /// Others wait there already.
+    /// The machine's queue of connections is full.
     #[error(
         "the Java virtual machine {pid} takes none of the connections that wait at its attach socket"
     )]
@@ -93,31 +94,31 @@ pub enum AttachError {
         /// Which process.
         pid: u32,
     },
-    /// It did not answer a command.
+    /// The machine did not answer a command in time.
     #[error("the Java virtual machine {pid} did not answer '{command}' within {waited:?}")]
     NoAnswer {
         /// Which process.
         pid: u32,
-        /// What it was asked.
+        /// The command.
         command: String,
-        /// How long it was waited for.
+        /// How long we waited.
         waited: Duration,
     },
-    /// It was started so.
+    /// The machine was started with attaching disabled.
     #[error("the Java virtual machine {pid} lets nobody attach (-XX:+DisableAttachMechanism)")]
     Refused {
         /// Which process.
         pid: u32,
     },
-    /// The socket belongs to somebody else.
+    /// Another process listens at the socket.
     #[error("the attach socket of process {pid} is served by process {by}: it is not used")]
     Impostor {
         /// Which process.
         pid: u32,
-        /// Who listens there.
+        /// The process that listens there.
         by: u32,
     },
-    /// It hung up.
+    /// The machine closed the connection without a reply.
     #[error(
         "the Java virtual machine {pid} closed the connection without an answer: it answers its own user \
          and group, \
@@ -130,31 +131,31 @@ pub enum AttachError {
     /// The command does not fit the protocol.
     #[error("the command '{command}' is too long for the attach protocol")]
     TooLong {
-        /// What should be asked.
+        /// The command.
         command: String,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("cannot reach the Java virtual machine {pid} ({doing}): {source}")]
     System {
         /// Which process.
         pid: u32,
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The reply is not one.
+    /// The reply does not follow the protocol.
     #[error("the Java virtual machine {pid} answered '{command}' with something that is no reply")]
     BadReply {
         /// Which process.
         pid: u32,
-        /// What it was asked.
+        /// The command.
         command: String,
     },
 }
 
 impl AttachError {
-    /// A machine that has just started may say this for a moment.
+    /// Whether a machine that has just started may cause this error for a moment.
     pub fn is_early(&self) -> bool {
         matches!(
             self,

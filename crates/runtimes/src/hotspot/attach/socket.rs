@@ -1,4 +1,4 @@
-//! One connection to the socket of a machine: no step lasts beyond its deadline.
+//! One connection to the socket of a machine. No step lasts beyond its deadline.
 
 use super::LOOK;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -7,12 +7,12 @@ use rustix::net::{SendFlags, SocketAddrUnix};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// The most that is read of a reply, bytes.
+/// Bytes of a reply that are read at most.
 const MAX_REPLY: usize = 4 << 20;
 
 /// Why there is no reply.
 pub(super) enum Failed {
-    /// The deadline came first.
+    /// The deadline passed.
     Late,
     Sending(Errno),
     Reading(Errno),
@@ -25,7 +25,7 @@ pub(super) fn connect_until(
 ) -> rustix::io::Result<()> {
     loop {
         match rustix::net::connect(socket, address) {
-            // Its queue of connections is full: it does not answer the ones before us.
+            // The machine's queue of connections is full: it has not answered those before us.
             Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
                 std::thread::sleep(LOOK)
             }
@@ -34,7 +34,8 @@ pub(super) fn connect_until(
     }
 }
 
-/// Sends a request and reads until the machine closes the connection; what it said, perhaps nothing.
+/// Sends a request and reads until the machine closes the connection. Returns what was read,
+/// possibly nothing.
 pub(super) fn exchange(
     socket: &OwnedFd,
     request: &[u8],
@@ -58,7 +59,7 @@ pub(super) fn exchange(
             Ok(n) => bytes.extend_from_slice(&chunk[..n]),
             Err(Errno::AGAIN) => ready(socket, PollFlags::IN, deadline).ok_or(Failed::Late)?,
             Err(Errno::INTR) => {}
-            // The machine closes without reading the rest of what it does not want.
+            // A machine that rejects a request closes without reading the rest of it.
             Err(Errno::CONNRESET) => break,
             Err(e) => return Err(Failed::Reading(e)),
         }

@@ -1,33 +1,35 @@
-//! Whether a program works: told from its processor time, long before a collection that does not
-//! come would tell.
+//! Whether a program works, judged by its processor time. The absence of collections would tell
+//! much later.
 
 use super::Seen;
 
-/// Processor time is measured over so long, nanoseconds.
+/// The window over which processor time is measured, nanoseconds.
 const WINDOW: u64 = 400_000_000;
-/// A virtual machine that rests uses up to this part of a processor.
+/// A resting virtual machine uses up to this part of a processor.
 const RESTING: f64 = 0.02;
-/// More than this part is noticed before a window is over.
+/// Use above this part of a processor is noticed before the window is over.
 const AWAKE: f64 = 0.2;
-/// Major faults in a window that mean nothing: being looked at costs some.
+/// Up to this many major faults in a window mean nothing: our own looks cause some.
 const FEW: u64 = 8;
 
 /// How much a program works.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// The moment at which the running window began.
+    /// When the current window began.
     since: Option<Mark>,
-    /// Parts of a processor, of the last three windows; a short rest is none.
+    /// The part of a processor that was used in each of the last three windows, newest first. Three
+    /// are kept so that a short rest does not count as one.
     parts: [Option<f64>; 3],
     /// Bytes allocated per second of processor time.
     per_processor: f64,
-    /// The processor time when what was allocated was counted last.
+    /// The processor time when allocation was last counted, nanoseconds.
     counted_at: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// The time without that of what was asked for: a program that is stopped for a collection does not rest.
+    /// Wall-clock time less the time of requested commands, nanoseconds: a program that is stopped
+    /// for a requested collection does not rest.
     own_ns: u64,
     processor_ns: u64,
     major_faults: u64,
@@ -55,7 +57,7 @@ impl Activity {
         }
     }
 
-    /// So many bytes were allocated since this was said last.
+    /// Notes that the program allocated `bytes` since the last call.
     pub(super) fn allocated(&mut self, bytes: f64, seen: &Seen) {
         let seconds = seen.processor_ns.saturating_sub(self.counted_at) as f64 / 1e9;
         self.counted_at = seen.processor_ns;
@@ -68,28 +70,28 @@ impl Activity {
         }
     }
 
-    /// Parts of a processor beyond what a resting machine uses; `None` until it was measured for long enough.
+    /// The part of a processor used beyond that of a resting machine; `None` until all three
+    /// windows are measured.
     fn part(&self) -> Option<f64> {
         let most = |most: f64, part: &Option<f64>| Some(most.max((*part)?));
         let most = self.parts.iter().try_fold(0.0, most)?;
         Some((most - RESTING).max(0.0))
     }
 
-    /// It has not worked for a second.
+    /// Whether the program has not worked for about a second.
     pub(super) fn rests(&self) -> bool {
         self.part() == Some(0.0)
     }
 
-    /// Bytes per second that it allocates, working as much as it does now; `None` until that is
-    /// known. Collections tell the same, but of a program that begins or ceases to work only long
-    /// after.
+    /// The allocation rate at the present level of activity, bytes per second; `None` until it is
+    /// known. Collections tell the rate too, but much later when a program begins or stops working.
     pub(super) fn rate(&self) -> Option<f64> {
         if self.part()? == 0.0 {
             return Some(0.0);
         }
         let [now, before, long_before] = self.parts.map(|part| part.unwrap_or(0.0));
         let lately = now.max(before);
-        // A program that works a little works now and then.
+        // A program that works little does so in bursts, so average over more windows.
         let part = match lately > AWAKE {
             true => lately,
             false => (lately + long_before) / 2.0,
@@ -103,8 +105,8 @@ impl Activity {
 }
 
 impl Mark {
-    /// The part of a processor that it used. One that waits for the disk counts as using a whole
-    /// one: who lacks memory does not rest.
+    /// The part of a processor that was used until `later`. A program that waits for the disk
+    /// counts as using a whole processor, because a program that lacks memory does not rest.
     fn part_until(&self, later: &Mark) -> f64 {
         let passed = later.own_ns.saturating_sub(self.own_ns).max(1);
         match later.major_faults.saturating_sub(self.major_faults) {

@@ -1,27 +1,28 @@
-//! The size that free ratios should make, and the one that they can.
+//! The size that the free ratios should produce, and the nearest one that they can.
 
 use super::Seen;
 use super::watch::Watch;
 use crate::hotspot::levers::{Levers, SizedBy};
 
-/// What the size should be, and what the ratios can make it: a whole percentage, so that sizes come in steps.
+/// The wanted size and the size that the ratios can produce. Ratios are whole percentages, so sizes
+/// come in steps. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
     pub(super) size: u64,
     pub(super) reachable: u64,
     pub(super) percent: u64,
-    /// The next size above it is so far away.
+    /// The distance from `reachable` to the next size above, bytes.
     pub(super) step: u64,
-    /// Which part of a size is resident, at the most 1.
+    /// The part of the size that is resident, at most 1.
     pub(super) resident: f64,
-    /// What lives asks for more than there is room for.
+    /// The live bytes, or the least size, need more than the room.
     pub(super) least: bool,
 }
 
 impl Aim {
-    /// For a resident heap of `room` bytes with `live` bytes in it, where a collection finds
-    /// `basis` bytes in use. `fills`: garbage fills the old generation, so that both are resident
-    /// as they are committed.
+    /// Computes the aim for a resident heap of `room` bytes with `live` bytes in it, where a
+    /// collection finds `basis` bytes in use. `fills`: garbage fills the old generation, so all
+    /// that is committed of both generations is resident.
     pub(super) fn of(
         room: u64,
         (live, basis): (u64, u64),
@@ -32,7 +33,8 @@ impl Aim {
     ) -> Aim {
         let live = live.max(1);
         let least = least(live, levers);
-        // The ratios are applied to `basis`; the lever's size is what they make over `part`.
+        // The ratios apply to `basis` and produce a size; the lever's size is that divided by
+        // `part`.
         let (basis, wanted, max, part, resident) = match levers.sized_by {
             SizedBy::OldRatios { new_ratio } => {
                 let max = seen.heap.young.max.max(1);
@@ -70,18 +72,19 @@ impl Aim {
         }
     }
 
-    /// The size that its ratio would make if so many bytes were in use.
+    /// The size that the chosen ratio would produce if `used` bytes were in use.
     pub(super) fn at(&self, used: u64) -> u64 {
         (used as f64 * 100.0 / (100 - self.percent.min(99)) as f64) as u64
     }
 
-    /// Bytes that the size in reach leaves unused.
+    /// The resident bytes by which the reachable size falls short of the wanted one.
     pub(super) fn unused(&self) -> u64 {
         (self.size.saturating_sub(self.reachable) as f64 * self.resident) as u64
     }
 }
 
-/// The least that the ratios can make of the heap, or of the old generation where they are about that, bytes.
+/// The least size that the ratios can produce, bytes: of the old generation if they apply to it,
+/// else of the heap.
 fn least(live: u64, levers: &Levers) -> u64 {
     let set = match levers.sized_by {
         SizedBy::OldRatios { new_ratio } => {
@@ -93,12 +96,13 @@ fn least(live: u64, levers: &Levers) -> u64 {
     set.max(live.saturating_mul(levers.least_percent) / 100)
 }
 
-/// The young generation that fills what the old one leaves of the room, and which part of it is resident.
+/// The size of the young generation that fills the room left by the old one, and the part of it
+/// that is resident.
 fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
     let young = &seen.heap.young;
     let resident = live.max(watch.old_peak.min(seen.heap.old.capacity));
     let rest = room.saturating_sub(resident);
-    // Survivor spaces are mostly untouched, but where eden was before they hold its pages.
+    // Survivor spaces are mostly untouched, unless they lie where eden was and hold its pages.
     if rest < watch.young_touched {
         return (rest, 1.0);
     }
@@ -107,7 +111,7 @@ fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
     ((rest as f64 / part) as u64, part)
 }
 
-/// What the lever sets, as it is now.
+/// The present value of the size that the lever sets, bytes.
 pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
     match levers.sized_by {
         SizedBy::OldRatios { .. } => seen.heap.young.capacity,
@@ -116,9 +120,10 @@ pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
     }
 }
 
-/// The free ratio that makes `basis` used bytes the heap of this size, the size that it makes and
-/// the one above. Takes the step below, unless the one above is nearer and no further above than
-/// what is wanted is below the limit. The heap never becomes larger than `max`.
+/// Chooses the free ratio for the size `wanted` when `basis` bytes are used. Returns the ratio in
+/// percent, the size that it produces, and the next size above. Takes the step below `wanted`,
+/// unless the step above is nearer and at most 1/40 too large: the aim stays further below the
+/// limit than that. No size exceeds `max`.
 fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64, u64) {
     let wanted = wanted.max(basis).max(1);
     let below = 100_u64

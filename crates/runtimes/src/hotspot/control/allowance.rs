@@ -1,7 +1,7 @@
 //! How often collections may be asked for.
 
-/// Over this time the share holds: so much of it can be saved up, and half of that borrowed for a
-/// limit that has just changed, nanoseconds.
+/// The time over which the share holds, nanoseconds. The share of this time can be saved up, and
+/// half of it borrowed when the limit has just changed.
 const SPAN: f64 = 60.0e9;
 /// First and longest pause between two urgent collections that did not help, nanoseconds.
 const PATIENCE: (u64, u64) = (250_000_000, 30_000_000_000);
@@ -10,11 +10,14 @@ const PATIENCE: (u64, u64) = (250_000_000, 30_000_000_000);
 #[derive(Debug)]
 pub(super) struct Allowance {
     share: f64,
+    /// Collection time in stock, nanoseconds; negative when in debt.
     saved: f64,
     last_ns: Option<u64>,
-    /// What one collection cost, smoothed, nanoseconds.
+    /// The smoothed cost of one collection, nanoseconds.
     cost: f64,
+    /// The next pause after a collection that does not help, nanoseconds.
     patience: u64,
+    /// No urgent collection before this time, nanoseconds.
     not_before: u64,
 }
 
@@ -49,16 +52,18 @@ impl Allowance {
         } else {
             self.cost * 0.7 + took * 0.3
         };
-        // A time of many urgent ones is not paid for during the next hour.
+        // The debt is bounded, so that many urgent collections do not rule out others for the next
+        // hour.
         self.saved = (self.saved - took).max(-SPAN * self.share / 2.0);
     }
 
-    /// What one collection costs, nanoseconds; 0 until one was asked for.
+    /// The cost of one collection, nanoseconds; 0 until one was asked for.
     pub(super) fn cost(&self) -> f64 {
         self.cost
     }
 
-    /// Enough was saved for that many collections; or can be borrowed, for a limit that has just changed.
+    /// Whether enough time was saved for this many collections. If the limit has just `changed`,
+    /// time can also be borrowed.
     pub(super) fn may(&self, collections: u32, changed: bool) -> bool {
         let borrowed = if changed {
             self.share * SPAN / 2.0
@@ -68,18 +73,19 @@ impl Allowance {
         self.saved + borrowed >= self.cost * f64::from(collections.max(1))
     }
 
-    /// Memory is owed: the share does not bind, only the patience with collections that do not help does.
+    /// Whether a collection may be asked for while memory is owed. The share does not bind then,
+    /// only the pause after collections that did not help.
     pub(super) fn must(&self, now_ns: u64) -> bool {
         now_ns >= self.not_before
     }
 
-    /// The limit changed: what did not help before may help now.
+    /// Forgets collections that did not help, because the limit changed and they may help now.
     pub(super) fn renew(&mut self) {
         self.patience = PATIENCE.0;
         self.not_before = 0;
     }
 
-    /// An urgent collection helped, or not.
+    /// Notes whether an urgent collection helped.
     pub(super) fn judged(&mut self, helped: bool, now_ns: u64) {
         self.patience = if helped {
             PATIENCE.0

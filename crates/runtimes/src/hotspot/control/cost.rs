@@ -1,33 +1,34 @@
-//! What collecting costs a program, as measured: the part of its time that goes into pauses, at the
-//! room for garbage that it has.
+//! The measured cost of collecting: the part of a program's time that goes into pauses, given its
+//! room for garbage.
 //!
-//! With twice the room it collects half as often, so time per allocated byte times the room stays
-//! about the same, whatever the collector does in detail. That product is what the broker's
-//! square-root rule needs. For collections of the whole heap it is live bytes over collection
-//! speed; so it is told as a speed.
+//! With twice the room a program collects half as often, so pause time per allocated byte times the
+//! room stays about the same for every collector. The broker's square-root rule needs this product.
+//! For collections of the whole heap it equals live bytes over collection speed, so it is reported
+//! as a speed.
 
 use super::Seen;
 
-/// What was measured is forgotten as the program allocates, not as time passes: a program that
-/// hardly works tells little that is new, and by chance. So many times the room for garbage.
+/// How much allocation it takes to forget old measurements, as a multiple of the room for garbage.
+/// Allocation counts, not time, because a program that hardly works gives few and random
+/// measurements.
 const MEMORY: f64 = 16.0;
-/// So many times the room have to be allocated before a measurement is worth telling.
+/// How much has to be allocated before a measurement is reported, as a multiple of the room.
 const ENOUGH: f64 = 2.0;
-/// A larger heap is worth the collection that makes it if it saves as much in so many seconds:
-/// longer, limits seldom stay.
+/// A larger heap is worth the collection that makes it if it saves as much within this many
+/// seconds. Limits seldom stay longer.
 const HORIZON: f64 = 20.0;
-/// Time in pauses is not measured finer, seconds: no collector costs nothing.
+/// The resolution of measured pause time, seconds. Used as a minimum because no collector is free.
 const FINEST: f64 = 1e-4;
 
-/// Sums, with what is older counting less.
+/// Sums in which older measurements count less.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
     last: Option<Last>,
-    /// Bytes that were allocated.
+    /// Bytes allocated.
     allocated: f64,
-    /// Seconds in pauses for it.
+    /// Seconds in pauses for them.
     paused: f64,
-    /// Rooms for garbage, bytes, each times the bytes that were allocated with it.
+    /// The sum of each room for garbage (bytes) times the bytes allocated with it.
     rooms: f64,
 }
 
@@ -38,7 +39,7 @@ struct Last {
 }
 
 impl Cost {
-    /// So many bytes were allocated since this was said last, with `live` bytes that live.
+    /// Notes that `bytes` were allocated since the last call, with `live` bytes alive.
     pub(super) fn allocated(&mut self, bytes: f64, live: u64, seen: &Seen) {
         let now = Last {
             asked_ns: seen.asked_ns,
@@ -48,7 +49,7 @@ impl Cost {
             return;
         };
         let paused = now.collection_ns.saturating_sub(last.collection_ns);
-        // What was asked for is not the program's own rhythm.
+        // Requested collections do not belong to the program's own rhythm.
         let own = paused.saturating_sub(now.asked_ns.saturating_sub(last.asked_ns));
         let room = seen.heap.committed().saturating_sub(live).max(1) as f64;
         let kept = 1.0 / (1.0 + bytes / (MEMORY * room));
@@ -57,23 +58,22 @@ impl Cost {
         self.rooms = self.rooms * kept + room * bytes;
     }
 
-    /// Seconds in pauses for each byte that is allocated, times the room in bytes; `None` until it
-    /// was measured.
+    /// Seconds in pauses per allocated byte, times the room in bytes; `None` until measured.
     fn product(&self) -> Option<f64> {
         let room = self.rooms / self.allocated.max(1.0);
         let known = room > 0.0 && self.allocated > ENOUGH * room;
         known.then(|| self.paused.max(FINEST) / self.allocated * room)
     }
 
-    /// Nanoseconds in pauses that a room that is `more` bytes larger than `room` saves in
-    /// [`HORIZON`], at `rate` bytes a second; `None` until that is known.
+    /// The pause time in nanoseconds that is saved within [`HORIZON`] if `room` grows by `more`
+    /// bytes, at an allocation `rate` in bytes per second; `None` until known.
     pub(super) fn saved_ns(&self, rate: f64, room: u64, more: u64) -> Option<f64> {
         let (now, then) = (room.max(1) as f64, room.saturating_add(more).max(1) as f64);
         Some(self.product()? * rate * (1.0 / now - 1.0 / then) * HORIZON * 1e9)
     }
 
-    /// Bytes per second that a collection would process if each was of the whole heap; `None` until
-    /// it was measured.
+    /// The collection speed in bytes per second, as if each collection was of the whole heap;
+    /// `None` until measured.
     pub(super) fn speed(&self, live: u64) -> Option<f64> {
         self.product().map(|product| live as f64 / product)
     }
@@ -86,8 +86,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Runs for ten seconds at this room, with collections of `pause_ms` each time that half of it
-    /// was filled.
+    /// Runs for ten seconds with this room, and a collection of `pause_ms` each time that half of
+    /// it is filled.
     fn measured(room: u64, pause_ms: u64, asked: bool) -> f64 {
         let mut cost = Cost::default();
         let mut seen = Seen::default();

@@ -1,23 +1,25 @@
-//! How large the resident heap may be: a policy decides, and is told what the counters show.
+//! How large the resident heap may be. A policy decides from what the counters show.
 //!
-//! What is not the policy's: which size a lever makes ([`super::aim`]), which part of that is resident (the
-//! *bias*, learned), and when a collection is asked for.
+//! The policy does not decide which size a lever produces ([`super::aim`]), which part of that is
+//! resident (the learned *bias*), or when a collection is asked for.
 
 use super::Seen;
 use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
 
-/// A policy, and what it was told last.
+/// A policy, and the last observations that it was given.
 #[derive(Debug, Default)]
 pub(super) struct HeapSize {
     sizing: HotSpot,
-    /// Bytes that the program allocated, as far as collections tell.
+    /// Bytes that the program allocated so far, as collections show.
     allocated: u64,
-    /// At the last collection that told what lives: nanoseconds in pauses, and major faults, since the start.
+    /// Nanoseconds in pauses and major faults since the start, as of the last collection that told
+    /// the live bytes.
     last: Option<(u64, u64)>,
 }
 
 impl HeapSize {
-    /// One moment; where a collection ended since the last that tells what lives, so many bytes live.
+    /// Takes in one moment. `live`: the live bytes, if a collection that tells them ended since the
+    /// last call.
     pub(super) fn look(&mut self, seen: &Seen, live: Option<u64>) {
         self.sizing.bounded(bound(seen));
         let now = (seen.heap.collection_ns(), seen.major_faults);
@@ -31,20 +33,20 @@ impl HeapSize {
             cost: took,
             live,
             allocated: self.allocated,
-            // The machine would take all that its maximum allows.
+            // The machine takes all that its maximum allows.
             growth: u64::MAX,
-            // It waits for what the kernel took before.
+            // A major fault waits for memory that the kernel had taken.
             stalls: now.1.saturating_sub(last.1),
         });
     }
 
-    /// The program allocated so many bytes more.
+    /// Notes that the program allocated `bytes` more.
     pub(super) fn allocated(&mut self, bytes: f64) {
         self.allocated = self.allocated.saturating_add(bytes as u64);
     }
 
-    /// Bytes that the resident heap may take at the limit of a moment: of the present one, or of one that is
-    /// only thought of.
+    /// The bytes that the resident heap may take at the limit of `seen`, which may be the present
+    /// moment or a hypothetical one.
     pub(super) fn at(&self, seen: &Seen) -> u64 {
         let mut sizing = self.sizing.clone();
         sizing.bounded(bound(seen));
@@ -52,7 +54,7 @@ impl HeapSize {
     }
 }
 
-/// The most that the resident heap may take, bytes.
+/// The upper bound of the resident heap, bytes.
 fn bound(seen: &Seen) -> u64 {
     let margin = (seen.limit / 128).min(12 << 20);
     seen.limit

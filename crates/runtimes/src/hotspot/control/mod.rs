@@ -1,16 +1,16 @@
-//! The controller: maps the limit of a process to the size of its heap. Pure: no clock, no I/O.
+//! The controller: maps the limit of a process to the size of its heap. Pure, without clock or I/O.
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *room* | what the resident heap may take by its policy: at the most limit - native part - a margin |
+//! | *room* | bytes that the policy lets the resident heap take: at most limit - native part - a margin |
 //! | *size* | what a lever sets: committed heap (G1), young generation (Serial, Parallel), soft maximum |
-//! | *bias* | added to the room because not all that is committed is resident (and the other way round) |
-//! | *over*, *under* | uses is above the limit, or stays below it although the program allocates |
-//! | *basis* | the used bytes to which the free ratios are applied, at the time they are |
+//! | *bias* | added to the room because committed and resident memory differ; may be negative |
+//! | *over*, *under* | the use is above the limit, or stays below it although the program allocates |
+//! | *basis* | the bytes in use when a collection applies the free ratios to them |
 //!
-//! One [`Control::tick`] looks at one moment and says what to do. Free ratios act only while a
-//! resizing is under way: between two of them they are 0 and 100, so that collections of the
-//! machine's own leave its size alone.
+//! [`Control::tick`] looks at one moment and returns what to do. Free ratios act only during a
+//! resizing. Between two resizings they are 0 and 100, so that the machine's own collections do not
+//! change its size.
 
 mod activity;
 mod aim;
@@ -30,25 +30,26 @@ use watch::Watch;
 /// One moment of the machine and of its limit. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// `CLOCK_MONOTONIC`, nanoseconds.
+    /// Monotonic time since the steering began, nanoseconds.
     pub now_ns: u64,
-    /// What the process may use now.
+    /// The bytes that the process may use now.
     pub limit: u64,
-    /// What it could have if it asked; 0 when not known.
+    /// The availability: what the process could have if it asked; 0 if not known.
     pub available: u64,
-    /// What it must give back, 0 when nothing.
+    /// What the process must give back; 0 if nothing.
     pub owed: u64,
     /// What the process uses.
     pub uses: u64,
-    /// Its native part, as measured last.
+    /// The native part of the process, as last measured.
     pub native: u64,
-    /// What is kept free for native memory that grows at once, bytes: 0 where an excess can be paged out.
+    /// What is kept free for sudden growth of native memory; 0 where an excess can be paged out.
     pub spare: u64,
-    /// Of that, what is left for the time until a collection is on its way, bytes.
+    /// The part of `spare` that must remain until a collection is under way.
     pub kept: u64,
-    /// Its processor time so far, without what it was asked for, nanoseconds; 0 when it cannot be read.
+    /// Processor time of the process so far, without that of requested commands, nanoseconds; 0 if
+    /// it cannot be read.
     pub processor_ns: u64,
-    /// The time that what it was asked for took so far, nanoseconds.
+    /// The time that requested commands took so far, nanoseconds.
     pub asked_ns: u64,
     /// Its major faults so far.
     pub major_faults: u64,
@@ -56,31 +57,32 @@ pub struct Seen {
     pub heap: Snapshot,
 }
 
-/// What to do to the machine, in this order.
+/// One thing to do to the machine. A list of them is carried out in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sets a manageable flag, in plain units.
+    /// Sets a manageable flag to a value in the flag's own unit.
     Set(&'static str, u64),
     /// Asks for a collection and waits for its end.
     Collect,
-    /// Asks for one of the whole heap that stops the program, where the usual one does not.
+    /// Asks for a collection of the whole heap that stops the program, where the usual collection
+    /// does not.
     CollectWhole,
-    /// Has malloc return what it does not need.
+    /// Makes malloc return free memory to the system.
     TrimNative,
-    /// Measures the native part anew.
+    /// Measures the native part again.
     Measure,
 }
 
-/// G1 returns memory beside the program: so long it may take from the collection that made the heap
-/// smaller, nanoseconds.
+/// How long G1, which returns memory concurrently, may take for that after the collection that made
+/// the heap smaller, nanoseconds.
 pub(super) const RETURNING: u64 = 400_000_000;
 
-/// How far above its limit uses may be before something is done about it.
+/// How far the use may exceed the limit before something is done, bytes.
 fn tolerance(limit: u64) -> u64 {
     (limit / 66).max(3 << 20)
 }
 
-/// How far a size may be from its aim before it is worth a collection.
+/// How far a size may be from its aim before the difference is worth a collection, bytes.
 fn slack(limit: u64) -> u64 {
     (limit / 40).max(10 << 20)
 }
@@ -93,13 +95,15 @@ pub struct Control {
     allowance: Allowance,
     ratios: ratios::Ratios,
     soft_max: soft_max::SoftMax,
-    /// It rests, and was collected for it if that was worth it; young collections until then.
+    /// The program rests and the collection for that rest was asked for, or was not worth it. Also
+    /// the count of young collections until then.
     looked: bool,
     looked_at: u64,
 }
 
 impl Control {
-    /// `share` is the part of the wall-clock time that collections asked for may take while nothing is owed.
+    /// `share` is the part of the wall-clock time that requested collections may take while nothing
+    /// is owed.
     pub fn new(levers: Levers, share: f64) -> Control {
         Control {
             watch: Watch::default(),
@@ -112,14 +116,14 @@ impl Control {
         }
     }
 
-    /// Looks at one moment and says what to do.
+    /// Looks at one moment and returns what to do, in order.
     pub fn tick(&mut self, seen: &Seen) -> Vec<Action> {
         self.watch.look(seen, &self.levers);
         self.allowance.pass(seen.now_ns);
         if self.watch.limit_changed_ns == seen.now_ns {
             self.allowance.renew();
         }
-        // No collection makes a heap of one size smaller, however long its program rests.
+        // No collection shrinks a heap of fixed size, however long the program rests.
         let fixed = self.levers.sized_by == SizedBy::Fixed;
         if fixed || seen.limit == 0 || seen.heap.committed() == 0 {
             return Vec::new();
@@ -140,9 +144,9 @@ impl Control {
         }
     }
 
-    /// When a program begins to rest, one collection finds out what it has dropped: without it
-    /// nobody could know that the program needs less. It costs the program nothing that it does,
-    /// and comes once in a rest, after young collections only.
+    /// Whether to collect because the program has begun to rest. Only a collection shows what the
+    /// program has dropped and thus that it needs less. It costs a resting program no work. It
+    /// comes once per rest, and only if there were young collections since the last one.
     fn must_look(&mut self) -> bool {
         let rests = self.watch.rests();
         let looked = std::mem::replace(&mut self.looked, rests);
@@ -154,19 +158,21 @@ impl Control {
         true
     }
 
-    /// The program has not worked for a second.
+    /// Whether the program has not worked for about a second.
     pub fn rests(&self) -> bool {
         self.watch.rests()
     }
 
-    /// How to ask for a collection.
+    /// How a collection is asked for.
     pub fn trigger(&self) -> Trigger {
         self.levers.trigger
     }
 
-    /// A collection that was asked for took this long.
+    /// Notes a requested collection: how long it took, the live bytes after it, and whether it was
+    /// of the `whole` heap with the program stopped.
     pub fn collected(&mut self, took_ns: u64, live: u64, whole: bool) {
-        // A collection beside the program takes a part of the processors, one that stops it takes all.
+        // A concurrent collection takes a part of the processors; one that stops the program takes
+        // all of them.
         self.allowance.spend(if self.levers.concurrent && !whole {
             took_ns / 2
         } else {
@@ -175,7 +181,7 @@ impl Control {
         self.watch.collected(took_ns, live);
     }
 
-    /// What is known of the machine, for the broker.
+    /// What the broker is told about the machine.
     pub fn facts(&self, seen: &Seen) -> Facts {
         let mut facts = self.watch.facts(seen, &self.levers);
         if let SizedBy::HeapRatios | SizedBy::OldRatios { .. } = self.levers.sized_by {

@@ -1,4 +1,4 @@
-//! G1, Serial and Parallel: the size is set by free ratios in a collection that is asked for.
+//! G1, Serial and Parallel: free ratios set the size during a requested collection.
 
 mod grow;
 mod lower;
@@ -14,23 +14,26 @@ use crate::hotspot::levers::{Levers, SizedBy};
 use grow::is_much_more;
 use old_generation::OldGeneration;
 
-/// A resizing is repeated at the most this often when it missed.
+/// How often a resizing that missed its aim is repeated at most.
 const TRIES: u32 = 2;
-/// A limit that rises as others give memory back does so in steps: it is followed when so much time
-/// passed without one, nanoseconds.
+/// A limit rises in steps while others give memory back. It is followed once this much time has
+/// passed without a step, nanoseconds.
 const STEPS: u64 = 250_000_000;
 
 /// How a resizing is done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
+    /// Repetitions so far.
     tries: u32,
+    /// Make the old generation as small as it gets, to return garbage.
     tight: bool,
+    /// The program is over its limit.
     urgent: bool,
-    /// By a collection that stops the program, although the usual one does not.
+    /// Use a collection that stops the program, although the usual one is concurrent.
     whole: bool,
 }
 
-/// A resizing that was asked for.
+/// A resizing that is under way, with what was seen when it was asked for. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Resizing {
     way: Way,
@@ -42,19 +45,19 @@ struct Resizing {
     pauses: u64,
 }
 
-/// The state.
+/// The state of the resizing. Sizes in bytes, times in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Ratios {
     concurrent: bool,
     resizing: Option<Resizing>,
     bias: i64,
-    /// The size that the last resizing made, and by how much the machine makes it larger by itself
-    /// until the next. Bytes.
+    /// The size that the last resizing produced.
     made: u64,
+    /// By how much the machine itself enlarges the heap between two resizings; learned.
     creep: u64,
     old: OldGeneration,
-    /// What is in use beside the old generation when a concurrent cycle applies the ratios: the
-    /// program allocated it while the cycle marked. Bytes, learned.
+    /// How much more than the old generation's use is in use when a concurrent cycle applies the
+    /// ratios, because the program allocates while the cycle marks; learned.
     drift: u64,
     resized_ns: u64,
     resized_young: u64,
@@ -62,15 +65,17 @@ pub(super) struct Ratios {
     measured: bool,
     trimmed_ns: u64,
     lowered_ns: u64,
-    /// When it was last over its limit, nanoseconds; 0: never.
+    /// When the program was last over its limit; 0: never.
     pressed_ns: u64,
-    /// A collection beside the program was asked for while it was over its limit, and left it there.
+    /// The last urgent collection was concurrent and left the program over its limit.
     in_vain: bool,
-    /// Resizings in a row that changed nothing, and until when no other one is tried because of that.
+    /// Resizings in a row that changed nothing. `quiet_until` follows from it.
     futile: u32,
-    /// The ratio of a resizing that changed nothing: it is not asked for again at this limit.
+    /// The ratio (percent) of a resizing that changed nothing. It is not tried again at this limit.
     futile_percent: Option<u64>,
+    /// No resizing that is not urgent before this time.
     quiet_until: u64,
+    /// The ratios are 0 and 100, out of action.
     free_hold: bool,
 }
 
@@ -106,7 +111,7 @@ impl Ratios {
         )
     }
 
-    /// The ratios are in action, until the next look.
+    /// Whether a resizing is under way: the ratios are in action until the next look.
     pub(super) fn resizing(&self) -> bool {
         self.resizing.is_some()
     }
@@ -146,7 +151,7 @@ impl Ratios {
             return actions;
         }
         let grow = self.grows(&aim, now, seen, watch, allowance);
-        // What is committed beyond its aim, but was seen not to be resident, harms nobody.
+        // Memory that is committed beyond the aim but not resident harms nobody.
         let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
         let shrink = !harmless
             && now
@@ -170,7 +175,8 @@ impl Ratios {
         actions
     }
 
-    /// Takes the ratios out of action: collections of the machine's own do not change its size.
+    /// Takes the ratios out of action, so that the machine's own collections do not change its
+    /// size.
     fn hold(&mut self) -> Vec<Action> {
         if self.free_hold {
             return Vec::new();
@@ -205,8 +211,8 @@ impl Ratios {
             Action::Set("MinHeapFreeRatio", 0),
             Action::Set("MaxHeapFreeRatio", percent),
         ];
-        // Where more lives than was thought, the lower ratio would make a heap larger that is to
-        // become smaller.
+        // When shrinking, leave the lower ratio at 0: with more live bytes than expected it would
+        // enlarge the heap.
         if !shrinks {
             actions.push(Action::Set("MinHeapFreeRatio", percent));
         }
@@ -223,7 +229,7 @@ impl Ratios {
         actions
     }
 
-    /// A resizing is over: was it what was wanted?
+    /// Judges a finished resizing, and repeats it if it missed.
     fn check(
         &mut self,
         done: Resizing,
@@ -253,7 +259,7 @@ impl Ratios {
             (self.futile, self.futile_percent) = (0, None);
         }
         if watch.pauses == done.pauses {
-            // No collection came of it; the ratios wait for the machine's own.
+            // No collection took place. Do not leave the ratios to the machine's own next one.
             return self.hold();
         }
         if self.concurrent && !way.tight && !way.whole && levers.sized_by == SizedBy::HeapRatios {

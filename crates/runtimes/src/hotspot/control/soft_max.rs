@@ -1,48 +1,49 @@
-//! ZGC and Shenandoah: the size is `SoftMaxHeapSize`, in bytes; the machine's own cycles follow it.
+//! ZGC and Shenandoah: the size is `SoftMaxHeapSize` in bytes. The machine's own cycles follow it.
 
 use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, tolerance};
 use crate::hotspot::levers::Levers;
 
-/// How long after a change uses is trusted to have settled, nanoseconds: upward, and downward
-/// beside the uncommit delay.
+/// How long after an upward change the use is expected to have settled, nanoseconds.
 const GROWING: u64 = 700_000_000;
+/// The same after a downward change, in addition to the uncommit delay, nanoseconds.
 const SETTLING: u64 = 1_700_000_000;
 
-/// Much too much is in use for so long before a collection is asked for, and again for each further
-/// one, nanoseconds.
+/// How long the use must be far above the limit before a collection is asked for, nanoseconds.
 const PATIENCE: u64 = 500_000_000;
+/// The pause before each further collection, nanoseconds.
 const AGAIN: u64 = 1_000_000_000;
-/// The same where an excess ends the program.
+/// The same where an excess ends the program, nanoseconds.
 const AGAIN_ON_A_CLIFF: u64 = 150_000_000;
-/// What Shenandoah keeps free of its soft maximum when it begins a cycle.
+/// The part of its soft maximum that Shenandoah keeps free when it begins a cycle.
 const KEPT_FREE: f64 = 0.1;
-/// A machine without a pause for so long does not collect by itself, nanoseconds.
+/// After this long without a pause the machine is taken not to collect by itself, nanoseconds.
 const IDLE: u64 = 3_000_000_000;
-/// Between two nudges, nanoseconds.
+/// The pause between two nudges, nanoseconds.
 const NUDGE: u64 = 200_000_000;
 /// Soft maxima are multiples of this, bytes.
 const GRAIN: u64 = 2 << 20;
 
-/// The state.
+/// The state of the steering. Sizes in bytes, times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct SoftMax {
     set: u64,
-    /// By which part of the room the soft maximum is above it: what the machine keeps free is not resident.
+    /// By which part of the room the soft maximum exceeds the room, because memory that the machine
+    /// keeps free is not resident. May be negative.
     bias: f64,
     changed_ns: u64,
-    /// The last change was downward.
+    /// Whether the last change was downward.
     fell: bool,
-    /// The highest use since the last change had time to show, bytes.
+    /// The highest use since the last change took effect, bytes.
     highest: u64,
     pauses: u64,
     pauses_since: u64,
     settled_cycles: u64,
     nudged_ns: u64,
-    /// It was lowered for a moment.
+    /// A nudge lowered the soft maximum until the next look.
     lowered: bool,
-    /// Since when more than an eighth too much is in use.
+    /// Since when the use exceeds the limit by more than an eighth, nanoseconds.
     much_since: Option<u64>,
     collected_ns: u64,
 }
@@ -69,7 +70,7 @@ impl SoftMax {
         }
         if watch.limit_changed_ns == seen.now_ns {
             if watch.limit_fell {
-                // What was kept free of the larger heap says nothing of the smaller one.
+                // The free part of a larger heap tells nothing about a smaller one.
                 self.bias = self.bias.min(0.0);
             } else if levers.returns_on_change {
                 self.bias = self.bias.max(KEPT_FREE);
@@ -96,7 +97,7 @@ impl SoftMax {
             && (seen.uses > seen.limit
                 || seen.heap.committed() > size.saturating_add(tolerance(seen.limit)))
         {
-            // What is committed counts too: it may be in swap.
+            // Committed memory counts as well, because it may be in swap.
             actions.extend(self.nudge(size.min(wanted) & !(GRAIN - 1), seen));
         }
         let over =
@@ -106,7 +107,8 @@ impl SoftMax {
         if over && self.must_collect(seen, levers) && allowance.must(seen.now_ns) {
             self.collected_ns = seen.now_ns;
             actions.push(Action::Collect);
-            // Where an excess ends the program, the next one does not wait for long.
+            // Where an excess ends the program, do not lengthen the pause before the next
+            // collection.
             allowance.judged(seen.kept > 0, seen.now_ns);
         } else if !over {
             allowance.judged(true, seen.now_ns);
@@ -114,9 +116,10 @@ impl SoftMax {
         actions
     }
 
-    /// Where nothing collects, nothing is found free. And a collection that was asked for makes
-    /// Shenandoah return all that is free at its end, before the next cycle begins: JDK 25 returns
-    /// nothing during a cycle, and with little room one follows the other.
+    /// Whether to ask for a collection. An idle machine finds no free memory unless it is asked to
+    /// collect. Shenandoah returns all free memory at the end of a requested collection, before the
+    /// next cycle begins. Otherwise JDK 25 returns nothing during a cycle, and with little room one
+    /// cycle follows the other.
     fn must_collect(&self, seen: &Seen, levers: &Levers) -> bool {
         let since = |then: u64| seen.now_ns.saturating_sub(then);
         let idle = since(self.pauses_since) > IDLE;
@@ -128,9 +131,9 @@ impl SoftMax {
         idle || (levers.returns_on_change && due)
     }
 
-    /// A change of the soft maximum makes Shenandoah return what is free at that moment, down to
-    /// the new one: what a cycle frees after it needs another change. So it is lowered for a
-    /// moment, until the next look, to the size itself or a little less.
+    /// Makes Shenandoah return memory. On a change of the soft maximum it returns what is free at
+    /// that moment, down to the new value; what a later cycle frees needs another change. So the
+    /// soft maximum is set to a little less than the size until the next look.
     fn nudge(&mut self, size: u64, seen: &Seen) -> Option<Action> {
         if seen.now_ns.saturating_sub(self.nudged_ns) < NUDGE || size <= GRAIN {
             return None;
@@ -141,8 +144,8 @@ impl SoftMax {
         Some(Action::Set("SoftMaxHeapSize", self.set))
     }
 
-    /// Corrects the bias by what the highest use came to: upward after a cycle at the new size,
-    /// downward when there was time to give back.
+    /// Corrects the bias by the highest use: upward after cycles at the new size, downward after
+    /// the machine had time to return memory.
     fn settle(&mut self, seen: &Seen, levers: &Levers, watch: &Watch) {
         let delay = u64::try_from(levers.delay.as_nanos())
             .unwrap_or(u64::MAX)
@@ -156,7 +159,7 @@ impl SoftMax {
         if passed >= shown - GROWING / 2 {
             self.highest = self.highest.max(seen.uses);
         }
-        // ZGC is still filling what it was given when its first cycle ends.
+        // When its first cycle ends, ZGC is still filling the new size.
         let cycles = if levers.returns_on_change { 1 } else { 2 };
         let (peak, room) = (self.highest, watch.heap_size.at(seen).max(1) as f64);
         let (aim, near) = (

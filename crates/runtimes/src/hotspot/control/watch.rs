@@ -1,4 +1,4 @@
-//! What is learned about a machine from its counters over time.
+//! What the counters of a machine teach over time.
 
 use super::activity::Activity;
 use super::cost::Cost;
@@ -6,62 +6,65 @@ use super::heap_size::HeapSize;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
 
-/// How long the highest use is remembered at the least, nanoseconds; and until the young generation
-/// was filled in that time.
+/// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
+/// young generation was filled once in that time.
 const WINDOW: u64 = 500_000_000;
-/// How long without generations: cycles are further apart.
+/// The same for collectors without generations, whose cycles are further apart, nanoseconds.
 const LONG_WINDOW: u64 = 1_500_000_000;
 
-/// What is known of a machine. Sizes in bytes.
+/// What is known about a machine, for the broker. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Live after the last full collection, or the least that was in use in the last seconds.
+    /// The live bytes: what was left by the last full collection, or the least use of the last
+    /// seconds.
     pub live: u64,
-    /// Allocated per second; absent until it was measured a few times.
+    /// Bytes allocated per second; absent until measured a few times.
     pub allocation_rate: Option<u64>,
-    /// Live bytes over what a collection costs, per second, as if each was of the whole heap; 0
-    /// until one was seen.
+    /// Live bytes collected per second, as if each collection was of the whole heap; 0 until a
+    /// collection was seen.
     pub collection_speed: u64,
-    /// The most that it can use: its maximum heap and its native part, or what the steps of its
-    /// sizes let it have of what it could.
+    /// The most that the machine can use: maximum heap and native part, or less if the steps
+    /// between sizes leave a part of the available memory unused.
     pub demand: u64,
-    /// The least that it can be asked to use.
+    /// The least that the machine can be asked to use.
     pub floor: u64,
-    /// How long it took to get below a limit that was lowered, milliseconds; 0 until one was.
+    /// How long the machine took to get below a lowered limit, milliseconds; 0 until that happened.
     pub reaction_ms: u64,
 }
 
 /// How long the lowest used heap is remembered, nanoseconds.
 const LEAST_WINDOW: u64 = 4_000_000_000;
 
-/// A program that rests can make use of no more than an eighth beyond what it uses, at least so many bytes.
+/// A resting program demands an eighth more than it uses, and at least this many bytes more.
 const HEADROOM: u64 = 16 << 20;
 
-/// Measurements until an allocation rate is worth telling.
+/// Measurements needed before the allocation rate is reported.
 const ENOUGH: u32 = 3;
 
-/// Watches the counters.
+/// Watches the counters. Sizes in bytes, times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     started: bool,
     pub(super) whole_seen: bool,
     pub(super) heap_size: HeapSize,
     pub(super) live: u64,
-    /// What the last collection that stopped the program left, bytes; 0 until one did.
+    /// What the last collection that stopped the program left; 0 until there was one.
     compact: u64,
     collections: [u64; 3],
-    /// The highest use of old-generation memory since it was last compacted to its least.
+    /// The highest use of the old generation since it was last shrunk.
     pub(super) old_peak: u64,
-    /// Bytes from the start of the young generation on that were in use since they were committed.
+    /// How far from its start the young generation was ever filled since it was committed.
     pub(super) young_touched: u64,
     young_capacity: u64,
     allocated_last: u64,
-    /// Cycles that were seen of a collector without generations.
+    /// Cycles seen so far, for a collector without generations.
     pub(super) cycles: u64,
+    /// Bytes allocated per second, smoothed.
     rate: f64,
     activity: Activity,
     samples: u32,
-    /// Of the whole collections that were asked for, as far as nothing better is known; see `cost`.
+    /// Bytes per second of requested collections of the whole heap, smoothed. Reported until `cost`
+    /// knows better.
     speed: f64,
     cost: Cost,
     epoch_ns: u64,
@@ -70,14 +73,16 @@ pub(super) struct Watch {
     last_limit: u64,
     /// When the limit was last seen to change by more than 1 %.
     pub(super) limit_changed_ns: u64,
-    /// The limit fell at the last change.
+    /// Whether the last change lowered the limit.
     pub(super) limit_fell: bool,
     /// Pauses so far.
     pub(super) pauses: u64,
     /// Young collections so far.
     pub(super) young: u64,
+    /// Begin and highest use of the current window and of the one before.
     peaks: [(u64, u64); 2],
     peaks_young: u64,
+    /// Begin and lowest used heap of the current window and of the one before.
     leasts: [(u64, u64); 2],
 }
 
@@ -96,7 +101,7 @@ impl Watch {
         self.whole_seen |= (counts[1] | counts[2]) > 0;
         let stopped = counts[1] != self.collections[1];
         self.learn_live(seen, levers, stopped);
-        // What the generation no longer has is touched anew when it grows again.
+        // Memory that the generation gave up is touched again when it grows back.
         let old = seen.heap.old;
         self.old_peak = self.old_peak.min(old.capacity).max(old.used);
         self.activity.look(seen);
@@ -106,7 +111,7 @@ impl Watch {
             self.learn_rate(seen, young, whole);
             whole
         } else {
-            // The counts are of pauses, several to a cycle.
+            // A cycle has several pauses, so the counts do not tell cycles.
             let cycles = u64::from(seen.heap.allocated_last != self.allocated_last);
             self.cycles = self.cycles.saturating_add(cycles);
             self.learn_rate(seen, cycles, false);
@@ -121,8 +126,8 @@ impl Watch {
         self.learn_peak(seen, generational);
     }
 
-    /// What a collection that `stopped` the program leaves, lives. Otherwise the old generation
-    /// holds garbage: between cycles of G1, or without generations. Then the lowest of the last
+    /// What a collection that `stopped` the program leaves is live. Between cycles of G1, and
+    /// without generations, the old generation holds garbage too, so the lowest use of the last
     /// seconds is taken.
     fn learn_live(&mut self, seen: &Seen, levers: &Levers, stopped: bool) {
         let used = seen.heap.old.used;
@@ -156,7 +161,7 @@ impl Watch {
         self.live = self.leasts[0].1.min(before);
     }
 
-    /// Eden is filled from its start, and a young generation that shrinks gives its end back.
+    /// Eden is filled from its start, and a shrinking young generation gives its end back.
     fn learn_touched(&mut self, seen: &Seen, counts: [u64; 3]) {
         let young = &seen.heap.young;
         let filled = counts[0] > self.collections[0] && young.capacity == self.young_capacity;
@@ -165,9 +170,9 @@ impl Watch {
         self.young_capacity = young.capacity;
     }
 
-    /// What was allocated is told from one collection to the next: young ones, or cycles where
-    /// there are no generations. Other collections come in between and hide a part: then it is
-    /// measured anew from here.
+    /// Learns the allocation between two collections (young ones, or cycles if there are no
+    /// generations). A `whole` collection in between hides a part, so the measurement starts again
+    /// after it.
     fn learn_rate(&mut self, seen: &Seen, collections: u64, whole: bool) {
         if whole {
             self.epoch_ns = seen.now_ns;
@@ -188,7 +193,8 @@ impl Watch {
             };
             self.epoch_ns = seen.now_ns;
         } else if seconds > 5.0 {
-            // No collection for long: it cannot have allocated more than its young generation.
+            // After a long time without a collection, the program cannot have allocated more than
+            // its young generation.
             let bound = seen
                 .heap
                 .young
@@ -221,7 +227,7 @@ impl Watch {
         }
     }
 
-    /// The highest use of the last one to two windows.
+    /// Keeps the highest use of the last one to two windows.
     fn learn_peak(&mut self, seen: &Seen, generational: bool) {
         let age = seen.now_ns.saturating_sub(self.peaks[0].0);
         let over = match generational {
@@ -240,7 +246,8 @@ impl Watch {
         self.peaks[0].1.max(self.peaks[1].1)
     }
 
-    /// Live bytes; until the whole heap was collected once, half of what the young generation holds may live.
+    /// The live bytes. Until the whole heap was collected once, half of the young generation's use
+    /// may be live.
     pub(super) fn live_estimate(&self, seen: &Seen) -> u64 {
         if self.whole_seen {
             self.live
@@ -249,8 +256,9 @@ impl Watch {
         }
     }
 
-    /// What a collection that stops the program will find to live, bytes: what the last one did. In
-    /// between, what died long ago lies among it, in a program that hardly works for minutes.
+    /// The live bytes that a collection which stops the program will find: as many as the last one
+    /// did, at most. Between two of them garbage counts as live, for minutes in a program that
+    /// hardly works.
     pub(super) fn compact_estimate(&self, seen: &Seen) -> u64 {
         match self.compact {
             0 => self.live_estimate(seen),
@@ -258,34 +266,34 @@ impl Watch {
         }
     }
 
-    /// Bytes per second that it allocates.
+    /// The allocation rate, bytes per second.
     fn rate(&self) -> f64 {
         self.activity.rate().unwrap_or(self.rate)
     }
 
-    /// Nanoseconds in pauses that a heap which is so many bytes larger saves in the time that a
-    /// limit stays; `None` until that is known.
+    /// The pause time in nanoseconds that a heap larger by `more` bytes saves while a limit stays;
+    /// `None` until known.
     pub(super) fn saved_ns(&self, more: u64, seen: &Seen) -> Option<f64> {
         let room = seen.heap.committed().saturating_sub(self.live);
         self.cost.saved_ns(self.rate(), room, more)
     }
 
-    /// The program has not worked for a second.
+    /// Whether the program has not worked for about a second.
     pub(super) fn rests(&self) -> bool {
         self.activity.rests()
     }
 
-    /// Uses still rises: what was committed is being filled.
+    /// Whether the use still rises because committed memory is being filled.
     pub(super) fn rising(&self) -> bool {
         self.peaks[0].1 > self.peaks[1].1.saturating_add(self.peaks[1].1 / 66)
     }
 
-    /// The limit changed within the last three seconds.
+    /// Whether the limit changed within the last three seconds.
     pub(super) fn changed_lately(&self, seen: &Seen) -> bool {
         self.changed_within(seen, 3_000_000_000)
     }
 
-    /// The limit changed within the last `span` nanoseconds.
+    /// Whether the limit changed within the last `span` nanoseconds.
     pub(super) fn changed_within(&self, seen: &Seen, span: u64) -> bool {
         seen.now_ns.saturating_sub(self.limit_changed_ns) < span
     }

@@ -1,5 +1,5 @@
-//! Files with options, as the program that names them would find them. A program may name whatever it likes:
-//! so it is looked at before it is opened, never waited for, and read to a bound.
+//! Files with options, found as the program that names them would find them. A program may name any
+//! file. So each is examined before it is opened, never waited for, and read up to a bound.
 
 use crate::process::Process;
 use crate::regular::{self, Root};
@@ -10,40 +10,42 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the names of files lead.
+/// From where file names are resolved.
 #[derive(Debug)]
 pub enum Files {
-    /// Where they lead us, who are about to start the program; relative ones begin in this folder.
+    /// From our own view, before we start the program. Relative names begin in this folder.
     Ours(PathBuf),
-    /// Where they lead a process that runs.
+    /// From the view of a running process.
     Inner(Inner),
-    /// Nowhere: what the process sees is closed to us.
+    /// Not at all: the process's view is closed to us.
     Closed,
 }
 
-/// What a process sees that runs.
+/// The view of a running process.
 #[derive(Debug)]
 pub struct Inner {
     root: Root,
-    /// Its working directory, below that root; none where it lies outside of it, or is removed.
+    /// The working directory as a path below the process's root; none if it lies outside or was
+    /// removed.
     folder: Option<PathBuf>,
 }
 
 impl Files {
-    /// As this process finds them, in its own mount namespace and below its own root. Also where these are
-    /// ours: `/dev/fd/5` and `/proc/self/cwd` are something else to it than to us, and are not found.
+    /// The view of this process, in its mount namespace and below its root. Used even if both are
+    /// the same as ours: names such as `/dev/fd/5` and `/proc/self/cwd` mean something else to us,
+    /// and are not found.
     pub fn of(process: &Process) -> Files {
         Inner::of(process).map_or(Files::Closed, Files::Inner)
     }
 
-    /// What a file holds, of which `most` bytes are read at the most, and whether that is all of it. `None`
-    /// where it cannot be read. A pipe (`@<(…)`) is left alone: what we read of it the launcher would not
-    /// find any more. So is a file of `/proc`, which may say something else to us.
+    /// Reads up to `most` bytes of a file. Returns the text and whether it is complete; `None` if
+    /// the file cannot be read. A pipe (`@<(…)`) is left alone, because the launcher could no
+    /// longer read what we took. So is a file of `/proc`, which may have other contents for us.
     pub fn read(&self, name: &Path, most: u64) -> Option<(String, bool)> {
         regular::read(&self.find(name).ok()?, most)
     }
 
-    /// Whether there is nothing of this name, or a link of this name that leads nowhere.
+    /// Whether nothing has this name, or only a dangling link.
     pub(super) fn lacks(&self, name: &Path) -> bool {
         matches!(self.find(name), Err(Errno::NOENT | Errno::NOTDIR))
     }
@@ -66,7 +68,7 @@ impl Inner {
         Ok(inner)
     }
 
-    /// Whether this is its working directory: another one may have been mounted over it.
+    /// Whether `folder` really is the working directory: another one may be mounted over it.
     fn is_cwd(&self, process: &Process, folder: &Path) -> bool {
         let found = self.find(folder, OFlags::DIRECTORY);
         let found = found.and_then(|folder| rustix::fs::fstat(&folder));
@@ -80,15 +82,15 @@ impl Inner {
         let path = match &self.folder {
             _ if name.is_absolute() => name.to_path_buf(),
             Some(folder) => folder.join(name),
-            // There may be one where we cannot look.
+            // A file may exist where we cannot look.
             None => return Err(Errno::ACCESS),
         };
         self.root.find(&path, flags)
     }
 }
 
-/// The path, as the process itself would name it, that `/proc/PID/<link>` leads to (`cwd`, `exe`). `None`
-/// where that lies outside of its root.
+/// The target of `/proc/PID/<link>` (`cwd`, `exe`), as a path that the process itself would use.
+/// `None` if it lies outside the process's root.
 pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Option<PathBuf> {
     let path = std::fs::read_link(process.path(link)).ok()?;
     let root = std::fs::read_link(process.path("root")).ok()?;
@@ -105,7 +107,7 @@ mod tests {
 
     const MOST: u64 = 1 << 20;
 
-    /// What a process with this root and this folder in it would find.
+    /// The view of a process with this root and this folder in it.
     fn inner(root: &Path, folder: Option<&str>) -> Files {
         Files::Inner(Inner {
             root: Root::open(root).unwrap(),
@@ -171,7 +173,7 @@ mod tests {
             assert_eq!(four(4), ("four".to_owned(), true));
             assert_eq!(four(3), ("fou".to_owned(), false));
         }
-        // `/proc` tells each process something else.
+        // The contents of `/proc` differ between processes.
         for name in ["/proc/self/cmdline", "/dev/zero"] {
             assert_eq!(text(&ours, name), None, "{name}");
         }

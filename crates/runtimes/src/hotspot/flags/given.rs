@@ -1,4 +1,5 @@
-//! The options that the user gave, from every place where the launcher and the machine look for them.
+//! The options that the user gave, from all places where the launcher and the machine look for
+//! them.
 //!
 //! | place | read by | its words |
 //! |---|---|---|
@@ -7,8 +8,8 @@
 //! | the command line | the launcher | argument files in place; up to the class, the jar or the module |
 //! | `_JAVA_OPTIONS` | the machine, last | `words` |
 //!
-//! Each is read by itself, so that the end of one does not hide another. In a variable nothing is a
-//! class: what is neither an option nor the value of one is skipped there.
+//! Each place is read by itself, so that the end of one does not hide another. A variable names no
+//! class: a word that is neither an option nor an option's value is skipped there.
 
 use super::files::Files;
 use super::words::{argument_file, words};
@@ -19,10 +20,10 @@ use std::path::Path;
 pub const LAUNCHER: &str = "JDK_JAVA_OPTIONS";
 /// Read by the machine before its command line.
 const FIRST: &str = "JAVA_TOOL_OPTIONS";
-/// Read by the machine after it.
+/// Read by the machine after its command line.
 const LAST: &str = "_JAVA_OPTIONS";
-/// Options whose value is the next word: `IsWhiteSpaceOption` of the launcher, without the module
-/// that it starts. The machine itself knows none.
+/// The launcher's options whose value is the next word (its `IsWhiteSpaceOption`, without the
+/// module to start). The machine itself has none.
 const WITH_VALUE: [&str; 16] = [
     "-cp",
     "-classpath",
@@ -41,40 +42,40 @@ const WITH_VALUE: [&str; 16] = [
     "--describe-module",
     "--source",
 ];
-/// Flags of a machine that is built for debugging, in its working directory.
+/// A file of flags in the working directory, which only debug builds of the machine read.
 const UNASKED: &str = ".hotspotrc";
-/// The most that is read of a file with options, bytes.
+/// Bytes of a file with options that are read at most.
 const MOST_READ: u64 = 1 << 20;
-/// The most that is read of all together. Each counts as a page at the least, so that there is an end to
-/// empty ones, too.
+/// Bytes that are read of all files together. Each file counts as at least a page, so that the
+/// number of empty files is bounded too.
 const MOST_OF_ALL: u64 = 4 << 20;
 const PAGE: u64 = 4096;
 
-/// Options that the user gave, in the order in which they count: the last of a name wins.
+/// The options that the user gave, in order of precedence: the last one of a name wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     options: Vec<String>,
-    /// Experimental flags were unlocked before the command line.
+    /// Experimental flags are unlocked before the command line begins.
     unlocked: bool,
-    /// A file was named that could not be read to its end.
+    /// A named file could not be read to its end.
     partial: bool,
 }
 
 impl Given {
-    /// Those of a command line (without `java` itself), where it will be started.
+    /// The options of a command line (without `java` itself) that is to be started in `setting`.
     pub fn collect(arguments: impl IntoIterator<Item = String>, setting: &Setting<'_>) -> Given {
         let files = Files::Ours(setting.folder.to_path_buf());
         Gather::of(arguments, setting, &files).given
     }
 
-    /// Those of a program that runs already; `files` are what it finds.
+    /// The options of a running program. `files` is the program's view of the file system.
     pub fn of_running(
         arguments: impl IntoIterator<Item = String>,
         setting: &Setting<'_>,
         files: &Files,
     ) -> Given {
         let mut gather = Gather::of(arguments, setting, files);
-        // Builds for debugging read it unasked, and pass over a link that leads nowhere.
+        // Debug builds read this file unasked, and ignore a dangling link.
         let is_there = setting.folder.join(UNASKED).symlink_metadata().is_ok();
         if is_there && !files.lacks(Path::new(UNASKED)) {
             gather.add(&format!("-XX:Flags={UNASKED}"));
@@ -82,45 +83,45 @@ impl Given {
         gather.given
     }
 
-    /// Whether all is known: every file that was named could be read.
+    /// Whether all options are known: every named file could be read.
     pub fn is_whole(&self) -> bool {
         !self.partial
     }
 
-    /// Whether SIGQUIT may be anything but the machine's. What stands anywhere counts, whatever stands after
-    /// it.
+    /// Whether the machine may leave SIGQUIT to the program. The option counts wherever it stands,
+    /// even if a later one revokes it.
     pub fn keeps_signals(&self) -> bool {
         let own = |option: &String| option == "-Xrs" || option == "-XX:+ReduceSignalUsage";
         self.options.iter().any(own)
     }
 
-    /// Whether this flag is switched on anywhere, whatever stands after it.
+    /// Whether this flag is switched on anywhere, even if a later option revokes it.
     pub fn ever_on(&self, flag: &str) -> bool {
         let on = |option: &String| option.strip_prefix("-XX:+") == Some(flag);
         self.options.iter().any(on)
     }
 
-    /// Whether an option begins with one of these.
+    /// Whether any option begins with one of these prefixes.
     pub(super) fn has(&self, prefixes: &[&str]) -> bool {
         let begins = |option: &String| prefixes.iter().any(|p| option.starts_with(p));
         self.options.iter().any(begins)
     }
 
-    /// What follows `prefix` in the last option that begins with it.
+    /// The rest of the last option that begins with `prefix`.
     pub(super) fn last(&self, prefix: &str) -> Option<&str> {
         let mut options = self.options.iter().rev();
         options.find_map(|option| option.strip_prefix(prefix))
     }
 
-    /// Whether a flag of this name is switched on.
+    /// Whether the flag of this name is switched on in the end.
     pub(super) fn is_on(&self, flag: &str) -> bool {
         let mut options = self.options.iter().rev();
         let last = options.find(|option| name(option) == Some(flag));
         last.is_some_and(|option| option.starts_with("-XX:+"))
     }
 
-    /// Whether `flag` would change what the user gave: its name with something else. One from a
-    /// variable would lose against a flag of ours on the command line.
+    /// Whether the user gave the same flag with another value. Ours, on the command line, would win
+    /// over one in a variable.
     pub(super) fn contradicts(&self, flag: &str) -> bool {
         let Some(own) = name(flag) else {
             return false;
@@ -135,7 +136,7 @@ impl Given {
         self.unlocked
     }
 
-    /// Bytes that options of these names give; `None` for one that cannot be read.
+    /// The sizes given by options of these names, bytes; `None` for one that cannot be parsed.
     pub(super) fn sizes(&self, names: &[&str]) -> Vec<Option<u64>> {
         let value = |option: &String| {
             let mut names = names.iter();
@@ -145,11 +146,11 @@ impl Given {
     }
 }
 
-/// Gathers them, place by place.
+/// Gathers the options, place by place.
 struct Gather<'a> {
     given: Given,
     files: &'a Files,
-    /// Bytes of files that may still be read.
+    /// How many bytes of files may still be read.
     left: u64,
 }
 
@@ -198,7 +199,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// An option, and those of the file that it may name.
+    /// Adds an option, and those of the file that it names.
     fn add(&mut self, option: &str) {
         if let Some(path) = option.strip_prefix("-XX:VMOptionsFile=") {
             let words = words(&self.read(path)).into_iter();
@@ -206,25 +207,25 @@ impl<'a> Gather<'a> {
             options.extend(words.filter(|word| word.starts_with('-')));
         }
         if let Some(path) = option.strip_prefix("-XX:Flags=") {
-            // Names without `-XX:`, and comments.
+            // The file has names without `-XX:`, and comments.
             for line in self.read(path).lines() {
                 let flags = words(line).into_iter();
                 let flags = flags.take_while(|word| !word.starts_with('#'));
                 let options = &mut self.given.options;
                 options.extend(flags.map(|flag| format!("-XX:{flag}")));
             }
-            // Such a file is read before anything else, wherever it is named.
+            // The machine reads such a file before anything else, wherever it is named.
             self.unlock();
         }
         self.given.options.push(option.to_owned());
     }
 
-    /// Experimental flags are unlocked from here on if they are now.
+    /// Notes whether experimental flags are unlocked at this point.
     fn unlock(&mut self) {
         self.given.unlocked |= self.given.is_on("UnlockExperimentalVMOptions");
     }
 
-    /// What a file holds; nothing where it cannot be read.
+    /// The text of a file; empty if it cannot be read.
     fn read(&mut self, path: &str) -> String {
         let most = self.left.min(MOST_READ);
         let read = (most > 0).then(|| self.files.read(Path::new(path), most));
@@ -236,27 +237,28 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// The launcher's way through its words.
+/// Walks through words as the launcher does.
 struct Walk<'a, 'b> {
     gather: &'a mut Gather<'b>,
-    /// A word that is no option is the class (or the jar), and what follows is the program's.
+    /// The first word that is not an option is the class or the jar, and the rest belongs to the
+    /// program.
     to_class: bool,
     /// `@FILE` stands for the words of a file.
     files: bool,
-    /// The next word is a value.
+    /// The next word is an option's value.
     value: bool,
-    /// The class was there.
+    /// The class was found, so the options are over.
     over: bool,
 }
 
 impl Walk<'_, '_> {
     fn word(&mut self, word: &str) {
         match word.strip_prefix('@').filter(|_| self.files) {
-            // `@` stands for itself, `@@x` for the word `@x`.
+            // A lone `@` is a word, and `@@x` means the word `@x`.
             None | Some("") => self.take(word),
             Some(escaped) if escaped.starts_with('@') => self.take(escaped),
             Some(path) => {
-                // Files that are named in a file are not looked into.
+                // Files named inside a file are not expanded.
                 for word in argument_file(&self.gather.read(path)) {
                     self.take(&word);
                 }

@@ -1,4 +1,4 @@
-//! Which flags a build of the machine knows: their names are in its library, whatever its version and its
+//! Which flags a build of the machine knows. Their names are in its library, for every version and
 //! vendor.
 
 use super::given::name;
@@ -6,7 +6,7 @@ use crate::elf;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// All that may be added.
+/// All flags that we may add, without `-XX:`.
 const ADDED: [&str; 16] = [
     "SoftMaxHeapSize",
     "ShenandoahSoftMaxHeapSize",
@@ -25,24 +25,25 @@ const ADDED: [&str; 16] = [
     "ShenandoahUncommitDelay",
     "ShenandoahLearningSteps",
 ];
-/// Where constant text lies.
+/// The section that holds constant text.
 const TEXT: &[u8] = b".rodata";
 
-/// The flags that one build knows, of those that may be added. None where nothing is known of it.
+/// Those of the flags we may add that one build knows. Empty if nothing is known about the build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known(BTreeSet<&'static str>);
 
 impl Known {
-    /// Those of this `libjvm.so`; a read of about a megabyte.
+    /// The flags that this `libjvm.so` knows. Reads about a megabyte.
     pub fn of(library: &Path) -> Known {
         let text = elf::section(library, TEXT).unwrap_or_default();
-        // A linker may use the end of a longer text as a shorter one, but a name that is the end of another's
-        // proves nothing.
+        // Only whole strings count. A linker may merge a string into the end of a longer one, but
+        // such an ending does not prove that the flag exists.
         let whole = |word: &[u8]| ADDED.into_iter().find(|flag| word == flag.as_bytes());
         Known(text.split(|&byte| byte == 0).filter_map(whole).collect())
     }
 
-    /// Whether it takes this option. Those without `-XX:` that are added every one does.
+    /// Whether the build takes this option. Every build takes the options without `-XX:` that we
+    /// add.
     pub fn has(&self, option: &str) -> bool {
         name(option).is_none_or(|flag| self.0.contains(flag))
     }
@@ -53,7 +54,7 @@ impl Known {
         Known(ADDED.into())
     }
 
-    /// All but these.
+    /// All flags but these.
     #[cfg(test)]
     pub fn without(mut self, flags: &[&str]) -> Known {
         self.0.retain(|flag| !flags.contains(flag));

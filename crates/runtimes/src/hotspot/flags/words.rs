@@ -1,10 +1,10 @@
-//! How texts with options come apart into words: variables, option files, argument files.
+//! Splits variables, option files and argument files into words.
 
 /// The words of a variable. The machine (`parse_options_buffer`) and the launcher
-/// (`JLI_AddArgsFromEnvVar`) have the same rule: white space parts words; a single or double quote
-/// holds together what stands before the next one of its kind, and both go; a backslash is like any
-/// other character. A quote without its end keeps the machine from starting; here it holds the
-/// rest.
+/// (`JLI_AddArgsFromEnvVar`) have the same rule. White space separates words. A single or double
+/// quote keeps everything together up to the next quote of its kind, and both quotes are dropped. A
+/// backslash is an ordinary character. A machine does not start with an unclosed quote; here such a
+/// quote extends to the end.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -15,10 +15,10 @@ pub(super) fn words(text: &str) -> Vec<String> {
             Some(_) => word.get_or_insert_default().push(c),
             None if is_quote(c) => {
                 quote = Some(c);
-                // An empty word, if nothing comes.
+                // Quotes with nothing between them make an empty word.
                 word.get_or_insert_default();
             }
-            // As `isspace` in C.
+            // The same characters as C's `isspace`.
             None if matches!(c, ' ' | '\t'..='\r') => words.extend(word.take()),
             None => word.get_or_insert_default().push(c),
         }
@@ -27,9 +27,9 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The words of an argument file, by the launcher's other rule (`nextToken`): as in [`words`], but
-/// a line's end closes a quote, `#` outside of quotes begins a comment, and in quotes a backslash
-/// escapes, or joins the next line.
+/// The words of an argument file, by the launcher's other rule (`nextToken`). It differs from
+/// [`words`] as follows: the end of a line closes a quote, `#` outside quotes begins a comment, and
+/// a backslash inside quotes escapes a character or joins the next line.
 pub(super) fn argument_file(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

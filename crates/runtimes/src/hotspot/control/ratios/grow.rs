@@ -1,4 +1,4 @@
-//! When a heap is made larger: where that saves more than the collection costs that makes it.
+//! When a heap is enlarged: if that saves more time than the collection that does it costs.
 
 use super::Ratios;
 use crate::hotspot::control::aim::{Aim, size};
@@ -7,12 +7,13 @@ use crate::hotspot::control::watch::Watch;
 use crate::hotspot::control::{Seen, slack};
 use crate::hotspot::levers::Levers;
 
-/// Where an excess ends the program: so long after it was over its limit its heap does not grow,
-/// nanoseconds. What came may not be all that comes.
+/// Where an excess ends the program, the heap does not grow for this long after the program was
+/// over its limit, because more of the same may come. Nanoseconds.
 const WARY: u64 = 3_000_000_000;
 
 impl Ratios {
-    /// Whether the size in reach is so much larger than `now` bytes that it is worth its collection.
+    /// Whether the reachable size exceeds the present size `now` (bytes) by enough to be worth a
+    /// collection.
     pub(super) fn grows(
         &self,
         aim: &Aim,
@@ -21,7 +22,8 @@ impl Ratios {
         watch: &Watch,
         allowance: &Allowance,
     ) -> bool {
-        // Where sizes are far apart, a little more or less at the basis is not worth a collection.
+        // If the steps between sizes are large, a small change of the basis is not worth a
+        // collection.
         let more = aim.reachable.saturating_sub(now);
         let worth = watch.saved_ns(more, seen);
         more > slack(seen.limit).max(aim.step / 4)
@@ -29,14 +31,15 @@ impl Ratios {
             && worth.is_none_or(|saved| saved > allowance.cost())
     }
 
-    /// Where an excess ends the program, memory that was just too little is not given back to the
-    /// heap at once.
+    /// Whether to hold back growth. Where an excess ends the program, a heap does not grow again
+    /// right after memory was short.
     pub(super) fn is_wary(&self, seen: &Seen) -> bool {
         let lately = seen.now_ns.saturating_sub(self.pressed_ns) < WARY;
         seen.spare > 0 && self.pressed_ns > 0 && lately
     }
 
-    /// A resizing begins: by how much the machine made its heap larger by itself since the last.
+    /// Called when a resizing begins. Learns by how much the machine enlarged its heap since the
+    /// last one.
     pub(super) fn learn_creep(&mut self, seen: &Seen, levers: &Levers) {
         if self.made > 0 {
             let crept = size(seen, levers).saturating_sub(self.made);
@@ -45,7 +48,8 @@ impl Ratios {
     }
 }
 
-/// Room for a quarter more is worth its one collection: it saves others.
+/// Whether the heap can grow by more than a quarter after a change of the limit. That is worth one
+/// collection because it saves others.
 pub(super) fn is_much_more(aim: &Aim, now: u64, seen: &Seen, watch: &Watch) -> bool {
     aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen)
 }

@@ -6,11 +6,12 @@ use crate::hotspot::control::watch::Watch;
 use crate::hotspot::control::{Action, RETURNING, Seen, slack};
 use crate::hotspot::levers::{Levers, SizedBy};
 
-/// Between two steps of the bias downward, nanoseconds.
+/// The pause between two downward steps of the bias, nanoseconds.
 const CALM: u64 = 300_000_000;
 
 impl Ratios {
-    /// Over the limit: a smaller heap, and where that is not it, less native memory and a lower aim.
+    /// The program is over its limit. Makes the heap smaller. If the heap is not to blame, trims
+    /// native memory and lowers the bias.
     pub(super) fn lower(
         &mut self,
         aim: Aim,
@@ -57,7 +58,8 @@ impl Ratios {
             actions.insert(0, Action::TrimNative);
         }
         if aim.least {
-            // It cannot become smaller, whatever the bias; of a larger one that says nothing.
+            // At its least size the heap does not follow the bias, so the excess tells nothing
+            // about larger sizes.
             return actions;
         }
         let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
@@ -67,7 +69,7 @@ impl Ratios {
     }
 }
 
-/// A collection would make the heap smaller by more than its sizes scatter.
+/// Whether a collection would shrink the heap by more than the normal scatter of sizes.
 fn smaller(aim: Aim, now: u64, seen: &Seen) -> bool {
     aim.reachable.saturating_add(slack(seen.limit) / 2) < now
 }

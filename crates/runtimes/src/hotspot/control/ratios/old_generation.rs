@@ -1,34 +1,38 @@
-//! Serial and Parallel: memory of the old generation that is resident although nothing lives there.
+//! Serial and Parallel: memory of the old generation that is resident although nothing in it is
+//! live.
 //!
-//! A full collection at a low ratio gives it back. Where garbage fills the old generation again at once, the
-//! machine's own collections deal with it when it is full, and it is taken for resident as it is committed.
+//! A full collection at a low ratio returns this memory. If garbage fills the old generation again
+//! at once, it is left to the machine's own collections, and all that is committed counts as
+//! resident.
 
 use crate::hotspot::control::Seen;
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::levers::{Levers, SizedBy};
 
-/// An old generation that is full of garbage again within this time fills with it, and is taken for
-/// one that does for so long, nanoseconds.
+/// If garbage fills the old generation again within this time, it is expected to go on doing so,
+/// nanoseconds.
 const REFILLED: u64 = 5_000_000_000;
+/// How long that is expected, nanoseconds.
 const FILLS: u64 = 60_000_000_000;
 
-/// What is known of the garbage there.
+/// What is known about garbage in the old generation.
 #[derive(Debug, Default)]
 pub(super) struct OldGeneration {
-    /// When it was last made small because garbage had filled it, nanoseconds; 0: never.
+    /// When the generation was last made small because garbage had filled it, nanoseconds; 0:
+    /// never.
     tight_ns: u64,
-    /// Until when it is taken for one that garbage fills, nanoseconds.
+    /// Until when garbage is expected to fill it, nanoseconds.
     fills_until: u64,
 }
 
 impl OldGeneration {
-    /// Garbage fills it, so that it is resident as it is committed.
+    /// Whether garbage fills the generation, so that all that is committed is resident.
     pub(super) fn fills(&self, seen: &Seen) -> bool {
         seen.now_ns < self.fills_until
     }
 
-    /// The program is over its limit with `room` bytes for its heap: whether the old generation is to be made
-    /// small, which is noted.
+    /// Whether to make the old generation small, because the program is over its limit with `room`
+    /// bytes for its heap. Notes the time if so.
     pub(super) fn tightens(
         &mut self,
         room: u64,
@@ -40,7 +44,7 @@ impl OldGeneration {
         if stale(seen, levers, watch) <= seen.limit / 7 || as_planned {
             return false;
         }
-        // Again so soon: what dies there comes as fast.
+        // It filled again so soon because garbage arrives that fast.
         if seen.now_ns.saturating_sub(self.tight_ns) < REFILLED && self.tight_ns > 0 {
             self.fills_until = seen.now_ns.saturating_add(FILLS);
         }
@@ -49,7 +53,7 @@ impl OldGeneration {
     }
 }
 
-/// Old-generation memory that is resident although nothing lives there, bytes.
+/// Bytes of the old generation that are resident but not live.
 fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
     match levers.sized_by {
         SizedBy::OldRatios { .. } => watch

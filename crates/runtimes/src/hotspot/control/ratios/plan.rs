@@ -1,4 +1,4 @@
-//! What size is aimed at, and by which kind of collection it is made.
+//! Chooses the size to aim at, and the kind of collection that produces it.
 
 use super::{Ratios, Resizing};
 use crate::hotspot::control::Seen;
@@ -6,11 +6,11 @@ use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::levers::Levers;
 
-/// Live bytes that are collected within about a fifth of a second.
+/// The most live bytes that are collected within about a fifth of a second.
 const SMALL: u64 = 256 << 20;
 
 impl Ratios {
-    /// What to make of a limit, and whether by a collection that stops the program.
+    /// The aim for a limit, and whether to reach it by a collection that stops the program.
     pub(super) fn plan(
         &self,
         urgent: bool,
@@ -28,8 +28,8 @@ impl Ratios {
 
     pub(super) fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
         let room = watch.heap_size.at(seen).saturating_add_signed(self.bias);
-        // A heap that grows by itself is made smaller by so much more, or it would be over its
-        // limit again at once.
+        // If the machine enlarges its heap by itself, aim that much lower, or the program would
+        // soon be over its limit again.
         let room = room.saturating_sub(self.creep.min(room / 8));
         let found = match (self.concurrent, whole) {
             (true, false) => (watch.live_estimate(seen), self.basis(seen)),
@@ -38,9 +38,9 @@ impl Ratios {
         Aim::of(room, found, self.old.fills(seen), seen, levers, watch)
     }
 
-    /// The most that it can make use of while it could have `seen.available`, where the steps of
-    /// the ratios leave much of that unused: somebody else can have the rest. With little that
-    /// lives the sizes are far apart (10 MiB: 500 MiB, 1000 MiB).
+    /// The most that the program could use out of `seen.available`, bytes, if the steps of the
+    /// ratios would leave much of that unused; others can have the rest. With few live bytes the
+    /// steps are large (with 10 MiB: from 500 MiB to 1000 MiB).
     pub(in super::super) fn attainable(
         &self,
         seen: &Seen,
@@ -56,21 +56,22 @@ impl Ratios {
         if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
             return None;
         }
-        // What it holds it keeps. Some more, so that a little less at the basis does not cost the step.
+        // Never less than the program holds. A little more, so that a slightly smaller basis does
+        // not lose the step.
         let used = (seen.available - unused.min(seen.available)).max(seen.uses);
         Some(used.saturating_add(used / 16).min(seen.available))
     }
 
-    /// What is in use when a concurrent cycle applies the ratios; the program cannot have allocated
-    /// more than there is.
+    /// The bytes in use when a concurrent cycle applies the ratios. The program cannot allocate
+    /// more than is committed meanwhile.
     pub(super) fn basis(&self, seen: &Seen) -> u64 {
         let used = seen.heap.old.used;
         let rest = seen.heap.committed().saturating_sub(used);
         used.saturating_add(self.drift.min(rest)).max(1)
     }
 
-    /// The size that the ratios made tells what they were applied to; at the most when it could not
-    /// be larger.
+    /// Learns the drift: the size that the ratios produced tells the basis that they were applied
+    /// to. At the maximum size it tells only a lower bound.
     pub(super) fn learn_drift(&mut self, done: Resizing, now: u64, max: u64) {
         let basis = now as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
         let drift = (basis as u64).saturating_sub(done.basis);
@@ -81,10 +82,10 @@ impl Ratios {
         };
     }
 
-    /// What a concurrent cycle finds in use is mostly what the program allocates meanwhile and what
-    /// died before: nobody can say how much that will be. A collection that stops the program finds
-    /// what lives; where much does, only what is urgent is worth that, and only after a cycle was
-    /// tried.
+    /// Whether to use a collection that stops the program. What a concurrent cycle finds in use is
+    /// mostly garbage and new allocation, which cannot be predicted; a collection that stops the
+    /// program finds the live bytes. With many live bytes such a pause is used only when urgent,
+    /// and only after a concurrent cycle failed.
     pub(super) fn must_stop(&self, beside: &Aim, urgent: bool, seen: &Seen, watch: &Watch) -> bool {
         let live = watch.live_estimate(seen);
         if live > SMALL {

@@ -1,4 +1,5 @@
-//! What is corrected when a size has settled: which part of it is resident, and how much is native.
+//! Corrections after a size has settled: which part of it is resident, and how much memory is
+//! native.
 
 use super::Ratios;
 use crate::hotspot::control::aim::{Aim, size};
@@ -6,12 +7,12 @@ use crate::hotspot::control::watch::Watch;
 use crate::hotspot::control::{Action, Seen, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
 
-/// How long after a resizing uses is trusted to have settled, nanoseconds.
+/// How long after a resizing the use is expected to have settled, nanoseconds.
 const SETTLING: u64 = 700_000_000;
 
 impl Ratios {
-    /// What is in use has had time to show, and shows: a young collection or two filled the size
-    /// that there is.
+    /// Whether the use reflects the present size: there was time, and young collections filled the
+    /// heap.
     pub(super) fn settled(&self, seen: &Seen, watch: &Watch) -> bool {
         let changed_ns = self.resized_ns.max(watch.limit_changed_ns);
         seen.now_ns.saturating_sub(changed_ns) > SETTLING
@@ -19,8 +20,8 @@ impl Ratios {
             && !watch.rising()
     }
 
-    /// Under the limit for long, although it allocates, by more than the steps of the ratios
-    /// explain: not all that is committed is resident.
+    /// The program has stayed below the limit although it allocates, by more than the steps of the
+    /// ratios explain. So not all that is committed is resident: raises the bias.
     pub(super) fn settle(
         &mut self,
         aim: Aim,
@@ -37,8 +38,8 @@ impl Ratios {
         if more <= i64::try_from(seen.limit / 50).unwrap_or(i64::MAX) {
             return None;
         }
-        // A smaller heap has smaller tables beside it: the native part that was measured may be
-        // that of a larger one.
+        // A smaller heap has smaller tables, so the last measurement of the native part may be too
+        // large.
         if !std::mem::replace(&mut self.measured, true) {
             return Some(Action::Measure);
         }
@@ -48,7 +49,7 @@ impl Ratios {
         None
     }
 
-    /// The bias that makes the resident part of the heap fill the room.
+    /// The bias with which the resident part of the heap fills the room, bytes.
     fn wanted_bias(&self, aim: Aim, seen: &Seen, levers: &Levers, watch: &Watch) -> i64 {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let peak = watch.peak();
@@ -64,8 +65,8 @@ impl Ratios {
         let resident = peak.saturating_sub(seen.native) as f64 / size(seen, levers).max(1) as f64;
         let room = watch.heap_size.at(seen) as f64;
         let filling = (room * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
-        // After a size that proved too much for this limit no larger step is tried, but memory that
-        // came late may have looked like that.
+        // After a size proved too large for this limit, larger steps are not tried. Memory that
+        // became resident late may have been mistaken for that, though.
         match self.lowered_ns > watch.limit_changed_ns {
             true => filling.min(corrected),
             false => filling,
