@@ -3,15 +3,15 @@
 //!
 //! 1. (The world is stopped.) [`Pause::begin`] opens the files by which the kernel is queried.
 //! 2. [`Pause::empty`]: the bins of all threads are emptied. (Steps that are not to be finished are
-//! [given up](Emptied::give_up).)
+//!    [given up](Emptied::give_up).)
 //! 3. [`Emptied::look`]: finds out which superpages are absent and which were written to. The marks
-//! are those of the previous collection. If steps are under way, this pause is that of the last
-//! step.
+//!    are those of the previous collection. If steps are under way, this pause is that of the last
+//!    step.
 //! 4. [`Looked::at_once`]: a whole collection clears all marks.
 //! 5. [`Cleared::mark`]: everything reachable is marked. (Finalizers: [`Marker::contents`],
-//! [`Marker::revive`]. Tests: [`Marked::verify`].)
+//!    [`Marker::revive`]. Tests: [`Marked::verify`].)
 //! 6. [`Marked::end`]: superpages are armed from here on, if they are to be watched; the files are
-//! closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
+//!    closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
 //! 7. [`Ended::count`]: some superpages are disarmed, and unmarked slots become free.
 //! 8. ([`Marker::shed`] pages out cold superpages.) [`Counted::end`].
 //!

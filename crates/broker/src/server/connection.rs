@@ -130,7 +130,7 @@ impl Connection {
         &self.user
     }
 
-    /// Reads once, at most [`READ_AT_ONCE`] bytes, so that no connection keeps others waiting.
+    /// Reads once, at most `READ_AT_ONCE` bytes, so that no connection keeps others waiting.
     pub fn read(&mut self, now: u64) -> Read {
         let mut buffer = [0; READ_AT_ONCE];
         match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::DONTWAIT) {

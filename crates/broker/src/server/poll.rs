@@ -192,7 +192,7 @@ impl Poll {
         )
     }
 
-    /// Waits at most `timeout`, then passes at most [`BATCH`] events to `each`. An interrupted wait
+    /// Waits at most `timeout`, then passes at most `BATCH` events to `each`. An interrupted wait
     /// passes none.
     ///
     /// # Errors
