@@ -4,7 +4,7 @@
 //!
 //! While the program looks for leaks, every object is allocated with the lock and recorded; so
 //! threads that are registered in this mode have no fast path to their bins
-//! ([`current`](crate::thread::current)). If the program begins to look later, the next collection
+//! (`crate::thread::current`). If the program begins to look later, the next collection
 //! records all existing objects. It also empties the bins, which ends the fast path of all threads.
 
 use crate::collector::{self, Locked};
