@@ -39,6 +39,7 @@ lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs), what c
 	@tools/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --document-private-items
 	cargo test -q -p plimsoll-bench --test tidy
 	tools/deny.sh
 

@@ -52,7 +52,7 @@ enum Whose {
 }
 
 /// The machine, or the nested groups above a process. The one with the least room binds. Limits are
-/// read each time; the list of groups is made again every [`READS_PER_SCAN`] reads, and at once if
+/// read each time; the list of groups is made again every `READS_PER_SCAN` reads, and at once if
 /// a group disappeared.
 #[derive(Debug)]
 pub struct Domain {

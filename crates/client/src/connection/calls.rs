@@ -13,8 +13,8 @@ impl Connection {
     /// Registers a new principal, which lives as long as this connection.
     ///
     /// # Errors
-    /// The broker's refusal, or any [`Error`] that ends a connection. The same holds for all calls
-    /// below.
+    /// The broker's refusal, or any [`Error`](crate::Error) that ends a connection. The same holds for
+    /// all calls below.
     pub fn register(&mut self, register: &Register) -> Result<Registered> {
         self.call(Method::Register.as_str(), register)
     }

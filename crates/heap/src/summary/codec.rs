@@ -144,7 +144,7 @@ pub(crate) struct Groups<'a> {
     last: Option<u64>,
 }
 
-/// Reads what [`write`] wrote. For other bytes the result is arbitrary, but the iteration ends.
+/// Reads what [`write()`] wrote. For other bytes the result is arbitrary, but the iteration ends.
 pub(crate) fn decode(bytes: &[u8]) -> Groups<'_> {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     Groups {
