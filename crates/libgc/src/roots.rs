@@ -14,7 +14,9 @@
 //! taken for that.
 
 use crate::collect::{GC_disable, GC_enable};
-use crate::settings::{GC_no_dls, Variable, on_collection_event, on_thread_event};
+use crate::settings::{
+    GC_no_dls, GC_push_other_roots, Variable, on_collection_event, on_thread_event,
+};
 use crate::thread::AtStop;
 use crate::{collector, loader};
 use libc::{c_char, c_int, c_void};
@@ -158,8 +160,12 @@ impl Roots {
     fn read(&mut self, heap: &Range<usize>) -> bool {
         let mut words = std::mem::take(&mut self.words);
         words.clear();
-        // Checked only now, because a callback may have set or removed a callback before.
-        if on_collection_event.get().is_some() || on_thread_event.get().is_some() {
+        // A callback that runs later may store references. Checked only now, because a callback may
+        // have set or removed a callback before.
+        let called_later = on_collection_event.get().is_some()
+            || on_thread_event.get().is_some()
+            || GC_push_other_roots.get().is_some();
+        if called_later {
             (self.words, self.are_all) = (words, false);
             return true;
         }

@@ -110,6 +110,14 @@ static void reveal_all(void) {
         below(fill);
         CHECK(are_whole());
     }
+    GC_push_other_roots_proc others = GC_get_push_other_roots();
+    below(hide);
+    wipe();
+    GC_set_push_other_roots(reveal);
+    GC_gcollect();
+    GC_set_push_other_roots(others);
+    below(fill);
+    CHECK(are_whole());
 }
 
 int main(void) {
