@@ -1,6 +1,6 @@
 //! A cgroup for the time of a test.
 
-use crate::{is_stale, unique};
+use crate::{sweep, unique};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,7 +41,7 @@ impl TestCgroup {
     /// # Errors
     /// As [`TestCgroup::new`].
     pub fn below(parent: &Cgroup, name: &str, limit: Option<u64>) -> Result<TestCgroup> {
-        sweep(parent.dir());
+        sweep(parent.dir(), PREFIX, end);
         let guard = TestCgroup {
             cgroup: parent.create_child(name)?,
         };
@@ -78,22 +78,6 @@ fn end(dir: &Path) {
     }
     let top = Cgroup::at(dir).and_then(top_of).ok();
     let _ = cgroup.remove(top.as_ref().map(Cgroup::dir));
-}
-
-/// Removes what killed tests left.
-fn sweep(parent: &Path) {
-    let Ok(entries) = std::fs::read_dir(parent) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name
-            .to_str()
-            .is_some_and(|n| n.starts_with(PREFIX) && is_stale(n))
-        {
-            end(&entry.path());
-        }
-    }
 }
 
 fn top_of(own: Cgroup) -> Result<Cgroup> {

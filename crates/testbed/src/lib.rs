@@ -40,6 +40,7 @@ pub use refuse::{Refused, allow_only, refuse};
 pub use skip::skip;
 pub use swap::SwapFile;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `<prefix><pid>-<n>`, different for every call.
@@ -56,7 +57,21 @@ fn is_stale(name: &str) -> bool {
         return false;
     };
     match pid.parse::<u32>() {
-        Ok(pid) => !std::path::Path::new("/proc").join(pid.to_string()).exists(),
+        Ok(pid) => !Path::new("/proc").join(pid.to_string()).exists(),
         Err(_) => false,
+    }
+}
+
+/// Calls `remove` with each entry of `directory` that a test left when it was killed.
+fn sweep(directory: &Path, prefix: &str, remove: impl Fn(&Path)) {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let stale = |name: &str| name.starts_with(prefix) && is_stale(name);
+        if name.to_str().is_some_and(stale) {
+            remove(&entry.path());
+        }
     }
 }

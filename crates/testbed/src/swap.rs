@@ -1,6 +1,6 @@
 //! A swap file for the time of a test.
 
-use crate::{is_stale, unique};
+use crate::{sweep, unique};
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::{Error, Result};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
@@ -25,7 +25,7 @@ impl SwapFile {
     /// [`Error::Denied`] without CAP_SYS_ADMIN; [`Error::Io`] when the disk is full or the file
     /// system cannot hold swap files.
     pub fn new(dir: &Path, bytes: u64) -> Result<SwapFile> {
-        sweep(dir);
+        sweep(dir, PREFIX, discard);
         let file = SwapFile {
             path: dir.join(unique(PREFIX)),
         };
@@ -83,21 +83,6 @@ fn discard(path: &Path) {
     if off || unused {
         // Nothing more can be done about a file that stays; the next sweep tries again.
         let _ = std::fs::remove_file(path);
-    }
-}
-
-fn sweep(dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name
-            .to_str()
-            .is_some_and(|n| n.starts_with(PREFIX) && is_stale(n))
-        {
-            discard(&entry.path());
-        }
     }
 }
 

@@ -111,15 +111,7 @@ mod tests {
         let (_home, java) = jdk();
         let mut argv = vec![java];
         argv.extend(arguments.split(' ').map(OsString::from));
-        let variable = |name: &str| {
-            let found = variables.iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| OsString::from(value))
-        };
-        let setting = Setting {
-            variables: &variable,
-            folder: Path::new(""),
-        };
-        let prepared = prepare_in(&argv, &plan(), &setting);
+        let prepared = Setting::of(variables, |setting| prepare_in(&argv, &plan(), setting));
         assert_eq!(prepared.runtime.name(), "hotspot");
         let new = prepared.argv.len() - argv.len();
         assert_eq!(prepared.argv[new + 1..], argv[1..]);

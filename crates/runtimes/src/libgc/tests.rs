@@ -17,15 +17,7 @@ const AGENT: &str = "/p/lib/plimsoll/libplimsoll_libgc.so";
 
 /// What is set when these variables are present, as `NAME=VALUE` each.
 fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Vec<String> {
-    let variable = |name: &str| {
-        let found = variables.iter().find(|(key, _)| *key == name);
-        found.map(|(_, value)| OsString::from(value))
-    };
-    let setting = Setting {
-        variables: &variable,
-        folder: Path::new(""),
-    };
-    let put = libraries.put(wish, None, &setting);
+    let put = Setting::of(variables, |setting| libraries.put(wish, None, setting));
     let shown =
         |(name, value): &(OsString, OsString)| format!("{}={}", name.display(), value.display());
     put.environment.iter().map(shown).collect()

@@ -3,20 +3,11 @@
 use super::*;
 use crate::setting::Setting;
 use proptest::prelude::*;
-use std::ffi::OsString;
-use std::path::Path;
 
 /// What the environment and a command line give.
 fn given(variables: &[(&str, &str)], arguments: &[&str]) -> Given {
-    let variable = |name: &str| {
-        let found = variables.iter().find(|(key, _)| *key == name);
-        found.map(|(_, value)| OsString::from(value))
-    };
-    let setting = Setting {
-        variables: &variable,
-        folder: Path::new(""),
-    };
-    Given::collect(arguments.iter().map(|&word| word.to_owned()), &setting)
+    let words = arguments.iter().map(|&word| word.to_owned());
+    Setting::of(variables, |setting| Given::collect(words, setting))
 }
 
 fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {
