@@ -284,7 +284,10 @@ fn a_broker_whose_directory_is_replaced_leaves_and_takes_nothing_of_its_successo
         first.signal(libc::SIGCONT);
         first.wait();
         assert!(first.log().contains("removed or replaced"));
-        assert!(second.socket().exists() && second.directory().join("state.json").exists());
+        assert!(second.socket().exists());
+        until("it writes its state", || {
+            second.directory().join("state.json").exists()
+        });
         assert!(other.page.exists() && other.pressure.exists());
         let again = Program::rejoin(&second, "p", json!({}), program.sleeper);
         assert!(again.read_page().is_some());

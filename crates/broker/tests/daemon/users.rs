@@ -194,7 +194,7 @@ impl Honest {
         while next(&mut self.child).rounds < first + rounds {
             others();
             let shown = self.shown();
-            assert_eq!(shown["owed"], json!(0), "{shown}");
+            assert_eq!(shown["owed"], json!(0), "{}", self.life.list());
         }
     }
 

@@ -197,7 +197,8 @@ impl Cgroup {
         ))
     }
 
-    /// Bytes used that cannot be dropped for free: usage - clean inactive file pages - swap cache.
+    /// Bytes used that cannot be dropped for free: usage - clean inactive file pages - those pages of
+    /// the swap cache that no process has mapped.
     ///
     /// # Errors
     /// As [`Cgroup::usage`].

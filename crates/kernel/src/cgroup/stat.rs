@@ -17,7 +17,12 @@ pub struct Stat {
     pub inactive_file: u64,
     /// File pages used of late.
     pub active_file: u64,
-    /// Pages that are both in memory and in swap.
+    /// Anonymous memory and tmpfs, not used of late.
+    pub inactive_anon: u64,
+    /// Anonymous memory and tmpfs, used of late.
+    pub active_anon: u64,
+    /// Pages that are both in memory and in swap. Processes may have them mapped: those that came
+    /// back from swap, and were not written to since, keep their place there.
     pub swapcached: u64,
     /// Locked memory and the like.
     pub unevictable: u64,
@@ -89,6 +94,8 @@ impl Stat {
             b"shmem" => self.shmem = value,
             b"inactive_file" => self.inactive_file = value,
             b"active_file" => self.active_file = value,
+            b"inactive_anon" => self.inactive_anon = value,
+            b"active_anon" => self.active_anon = value,
             b"swapcached" => self.swapcached = value,
             b"unevictable" => self.unevictable = value,
             b"pgmajfault" => self.major_faults = value,
@@ -98,12 +105,21 @@ impl Stat {
         }
     }
 
-    /// Bytes that the kernel can free without writing anything: clean inactive file pages, and the
-    /// swap cache.
+    /// Bytes that the kernel can free without writing anything and that no process uses: clean
+    /// inactive file pages, and those pages of the swap cache that no process has mapped.
     pub fn droppable(&self) -> u64 {
         self.inactive_file
             .saturating_sub(self.dirty)
-            .saturating_add(self.swapcached)
+            .saturating_add(self.swapcached.min(self.unmapped()))
+    }
+
+    /// Anonymous memory that no process has mapped: in the swap cache only. Locked memory is in
+    /// none of the lists, so this is too little where there is some, never too much.
+    fn unmapped(&self) -> u64 {
+        (self.inactive_anon)
+            .saturating_add(self.active_anon)
+            .saturating_sub(self.shmem)
+            .saturating_sub(self.anon)
     }
 }
 

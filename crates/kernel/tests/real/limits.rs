@@ -1,7 +1,8 @@
 //! Groups on the real kernel: limits that nest and change, taking bytes, refusals.
 
-use crate::common::{MIB, alone, group, start, start_holding, swap};
+use crate::common::{MIB, PATIENCE, alone, group, start, start_holding, swap};
 use plimsoll_kernel::Error;
+use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{TestCgroup, skip};
@@ -157,6 +158,36 @@ fn used_counts_programs_but_not_what_can_be_dropped() {
         "{before:?} {after:?}"
     );
     assert!(after.used <= before.used + 8 * MIB, "{before:?} {after:?}");
+}
+
+#[test]
+fn memory_that_came_back_from_swap_is_used_though_its_place_there_is_kept() {
+    let _one = alone();
+    // The kernel keeps places in swap only while half of it is free.
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("came-back", Some(256 * MIB)) else {
+        return;
+    };
+    let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
+    let arguments = [
+        "touch", "--bytes", "64M", "--part", "1.0", "--every", "20", "--read",
+    ];
+    let mut program = start_holding(&arguments, Some(&group));
+    let process = plimsoll_kernel::process::Process::open(program.pid()).unwrap();
+    // The kernel may free the places of some pages as they come back.
+    let mut came_back = || {
+        advise(&process, Advice::PageOut, 48 * MIB).unwrap();
+        while process.memory().unwrap().anon < 64 * MIB {
+            program.next(PATIENCE).unwrap().unwrap();
+        }
+        group.cgroup().stat().unwrap()
+    };
+    let stat = (0..10)
+        .map(|_| came_back())
+        .find(|stat| stat.swapcached >= 32 * MIB);
+    let stat = stat.expect("it keeps most of them");
+    let used = domain.read().unwrap().used;
+    assert!(used >= 63 * MIB, "{used}, {stat:?}");
 }
 
 #[test]
