@@ -1,0 +1,59 @@
+//! The trait of all runtimes: what the ranges of a program's address space are for. A new runtime
+//! is a module with a type that implements [`Runtime`], and a line in [`crate::runtimes::ALL`].
+
+use crate::area::Kind;
+use crate::memory::Memory;
+use crate::sight::Sight;
+use plimsoll_kernel::smaps::Addresses;
+use std::fmt::Debug;
+
+/// Says what a range of addresses is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Where.
+    pub addresses: Addresses,
+    /// What it is for.
+    pub kind: Kind,
+}
+
+/// Labels of a process, and what could not be labelled.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// Where two overlap, the first one counts.
+    pub labels: Vec<Label>,
+    /// What could not be told apart and why, a sentence each, for the person who reads the map.
+    pub notes: Vec<String>,
+}
+
+impl Labels {
+    /// Adds a label. Empty and reversed ranges are ignored.
+    pub fn add(&mut self, addresses: Addresses, kind: Kind) {
+        if addresses.start < addresses.end {
+            self.labels.push(Label { addresses, kind });
+        }
+    }
+
+    /// Adds a sentence about what could not be told apart.
+    pub fn note(&mut self, sentence: impl Into<String>) {
+        self.notes.push(sentence.into());
+    }
+}
+
+/// A kind of memory management in programs, as it shows itself from outside.
+///
+/// 1. **recognise**: [`Runtime::recognises`], by what was seen of the process. The first in the list
+///    that says yes labels it.
+/// 2. **label**: [`Runtime::label`], once per look.
+///
+/// Neither fails, waits, or makes the process do anything. What cannot be read is a note; its
+/// memory is then labelled by the mappings alone.
+pub trait Runtime: Debug + Sync {
+    /// The unique name, as people write it: `HotSpot`, `Go`.
+    fn name(&self) -> &'static str;
+
+    /// Phase 1. Whether the process has this runtime.
+    fn recognises(&self, sight: &Sight) -> bool;
+
+    /// Phase 2. Labels what this runtime knows of; the rest is labelled as in a C program.
+    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels);
+}

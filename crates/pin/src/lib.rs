@@ -1,0 +1,1 @@
+//! Which file pages are worth keeping in memory, and keeping them.
