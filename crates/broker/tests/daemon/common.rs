@@ -1,5 +1,6 @@
 //! A broker for the test, clients, and a neighbour that must never notice what others do.
 
+use plimsoll_testbed::SwapFile;
 use plimsoll_wire::page::{PageView, offset};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -7,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine; no test asserts a time.
@@ -20,6 +22,26 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Swap for a test.
+pub(crate) struct Swap {
+    _file: SwapFile,
+    /// Released after the swap is off.
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Makes swap; `None` without the rights. One test at a time has some: the kernel
+/// reads all of a swap space back when it is switched off, and the pages of another test's programs
+/// may be in it.
+pub(crate) fn swap() -> Option<Swap> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 << 20).ok()?;
+    Some(Swap {
+        _file: file,
+        _alone: alone,
+    })
 }
 
 /// A broker process; ended when dropped.

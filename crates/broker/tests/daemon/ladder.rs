@@ -2,11 +2,11 @@
 //! that exceeds its limit, before the kernel pages any program. Its neighbour notices nothing, and
 //! nothing is killed.
 
-use crate::common::{Broker, PATIENCE, until};
+use crate::common::{Broker, PATIENCE, swap, until};
 use plimsoll_broker::act::{Job, Order};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
-use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
+use plimsoll_testbed::{Child, TestCgroup, programs, skip};
 use serde_json::json;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
     let Ok(group) = TestCgroup::new("broker-ladder", Some(320 * MIB)) else {
         return skip("no cgroup of our own here");
     };
-    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+    let Some(_swap) = swap() else {
         return skip("no swap of our own here");
     };
     let own = tempfile::tempdir().expect("a directory");
@@ -118,7 +118,7 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
     let Ok(group) = TestCgroup::new("broker-bound", None) else {
         return skip("no cgroup of our own here");
     };
-    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+    let Some(_swap) = swap() else {
         return skip("no swap of our own here");
     };
     let mut busy: Vec<Child> = (0..4)

@@ -2,9 +2,9 @@
 //! with the unit's capabilities and system call filter. It sees another user's program and pages
 //! out what that program owes.
 
-use crate::common::{Broker, Client, PATIENCE, as_user, until};
+use crate::common::{Broker, Client, PATIENCE, Swap, as_user, swap, until};
 use crate::ladder::{MIB, begin};
-use plimsoll_testbed::{Child, SwapFile, TestCgroup, allow_only, skip};
+use plimsoll_testbed::{Child, TestCgroup, allow_only, skip};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -173,7 +173,7 @@ fn hog(line: &str, group: &TestCgroup) -> Child {
 }
 
 /// The requirements of this test, or the reason to skip it.
-fn ground() -> Result<(String, TestCgroup, SwapFile), &'static str> {
+fn ground() -> Result<(String, TestCgroup, Swap), &'static str> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can become other users for this test");
     }
@@ -184,8 +184,7 @@ fn ground() -> Result<(String, TestCgroup, SwapFile), &'static str> {
     let allowed = allowed().ok_or("systemd-analyze and the kernel's headers are needed")?;
     let group = TestCgroup::new("broker-unit", Some(320 * MIB));
     let group = group.map_err(|_| "no cgroup of our own here")?;
-    let swap = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB);
-    let swap = swap.map_err(|_| "no swap of our own here")?;
+    let swap = swap().ok_or("no swap of our own here")?;
     Ok((allowed, group, swap))
 }
 

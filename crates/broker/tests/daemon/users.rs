@@ -1,10 +1,10 @@
 //! Several users and one broker. The tests check the honest user's program: its resident memory,
 //! its faults, and that it continues.
 
-use crate::common::{Broker, Client, PATIENCE, until};
+use crate::common::{Broker, Client, PATIENCE, Swap, swap, until};
 use crate::ladder::{MIB, PROGRAM};
 use plimsoll_kernel::process::Process;
-use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
+use plimsoll_testbed::{Child, TestCgroup, skip};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -145,12 +145,12 @@ impl Ground {
 }
 
 /// A cgroup with room, and swap.
-fn room() -> Option<(TestCgroup, SwapFile)> {
+fn room() -> Option<(TestCgroup, Swap)> {
     let Ok(group) = TestCgroup::new("broker-users", Some(320 * MIB)) else {
         skip("no cgroup of our own here");
         return None;
     };
-    let Ok(swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+    let Some(swap) = swap() else {
         skip("no swap of our own here");
         return None;
     };
