@@ -44,11 +44,13 @@ markers_together() {
   ONLY=crew tools/sanitize.sh thread
 }
 
-step "build" cargo build --workspace --all-targets
+# In the profile of the tests, so that the step after it builds nothing but documentation tests.
+step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
 step "tests" cargo test --workspace --no-fail-fast
-step "a minute of simulation" cargo test -q -p plimsoll-broker --test simulation -- --seconds 60
+# With --workspace, because another choice of packages has other features, and much would be built again.
+step "a minute of simulation" cargo test -q --workspace --test simulation -- --seconds 60
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
 step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
 step "address sanitizer" tools/sanitize.sh address

@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 
 const MIB: u64 = 1 << 20;
 
@@ -24,25 +25,36 @@ fn profile() -> PathBuf {
     test.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// Builds a package as cargo did this test (the same profile, so that nothing is built twice): cargo
-/// makes no shared library for a package's own tests.
-fn build(arguments: &[&str]) {
-    let profile = profile();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["build", "--quiet"])
-        .args(arguments);
-    cargo.arg("--target-dir").arg(profile.parent().unwrap());
-    cargo.args([
-        "--profile",
-        if profile.ends_with("release") {
-            "release"
-        } else {
-            "test"
-        },
-    ]);
-    assert!(cargo.status().unwrap().success());
+/// Builds the library, the broker and `plimsoll`: cargo makes no shared library for a package's own tests.
+/// The profile is this test's. The three packages are named together, and this test with them, because cargo
+/// unites the features of what one command builds: like this they are those of `cargo test --workspace`, and
+/// nothing is built a second time for other features.
+fn build() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once_force(|_| {
+        let profile = profile();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.args(["build", "--quiet", "--lib", "--bins", "--test", "c"]);
+        cargo.args([
+            "-p",
+            "plimsoll-c",
+            "-p",
+            "plimsoll-broker",
+            "-p",
+            "plimsoll-cli",
+        ]);
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        cargo.args([
+            "--profile",
+            if profile.ends_with("release") {
+                "release"
+            } else {
+                "test"
+            },
+        ]);
+        assert!(cargo.status().unwrap().success());
+    });
 }
 
 fn here(path: &str) -> PathBuf {
@@ -51,7 +63,7 @@ fn here(path: &str) -> PathBuf {
 
 /// Compiles a C file against the library, found by its run path or put inside.
 fn compile(source: &str, into: &Path, shared: bool) -> PathBuf {
-    build(&["-p", "plimsoll-c"]);
+    build();
     let program = into.join("program");
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O2"]);
@@ -222,7 +234,7 @@ fn the_package_file_names_what_is_built() {
 
 /// A broker that shares out 256 MiB, and its socket.
 fn real_broker(directory: &Path) -> (Running, PathBuf) {
-    build(&["-p", "plimsoll-broker", "--bin", "plimsolld"]);
+    build();
     let mut broker = Command::new(profile().join("plimsolld"));
     broker
         .arg("--directory")
@@ -239,7 +251,6 @@ fn real_broker(directory: &Path) -> (Running, PathBuf) {
 fn the_example_steers_itself_under_plimsoll_run() {
     let directory = fake::directory();
     let program = compile("examples/cache.c", directory.path(), true);
-    build(&["-p", "plimsoll-cli", "--bin", "plimsoll"]);
     let (_broker, socket) = real_broker(directory.path());
     let plimsoll = || {
         let mut plimsoll = Command::new(profile().join("plimsoll"));
