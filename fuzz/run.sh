@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs every fuzz target for so many seconds (10). Coverage needs no nightly compiler: the flags that
-# cargo-fuzz would set, without a sanitizer.
+# fuzz/run.sh [SECONDS]: runs every fuzz target for that long (10). The flags are those of cargo-fuzz without
+# a sanitizer, so that coverage needs no nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
@@ -11,7 +11,8 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 cargo build --quiet --release --target "$target"
 out=${CARGO_TARGET_DIR:-target}/$target/release
 for name in messages config page summary superpages; do
-    # New findings go to a directory that is not kept; what is worth keeping is added to corpus/.
+    # New inputs go to a directory that is removed. An input that is worth keeping is added to corpus/ by
+    # hand.
     found=$(mktemp -d)
     echo "fuzzing $name for $seconds s"
     status=0

@@ -19,16 +19,16 @@ use std::sync::Once;
 
 const MIB: u64 = 1 << 20;
 
-/// Where cargo put this test's profile (`target/debug`, `target/release`).
+/// The folder of this test's profile: `target/debug` or `target/release`.
 fn profile() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// Builds the library, the broker and `plimsoll`: cargo makes no shared library for a package's own tests.
-/// The profile is this test's. The three packages are named together, and this test with them, because cargo
-/// unites the features of what one command builds: like this they are those of `cargo test --workspace`, and
-/// nothing is built a second time for other features.
+/// Builds the library, the broker and `plimsoll` in this test's profile, because cargo makes no shared
+/// library for a package's own tests. One command builds the three packages and this test, because cargo
+/// unites the features that one command needs. Like this they are the features of `cargo test --workspace`,
+/// so that nothing is built again.
 fn build() {
     static ONCE: Once = Once::new();
     ONCE.call_once_force(|_| {
@@ -61,7 +61,7 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Compiles a C file against the library, found by its run path or put inside.
+/// Compiles a C file and links it with the library: the shared one, found by its run path, or the static one.
 fn compile(source: &str, into: &Path, shared: bool) -> PathBuf {
     build();
     let program = into.join("program");
@@ -119,7 +119,7 @@ fn follows(shared: bool) {
             && state.sets.len() >= 2
             && state.reports.iter().any(|report| report.live == Some(123))
     });
-    // It is known by its last try to join.
+    // If it tried to join several times, its principal is that of the last try.
     let id = fake.state(|state| state.registered.len() as u64);
     fake.state(|state| {
         let asked = &state.registered[0];
@@ -246,7 +246,8 @@ fn real_broker(directory: &Path) -> (Running, PathBuf) {
     (broker, socket)
 }
 
-/// Registering finds the principal that `plimsoll run` made, whichever of the two is faster.
+/// A program that registers finds the principal that `plimsoll run` made for it, whichever of the two is
+/// faster.
 #[test]
 fn the_example_steers_itself_under_plimsoll_run() {
     let directory = fake::directory();
@@ -313,7 +314,7 @@ const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 
 const JOINED: &str = "source 0\n";
 
-/// The output of a program that another user starts with variables.
+/// The output of a program that another user starts with these variables.
 fn said(
     program: &Path,
     tries: &str,
@@ -361,8 +362,8 @@ fn a_program_with_more_rights_than_who_started_it_believes_no_variable() {
             .each_ref()
             .map(|(name, value)| (*name, value.as_os_str()))
     };
-    // If trusted, the first variable names a broker and the others a principal there, so that none
-    // is registered.
+    // If the program trusted them, the first variable would name a broker and the others a principal there,
+    // so that none would be registered.
     assert_eq!(said(&program, "300", &socket(), None), JOINED);
     assert_eq!(registered(), 2);
     assert_eq!(said(&program, "300", &page(), Some(&fake.socket())), JOINED);
