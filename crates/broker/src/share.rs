@@ -120,13 +120,13 @@ impl Held {
         self.change(count, false)
     }
 
-    /// The same for the queued bytes of one connection; up to [`A_WORD`] is always allowed.
+    /// As [`Held::resize`], for the queued bytes of one connection; up to [`A_WORD`] is always allowed.
     #[must_use]
     pub fn resize_bytes(&mut self, bytes: usize) -> bool {
         self.change(bytes, bytes <= A_WORD)
     }
 
-    /// The same, even if it leaves too little for others.
+    /// As [`Held::resize`], even if it leaves too little for others.
     pub fn resize_anyway(&mut self, count: usize) {
         let _ = self.change(count, true);
     }

@@ -24,8 +24,8 @@ const AS_NOBODY: [&str; 5] = [
 /// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
 const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A folder that another user may enter, with our program in it; `None`, and a word, where we may not be
-/// another user.
+/// A folder that another user may enter, with our program in it. If we cannot become another user, says so
+/// and returns `None`.
 fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
     if !rustix::process::geteuid().is_root() {
         skip("another user needs root");
@@ -55,7 +55,7 @@ fn open(folder: &Path) {
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Gives a program a capability; `false`, and a word, where files have none.
+/// Gives a program a capability. If files cannot have any here, says so and returns `false`.
 fn make_capable(program: &Path) -> bool {
     let volume = rustix::fs::statvfs(program).unwrap();
     let may = !volume

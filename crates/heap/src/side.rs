@@ -156,7 +156,7 @@ pub(crate) mod age {
     /// A part of it was in swap at the last look, or was paged out since; and it was written to
     /// since it was armed, or was never armed.
     pub(crate) const GONE_WRITTEN: u8 = 254;
-    /// The same, but it was not written to.
+    /// As `GONE_WRITTEN`, but it was not written to since it was armed.
     pub(crate) const GONE: u8 = 255;
 }
 

@@ -460,7 +460,7 @@ unsafe fn fill(gc: Option<Locked>, places: *mut usize, bytes: usize) -> usize {
         gc.map_or(0, obtained),
     ];
     let known = size_of_val(&words);
-    // SAFETY: the caller has so many bytes; what is not known is filled as libgc does.
+    // SAFETY: the caller provides this many bytes. Fields that are not known are filled as libgc does.
     unsafe {
         places
             .cast::<u8>()

@@ -41,7 +41,7 @@ impl Order {
         !matches!(self, Order::Bound(_))
     }
 
-    /// The same order for at most `most` bytes; `None` when nothing is left to take.
+    /// This order, reduced to at most `most` bytes; `None` when nothing is left to take.
     #[must_use]
     pub(super) fn at_most(self, most: u64) -> Option<Order> {
         match self {

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Interval at which the daemon and the thread exchange results, ns.
 const EXCHANGE_NS: u64 = 2_000_000_000;
-/// The same interval while shared memory grows or shrinks, ns. A new result for it is exchanged at
-/// once.
+/// As [`EXCHANGE_NS`], while shared memory grows or shrinks, ns. A new result about shared memory is
+/// exchanged at once.
 const HURRIED_NS: u64 = 500_000_000;
 /// Interval at which the thread checks what is due, unless it is woken.
 const ROUND: Duration = Duration::from_secs(2);

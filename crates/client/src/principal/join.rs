@@ -209,8 +209,8 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     Ok(registered)
 }
 
-/// Finds the principal of our process or of an ancestor, up to so many `generations`. After a
-/// broker's restart the number in the environment is no longer valid.
+/// Finds the principal of our process or of an ancestor, up to this many `generations` away. After a broker's
+/// restart the principal's number in the environment is no longer valid.
 fn find(control: &mut Connection, wish: &Wish, generations: usize) -> Result<Found> {
     let listing = control.list()?;
     let mut pid = wish.register.pid.unwrap_or_else(std::process::id);

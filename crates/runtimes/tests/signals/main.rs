@@ -276,7 +276,7 @@ fn a_machine_that_opens_its_socket_by_itself_is_waited_for() {
     }
 }
 
-/// The program of ours that has a machine inside; `None`, and a word, where it cannot be built.
+/// Builds our program that has a machine inside. If that fails, says so and returns `None`.
 fn host(home: &Path, classes: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/host.c");
     let program = classes.join("host");
