@@ -18,8 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The header before an object.
 #[repr(C)]
 struct Header {
+    /// Where the object was allocated: the source file, as the program gave it, and the line.
     file: *const c_char,
     line: usize,
+    /// Its size without header and trailing word, bytes.
     bytes: usize,
     /// [`LIVE`] or [`FREED`], combined with the object's address so that a copy elsewhere is not
     /// valid.

@@ -78,10 +78,12 @@ pub struct Outcome {
     pub error: Option<Error>,
 }
 
-/// Which failures were logged already: each missing right is logged once.
+/// Which failures were logged already: each missing right is logged once. Belongs to the deciding thread.
 #[derive(Debug, Default)]
 pub struct Rights {
+    /// A failure to page out was logged.
     told_page_out: bool,
+    /// A failure of an action on a cgroup was logged.
     told_cgroup: bool,
 }
 
@@ -128,6 +130,7 @@ pub(super) struct Running {
     pub(super) done: u64,
     /// Index of the process to handle next.
     next: usize,
+    /// The last error. The outcome has it if nothing was done.
     error: Option<Error>,
 }
 
