@@ -1,5 +1,5 @@
-//! Other users, fewer rights, more rights, and variables of a service manager: the program gets
-//! what belongs to it.
+//! Other users, fewer rights, more rights, and variables of a service manager. A program gets the variables
+//! that are meant for it, and no others.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const NOBODY: u32 = 65534;
-/// Runs the words after it as a user without rights.
+/// The command that runs the words after it as a user without rights.
 const AS_NOBODY: [&str; 5] = [
     "setpriv",
     "--reuid=65534",
@@ -74,7 +74,7 @@ fn make_capable(program: &Path) -> bool {
     made
 }
 
-/// Runs a command of ours as that user, with the broker's socket of `place`.
+/// Runs our program as this user, with the broker's socket of `place`.
 fn as_nobody(place: &Place, own: &Path, words: &[&str], variables: &[(&str, &Path)]) -> Output {
     let own = own.display().to_string();
     let words = [&AS_NOBODY[1..], &[own.as_str()][..], words].concat();
@@ -231,7 +231,7 @@ fn a_machine_that_lets_nobody_attach_is_shown_as_passive_and_told_of_once() {
     let table = place.text(&["ps"]);
     let row = table.lines().find(|line| line.contains("hard")).unwrap();
     assert!(row.split_whitespace().any(|word| word == "-"), "{row}");
-    // It was asked again by then.
+    // Long enough for it to be asked again.
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(told(), 1);
     drop(run.0.stdin.take());
