@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A program that keeps some megabytes, replaces some of them, and prints once per second how much it
-/// replaced.
+/// allocated.
 const CHURN: &str = "crates/runtimes/tests/java/Churn.java";
 const SERVICE: &str = "bench/programs/Service.java";
 
@@ -34,10 +34,18 @@ fn lines(place: &Place, name: &str) -> usize {
 
 /// Asserts that the program goes on: it prints more, and its adapter sees collections.
 fn goes_on(place: &Place, name: &str) {
-    let (before, collected) = (lines(place, name), collections(place, name));
-    wait_for(&format!("{name} works and is steered"), || {
-        (lines(place, name) > before + 2 && collections(place, name) > collected).then_some(())
-    });
+    all_go_on(place, &[name]);
+}
+
+/// Asserts that each of the programs goes on, all in the same time.
+fn all_go_on(place: &Place, names: &[&str]) {
+    let now = |name: &&str| (lines(place, name), collections(place, name));
+    let then: Vec<_> = names.iter().map(now).collect();
+    for (name, (before, collected)) in names.iter().zip(then) {
+        wait_for(&format!("{name} works and is steered"), || {
+            (lines(place, name) > before + 2 && collections(place, name) > collected).then_some(())
+        });
+    }
 }
 
 fn collections(place: &Place, name: &str) -> Option<u64> {
@@ -123,9 +131,7 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
         goes_on(&place, "c");
     }
     signal_to(pid, libc::SIGCONT);
-    for name in ["a", "b", "c"] {
-        goes_on(&place, name);
-    }
+    all_go_on(&place, &["a", "b", "c"]);
     // Stop the broker instead: that does no harm either.
     let broker = place.listing().unwrap().pid;
     signal_to(broker, libc::SIGSTOP);
@@ -134,9 +140,7 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
         (lines(&place, "a") > before + 5).then_some(())
     });
     signal_to(broker, libc::SIGCONT);
-    for name in ["a", "b", "c"] {
-        goes_on(&place, name);
-    }
+    all_go_on(&place, &["a", "b", "c"]);
     assert_eq!(killed(&group), 0);
 }
 
@@ -200,9 +204,7 @@ fn a_broker_within_the_group_of_another_has_its_part() {
     };
     let Some(_swap) = swap(&around) else { return };
     let _around = ["a", "b"].map(|name| churn(&around, &outer, name, &classes));
-    for name in ["a", "b"] {
-        goes_on(&around, name);
-    }
+    all_go_on(&around, &["a", "b"]);
     let _inside = ["c", "d"].map(|name| churn(&inside, &inner, name, &classes));
     for name in ["c", "d"] {
         is_steered(&inside, name);

@@ -45,8 +45,8 @@ pub fn swap(place: &Place) -> Option<SwapFile> {
     file
 }
 
-/// Makes sure that nothing of the group can be paged out, even if the machine has swap. Returns whether it
-/// could.
+/// Makes sure that nothing of the group can be paged out, even if the machine has swap. Returns whether that
+/// was possible.
 pub fn without_swap(group: &TestCgroup, limit: u64) -> bool {
     let dir = group.cgroup().dir();
     let bounded = match group.cgroup().version() {
