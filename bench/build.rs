@@ -1,11 +1,12 @@
-//! Notes the commit that the measurements are built from, as `PLIMSOLL_COMMIT`: abbreviated, with
-//! `-dirty` where tracked files differ from it, `unknown` outside of git. It is noted again
+//! Puts the commit that the measurements are built from into `PLIMSOLL_COMMIT`: abbreviated, with `-dirty`
+//! where tracked files differ from the commit, `unknown` outside of git. Cargo runs this script again
 //! whenever `HEAD` moves or a tracked file changes.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What measurements write themselves: the recorded figures, and their tables in the README and the book.
+/// Files that measurements write: recorded figures, and their tables in the README and the book. Changes to
+/// them do not make the commit `-dirty`.
 const WRITTEN: [&str; 3] = [":!bench/results", ":!README.md", ":!docs/src/figures.md"];
 
 fn main() {
@@ -15,7 +16,8 @@ fn main() {
 }
 
 fn commit() -> Option<String> {
-    // Sources that were unpacked inside of another repository are not of its commit.
+    // If the sources were unpacked inside another repository, that repository's commit says nothing about
+    // them.
     if !git(&["rev-parse", "--show-prefix"])?.is_empty() {
         return None;
     }
@@ -50,7 +52,7 @@ fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-/// What git answers in the checkout; `None` where there is no git or no repository.
+/// Git's answer in the checkout; `None` if there is no git or no repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let out = Command::new("git")
         .arg("--no-optional-locks")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs every fuzz target for so many seconds (10). Coverage needs no nightly compiler: the flags that
-# cargo-fuzz would set, without a sanitizer.
+# fuzz/run.sh [SECONDS]: runs every fuzz target for that long (10). The flags are those of cargo-fuzz without
+# a sanitizer, so that coverage needs no nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
@@ -10,18 +10,33 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1"
 cargo build --quiet --release --target "$target"
 out=${CARGO_TARGET_DIR:-target}/$target/release
-for name in messages config page summary superpages; do
-    # New findings go to a directory that is not kept; what is worth keeping is added to corpus/.
+names=(messages config page summary superpages)
+# As many at a time as there are processors: each target has one of its own.
+at_once=$(nproc)
+
+# fuzz NAME: runs one target, then prints how it went. New inputs go to a directory that is removed. An input that is
+# worth keeping is added to corpus/ by hand.
+fuzz() {
+    local found status=0
     found=$(mktemp -d)
-    echo "fuzzing $name for $seconds s"
-    status=0
-    "$out/$name" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=1024 -verbosity=0 \
-        -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$name" >"$found.log" 2>&1 || status=$?
-    grep -E "stat::number_of_exec|ERROR|panicked" "$found.log" || true
+    "$out/$1" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=1024 -verbosity=0 \
+        -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$1" >"$found.log" 2>&1 || status=$?
+    # In one piece, because others print at the same time.
+    printf 'fuzzed %s for %s s\n%s\n' "$1" "$seconds" "$(grep -E "stat::number_of_exec|ERROR|panicked" "$found.log" || true)"
     rm -f "$found.log"
     if [ "$status" -ne 0 ]; then
-        echo "fuzzing $name failed; the input is in $found" >&2
-        exit 1
+        echo "fuzzing $1 failed; the input is in $found" >&2
+        return 1
     fi
     rm -rf "$found"
+}
+
+for ((first = 0; first < ${#names[@]}; first += at_once)); do
+    running=() failed=0
+    for name in "${names[@]:first:at_once}"; do
+        fuzz "$name" &
+        running+=($!)
+    done
+    for one in "${running[@]}"; do wait "$one" || failed=1; done
+    [ "$failed" -eq 0 ] || exit 1
 done

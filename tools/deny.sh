@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What comes from others, by deny.toml: licences, bans, sources, and known advisories where their database can be fetched.
+# Checks the dependencies by deny.toml: licences, bans, sources, and known advisories if their database can be
+# fetched.
 # `tools/setup.sh lint` installs cargo-deny.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.cache/deny/bin:$PATH
-# A database that does not answer keeps nobody waiting.
+# Seconds to wait for the database of advisories.
 patience=120
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT

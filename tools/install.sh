@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Installs what `make build` left in target/release:
 #   tools/install.sh [PREFIX]          (/usr/local when absent)
-# DESTDIR=DIR puts everything below DIR, for packages; BINARIES=DIR takes the binaries from there.
+# DESTDIR=DIR puts everything below DIR, for packages; BINARIES=DIR takes the binaries from DIR instead of
+# target/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binaries=${BINARIES:-target/release}
 destdir=${DESTDIR:-}
 prefix=${1:-/usr/local}
-# `make install DESTDIR=…` hands both in one word.
+# `make install DESTDIR=…` passes DESTDIR and PREFIX as one path.
 if [ -n "$destdir" ]; then prefix=${prefix#"$destdir"}; fi
-# It is written into units and pkg-config files, where other characters mean something.
+# PREFIX is written into units and pkg-config files, where some characters have a meaning.
 case $prefix in
   *[!A-Za-z0-9/._+~@-]*)
     printf 'install: PREFIX may hold letters, digits and /._+~@- only: "%s"\n' "$prefix" >&2
@@ -18,7 +19,7 @@ case $prefix in
   /*) ;;
   *) printf 'install: PREFIX must be a full path, not "%s"\n' "$prefix" >&2; exit 2 ;;
 esac
-# Directories are for all users, whatever the caller's own files are.
+# All users may read the new directories, whatever the caller's umask is.
 umask 022
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 root=$destdir$prefix
@@ -27,7 +28,9 @@ trap 'rm -rf "$work"' EXIT
 
 fail() { printf 'install: %s\n' "$*" >&2; exit 1; }
 
-# put MODE FILE DIRECTORY [NAME]: a file to a place below PREFIX. Written anew, not over: what runs goes on.
+# put MODE FILE DIRECTORY [NAME]: copies a file to a directory below PREFIX. An old file is replaced rather
+# than overwritten, so that a program
+# that runs from it goes on.
 put() {
   local directory=$root/$3
   mkdir -p "$directory" || fail "cannot make $directory: run this as root, or give another PREFIX"
@@ -36,7 +39,7 @@ put() {
   if ! { install -m "$1" "$2" "$target.new" && mv -f "$target.new" "$target"; }; then fail "cannot write $target"; fi
 }
 
-# built NAME: whether cargo left it; what a smaller build left out is said.
+# built NAME: whether cargo built it. If not, says that it is left out.
 built() {
   [ -e "$binaries/$1" ] && return 0
   printf 'install: left out: %s (not in %s)\n' "$1" "$binaries" >&2
@@ -63,8 +66,9 @@ c_library() {
   put 644 "$work/plimsoll.pc" lib/pkgconfig
 }
 
-# The drop-in has a directory of its own, which the loader is pointed to; beside libraries of the system's it would be found
-# by every program. Headers and libgccpp are the system's (docs/src/drop-in.md).
+# The drop-in has a directory of its own, to which LD_LIBRARY_PATH points. Beside the system's libraries every
+# program would load it.
+# Headers and libgccpp are the system's (docs/src/drop-in.md).
 drop_in() {
   built libplimsoll_gc.so || return 0
   put 755 "$binaries/libplimsoll_gc.so" lib/plimsoll/gc libgc.so.1
@@ -115,7 +119,7 @@ units
 documents
 if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
   if command -v ldconfig >/dev/null; then ldconfig; fi
-  # The user that the system's unit names.
+  # The user that runs the system's service.
   if command -v systemd-sysusers >/dev/null; then systemd-sysusers "$root/lib/sysusers.d/plimsoll.conf"; fi
   if ! id -u plimsoll >/dev/null 2>&1; then
     printf 'install: for the service, make its user: useradd --system --no-create-home plimsoll\n' >&2

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The heap's tests under sanitizers: tools/sanitize.sh address | thread ... (ONLY=part of their names for some)
-# What they see is the collector's own code, with the model tests' scripted kernel: markers at work together, stacks,
-# summaries, metadata. They do not see the C programs that run over libgc. The stable toolchain brings what they need, but for the
-# thread sanitizer's standard library, which is built here (tools/setup.sh sanitize).
+# Runs the heap's tests under sanitizers: tools/sanitize.sh address | thread ... (ONLY=TEXT runs the tests
+# whose names contain TEXT)
+# The sanitizers check the collector's own code, over the scripted kernel of the model tests: markers that
+# work in parallel, stacks,
+# summaries, metadata. They do not check the C programs that run on libgc. The stable toolchain has all that
+# they need, except a standard
+# library for the thread sanitizer, which is built here (tools/setup.sh sanitize fetches its source).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -10,7 +13,7 @@ base=${CARGO_TARGET_DIR:-target}
 export RUSTC_BOOTSTRAP=1
 for sanitizer in "$@"; do
   export CARGO_TARGET_DIR=$base/sanitize-$sanitizer RUSTFLAGS="-Zsanitizer=$sanitizer"
-  # Heaps live as long as the process.
+  # Heaps live as long as the process, which is no leak.
   export ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
   library=()
   [ "$sanitizer" != thread ] || library=(-Zbuild-std)

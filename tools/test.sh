@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test: `make test` sets the machine up and calls this. Prints what it does and how long it took.
+# Runs every test: `make test` sets the machine up and calls this. Prints the name and the time of each step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
@@ -9,7 +9,7 @@ failed=$(mktemp -d)
 skipped=$(mktemp)
 trap 'rm -rf "$failed" "$skipped"' EXIT
 
-# step NAME COMMAND...: goes on when it fails, and keeps what it said for the summary.
+# step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on.
 step() {
   local name=$1 begin=$SECONDS said
   shift
@@ -19,8 +19,9 @@ step() {
   printf '== %s: %d s\n' "$name" $((SECONDS - begin))
 }
 
-# What matters of a failed step, last of all: names and panics of failed tests, binaries that failed,
-# broken rules; its last words where there is none of these.
+# Prints the important lines of each failed step, at the very end: names and panics of failed tests, binaries
+# that
+# failed, broken rules. If there are none of these, prints the last lines of the step.
 summary() {
   local name
   for name in "$failed"/*; do
@@ -37,18 +38,20 @@ summary() {
   done
 }
 
-# All of it takes minutes (make sanitize).
+# Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
 markers_together() {
   local source; source=$(rustc --print sysroot)/lib/rustlib/src/rust/library
   [ -d "$source" ] || { echo "skipped: no source of Rust's standard library (rustup component add rust-src)"; return; }
   ONLY=crew tools/sanitize.sh thread
 }
 
-step "build" cargo build --workspace --all-targets
+# Builds in the profile of the tests, so that the tests below have to build documentation tests only.
+step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
 step "tests" cargo test --workspace --no-fail-fast
-step "a minute of simulation" cargo test -q -p plimsoll-broker --test simulation -- --seconds 60
+# With --workspace: for one package cargo would select other features, and build its dependencies again.
+step "a minute of simulation" cargo test -q --workspace --test simulation -- --seconds 60
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
 step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
 step "address sanitizer" tools/sanitize.sh address

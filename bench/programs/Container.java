@@ -3,10 +3,13 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A service in a small container. Arguments: how many megabytes live, how many it replaces in a second, for how many seconds it runs, and what
- * it does besides: {@code steady}; {@code native N}, which fills N megabytes of direct buffers within one second after three; {@code burst}, which
- * doubles what lives for a second, every three seconds. Prints one JSON object per line, about twice a second: "work" counts the
- * kilobytes that were replaced.
+ * A service in a small container. Arguments: megabytes of live data; megabytes of them that it replaces per
+ * second; seconds that it runs; and what
+ * it does besides. {@code steady}: nothing. {@code native N}: three seconds after the start it fills N
+ * megabytes of direct buffers, within one second.
+ * {@code burst}: every three seconds it doubles the live data, for one second. Prints one JSON object per
+ * line, about twice a second: "work" counts
+ * the kilobytes that were replaced.
  */
 public final class Container {
     private static final long SECOND = 1_000_000_000L;

@@ -1,13 +1,22 @@
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Binary trees for a collector, as gcbench.c: large trees and a large array that live to the end, and in each iteration trees of growing depth, built
- * from the root down and from the leaves up, each dropped when it is built. Arguments: iterations, how many large trees live (1; each is about
- * 4 MB), how many megabytes per second it allocates at the most (0: as many as it can), and how many bytes its buffers have (0: it builds trees;
- * otherwise it fills and drops buffers instead, as a server does, which leaves time to a collector that runs beside it). Two more make it work in
- * bursts: how many iterations one has (0: it works all the time), and how many seconds it rests after each, without its large trees; below 0 it rests
- * first. Prints one JSON object per line: progress about every second and after each burst ("work" counts iterations), "done" at the end, with a
- * checksum that does not depend on the collector.
+ * A benchmark of collectors with binary trees, as gcbench.c. Large trees and a large array live to the end.
+ * In each iteration it builds trees of
+ * growing depth, from the root down and from the leaves up, and drops each of them when it is complete.
+ * Arguments:
+ * 1. the number of iterations;
+ * 2. the number of large trees that live (1; each takes about 4 MB);
+ * 3. the highest rate of allocation in MB per second (0: no bound);
+ * 4. the bytes of a buffer (0: it builds trees; otherwise it fills and drops buffers instead, as a server
+ *    does, which leaves processor time to a
+ *    concurrent collector);
+ * 5. the number of iterations of a burst (0: it works all the time);
+ * 6. the seconds that it rests after each burst, without its large trees. If negative, it rests before the
+ *    first burst too.
+ * Prints one JSON object per line: progress about every second and after each burst ("work" counts
+ * iterations), "done" at the end, with a checksum
+ * that does not depend on the collector.
  */
 public final class GcBench {
     private static final int LIVE_DEPTH = 16;
@@ -23,8 +32,9 @@ public final class GcBench {
         int mark;
     }
 
-    /** Bytes per second at the most, and since when how many there were. */
+    /** The highest rate of allocation in bytes per second; 0 means no bound. */
     private static long pace;
+    /** The time (of System.nanoTime) at which the bytes allocated so far are due at that rate. */
     private static long paced = System.nanoTime();
     private static int bufferBytes;
     private static byte[] buffer;
@@ -86,7 +96,7 @@ public final class GcBench {
         }
     }
 
-    /** As many trees of each depth as make about the same number of nodes per depth. */
+    /** One iteration. There are fewer trees of a larger depth, so that all depths have about the same number of nodes. */
     private static long iterate() {
         long nodes = 0;
         for (int depth = LEAST_DEPTH; depth <= MOST_DEPTH; depth += 2) {
@@ -107,7 +117,7 @@ public final class GcBench {
         return nodes;
     }
 
-    /** As many bytes of buffers as an iteration's trees have. */
+    /** One iteration with buffers, which takes as many bytes as one with trees. */
     private static long fill() {
         long nodes = 0;
         for (int depth = LEAST_DEPTH; depth <= MOST_DEPTH; depth += 2) {
@@ -121,7 +131,7 @@ public final class GcBench {
         return nodes;
     }
 
-    /** Waits until so many bytes more are due; what was missed is not made up for. */
+    /** Waits until the rate allows this many further bytes. A program that is late catches up by a tenth of a second at most. */
     private static void rest(long bytes) {
         if (pace == 0) {
             return;

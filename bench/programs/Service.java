@@ -2,11 +2,17 @@ import java.util.SplittableRandom;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * A service that keeps records and replaces a few of them with each request, so that what it drops has long been old. Arguments: how many
- * megabytes live, how many bytes of records a request replaces, how many bytes a request allocates besides, and how it works: {@code TURN INDEX
- * COUNT QUIET} makes it work as much as it can in each turn of TURN seconds that is its own (they go by the clock, so that services started with
- * the same COUNT are busy one after the other), and in the others QUIET percent of the time. With a TURN of 0 it works all the time. Prints one
- * JSON object per line, about every half second: "work" counts requests, "longest" is the longest one so far in milliseconds.
+ * A service that keeps records and replaces a few of them with each request, so that the records that it
+ * drops are in the old generation. Arguments:
+ * megabytes of live records; bytes of records that a request replaces; further bytes that a request
+ * allocates; and {@code TURN INDEX COUNT QUIET}.
+ * Time is divided into turns of TURN seconds, by the clock, and every COUNT-th turn belongs to the service
+ * with a given INDEX. So services that are
+ * started with the same COUNT are busy one after the other. In its own turns a service works all the time, in
+ * the others QUIET percent of the time.
+ * With a TURN of 0 it works all the time. Prints one JSON object per line, about every half second: "work"
+ * counts requests, "longest" is the longest
+ * one so far in milliseconds.
  */
 public final class Service {
     private static final long SECOND = 1_000_000_000L;
@@ -61,7 +67,7 @@ public final class Service {
         }
     }
 
-    /** Pauses are at least a millisecond: shorter ones take longer than they should. */
+    /** Nanoseconds of rest that are due, 0.2 s at most. They are saved up until they are a millisecond, because shorter sleeps last too long. */
     private static double owed;
 
     private static void rest(double nanoseconds) {

@@ -1,10 +1,13 @@
-/* container: what Container.java does, for libgc. A service in a small container.
+/* container: a service in a small container, as Container.java, for libgc.
  *
  *   container LIVE-MB MB-PER-SECOND SECONDS steady|native|burst [MB]
  *
- * LIVE-MB megabytes of arrays of 1 KB live, and MB-PER-SECOND of them are replaced. Besides: `native` fills so many megabytes of
- * malloc's memory within one second after three, `burst` doubles what lives for a second, every three seconds. Prints one JSON
- * object per line, about twice a second: "work" counts the kilobytes that were replaced. */
+ * The live data are LIVE-MB megabytes of arrays of 1 KB; MB-PER-SECOND of them are replaced per second.
+ * Besides: `native` fills MB
+ * megabytes of malloc's memory three seconds after the start, within one second; `burst` doubles the live
+ * data every three seconds,
+ * for one second. Prints one JSON object per line, about twice a second: "work" counts the kilobytes that
+ * were replaced. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stdio.h>
@@ -86,7 +89,7 @@ int main(int argc, char **argv)
         struct timespec pause = {.tv_nsec = filling ? 5000000 : 10000000};
         nanosleep(&pause, NULL);
     }
-    /* What lives is looked at here, so that a compiler keeps it. */
+    /* The live data are read here, so that the compiler cannot remove them. */
     printf("{\"work\":%ld,\"buffers\":%ld,\"live\":%d}\n", work, buffers, kept[at] != NULL && burst != (void **)1);
     return 0;
 }

@@ -1,6 +1,7 @@
-/* gcbench: binary trees for a collector, after the idea of the benchmark by John Ellis, Pete Kovac and Hans Boehm
- * (section 5.1.1 of the Viengoos paper): a large tree and a large array that live to the end, and in each iteration trees
- * of growing depth, built from the root down and from the leaves up, each dropped when it is built.
+/* gcbench: a benchmark of collectors with binary trees, after the one by John Ellis, Pete Kovac and Hans Boehm (section
+ * 5.1.1 of the Viengoos paper). A large tree and a large array live to the end. In each iteration it builds
+ * trees of
+ * growing depth, from the root down and from the leaves up, and drops each of them when it is complete.
  *
  *   gcbench [--iterations N] [--live-depth D] [--max-depth D] [--every N] [--seconds S] [--no-gc-from N --no-gc-to N]
  *           [--fork] [--threads T] [--finalizers] [--idle S]
@@ -59,7 +60,7 @@ static struct node *leaf(void)
     return need(GC_MALLOC(sizeof(struct node)));
 }
 
-/* Hangs a full tree of the given depth under a node, from the top. */
+/* Builds a full tree of the given depth below a node, from the root down. */
 static void grow_down(struct node *node, int depth)
 {
     node->depth = depth;
@@ -71,7 +72,7 @@ static void grow_down(struct node *node, int depth)
     grow_down(node->right, depth - 1);
 }
 
-/* Makes a full tree of the given depth, children first. */
+/* Builds a full tree of the given depth from the leaves up. */
 static struct node *grow_up(int depth)
 {
     struct node *left = NULL, *right = NULL, *node;
@@ -100,7 +101,7 @@ static void on_finalize(void *object, void *data)
         finalized_elsewhere++;
 }
 
-/* As many trees of each depth as make about the same number of nodes per depth. */
+/* One iteration. There are fewer trees of a larger depth, so that all depths have about the same number of nodes. */
 static uint64_t iterate(void)
 {
     uint64_t nodes = 0;
@@ -170,7 +171,7 @@ static uint64_t run_threads(void)
     return sum;
 }
 
-/* A child that allocates, and collects by itself; its exit status tells whether its data were right. */
+/* Forks a child that allocates and collects. Its exit status says whether its data were right. */
 static bool run_child(void)
 {
     int status = -1;

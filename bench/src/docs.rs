@@ -9,9 +9,9 @@ use crate::{Error, Result};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A generated text between two lines of a document.
+/// The place of a generated text: between two lines of a document.
 struct Place {
-    /// From the root of the checkout.
+    /// Path of the document, from the root of the checkout.
     document: &'static str,
     begin: &'static str,
     end: &'static str,
@@ -42,17 +42,17 @@ const PLACES: [Place; 3] = [
     },
 ];
 
-/// A row of the README's table: a target in simpler words.
+/// A row of the README's table: a target of a measurement, in simpler words.
 struct Row {
-    /// The measurement that it is from.
+    /// Name of the measurement that has the target.
     measurement: &'static str,
-    /// How the claim of the target begins.
+    /// The beginning of the target's claim; it selects the target.
     claim: &'static str,
     /// What was measured.
     words: &'static str,
-    /// What was asked for.
+    /// The required value.
     asked: &'static str,
-    /// Whether to drop the brackets after the measured value.
+    /// Whether to leave out the text in brackets after the measured value.
     brief: bool,
 }
 
@@ -152,7 +152,7 @@ pub fn all() -> Result<Vec<Results>> {
     paths.iter().map(|path| Results::read(path)).collect()
 }
 
-/// One row a target.
+/// The book's table, with one row for each target.
 pub fn table(results: &[Results]) -> String {
     let mut out =
         "| `make bench-…` | asked for | measured | met | at | runs |\n|---|---|---|---|---|---|\n"
@@ -194,7 +194,7 @@ fn front(results: &[Results]) -> Result<String> {
 }
 
 impl Row {
-    /// What it is about.
+    /// The target that this row is about.
     fn target<'a>(&self, results: &'a [Results]) -> Option<&'a Target> {
         let mut results = results.iter();
         let result = results.find(|result| result.name == self.measurement)?;
@@ -203,7 +203,7 @@ impl Row {
     }
 }
 
-/// One row a measurement.
+/// The book's list, with one row for each measurement.
 pub fn list() -> String {
     let mut out = "| name | question | asked for | minutes |\n|---|---|---|---|\n".to_owned();
     for measurement in ALL {

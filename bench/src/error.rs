@@ -1,10 +1,10 @@
-//! What can go wrong in a measurement: what happened, to what, and what to do.
+//! Errors of measurements. Each message says what happened, to what, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Result of this room.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a measurement has no result.
@@ -21,18 +21,18 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// What a measurement runs is not there.
+    /// A program that a measurement runs is missing.
     #[error(
         "cannot start {program}: {source} (`make bench-NAME` builds and fetches what NAME runs)"
     )]
     Start { program: String, source: io::Error },
-    /// What a program is loaded with, or compiled by, is not there.
+    /// A library that is loaded into a program, or a compiler, is missing.
     #[error(
         "{} is missing: {why} (`make bench-NAME` builds and fetches what NAME runs)",
         path.display()
     )]
     Missing { path: PathBuf, why: String },
-    /// Rights to make what a measurement stands on are missing.
+    /// We lack the rights to make a cgroup, a swap file or the like.
     #[error("no {what}: {source} (run the measurements as root)")]
     Ground {
         what: &'static str,
@@ -47,32 +47,32 @@ pub enum Error {
     /// A scenario has a number that the broker does not take.
     #[error(transparent)]
     Wire(#[from] plimsoll_wire::varlink::WireError),
-    /// The broker of the run is not there.
+    /// The broker of the run ended as soon as it was started.
     #[error("plimsolld ended at once ({status}): {log}")]
     BrokerEnded { status: ExitStatus, log: String },
-    /// The broker of the run is there, and not to be reached.
+    /// The broker of the run runs, but did not open its socket in time.
     #[error("plimsolld did not open {} within {seconds} s: {log}", socket.display())]
     BrokerSilent {
         socket: PathBuf,
         seconds: u64,
         log: String,
     },
-    /// Who should be a principal is none.
+    /// The broker has no principal of this name.
     #[error("{name} is not among the principals: its program may have ended early")]
     NoPrincipal { name: String },
-    /// A file of the broker is not what it should be.
+    /// A page file of the broker cannot be mapped as one.
     #[error(
         "{} is no availability page: {why} (are the broker and this program of one build?)",
         path.display()
     )]
     Page { path: PathBuf, why: String },
-    /// A program did not do what it was started for.
+    /// A program ended or went on without the result that the measurement needs.
     #[error("{program}: {what}; nothing was recorded")]
     Program { program: String, what: String },
-    /// A thread of the harness is gone.
+    /// A thread of the harness panicked.
     #[error("{0} panicked, as said above; nothing was recorded")]
     Panicked(&'static str),
-    /// The guest gave no figures.
+    /// The virtual machine returned no figures.
     #[error("nothing was measured in the guest: {0}")]
     Guest(String),
     /// A measurement was asked to run in a guest that it does not have.
@@ -90,14 +90,14 @@ pub enum Error {
         title: String,
         source: plotters::drawing::DrawingAreaErrorKind<io::Error>,
     },
-    /// Where a table belongs is not to be found.
+    /// A document lacks the lines between which a table belongs.
     #[error("{} lacks the lines {begin:?} and {end:?}: put them around the table", path.display())]
     Marks {
         path: PathBuf,
         begin: &'static str,
         end: &'static str,
     },
-    /// A row of the README's table is about nothing.
+    /// A row of the README's table names no target of a measurement.
     #[error(
         "bench/results/{measurement}.json has no target that begins with {claim:?}: name another in ROWS \
          (bench/src/docs.rs), or measure again"
@@ -112,7 +112,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of an operation ("read", "write", ...) on a file.
+    /// Makes an error from a failed operation ("read", "write", ...) on a file.
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
         move |source| Error::File {
@@ -122,13 +122,13 @@ impl Error {
         }
     }
 
-    /// Of a program that should have been started.
+    /// Makes an error from a program that could not be started.
     pub(crate) fn start(command: &std::process::Command) -> impl FnOnce(io::Error) -> Error {
         let program = command.get_program().to_string_lossy().into_owned();
         move |source| Error::Start { program, source }
     }
 
-    /// Of a program that did not do what it was started for.
+    /// Makes an [`Error::Program`] from the program's name and what it did wrong.
     pub(crate) fn program(program: impl Into<String>, what: impl Into<String>) -> Error {
         Error::Program {
             program: program.into(),

@@ -8,7 +8,7 @@ use plimsoll_bench::scenarios::{ALL, named};
 use plimsoll_bench::{Error, Result, docs, measurement};
 use std::process::ExitCode;
 
-/// What may be named besides measurements.
+/// Names that the command line takes besides those of measurements, with their help.
 const BESIDES: [(&str, &str); 2] = [
     ("all", "Every measurement, one after the other"),
     (
@@ -69,12 +69,12 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         (_, Some(one)) if arguments.inside => measurement::run_inside(one, &options),
         (_, Some(one)) => measurement::run(one, &options),
         ("all", None) => all(&options),
-        // The parser lets nothing else through than `figures`.
+        // The parser accepts no other name than `figures`.
         _ => docs::write(),
     }
 }
 
-/// Runs every measurement; one that fails keeps none from the next.
+/// Runs every measurement. The others run even if one fails.
 fn all(options: &Options) -> Result<()> {
     let mut failed = Vec::new();
     for one in ALL {

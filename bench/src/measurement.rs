@@ -30,10 +30,10 @@ pub trait Measurement: Sync {
     /// this returns, even on an error.
     ///
     /// # Errors
-    /// What could not be set up or started, or went wrong.
+    /// Whatever could not be set up or started, or failed in a run.
     fn run(&self, runner: &Runner) -> Result<Results>;
 
-    /// Runs the part that belongs into a guest, if the measurement boots one. Writes its findings
+    /// Runs the part that belongs into a virtual machine, if the measurement boots one. Writes its findings
     /// to standard output.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ pub trait Measurement: Sync {
 /// Runs a measurement, saves its results and prints its table.
 ///
 /// # Errors
-/// What could not be set up, started or written, or went wrong.
+/// Whatever could not be set up, started or written, or failed in a run.
 pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
     let runner = Runner::new(measurement.about().name, options.clone());
     let folder = runner.folder();
@@ -57,7 +57,7 @@ pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs the part of a measurement that belongs into a guest. Called inside the guest.
+/// Runs the part of a measurement that belongs into a virtual machine. Called inside it.
 ///
 /// # Errors
 /// As [`run`].
@@ -67,13 +67,13 @@ pub fn run_inside(measurement: &dyn Measurement, options: &Options) -> Result<()
 }
 
 impl About {
-    /// Whether a target with this claim was announced.
+    /// Whether the measurement announces a target with this claim.
     pub fn asks_for(&self, claim: &str) -> bool {
         self.asks.iter().any(|pattern| fits(pattern, claim))
     }
 }
 
-/// Whether `text` is the pattern, with anything in the place of each `*`.
+/// Whether `text` matches the pattern, in which each `*` stands for any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else {
         return pattern == text;

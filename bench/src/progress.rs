@@ -1,15 +1,15 @@
-//! The line on standard error that says what goes on.
+//! The line on standard error that shows the progress of a measurement.
 
 use std::fmt::Arguments;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Between two looks of a reader.
+/// Shortest time between two changes of the line.
 const PACE: Duration = Duration::from_secs(1);
-/// Columns that are written over.
+/// Columns that are blanked before the line is written again.
 const WIDTH: usize = 79;
 
-/// What goes on under a label; wiped when it is over.
+/// The progress of one part of a measurement. Its line is wiped when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     label: String,
@@ -18,12 +18,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Says what goes on under this label.
+    /// Shows progress under this label.
     pub(crate) fn new(label: String) -> Progress {
         Progress::heard(label, false)
     }
 
-    /// Says nothing: for runs beside one another, of which only one may have the line.
+    /// Shows nothing. For runs that are made at the same time: only one of them may write the line.
     pub fn silent() -> Progress {
         Progress::heard(String::new(), true)
     }
@@ -36,12 +36,12 @@ impl Progress {
         }
     }
 
-    /// What it is about.
+    /// The label.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The same for a part of it.
+    /// Progress of a part, whose name is added to the label.
     pub fn part(&self, name: &str) -> Progress {
         Progress::heard(format!("{}, {name}", self.label), self.silent)
     }

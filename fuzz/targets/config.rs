@@ -1,5 +1,5 @@
-//! Any text as a configuration: taken, or refused with a file, a line and a sentence; a rule that was
-//! taken can be asked about any program.
+//! Reads any text as a configuration. It is accepted, or refused with a file, a line and a sentence. A rule
+//! that was accepted can be asked about any program.
 
 #![no_main]
 

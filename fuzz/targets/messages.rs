@@ -1,4 +1,5 @@
-//! Any bytes from a client: cut into messages, read as calls with the parameters of every method.
+//! Reads any bytes as those of a client: they are cut into messages, and each is read as a call with the
+//! parameters of every method.
 
 #![no_main]
 

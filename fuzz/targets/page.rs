@@ -1,4 +1,4 @@
-//! Any bytes as an availability page.
+//! Reads any bytes as a principal's page.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a summary, and any numbers in one.
+//! Reads any bytes as a summary, and puts any numbers into one.
 
 #![no_main]
 

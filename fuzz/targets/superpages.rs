@@ -1,4 +1,5 @@
-//! What a program and the kernel do to a heap, as bytes, against the model of the heap's own tests.
+//! Reads bytes as a sequence of actions of a program and of the kernel on a heap, and compares the heap with
+//! the model of its own tests.
 
 #![no_main]
 #![allow(dead_code, reason = "the model has more than is used here")]
@@ -16,12 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use world::{MIB, World};
 
-/// Bytes of addresses of the heap.
+/// Size of the heap's address range, bytes.
 const MOST: usize = 16 * MIB;
-/// What happens from one input: more takes long, and shows no more.
+/// Most actions from one input: longer sequences take long and find nothing more.
 const STEPS: usize = 200;
 
-/// Bytes, and zeros behind the last.
+/// The bytes of an input, followed by zeros without end.
 struct Input<'a>(std::slice::Iter<'a, u8>);
 
 impl Input<'_> {
@@ -110,7 +111,7 @@ fn step(
 fn run(bytes: &[u8]) {
     let mut input = Input(bytes.iter());
     let (fake, pages) = Fake::new(MOST);
-    // Which kinds of calls the kernel refuses now.
+    // A bit for each kind of call that the kernel refuses now.
     let refused = Arc::new(AtomicU32::new(0));
     let ours = refused.clone();
     let refuses = move |call: Call| ours.load(SeqCst) >> call as u32 & 1 != 0;

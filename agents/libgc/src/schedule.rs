@@ -29,8 +29,8 @@ pub fn ceiling(target: u64, used_after: u64, guard: u64) -> u64 {
     target.max(used_after.saturating_add(guard))
 }
 
-/// The same bound for a program that set a maximum of its own (0: none): far enough below that
-/// maximum for the next increment to fit.
+/// The highest bound for a program that set a maximum of its own (0: none): far enough below that maximum for
+/// the next increment to fit.
 pub fn most(maximum: u64) -> u64 {
     match maximum {
         0 => u64::MAX,

@@ -1,15 +1,19 @@
-/* heapload: programs that allocate, in ways that collectors are measured by.
+/* heapload: workloads by which collectors are measured.
  *
  *   heapload gcbench|bintree|largelive [--threads T] [--rounds N] [--depth D] [--live-mb M] [--churn N] [--hot PERCENT]
  *            [--seed S] [--pauses FILE]
  *
- * gcbench    after the benchmark of John Ellis, Pete Kovac and Hans Boehm: trees of growing depth beside a long-lived tree and array
- * bintree    trees of 16-byte nodes beside a long-lived one
- * largelive  objects of 64 bytes with two near and two random references that live to the end, then cells of 40 bytes that die young,
- *            while a part of the live ones is read
+ * gcbench    after the benchmark of John Ellis, Pete Kovac and Hans Boehm: trees of growing depth beside a
+ * long-lived tree and array
+ * bintree    trees of 16-byte nodes beside a long-lived tree
+ * largelive  objects of 64 bytes that live to the end, each with two references to near objects and two to
+ * random ones; then cells of
+ *            40 bytes that die young, while a part of the live objects is read
  *
- * Prints one JSON object: times in seconds, sizes in bytes. Pauses, and FILE: see pauses.h. "before_heap" is what is resident right below the
- * heap's lowest address, where a collector may have its tables. The checksum does not depend on the collector. */
+ * Prints one JSON object: times in seconds, sizes in bytes. Pauses, and FILE: see pauses.h. "before_heap" is
+ * the resident memory right below
+ * the heap's lowest address, where a collector may keep its tables. The checksum does not depend on the
+ * collector. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
@@ -216,8 +220,8 @@ static uint64_t run_all(void)
     return sum;
 }
 
-/* Bytes that are resident in the mappings that end where the heap begins, or where another of them begins: tables, and whatever else
- * happens to lie right before them. */
+/* Resident bytes of the mappings right below the heap: of the one that ends where the heap begins, of the one that ends where that one
+ * begins, and so on. They are the collector's tables, and whatever else happens to lie there. */
 static size_t before_heap(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), heap = ((size_t)GC_least_plausible_heap_addr + page - 1) / page * page;

@@ -1,7 +1,9 @@
-/* What collections take, by libgc's events. A pause is from before the world is stopped to after it is started again.
+/* Notes pauses for collections, by libgc's events. A pause begins before the threads are stopped and ends after they go on.
  *
- * A file that is named gets one line per pause, at its end, so that what a killed program said of itself is there:
- * when it began (seconds since we were asked to watch), how long it was, major faults of the process in it. */
+ * If a file is named, each pause writes a line to it as soon as it ends, so that the lines of a killed
+ * program are there
+ * too: when the pause began (seconds since watch_pauses), its length in seconds, and major faults of the
+ * process in it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -13,7 +15,7 @@ static struct pauses {
     double start, begin;
     long faults;
     int file;
-    /* What print() of heapload tells: collections, pauses, and the first of these. A collection may have several. */
+    /* Counts that heapload prints: collections, pauses, and the lengths of the first pauses. A collection may have several pauses. */
     long collections, count;
     struct pause {
         double length;
@@ -48,13 +50,13 @@ static void on_event(GC_EventType event)
         if (pauses.count < RECORDED)
             pauses.first[pauses.count] = pause;
         pauses.count++;
-        /* Straight to the kernel: whoever collects may be anywhere in stdio. */
+        /* A system call rather than stdio, because the thread that collects may hold a lock of stdio. */
         if (pauses.file >= 0)
             dprintf(pauses.file, "%.6f %.6f %ld\n", pauses.begin - pauses.start, pause.length, pause.faults);
     }
 }
 
-/* From now on. The file may be NULL. False where it cannot be written. */
+/* Notes pauses from now on. `path` may be NULL. Returns false if the file cannot be written. */
 static int watch_pauses(const char *path)
 {
     pauses.start = now();

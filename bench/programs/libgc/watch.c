@@ -1,4 +1,5 @@
-/* Loaded into a program on libgc (LD_PRELOAD), it notes the program's pauses in the file that PAUSES names: see pauses.h. */
+/* A library that is preloaded (LD_PRELOAD) into a program on libgc. It notes the program's pauses in the file that the variable PAUSES
+ * names: see pauses.h. */
 #include <stdlib.h>
 #include "pauses.h"
 

@@ -1,4 +1,4 @@
-//! A broker of its own for a run, on a socket of its own.
+//! A broker that serves one run only, on a socket of its own.
 
 use super::programs::sibling;
 use crate::{Error, Result};
@@ -18,8 +18,8 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts one that shares out what `cgroup` is limited to (the machine without); its files are
-    /// in `folder`.
+    /// Starts a broker that shares out the limit of `cgroup`, or the machine's memory without a cgroup. The
+    /// files of the broker are in `folder`.
     ///
     /// # Errors
     /// When it cannot be started or does not open its socket within 10 s.
@@ -59,7 +59,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Where it listens.
+    /// The socket that it listens on.
     pub fn socket(&self) -> Socket {
         Socket::at(&self.socket)
     }
@@ -72,14 +72,14 @@ impl Broker {
         Ok(Connection::open(&self.socket(), Duration::from_secs(5))?)
     }
 
-    /// Stops it for a while (SIGSTOP) or lets it go on.
+    /// Stops the broker (SIGSTOP), or lets it go on (SIGCONT).
     pub fn pause(&self, stopped: bool) {
         use rustix::process::Signal;
         let which = if stopped { Signal::STOP } else { Signal::CONT };
         children::signal(self.child.id(), which);
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -87,7 +87,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        // One that is stopped does not hear that it should end.
+        // A stopped process would act on SIGTERM only once it goes on.
         self.pause(false);
         children::end(&mut self.child, Duration::from_secs(3));
     }

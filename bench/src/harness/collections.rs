@@ -1,4 +1,4 @@
-//! What a Java virtual machine counts of its collections.
+//! The number and the time of collections, from the counters of a Java virtual machine.
 
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
@@ -21,7 +21,8 @@ impl Collections {
         self.counters = pids.iter().find_map(open);
     }
 
-    /// Collections so far and nanoseconds in them; the last known when it is gone.
+    /// The number of collections so far and the nanoseconds that they took. Once the machine is gone, the
+    /// last known values.
     pub fn look(&mut self) -> (u64, u64) {
         let read = self.counters.as_mut().and_then(|file| file.read().ok());
         if let Some(now) = read.map(Snapshot::of) {

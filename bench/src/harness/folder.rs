@@ -1,9 +1,9 @@
-//! A folder for the time of a measurement.
+//! A folder that lives as long as a measurement.
 
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// A folder among the temporary files, gone when dropped.
+/// A folder among the temporary files. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -19,7 +19,7 @@ impl Folder {
         Ok(Folder(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

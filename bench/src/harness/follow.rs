@@ -1,4 +1,4 @@
-//! Watches `plimsoll run -f programs.toml` from outside, as a run of ours is watched.
+//! Watches `plimsoll run -f programs.toml` from outside, and samples what `play` samples of its own runs.
 
 use super::broker::find;
 use super::processor::Yardstick;
@@ -15,11 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Between two samples.
+/// Time between two samples.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Follows `child` for the scenario's time; the output of each program is in `folder`, as
-/// `NAME.out`.
+/// Follows `child` for the scenario's time. Each program writes its output to `NAME.out` in `folder`.
 pub fn follow(
     mut child: Child,
     socket: &Path,
@@ -96,7 +95,7 @@ impl Following<'_> {
             swapped: group.swapped,
             swap_traffic: group.swap_traffic,
             limit_hits: group.limit_hits,
-            // What a group is entitled to is what it shares out, whatever is owed just now.
+            // The shares add up to the budget even while a program owes memory; the limits do not.
             budget: listing.principals.iter().map(|p| p.share).sum(),
             limits: self
                 .scenario
@@ -104,13 +103,14 @@ impl Following<'_> {
                 .iter()
                 .map(|p| limit(&p.name))
                 .collect(),
-            // Who takes part is not known by its process here.
+            // Here the processes that belong to us are not known.
             ours_ns: 0,
             yardstick_ns: self.yardstick.measure(),
         });
     }
 
-    /// The broker is started by the command that is followed, so it may not be there yet.
+    /// The broker's list of principals. It is empty until the command that is followed has started the
+    /// broker.
     fn listing(&mut self) -> Listing {
         if self.connection.is_none() {
             self.connection = Connection::open(&self.socket, Duration::from_secs(1)).ok();
@@ -125,7 +125,8 @@ impl Following<'_> {
         listing.unwrap_or_default()
     }
 
-    /// Finds the cgroup that was made for the budget, above the one of `pid`.
+    /// Finds the cgroup that the command made for the budget: it is above that of `pid`, and known by its
+    /// limit.
     fn enter_group(&mut self, pid: u32) {
         if self.group.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What a measurement stands on: a cgroup with a limit, a swap file, a folder. All gone at its end.
+//! The ground of a measurement: a cgroup with a limit, a swap file and a folder. All are removed at its end.
 
 use super::folder::Folder;
 use crate::report::results::root;
@@ -16,7 +16,7 @@ pub const SWAP: u64 = 4 << 30;
 pub struct Ground {
     cgroup: TestCgroup,
     folder: Folder,
-    /// What the cgroup holds stays in memory.
+    /// Whether nothing of the cgroup may be paged out.
     swapless: bool,
     _swap: Option<SwapFile>,
     _accounting: DelayAccounting,
@@ -31,7 +31,8 @@ impl Ground {
         Ground::with_swap(name, SWAP)
     }
 
-    /// The same without swap: nothing of the cgroup can be paged out, whatever swap the machine has.
+    /// As [`Ground::new`], but without swap: nothing of the cgroup can be paged out, even if the machine has
+    /// swap.
     ///
     /// # Errors
     /// As [`Ground::new`].
@@ -41,7 +42,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// The same with so many bytes of swap.
+    /// As [`Ground::new`], with a swap file of `bytes` bytes.
     ///
     /// # Errors
     /// As [`Ground::new`].
@@ -85,14 +86,15 @@ impl Ground {
         self.folder.path()
     }
 
-    /// Sets the limit of the cgroup, bytes, or takes it away.
+    /// Sets the limit of the cgroup in bytes, or removes it.
     ///
     /// # Errors
     /// When the kernel refuses it.
     pub fn limit(&self, bytes: impl Into<Option<u64>>) -> Result<()> {
         let bytes = bytes.into();
         if self.swapless && self.cgroup().version() == Version::V1 {
-            // It may not be below the limit of memory, which may be above the new one.
+            // The kernel refuses a limit of memory above the limit of memory and swap. So the latter is
+            // removed first, and set again below.
             self.write("memory.memsw.limit_in_bytes", "-1")?;
         }
         self.cgroup().set_limit(bytes)?;
@@ -115,7 +117,7 @@ impl Ground {
     }
 }
 
-/// Without it the kernel counts no stalls; only of processes that start later.
+/// The kernel counts stalls only while this switch is on, and only of processes that start after that.
 const DELAY_ACCOUNTING: &str = "/proc/sys/kernel/task_delayacct";
 
 /// Delay accounting, switched on for the time of a measurement.
@@ -127,7 +129,7 @@ struct DelayAccounting {
 impl DelayAccounting {
     fn on() -> Self {
         let before = std::fs::read_to_string(DELAY_ACCOUNTING).ok();
-        // Where it cannot be switched on, stalls stay 0 in the tables, which say so.
+        // If it cannot be switched on, stalls stay 0. The tables mention that.
         let _ = std::fs::write(DELAY_ACCOUNTING, "1");
         DelayAccounting { before }
     }

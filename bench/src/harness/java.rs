@@ -7,28 +7,28 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One with a compiler.
+/// The JDK whose compiler is used.
 const COMPILER: Jvm = Jvm {
     version: 17,
     collector: "G1",
 };
 
-/// A folder of compiled classes, gone when dropped.
+/// A folder of compiled classes. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Classes(Folder);
 
 impl Classes {
-    /// Compiles a source file, named from the root of the tree.
+    /// Compiles a source file. Its path is relative to the root of the tree.
     ///
     /// # Errors
-    /// When something is missing, or it does not compile.
+    /// When the JDK or the source is missing, or the source does not compile.
     pub fn of(source: &str) -> Result<Classes> {
         let classes = Classes(Folder::new("java")?);
         let java = PathBuf::from(COMPILER.java());
         let java = java.canonicalize().map_err(missing(&java))?;
         let mut command = Command::new(java.with_file_name("javac"));
         command
-            // The oldest version that is measured.
+            // The oldest version that is measured is Java 11.
             .args(["--release", "11", "-d"])
             .arg(classes.folder())
             .arg(root().join(source));
@@ -39,15 +39,14 @@ impl Classes {
         }
     }
 
-    /// Where they are.
+    /// Its path.
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
 }
 
-/// Reads what virtual machines map of their own files, so that the group that is measured is not
-/// charged for it: the kernel charges a file's pages to whoever reads it first, which is chance
-/// otherwise.
+/// Reads the files that virtual machines map, so that no measured cgroup is charged for them. The kernel
+/// charges a page of a file to the cgroup that reads it first; without this, that would be left to chance.
 ///
 /// # Errors
 /// When a virtual machine is missing, or its files cannot be read.

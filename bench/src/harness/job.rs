@@ -1,4 +1,4 @@
-//! Programs that run to their end, and what came of them.
+//! Jobs: programs that run to their end, and their outcomes.
 
 use super::ground::Ground;
 use super::interrupt;
@@ -15,65 +15,65 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two looks at what runs.
+/// Time between two looks at the running jobs.
 const PACE: Duration = Duration::from_millis(2);
 
-/// A program, and where it notes its pauses.
+/// A program to run, and the file in which it notes its pauses.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// What is run.
+    /// The command: program and arguments.
     pub command: Vec<String>,
-    /// Added to its environment.
+    /// Variables that are added to its environment.
     pub env: BTreeMap<String, String>,
-    /// Where it notes its pauses.
+    /// The file in which it notes its pauses.
     pub pauses: PathBuf,
-    /// What the kernel refuses it.
+    /// The system call that the kernel refuses it, if any.
     pub refused: Option<Refused>,
 }
 
-/// How jobs are run.
+/// The conditions under which jobs run.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    /// Bytes of the cgroup that they share.
+    /// Limit of the cgroup that they share, bytes.
     pub limit: Option<u64>,
-    /// Who takes memory in the same cgroup until all of them have ended.
+    /// The command of a program that takes memory in the same cgroup until all jobs have ended.
     pub beside: Option<Vec<String>>,
-    /// Seconds after which they are ended.
+    /// Seconds after which jobs that still run are killed.
     pub longest: f64,
 }
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// As it should.
+    /// It ended by itself, with success.
     Finished,
-    /// By the kernel, which had no memory for it.
+    /// The kernel killed it, because there was no memory for it.
     Killed,
-    /// By us: it took too long.
+    /// We killed it, because it took too long.
     TooLong,
-    /// With a message of its own.
+    /// It ended by itself, with a failure: its status and the last line of its standard error.
     Failed(String),
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
     /// Seconds from its start to its end.
     pub seconds: f64,
-    /// The most bytes that were ever resident.
+    /// Largest resident memory, bytes.
     pub resident: u64,
-    /// Major faults.
+    /// Number of major faults.
     pub faults: u64,
-    /// Its collections.
+    /// The pauses of its collections.
     pub pauses: Pauses,
     /// The last line that it wrote.
     pub said: String,
 }
 
 impl Outcome {
-    /// A number that it told by this name.
+    /// A number that its last line gives under this name.
     pub fn told(&self, name: &str) -> Option<u64> {
         let (_, rest) = self.said.split_once(name)?;
         let rest = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -81,7 +81,7 @@ impl Outcome {
         rest[..end.unwrap_or(rest.len())].parse().ok()
     }
 
-    /// Of two jobs that ran at once: it ended well if both did.
+    /// The outcome of two jobs that ran at the same time, taken together. It is good only if both are.
     pub fn with(self, other: Outcome) -> Outcome {
         Outcome {
             ending: match self.ending {
@@ -97,10 +97,10 @@ impl Outcome {
     }
 }
 
-/// Runs jobs at once, to the end of all of them.
+/// Runs jobs at the same time, until all have ended.
 ///
 /// # Errors
-/// When something cannot be set up or started; everything that was started is ended.
+/// When something cannot be set up or started. Everything that was started by then is ended.
 pub fn run(
     ground: &Ground,
     jobs: &[Job],
@@ -125,7 +125,7 @@ pub fn run(
         .map(start)
         .collect::<Result<Vec<_>>>()?;
     let begin = Instant::now();
-    // Each is looked at: the times of both are noted.
+    // Unlike `any`, this looks at every job, because looking at a job notes the time of its end.
     while running
         .iter_mut()
         .fold(false, |any, one| !one.has_ended() | any)
@@ -164,7 +164,7 @@ impl Running {
         let file = |path: &Path| File::create(path).map_err(Error::file("write", path));
         let output = ground.folder().join(format!("{name}.out"));
         let log = ground.folder().join(format!("{name}.log"));
-        // What an earlier run noted is not this one's.
+        // An earlier run may have left its notes there.
         let _ = std::fs::remove_file(&job.pauses);
         let mut command = Command::new(&job.command[0]);
         command
@@ -191,7 +191,7 @@ impl Running {
         })
     }
 
-    /// Whether it has; what it used is noted when it has.
+    /// Whether the program has ended. If it has, its status and its use of resources are noted.
     fn has_ended(&mut self) -> bool {
         if self.ended.is_some() {
             return true;
@@ -249,7 +249,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Once it was reaped its number may be another's.
+        // Once the process was reaped, its id may belong to another process.
         if self.ended.is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();

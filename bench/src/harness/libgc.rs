@@ -1,5 +1,5 @@
-//! Programs linked with libgc, and the collectors that they can run with: the system's, and ours in
-//! its place.
+//! Programs that are linked with libgc, and the collectors that they can run with: the system's libgc, or our
+//! library in its place.
 
 use super::ground::Ground;
 use super::job::Job;
@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 /// A collector that a program can run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// For tables.
+    /// Its name in tables.
     pub name: &'static str,
     ours: bool,
-    /// Which means against paging our collector may use (`PLIMSOLL_GC_MEANS`).
+    /// The means against paging that our collector may use (the value of `PLIMSOLL_GC_MEANS`).
     means: Option<&'static str>,
-    /// What the kernel refuses the program.
+    /// The system call that the kernel refuses the program, if any.
     refused: Option<Refused>,
 }
 
-/// The distribution's.
+/// The distribution's libgc.
 pub const SYSTEM: Collector = Collector {
     name: "libgc",
     ours: false,
@@ -30,7 +30,7 @@ pub const SYSTEM: Collector = Collector {
     refused: None,
 };
 
-/// Ours, as it is.
+/// Our library, with all its means.
 pub const OURS: Collector = Collector {
     name: "ours",
     ours: true,
@@ -39,7 +39,7 @@ pub const OURS: Collector = Collector {
 };
 
 impl Collector {
-    /// Ours, with some of its means only.
+    /// Our library, restricted to some of its means.
     pub const fn only(means: &'static str) -> Collector {
         Collector {
             name: means,
@@ -48,7 +48,7 @@ impl Collector {
         }
     }
 
-    /// Ours, by a kernel that refuses it something.
+    /// Our library, on a kernel that refuses it a system call.
     pub const fn without(refused: Refused, name: &'static str) -> Collector {
         Collector {
             name,
@@ -61,10 +61,10 @@ impl Collector {
 /// A program that allocates.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// For tables.
+    /// Its name in tables.
     pub name: String,
     command: Vec<String>,
-    /// It notes its pauses itself.
+    /// Whether the program notes its pauses itself.
     notes: bool,
 }
 
@@ -75,7 +75,7 @@ impl Workload {
         Workload::heapload("largelive", &sizes, threads)
     }
 
-    /// Trees of pairs beside one that lives.
+    /// Binary trees of pairs that die, beside one tree that lives.
     pub fn bintree(depth: u32, threads: u32) -> Workload {
         Workload::heapload("bintree", &[("--depth", depth)], threads)
     }
@@ -85,7 +85,7 @@ impl Workload {
         Workload::heapload("gcbench", &[("--rounds", rounds)], threads)
     }
 
-    /// Guile: a hash table that lives, and lists that die.
+    /// Guile, with a hash table that lives and lists that die.
     pub fn guile(entries: u32, rounds: u32) -> Workload {
         let script = source("bench/programs/libgc/table.scm");
         let mut command = vec!["guile".into(), "--no-auto-compile".into(), script];
@@ -97,7 +97,8 @@ impl Workload {
         }
     }
 
-    /// Nix: attribute sets that live, and others that die. None, with a message, where it is not installed.
+    /// Nix, with attribute sets that live and others that die. `None`, with a message, if Nix is not
+    /// installed.
     pub fn nix(sets: u32, rounds: u32) -> Option<Workload> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if !std::env::split_paths(&path).any(|folder| folder.join("nix-instantiate").exists()) {
@@ -118,7 +119,7 @@ impl Workload {
         })
     }
 
-    /// What it computes, sizes included.
+    /// A description of the computation, sizes included.
     pub fn what(&self) -> String {
         self.command.join(" ")
     }
@@ -145,12 +146,12 @@ pub fn heapload() -> PathBuf {
     root().join("bench/out/programs/heapload")
 }
 
-/// Our library, as it was built beside this program.
+/// Path of our library, which was built beside this program.
 pub fn built() -> PathBuf {
     sibling("libplimsoll_gc.so")
 }
 
-/// Where our library has the name that programs look for.
+/// A folder in which our library has the name that programs look for.
 #[derive(Debug)]
 pub struct Libraries {
     folder: PathBuf,
@@ -176,7 +177,7 @@ impl Libraries {
         })
     }
 
-    /// A program with a collector; jobs that run at once differ by `number`.
+    /// A job that runs a workload with a collector. Jobs that run at the same time need different numbers.
     pub fn job(&self, workload: &Workload, collector: Collector, number: usize) -> Job {
         let pauses = self.folder.join(format!("{number}.pauses"));
         let mut command = workload.command.clone();
@@ -192,7 +193,7 @@ impl Libraries {
         }
         if let Some(means) = collector.means {
             env.insert("PLIMSOLL_GC_MEANS".into(), means.into());
-            // Incremental collections need tracked writes, which not all means provide.
+            // Incremental collections need write tracking, which not every choice of means provides.
             env.insert("GC_DISABLE_INCREMENTAL".into(), "1".into());
         }
         Job {

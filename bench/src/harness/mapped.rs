@@ -1,4 +1,4 @@
-//! An availability page, mapped as any program may map it.
+//! A principal's page, mapped as any program may map it.
 
 use crate::{Error, Result};
 use plimsoll_wire::page::{PAGE_SIZE, PageView};
@@ -46,7 +46,7 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Its fields.
+    /// A view of the fields of the page.
     pub fn view(&self) -> PageView<'_> {
         // SAFETY: the mapping is page-aligned, a whole page long, and lives as long as `self`. The broker
         // writes through the file; nobody truncates the page of a measurement.

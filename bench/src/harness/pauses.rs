@@ -1,16 +1,16 @@
-//! What the collections of a program on libgc took, as `bench/programs/libgc/pauses.h` noted it.
+//! Pauses of a program on libgc for collections, as `bench/programs/libgc/pauses.h` notes them.
 
 use crate::report::statistics::spread;
 use serde::{Deserialize, Serialize};
 
-/// The program stood still for a collection.
+/// One pause: the program stood still for a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Seconds into the run.
+    /// When the pause began, in seconds since the program began.
     pub begin: f64,
-    /// Seconds.
+    /// How long it lasted, in seconds.
     pub length: f64,
-    /// Major faults of the process meanwhile.
+    /// Major faults of the process during the pause.
     pub faults: u64,
 }
 
@@ -19,7 +19,7 @@ pub struct Pause {
 pub struct Pauses(pub Vec<Pause>);
 
 impl Pauses {
-    /// Reads one pause a line; a last line that was not written to its end is none.
+    /// Reads one pause from each line. A last line that was not written to its end is left out.
     pub fn read(text: &str) -> Pauses {
         let pause = |line: &str| {
             let mut words = line.split_whitespace();
@@ -33,35 +33,35 @@ impl Pauses {
         Pauses(whole.lines().filter_map(pause).collect())
     }
 
-    /// The last third of them: what the heap has become by then, and the kernel's choice of pages,
-    /// change little more.
+    /// The last third of the pauses. By then the heap and the kernel's choice of resident pages change
+    /// little.
     pub fn steady(&self) -> Pauses {
         Pauses(self.0[self.0.len() * 2 / 3..].to_vec())
     }
 
-    /// Seconds of the longest.
+    /// The longest pause, seconds.
     pub fn longest(&self) -> f64 {
         self.0.iter().map(|pause| pause.length).fold(0.0, f64::max)
     }
 
-    /// Seconds of the median.
+    /// The median pause, seconds.
     pub fn median(&self) -> f64 {
         let lengths: Vec<f64> = self.0.iter().map(|pause| pause.length).collect();
         spread(&lengths).median
     }
 
-    /// Seconds on average.
+    /// The mean pause, seconds.
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|pause| pause.length).sum::<f64>() / (self.0.len() as f64).max(1.0)
     }
 
-    /// Major faults of a pause, on average.
+    /// Mean number of major faults in a pause.
     pub fn faults(&self) -> f64 {
         let all: u64 = self.0.iter().map(|pause| pause.faults).sum();
         all as f64 / (self.0.len() as f64).max(1.0)
     }
 
-    /// With those of another program that ran at the same time.
+    /// These pauses and those of another program that ran at the same time.
     pub fn merged(mut self, other: Pauses) -> Pauses {
         self.0.extend(other.0);
         self.0.sort_by(|a, b| a.begin.total_cmp(&b.begin));

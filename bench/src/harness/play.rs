@@ -275,7 +275,7 @@ impl Running {
         let Ok(Some(status)) = self.child.try_wait() else {
             return;
         };
-        // `plimsoll run` reports a signal's end as 128 + its number, as shells do.
+        // If a signal ended the program, `plimsoll run` exits with 128 + the signal's number, as shells do.
         let signal = status.signal().or(status
             .code()
             .filter(|code| *code > 128)
@@ -292,7 +292,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         end(&mut self.child, Duration::from_secs(1));
-        // A killed launcher leaves its program behind.
+        // If `plimsoll run` was killed, its program still runs.
         for pid in self.watched.pids() {
             signal(pid as u32, Signal::KILL);
         }

@@ -2,8 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of all threads of a process that run now, ns; 0 when it is gone. Of a running
-/// thread, as of the last tick.
+/// Processor time of the threads that a process has now, ns; 0 when the process is gone. The kernel updates
+/// the time of a running thread at each clock tick only.
 pub fn processor_ns(pid: u32) -> u64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;
@@ -15,23 +15,24 @@ pub fn processor_ns(pid: u32) -> u64 {
     tasks.flatten().filter_map(time).sum()
 }
 
-/// A fixed piece of work, to tell a slow machine from a slow program: where processors are shared
-/// with other machines their speed changes, and no counter of the kernel says so.
+/// A fixed piece of work. Its time tells a slow machine from a slow program: if other machines share the
+/// processors, their speed changes, and no counter of the kernel shows that.
 pub struct Yardstick {
     /// A permutation with one cycle, larger than a core's own caches.
     next: Vec<u32>,
     at: u32,
 }
 
-/// Entries of the permutation: 4 MiB.
+/// Number of entries of the permutation, which takes 4 MiB.
 const ENTRIES: u32 = 1 << 20;
-/// Steps of the piece: below half a millisecond.
+/// Number of steps of the piece of work, which take less than half a millisecond.
 const STEPS: u32 = 2000;
 
 impl Yardstick {
     /// Makes the piece of work.
     pub fn new() -> Yardstick {
-        // A linear congruential generator of full period (Hull and Dobell): every entry is in its one cycle.
+        // A linear congruential generator of full period (Hull and Dobell), so that all entries form one
+        // cycle.
         let next = |at: u32| at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % ENTRIES;
         Yardstick {
             next: (0..ENTRIES).map(next).collect(),
@@ -39,7 +40,7 @@ impl Yardstick {
         }
     }
 
-    /// Does it, and says how much processor time that took, ns.
+    /// Does the work, and returns the processor time that it took, ns.
     pub fn measure(&mut self) -> f64 {
         let before = own_time();
         for _ in 0..STEPS {
@@ -84,7 +85,7 @@ mod tests {
         let own = std::process::id();
         let before = super::processor_ns(own);
         let mut sum = 0u64;
-        // Until it has grown: the kernel counts at ticks.
+        // Spins until the time has grown, because the kernel updates it at clock ticks only.
         while super::processor_ns(own) <= before {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }

@@ -1,11 +1,11 @@
-//! The programs that scenarios are made of, and where they are.
+//! The programs of the scenarios, and their paths.
 
 use super::scenario::Program;
 use crate::report::results::root;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Which Java virtual machine and collector.
+/// A Java virtual machine: its version and its collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jvm {
     /// 11, 17, 21 or 25.
@@ -15,21 +15,21 @@ pub struct Jvm {
 }
 
 impl Jvm {
-    /// `.cache/javaNN`, where `tools/setup.sh` leaves it.
+    /// Path of `java`: `.cache/javaNN`, where `tools/setup.sh` puts a link.
     pub fn java(self) -> String {
         cache(&format!("java{}", self.version))
     }
 
-    /// The flags that choose its collector.
+    /// The flags that select its collector.
     pub fn choice(self) -> Vec<String> {
-        // ZGC was an experiment until 15.
+        // ZGC was experimental before version 15.
         let locked = self.collector == "Z" && self.version < 15;
         let unlock = locked.then(|| "-XX:+UnlockExperimentalVMOptions".to_owned());
         let choice = format!("-XX:+Use{}GC", self.collector);
         unlock.into_iter().chain([choice]).collect()
     }
 
-    /// For tables: `G1 17`.
+    /// Its name in tables, such as `G1 17`.
     pub fn name(self) -> String {
         format!("{} {}", self.collector, self.version)
     }
@@ -57,21 +57,22 @@ pub fn lucene(jvm: Jvm, heap: Option<u64>, algorithm: &str) -> Vec<String> {
     command
 }
 
-/// What the benchmark in Java does.
+/// Parameters of the benchmark in Java.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Trees of 4 MB that live.
+    /// Number of trees that live; each takes 4 MB.
     pub live: u32,
-    /// Megabytes per second that it allocates at the most; 0: all it can.
+    /// Highest rate of allocation, MB/s; 0 for no bound.
     pub pace: u32,
-    /// Bytes of each buffer that it fills and drops; 0: it builds trees.
+    /// Bytes of each buffer that it fills and drops; 0 if it builds trees instead.
     pub buffer: u32,
-    /// Iterations of a burst and seconds of the rest after it, below 0 before it too; without one
-    /// it works all the time.
+    /// Iterations of a burst, and seconds of the rest after it. A negative number of seconds means a rest
+    /// before the burst too. `None`: it works all the time.
     pub burst: Option<(u32, i32)>,
 }
 
-/// The Ellis-Kovac-Boehm benchmark in our writing, for ever; `classes` holds it compiled.
+/// Our version of the benchmark of Ellis, Kovac and Boehm, running for ever. `classes` is the folder of its
+/// compiled classes.
 pub fn gcbench_java(jvm: Jvm, heap: Option<u64>, classes: &Path, work: Work) -> Vec<String> {
     let mut command = jvm.command(heap);
     command.extend([
@@ -86,24 +87,25 @@ pub fn gcbench_java(jvm: Jvm, heap: Option<u64>, classes: &Path, work: Work) -> 
     command
 }
 
-/// What our service in Java does.
+/// Parameters of our service in Java.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Service {
     /// Megabytes of records that live.
     pub live: u64,
     /// Bytes of records that a request replaces.
     pub replaced: u32,
-    /// Bytes that it allocates besides.
+    /// Further bytes that a request allocates.
     pub besides: u32,
-    /// Seconds of a turn; 0: it works all the time.
+    /// Seconds of a turn; 0 if it works all the time.
     pub turn: u32,
-    /// Which turn is its own, of how many.
+    /// Number of its own turn, and number of turns.
     pub place: (u32, u32),
-    /// Percent of the time that it works in the others' turns.
+    /// Percent of the time that it works during the turns of others.
     pub quiet: u32,
 }
 
-/// Our service, for ever; `classes` holds it compiled, `flags` come before its class.
+/// Our service, running for ever. `classes` is the folder of its compiled classes; `flags` are given to the
+/// machine.
 pub fn service(jvm: Jvm, flags: &[String], classes: &Path, service: &Service) -> Vec<String> {
     let mut command = jvm.command(None);
     command.extend_from_slice(flags);
@@ -123,7 +125,7 @@ pub fn service(jvm: Jvm, flags: &[String], classes: &Path, service: &Service) ->
     command
 }
 
-/// Guile with a live set and steady garbage.
+/// Guile with a live set of this size and steady garbage.
 pub fn guile(live_mib: u64) -> Vec<String> {
     let script = source("bench/programs/churn.scm");
     vec![
@@ -135,8 +137,8 @@ pub fn guile(live_mib: u64) -> Vec<String> {
     ]
 }
 
-/// Lets libgc in a program collect only when its heap reaches `bytes`, whatever happens around it:
-/// the paper's fixed schedule.
+/// Variables that make libgc collect only when the heap of its program reaches `bytes`, whatever other
+/// programs need: the paper's fixed schedule.
 pub fn fixed_libgc(bytes: u64) -> BTreeMap<String, String> {
     let adapter = libgc_adapter().display().to_string();
     BTreeMap::from([
@@ -145,14 +147,14 @@ pub fn fixed_libgc(bytes: u64) -> BTreeMap<String, String> {
     ])
 }
 
-/// The same benchmark in C, linked with libgc (`make -C bench/programs`).
+/// The benchmark of [`gcbench_java`] in C, linked with libgc (`make -C bench/programs`).
 pub fn gcbench(iterations: u32) -> Vec<String> {
     let program = made("gcbench");
     vec![program, "--iterations".to_owned(), iterations.to_string()]
 }
 
-/// The `--adapter` for a program. Figures of the benchmark in C are for the adapter with the
-/// system's libgc.
+/// The argument of `--adapter` for a program. The benchmark in C is measured with the adapter of the system's
+/// libgc.
 pub fn adapter(command: &[String]) -> &'static str {
     let program = command.first().and_then(|word| word.rsplit('/').next());
     match program {
@@ -166,7 +168,7 @@ pub fn libgc_adapter() -> PathBuf {
     sibling("libplimsoll_libgc.so")
 }
 
-/// A program of this workspace: it was built next to this one.
+/// Path of a program of this workspace, which was built in the folder of this program.
 pub fn sibling(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.parent()
@@ -174,8 +176,8 @@ pub fn sibling(name: &str) -> PathBuf {
         .unwrap_or_else(|| name.into())
 }
 
-/// A hog: takes `bytes` at `rate` (bytes a second) and locks them, as one whose memory is all in
-/// use; holds until it is ended.
+/// A hog: it takes `bytes` at `rate` (bytes per second) and locks them, so that it behaves like a program
+/// that uses all of its memory. It keeps them until it is killed.
 pub fn hog(bytes: u64, rate: u64) -> Vec<String> {
     let program = sibling("plimsoll-misbehave").display().to_string();
     let sizes = [
@@ -192,7 +194,7 @@ pub fn hog(bytes: u64, rate: u64) -> Vec<String> {
         .collect()
 }
 
-/// The same, but it holds for `hold` seconds only and then gives back at the same rate.
+/// A hog that keeps its memory for `hold` seconds, then gives it back at the rate at which it took it.
 pub fn hog_that_leaves(bytes: u64, rate: u64, hold: f64) -> Vec<String> {
     let mut command = hog(bytes, rate);
     command.extend([
@@ -204,12 +206,12 @@ pub fn hog_that_leaves(bytes: u64, rate: u64, hold: f64) -> Vec<String> {
     command
 }
 
-/// Bytes of a virtual machine besides its heap under these loads, measured.
+/// Bytes that a Java virtual machine takes besides its heap under these loads, as measured.
 pub const NATIVE: u64 = 65 << 20;
 
-/// The three programs of the demo and the hog: Guile (weight 10), Lucene on JDK 17 with G1 (40),
-/// Lucene on JDK 25 with the Serial collector (20). With `fixed`, each has the size of its share of
-/// so many bytes, for good.
+/// The three programs that `demo` and `hog` run: Guile (weight 10), Lucene on JDK 17 with G1 (40), Lucene on
+/// JDK 25 with the Serial collector (20). With `fixed`, each has a fixed heap: its share of that number of
+/// bytes.
 pub fn trio(fixed: Option<u64>) -> Vec<Program> {
     let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / 70);
     let heap = |weight: u32| share(weight).map(|bytes| bytes.saturating_sub(NATIVE));
@@ -237,7 +239,7 @@ pub fn trio(fixed: Option<u64>) -> Vec<Program> {
     ]
 }
 
-/// A program that `make -C bench/programs` made.
+/// Path of a program that `make -C bench/programs` built.
 pub fn made(name: &str) -> String {
     source(&format!("bench/out/programs/{name}"))
 }

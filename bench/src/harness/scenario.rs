@@ -1,4 +1,4 @@
-//! What happens in a run.
+//! Scenarios: which programs run when, and which weights change.
 
 use std::collections::BTreeMap;
 
@@ -13,39 +13,39 @@ pub struct Program {
     pub start: f64,
     /// Seconds into the run when it is asked to stop; at the end when absent.
     pub stop: Option<f64>,
-    /// What is run.
+    /// The command: program and arguments.
     pub command: Vec<String>,
-    /// Added to its environment.
+    /// Variables that are added to its environment.
     pub env: BTreeMap<String, String>,
-    /// Runs inside the budget but not under the broker (a hog).
+    /// Whether it runs inside the budget but not under the broker, as a hog does.
     pub outsider: bool,
-    /// Runs outside of the budget altogether: costs the others processor time, but no memory.
+    /// Whether it runs outside of the budget: it takes processor time from the others, but no memory.
     pub elsewhere: bool,
 }
 
-/// Something that happens to a principal at a time.
+/// A change of a principal's weight during the run.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Seconds into the run.
+    /// When it happens, in seconds since the run began.
     pub at: f64,
-    /// Whose.
+    /// The name of the program.
     pub name: String,
     /// The new weight.
     pub weight: u32,
 }
 
-/// A run.
+/// A scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
     /// Limit of the cgroup, bytes.
     pub budget: u64,
-    /// How long it lasts, seconds; at the most, when `until_done`.
+    /// How long the run lasts, seconds. With `until_done`, how long it may last.
     pub seconds: f64,
-    /// It ends when the programs have ended (outsiders aside).
+    /// Whether the run ends when all programs but the outsiders have ended.
     pub until_done: bool,
-    /// It ends when each program has done so much (outsiders aside).
+    /// If given, the run ends when each program but the outsiders has done this much work.
     pub until_work: Option<f64>,
-    /// Who takes part.
+    /// The programs that take part.
     pub programs: Vec<Program>,
     /// Weight changes.
     pub changes: Vec<Change>,
@@ -54,15 +54,15 @@ pub struct Scenario {
 /// Under which conditions a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conditions {
-    /// Every program by `plimsoll run` under a broker of its own.
+    /// Every program is started by `plimsoll run`, under a broker that serves this run only.
     Broker,
-    /// Bare, in the same cgroup.
+    /// Programs are started without a broker, in the same cgroup.
     Bare,
 }
 
 impl Scenario {
-    /// The weighted share of `name` at `seconds`, as a fraction of the budget, among the programs
-    /// that run then; 0 when it does not.
+    /// The weighted share of `name` at `seconds`, as a fraction of the budget, among the programs that run at
+    /// that time; 0 if `name` does not run then.
     pub fn ideal(&self, name: &str, seconds: f64) -> f64 {
         let weight = |program: &Program| -> u32 {
             let changed = self
@@ -90,8 +90,8 @@ impl Scenario {
         }
     }
 
-    /// When the ideal shares change: arrivals, departures, weight changes; in order, without the
-    /// start and the end.
+    /// The times (in seconds) at which the ideal shares change, with a description: arrivals, departures and
+    /// changes of weight. They are in order, without the start and the end of the run.
     pub fn turning_points(&self) -> Vec<(f64, String)> {
         let mut points = Vec::new();
         for program in &self.programs {

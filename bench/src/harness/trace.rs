@@ -1,34 +1,34 @@
-//! What was seen in a run.
+//! Traces: samples of a run, and the ends of its programs.
 
-/// One program at one moment. Bytes; counts since its start.
+/// One program at one time. Sizes are in bytes; counts are since its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Runs.
+    /// Whether it runs.
     pub alive: bool,
     /// Resident anonymous and shared memory of it and its descendants.
     pub uses: u64,
-    /// Of it in swap.
+    /// Memory of it that is in swap.
     pub swapped: u64,
     /// Major faults.
     pub major_faults: u64,
-    /// Allocation stalls of the processes that run now, where the kernel counts them.
+    /// Allocation stalls of the processes that run now; 0 if the kernel does not count them.
     pub stalls: u64,
-    /// Collections, and nanoseconds in them, where its runtime counts them.
+    /// Number of collections; 0 if its runtime does not count them.
     pub collections: u64,
-    /// See above.
+    /// Time of these collections, nanoseconds.
     pub collection_ns: u64,
     /// Processor time, clock ticks (10 ms each), user and system.
     pub processor_ticks: u64,
-    /// What it said it has done.
+    /// Work that it says it has done, in its own unit.
     pub work: f64,
 }
 
-/// Everything at one moment.
+/// One sample: all programs, the cgroup and the broker at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Seconds into the run.
+    /// When it was taken, in seconds since the run began.
     pub at: f64,
-    /// In the order of the scenario.
+    /// The programs, in the order of the scenario.
     pub programs: Vec<Seen>,
     /// Bytes used in the cgroup that cannot be dropped for free.
     pub used: u64,
@@ -42,29 +42,29 @@ pub struct Sample {
     pub budget: u64,
     /// Limits that the broker gave, bytes, in the order of the scenario; 0 without one.
     pub limits: Vec<u64>,
-    /// Processor time so far of the broker and of what runs beside the programs, ns; 0 without a broker.
+    /// Processor time so far of the broker and of each `plimsoll run`, ns; 0 without a broker.
     pub ours_ns: u64,
-    /// Processor time that a fixed piece of work took, ns: more on a slower machine.
+    /// Processor time that a fixed piece of work took, ns. It is longer on a slower machine.
     pub yardstick_ns: f64,
 }
 
 /// How a program ended.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
-    /// Killed by a signal that the harness did not send.
+    /// Whether it was killed by a signal that the harness did not send.
     pub killed: bool,
-    /// Exit status or signal, as text.
+    /// Its exit status or the signal that ended it, as text.
     pub how: String,
-    /// The lines that it wrote, the last ones.
+    /// The last lines that it wrote.
     pub output: Vec<String>,
 }
 
-/// A whole run.
+/// The trace of a whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// In order.
+    /// The samples, in the order of time.
     pub samples: Vec<Sample>,
-    /// In the order of the scenario.
+    /// How the programs ended, in the order of the scenario.
     pub endings: Vec<Ending>,
 }
 
@@ -92,8 +92,8 @@ impl Trace {
         sum / f64::max(count, 1.0)
     }
 
-    /// Processors that the broker and what runs beside the programs took from `from` to the end, 1
-    /// for a whole one.
+    /// Processor time per second that the broker and each `plimsoll run` took from `from` to the end of the
+    /// run: 1 means a whole processor.
     pub fn ours(&self, from: f64) -> f64 {
         let ends = self.at(from).zip(self.samples.last());
         ends.map_or(0.0, |(first, last)| {

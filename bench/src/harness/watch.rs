@@ -12,14 +12,14 @@ use std::collections::hash_map::Entry;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Most descendants that are followed.
+/// Most descendants of a program that are followed.
 const MOST: usize = 64;
 
 /// One program and what descends from it.
 #[derive(Debug)]
 pub struct Watched {
     walk: Walk,
-    /// The process that we started is `plimsoll run`: it is not part of the program.
+    /// Whether the process that we started is `plimsoll run`, which is no part of the program.
     launcher: bool,
     stalls: Option<Taskstats>,
     collections: Collections,
@@ -32,7 +32,7 @@ impl Watched {
     /// Follows the process that was just started.
     ///
     /// # Errors
-    /// When it is gone already.
+    /// When the process is gone already.
     pub fn new(pid: u32, launcher: bool) -> plimsoll_kernel::Result<Self> {
         let walk = Walk::new(Process::open(pid as i32)?, MOST);
         Ok(Watched {
@@ -46,9 +46,9 @@ impl Watched {
         })
     }
 
-    /// What the program holds now. Once it is gone, its last known counts.
+    /// Looks at the program. Once it is gone, the counts are the last known ones.
     pub fn look(&mut self) -> Seen {
-        // New descendants matter most at the start.
+        // Most descendants appear at the start, so the first looks search for new ones every time.
         if self.rescans < 20 || self.rescans.is_multiple_of(10) {
             let _ = self.walk.rescan();
             self.collections.find(&self.pids());
@@ -123,21 +123,21 @@ pub struct Group {
     traffic: u64,
 }
 
-/// What [`Group::look`] sees. Bytes, pages, counts.
+/// The result of [`Group::look`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupSeen {
-    /// Bytes that cannot be dropped for free.
+    /// Bytes of the cgroup that cannot be dropped for free.
     pub used: u64,
-    /// Bytes in swap.
+    /// Bytes of the cgroup in swap.
     pub swapped: u64,
-    /// Times the limit was hit.
+    /// Number of times that the limit was hit.
     pub limit_hits: u64,
-    /// Pages swapped in or out on the machine.
+    /// Number of pages that the machine swapped in or out.
     pub swap_traffic: u64,
 }
 
 impl Group {
-    /// Starts counting.
+    /// Starts the counts at 0.
     pub fn new(cgroup: Cgroup) -> Self {
         let mut group = Group {
             cgroup,
@@ -149,7 +149,7 @@ impl Group {
         group
     }
 
-    /// What it holds now.
+    /// The present values.
     pub fn look(&self) -> GroupSeen {
         GroupSeen {
             used: self.cgroup.used().unwrap_or(0),
@@ -164,7 +164,7 @@ impl Group {
     }
 }
 
-/// Pages swapped in and out since boot.
+/// Number of pages swapped in and out since boot.
 fn swap_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let of = |key: &str| {

@@ -1,4 +1,4 @@
-//! How much a program has done, read off its output.
+//! How much work a program has done, according to its own output.
 
 use super::trace::Seen;
 use std::collections::VecDeque;
@@ -6,24 +6,24 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Lines kept of what a program wrote.
+/// Number of lines of a program's output that are kept.
 const KEPT: usize = 200;
-/// Bytes looked at, at the end of a file.
+/// Number of bytes at the end of a file in which the last lines are looked for.
 const TAIL: u64 = 4096;
 
-/// What a program said of itself, the most so far.
+/// Counts that a program printed of itself: the highest values so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Said {
-    /// Work done.
+    /// Work done, in the program's own unit.
     pub work: f64,
-    /// Collections, where it counts them.
+    /// Number of collections; 0 if it does not print them.
     pub collections: u64,
-    /// Time in them, nanoseconds.
+    /// Time of these collections, nanoseconds.
     pub collection_ns: u64,
 }
 
 impl Said {
-    /// Takes a line in: JSON with `"work"` (and `"collections"`, `"gc_time"` in seconds), or
+    /// Reads the counts from a line: JSON with `"work"` (and `"collections"`, `"gc_time"` in seconds), or
     /// Lucene's `added 4000 docs`.
     fn hear(&mut self, line: &str) {
         if !line.starts_with('{') {
@@ -39,7 +39,7 @@ impl Said {
         self.collection_ns = self.collection_ns.max(nanoseconds);
     }
 
-    /// Adds it to what was seen from outside.
+    /// Adds these counts to what was seen of the program from outside.
     pub fn tell(self, seen: &mut Seen) {
         seen.work = self.work;
         seen.collections = seen.collections.max(self.collections);
@@ -77,7 +77,7 @@ impl Work {
         });
     }
 
-    /// What it said so far.
+    /// The counts so far.
     pub fn said(&self) -> Said {
         self.state
             .lock()
@@ -95,7 +95,7 @@ impl Work {
     }
 }
 
-/// What the last lines of a growing file say; nothing when they do not.
+/// The counts in the last lines of a growing file; all 0 if there are none.
 pub fn latest(path: &Path) -> Said {
     let mut said = Said::default();
     for line in tail(path).unwrap_or_default().lines() {

@@ -1,4 +1,4 @@
-//! An axis of a chart: one type for equal distances and for equal ratios.
+//! An axis of a chart. One type is both the linear and the logarithmic axis.
 
 use super::results::number;
 use plotters::coord::combinators::{IntoLogRange, LogCoord};
@@ -9,23 +9,24 @@ use std::ops::Range;
 /// One of the two axes.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    /// What it counts, with the unit.
+    /// Its label: the quantity and the unit.
     pub(super) name: String,
-    /// The values at its ends, the smaller first; of a logarithmic one above 0.
+    /// The values at its ends, the smaller one first. Those of a logarithmic axis are above 0.
     pub(super) ends: (f64, f64),
-    /// Whether equal distances are equal ratios.
+    /// Whether the axis is logarithmic.
     pub(super) logarithmic: bool,
 }
 
 impl Axis {
-    /// At most so many numbers stand beside it.
+    /// Most numbers that are written beside an axis.
     pub(super) const TICKS: usize = 9;
 
     fn linear(&self) -> RangedCoordf64 {
         self.range().into()
     }
 
-    /// Begins a little earlier: a tick at the first end is lost to rounding otherwise.
+    /// The logarithmic range. It begins a little earlier, because rounding would otherwise lose a tick at the
+    /// first end.
     fn ratios(&self) -> LogCoord<f64> {
         let first = self.ends.0 * (1.0 - 1e-9);
         (first..self.ends.1).log_scale().into()
@@ -36,7 +37,7 @@ impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
-    /// What lies beyond an end is drawn at it.
+    /// The pixel of a value. A value beyond an end is drawn at that end.
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
         let within = value.max(self.ends.0).min(self.ends.1);
         match self.logarithmic {

@@ -1,4 +1,5 @@
-//! Line charts as SVG: lines and areas with their names, marks. What is drawn; `plotters` draws it.
+//! Line charts as SVG: lines and areas with their names, and marks. This module says what is drawn;
+//! `plotters` draws it.
 
 use super::axis::Axis;
 use super::names::Names;
@@ -11,25 +12,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// What was measured.
+    /// A solid line: what was measured.
     #[default]
     Line,
-    /// What it is compared with: dashed.
+    /// A dashed line: what the others are compared with.
     Dashed,
-    /// What was measured, filled down to the axis.
+    /// An area that is filled down to the axis.
     Area,
 }
 
 /// A line or an area.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
-    /// Written beside it; empty: not named.
+    /// The name that is written beside it. Empty: none is written.
     pub name: String,
-    /// Below its name, smaller; may be empty.
+    /// A smaller text below its name; may be empty.
     pub note: String,
-    /// By the horizontal axis, then by the vertical one, in their units.
+    /// The points: the value on the horizontal axis, then that on the vertical one, in the units of the axes.
     pub points: Vec<(f64, f64)>,
-    /// Which colour of the palette.
+    /// Index of its colour in the palette.
     pub colour: usize,
     /// How it is drawn.
     pub kind: Kind,
@@ -38,21 +39,22 @@ pub struct Series {
 /// A chart.
 #[derive(Clone, Debug)]
 pub(super) struct Chart<'a> {
-    /// Above it.
+    /// The text above the chart.
     pub(super) title: &'a str,
-    /// Below the title, smaller; may be empty.
+    /// A smaller text below the title; may be empty.
     pub(super) note: &'a str,
-    /// Along it.
+    /// The horizontal axis.
     pub(super) across: Axis,
-    /// Up it.
+    /// The vertical axis.
     pub(super) up: Axis,
-    /// Areas lie below lines.
+    /// The lines and areas. Areas are drawn below lines.
     pub(super) series: &'a [Series],
-    /// A value of the horizontal axis, and what happened there.
+    /// Values of the horizontal axis, and what happened there.
     pub(super) marks: &'a [(f64, String)],
 }
 
-/// Colours that the colour-blind can tell apart (Okabe and Ito), darker, so that names can be read.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito), made darker so that names in them are
+/// readable.
 const PALETTE: [RGBColor; 8] = [
     RGBColor(0, 96, 168),
     RGBColor(184, 67, 0),
@@ -65,7 +67,8 @@ const PALETTE: [RGBColor; 8] = [
 ];
 const DARK: RGBColor = RGBColor(31, 35, 40);
 pub(super) const FAINT: RGBColor = RGBColor(89, 99, 110);
-/// Pixels: twice those that it is shown with, because lines run from pixel to pixel.
+/// Width and height of the picture in pixels: twice the size at which it is shown, because the points of
+/// lines are rounded to pixels.
 pub(super) const SIZE: (u32, u32) = (1920, 880);
 
 pub(super) type Root<'b> = DrawingArea<SVGBackend<'b>, Shift>;
@@ -110,7 +113,7 @@ impl Chart<'_> {
         names.draw(root, &axes)
     }
 
-    /// The axes, with room for names at their right.
+    /// The axes, with `room` pixels for names at their right.
     fn axes<'a, 'b>(&self, root: &'a Root<'b>, room: i32) -> Drawn<Axes<'a, 'b>> {
         let mut axes = ChartBuilder::on(root)
             .margin_top(if self.note.is_empty() { 108 } else { 144 })
@@ -164,13 +167,13 @@ impl Chart<'_> {
     }
 }
 
-/// The library wants the height of a line, 1.24 times that of the letters.
+/// A font of this size. `plotters` expects the height of a line, which is 1.24 times the size of the font.
 pub(super) fn font(pixels: u32, weight: FontStyle, colour: RGBColor) -> TextStyle<'static> {
     let family = FontFamily::Name("system-ui, Helvetica, Arial, sans-serif");
     FontDesc::new(family, f64::from(pixels) * 1.24, weight).color(&colour)
 }
 
-/// Nothing where there is no text: an empty line would end the picture in Markdown.
+/// Writes a text, unless it is empty: an empty line in an SVG file would end the picture in Markdown.
 pub(super) fn write(root: &Root, words: &str, style: &TextStyle, at: (i32, i32)) -> Drawn<()> {
     match words.is_empty() {
         true => Ok(()),

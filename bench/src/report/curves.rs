@@ -8,13 +8,13 @@ use std::path::Path;
 /// A line of such a plot.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// Beside it.
+    /// The name that is written beside it.
     pub name: String,
-    /// `(seconds, part of the time)`.
+    /// The points: `(window size in seconds, utilization from 0 to 1)`.
     pub points: Vec<(f64, f64)>,
-    /// Which colour of the palette.
+    /// Index of its colour in the palette.
     pub colour: usize,
-    /// Dashed: what others are compared with.
+    /// Whether the others are compared with this line, which is dashed then.
     pub reference: bool,
 }
 

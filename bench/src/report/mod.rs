@@ -1,4 +1,4 @@
-//! What a measurement leaves behind: values with units, a table, a plot, a page.
+//! The files that a measurement writes: values with units, tables, plots, a page.
 
 mod axis;
 pub mod chart;

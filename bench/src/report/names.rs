@@ -1,10 +1,11 @@
-//! Names of the series of a chart: at the right of the lines, moved apart, and inside the areas.
+//! Names of the series of a chart. Those of lines are at their right, moved apart so that none covers
+//! another; those of areas are inside.
 
 use super::chart::{Axes, Drawn, FAINT, Kind, Root, SIZE, Series, font, write};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Pixels from a name to its note, and from there to the next name.
+/// Pixels from the top of a name to its note, and from the top of the note to the next name.
 const NAME_HEIGHT: i32 = 34;
 const NOTE_HEIGHT: i32 = 34;
 /// Pixels around names.
@@ -14,12 +15,13 @@ const GAP: i32 = 20;
 pub(super) struct Names<'a> {
     beside: Vec<&'a Series>,
     inside: Vec<&'a Series>,
-    /// Pixels of one of those beside, with its note.
+    /// Height of a name beside the axes together with its note, pixels.
     height: i32,
 }
 
 impl<'a> Names<'a> {
-    /// Without room for all those beside, one below the other, there are none.
+    /// The names of these series. If there is no room for all the names beside the axes, none of these is
+    /// written.
     pub(super) fn of(series: &'a [Series]) -> Self {
         let named = series.iter().filter(|series| !series.name.is_empty());
         let (inside, mut beside): (Vec<_>, Vec<_>) = named.partition(|s| s.kind == Kind::Area);
@@ -35,7 +37,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Pixels that they take at the right of the axes, at most a third of all.
+    /// Pixels that the names take at the right of the axes: at most a third of the width.
     pub(super) fn room(&self, root: &Root) -> Drawn<i32> {
         let mut room = GAP;
         for series in &self.beside {
@@ -69,14 +71,14 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The last value above some floor: programs end before the picture does.
+/// The last value above `floor`. Programs end before the picture does, so the very last values are about 0.
 fn last(series: &Series, floor: f64) -> f64 {
     let values = || series.points.iter().rev().map(|point| point.1);
     let last = values().find(|value| *value > floor);
     last.or_else(|| values().next()).unwrap_or(0.0)
 }
 
-/// The middle of where a series is about as high as it gets.
+/// The middle of the part in which a series is near its highest value.
 fn summit(series: &Series) -> (f64, f64) {
     let most = series.points.iter().fold(0.0, |most, p| p.1.max(most));
     let mut high = series.points.iter().filter(|point| point.1 >= 0.9 * most);
@@ -85,8 +87,8 @@ fn summit(series: &Series) -> (f64, f64) {
     ((first + last) / 2.0, most)
 }
 
-/// Moves the tops of boxes, which come from top to bottom, until none covers another and all are within
-/// the ends, if there is room.
+/// Moves the tops of boxes, which are in order from top to bottom, until no box covers another and all are
+/// between `free` and `end`, if there is room.
 fn move_apart(tops: &mut [i32], height: i32, (mut free, mut end): (i32, i32)) {
     for y in tops.iter_mut() {
         *y = free.max(*y);

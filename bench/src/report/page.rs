@@ -1,4 +1,4 @@
-//! A report as one HTML file that needs nothing else: pictures inside, tables, a few sentences.
+//! A report as one HTML file that needs no other file: its pictures are inside.
 
 use std::fmt::Write as _;
 
@@ -84,7 +84,7 @@ impl Page {
     }
 }
 
-/// Text as HTML has it.
+/// Text with the characters escaped that mean something in HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,4 +1,4 @@
-//! Plots over time as SVG: bytes of some principals, their ideal shares, what happened when.
+//! Plots over time as SVG: for example the memory of principals, their ideal shares, and events.
 
 use super::axis::Axis;
 use super::chart::{Chart, Series};
@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 pub struct Plot {
     /// Above the picture.
     pub title: String,
-    /// Below the title, smaller; may be empty.
+    /// A smaller text below the title; may be empty.
     pub note: String,
-    /// What the vertical axis counts.
+    /// The label of the vertical axis: quantity and unit.
     pub unit: String,
-    /// By `(seconds, value)`.
+    /// The lines and areas, with points `(seconds, value)`.
     pub series: Vec<Series>,
     /// `(seconds, what happened)`.
     pub events: Vec<(f64, String)>,
-    /// Never drawn shorter than this, so that plots side by side compare.
+    /// The horizontal axis goes to this number of seconds at least, so that plots can be compared side by
+    /// side.
     pub seconds: f64,
-    /// Likewise the top of the vertical axis.
+    /// The vertical axis goes up to this value at least, for the same reason.
     pub top: f64,
 }
 
@@ -59,7 +60,7 @@ impl Plot {
         std::fs::write(path, self.svg()?).map_err(Error::file("write", path))
     }
 
-    /// Writes the picture, and what it is drawn from, into `bench/results`: [`redraw`] draws it anew.
+    /// Writes the picture and its data into `bench/results`, so that [`redraw`] can draw it again.
     ///
     /// # Errors
     /// When one of them cannot be written.
@@ -78,7 +79,7 @@ impl Plot {
     }
 }
 
-/// Where plots are recorded.
+/// The folder of recorded plots.
 fn recordings() -> PathBuf {
     folder().join("plots")
 }
@@ -99,7 +100,7 @@ fn recorded() -> Result<Vec<(PathBuf, Plot)>> {
     Ok(plots)
 }
 
-/// Draws the pictures of all recorded plots anew.
+/// Draws the pictures of all recorded plots again.
 ///
 /// # Errors
 /// When one cannot be read or written.

@@ -1,22 +1,23 @@
-//! `bench/results/NAME.json` and `NAME.md`: every figure of the docs comes from these files.
+//! The results of a measurement, as `bench/results/NAME.json` and `NAME.md`. Every figure in the docs comes
+//! from these files.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Where and on what something was measured.
+/// The machine that something was measured on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Logical processors.
     pub processors: usize,
-    /// Model name of the first.
+    /// Model name of the first processor.
     pub model: String,
     /// Bytes of memory.
     pub memory: u64,
     /// Kernel release.
     pub kernel: String,
-    /// `v1`, `v2` or `none`: which memory controller the limits were set with.
+    /// Version of the cgroup memory controller that set the limits: `v1`, `v2` or `none`.
     pub cgroup: String,
 }
 
@@ -25,15 +26,15 @@ pub struct Machine {
 pub struct Column {
     /// Heading.
     pub name: String,
-    /// Unit, empty for text and counts.
+    /// Unit; empty for text and counts.
     pub unit: String,
 }
 
-/// A cell: text or a number (printed with as many digits as it deserves).
+/// A cell of a table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// A measured value.
+    /// A measured value. It is printed with about three significant digits.
     Number(f64),
     /// A label.
     Text(String),
@@ -60,7 +61,7 @@ impl From<String> for Cell {
     }
 }
 
-/// What one measurement found.
+/// The results of one measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
     /// Its name, as in `make bench-NAME`.
@@ -71,31 +72,31 @@ pub struct Results {
     pub method: String,
     /// Repetitions of each variant.
     pub repetitions: usize,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// What it was built from: see [`commit`].
+    /// The commit that it was built from: see [`commit`].
     pub commit: String,
     /// Columns of the table.
     pub columns: Vec<Column>,
-    /// Its rows.
+    /// Rows of the table.
     pub rows: Vec<Vec<Cell>>,
-    /// Targets: what was asked for, what was found, whether it was met.
+    /// Targets, and whether they were met.
     pub targets: Vec<Target>,
 }
 
-/// One claim and what became of it.
+/// A target: a claim, and whether the measurement confirms it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Target {
-    /// What was asked for.
+    /// What was claimed.
     pub claim: String,
     /// What was measured.
     pub measured: String,
-    /// Whether that is enough; `None` where the measurement cannot tell.
+    /// Whether the measurement meets the claim; `None` if it cannot tell.
     pub met: Option<bool>,
 }
 
 impl Target {
-    /// What tables say of it.
+    /// The word for `met` in tables.
     pub fn verdict(&self) -> &'static str {
         match self.met {
             Some(true) => "yes",
@@ -106,7 +107,7 @@ impl Target {
 }
 
 impl Results {
-    /// An empty table for `name`, measured here and now.
+    /// Empty results for `name`, with this machine and this commit.
     pub fn new(name: &str, title: &str, method: &str, repetitions: usize) -> Self {
         Results {
             name: name.to_owned(),
@@ -133,13 +134,13 @@ impl Results {
         self
     }
 
-    /// Adds a row, one cell a column.
+    /// Adds a row, with one cell for each column.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         debug_assert_eq!(N, self.columns.len(), "a cell for each column");
         self.rows.push(cells.into());
     }
 
-    /// Notes what became of a target.
+    /// Adds a target.
     pub fn target(&mut self, claim: &str, measured: String, met: impl Into<Option<bool>>) {
         self.targets.push(Target {
             claim: claim.to_owned(),
@@ -148,7 +149,7 @@ impl Results {
         });
     }
 
-    /// The table as text, its headings first.
+    /// The table as text. Its first row holds the headings.
     pub fn cells(&self) -> Vec<Vec<String>> {
         let head = |c: &Column| match c.unit.as_str() {
             "" => c.name.clone(),
@@ -159,7 +160,7 @@ impl Results {
         std::iter::once(heads).chain(rows).collect()
     }
 
-    /// The table as Markdown, its origin below it.
+    /// Title, table and targets as Markdown, then method, commit and machine.
     pub fn markdown(&self) -> String {
         let mut out = format!("{}\n\n", self.title);
         for (index, row) in self.cells().iter().enumerate() {
@@ -196,7 +197,7 @@ impl Results {
         out
     }
 
-    /// The table and what became of the targets, for a terminal.
+    /// The table and the targets, for a terminal.
     pub fn text(&self) -> String {
         let cells = self.cells();
         let wide = |column: usize| {
@@ -221,10 +222,10 @@ impl Results {
         out
     }
 
-    /// What [`Results::save`] wrote.
+    /// Reads what [`Results::save`] wrote.
     ///
     /// # Errors
-    /// When the file cannot be read, or holds something else.
+    /// When the file cannot be read, or is no such file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
         serde_json::from_str(&text).map_err(|source| Error::Recorded {
@@ -253,7 +254,7 @@ pub fn folder() -> PathBuf {
     root().join("bench/results")
 }
 
-/// The checkout that this program was built from, or the current folder once it has moved.
+/// The checkout that this program was built from, or the current folder if that checkout is gone.
 pub fn root() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR"));
     match built.parent() {
@@ -269,7 +270,7 @@ fn show(cell: &Cell) -> String {
     }
 }
 
-/// A number with about three significant digits, no zeros at their end, integers in full.
+/// A number as text: about three significant digits, without zeros at the end; integers in full.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if value.fract() == 0.0 || size >= 1000.0 {

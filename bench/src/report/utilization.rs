@@ -4,18 +4,19 @@
 //! smallest part of the time that the program had in any window of at least that size. It never
 //! falls as windows grow. The size at which it leaves 0 is the longest pause.
 
-/// A run, and when the program stood still in it.
+/// A run, and the pauses in which its program stood still.
 #[derive(Clone, Debug)]
 pub struct Utilization {
     /// `(begin, end)` of each pause: in order, disjoint, within the run.
     pauses: Vec<(f64, f64)>,
-    /// Seconds paused before the pause of that index, and at last all of them.
+    /// For each pause, the seconds of all pauses before it; as the last entry, the seconds of all pauses.
     before: Vec<f64>,
     whole: f64,
 }
 
 impl Utilization {
-    /// Of a run of `whole` seconds with pauses as `(begin, length)`, by their beginnings.
+    /// The utilization of a run of `whole` seconds with pauses `(begin, length)` in seconds, in the order of
+    /// their beginnings.
     pub fn new(pauses: impl IntoIterator<Item = (f64, f64)>, whole: f64) -> Utilization {
         let mut disjoint: Vec<(f64, f64)> = Vec::new();
         let mut before = vec![0.0];
@@ -38,7 +39,7 @@ impl Utilization {
         }
     }
 
-    /// Seconds paused from the start to a moment.
+    /// Seconds paused from the start of the run until `until`.
     fn paused(&self, until: f64) -> f64 {
         let begun = self.pauses.partition_point(|(begin, _)| *begin < until);
         match begun.checked_sub(1) {
@@ -47,14 +48,14 @@ impl Utilization {
         }
     }
 
-    /// The program's part of `[from, to)`.
+    /// The part of `[from, to)` in which the program ran, from 0 to 1.
     fn of(&self, from: f64, to: f64) -> f64 {
         let part = 1.0 - (self.paused(to) - self.paused(from)) / (to - from);
         part.clamp(0.0, 1.0)
     }
 
-    /// The smallest part in any window of exactly this size: one that begins or ends with a pause,
-    /// or with the run.
+    /// The smallest utilization in any window of exactly this size. It is enough to look at windows that
+    /// begin or end with a pause or with the run.
     fn minimum(&self, window: f64) -> f64 {
         let last = self.whole - window;
         let begins = self.pauses.iter().map(|(begin, _)| *begin);
@@ -66,8 +67,8 @@ impl Utilization {
             .fold(1.0, f64::min)
     }
 
-    /// The bounded utilization of each window; windows are given from small to large, the last at
-    /// most the whole run.
+    /// The bounded utilization of each window size. The sizes (in seconds) are in ascending order; the last
+    /// is at most that of the whole run.
     pub fn bounded(&self, windows: &[f64]) -> Vec<f64> {
         let mut least: Vec<f64> = windows.iter().map(|w| self.minimum(*w)).collect();
         // The worst windows of more than the given size run from the beginning of a pause to the
@@ -135,7 +136,7 @@ mod tests {
         assert!(Utilization::new([], 0.0).curve().is_empty());
     }
 
-    /// Against a look at every window whose edges are whole numbers, as those of the pauses are.
+    /// Compares with a search over all windows with integer ends. The pauses have integer ends too.
     #[test]
     fn it_is_what_a_look_at_every_window_finds() {
         const WHOLE: usize = 40;

@@ -13,14 +13,14 @@ pub struct Experiment<'a, V> {
     pub(super) rounds: usize,
 }
 
-/// A variant, and what its runs came to, in order.
+/// A variant and the outcomes of its runs, in order.
 #[derive(Clone, Debug)]
 pub struct Variant<V, O> {
     /// For tables, progress and `--only`.
     pub name: String,
-    /// What it is.
+    /// The conditions that make up the variant.
     pub what: V,
-    /// One a round.
+    /// One outcome for each round.
     pub outcomes: Vec<O>,
 }
 
@@ -29,14 +29,14 @@ pub struct Variant<V, O> {
 pub struct Turn<'a> {
     /// Name of the variant.
     pub variant: &'a str,
-    /// In this round pictures are drawn.
+    /// This is the first round: the one from which pictures are drawn.
     pub first: bool,
-    /// Says what goes on.
+    /// Shows the progress of the run.
     pub progress: Progress,
 }
 
 impl<'a> Turn<'a> {
-    /// Of a variant, in one round of how many.
+    /// A run of a variant, in one of the rounds.
     pub(super) fn new(
         runner: &Runner,
         variant: &'a str,
@@ -51,7 +51,7 @@ impl<'a> Turn<'a> {
 }
 
 impl Runner {
-    /// An experiment with these variants, as many rounds as repetitions are asked for.
+    /// An experiment with these variants. It has as many rounds as repetitions were asked for.
     pub fn experiment<V, N: Into<String>>(
         &self,
         variants: impl IntoIterator<Item = (N, V)>,
@@ -66,22 +66,22 @@ impl Runner {
 }
 
 impl<V> Experiment<'_, V> {
-    /// Only the variants that `--only` names.
+    /// Drops the variants that `--only` does not name.
     pub fn wanted(mut self) -> Self {
         self.variants.retain(|(name, _)| self.runner.wants(name));
         self
     }
 
-    /// One round, however many repetitions are asked for.
+    /// Sets one round, however many repetitions were asked for.
     pub fn once(mut self) -> Self {
         self.rounds = 1;
         self
     }
 
-    /// Runs all; `run` does a single run.
+    /// Runs every variant in every round; `run` does a single run.
     ///
     /// # Errors
-    /// The first error of `run`, and when a signal came.
+    /// The first error of `run`; an error too if a signal came.
     pub fn run<O>(
         self,
         mut run: impl FnMut(&V, &Turn<'_>) -> Result<O>,

@@ -1,4 +1,4 @@
-//! Some variants at once, where one leaves processors free.
+//! Runs several variants at the same time, for programs that need less than a processor each.
 
 use super::experiment::{Experiment, Turn, Variant};
 use crate::harness::interrupt;

@@ -14,14 +14,14 @@ use crate::report::plot::Plot;
 use crate::report::results::{self, Results, root};
 use std::path::PathBuf;
 
-/// How much of a measurement is wanted, and where its results go.
+/// Which part of a measurement is wanted, how often, and where its results go.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Repetitions of each variant, 1 at least.
     pub repeat: usize,
     /// Only variants whose name contains one of these, separated by commas.
     pub only: Option<String>,
-    /// Results go to `bench/results`, which the docs are made of; else to `bench/out/NAME`.
+    /// Whether results go to `bench/results`, from which the docs are made; otherwise to `bench/out/NAME`.
     pub record: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// For the measurement of this name.
+    /// A runner for the measurement of this name.
     pub(crate) fn new(name: &'static str, options: Options) -> Runner {
         Runner { name, options }
     }
@@ -48,7 +48,7 @@ impl Runner {
         self.options.repeat
     }
 
-    /// What `--only` says.
+    /// The argument of `--only`.
     pub fn only(&self) -> Option<&str> {
         self.options.only.as_deref()
     }
@@ -59,7 +59,7 @@ impl Runner {
         only.split(',').any(|part| variant.contains(part))
     }
 
-    /// Says what goes on in a part of the measurement.
+    /// Progress of a part of the measurement.
     pub fn progress(&self, part: &str) -> Progress {
         Progress::new(format!("{}, {part}", self.name))
     }
@@ -72,13 +72,14 @@ impl Runner {
         Ground::new(self.name)
     }
 
-    /// Empty results of the measurement: a sentence on what they show, and how it was measured.
+    /// Empty results of the measurement. `title` is a sentence on what the table shows; `method` says how it
+    /// was measured.
     pub fn results(&self, title: &str, method: &str) -> Results {
         Results::new(self.name, title, method, self.repeat())
     }
 
-    /// Draws what was seen over time, as `NAME-PART.svg` (`NAME.svg` without a part). What is recorded is
-    /// kept with what it is drawn from.
+    /// Draws a plot over time, as `NAME-PART.svg` (`NAME.svg` without a part). If results are recorded, the
+    /// plot's data are saved beside the picture.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -101,7 +102,7 @@ impl Runner {
         self.folder().join(format!("{}.svg", self.file(part)))
     }
 
-    /// Name of the files of a part, without their ends.
+    /// Name of the files of a part, without their extensions.
     fn file(&self, part: &str) -> String {
         match part {
             "" => self.name.to_owned(),

@@ -1,5 +1,5 @@
-//! What the broker costs: memory, idle processor time, how soon a subscriber wakes, how dear a look
-//! at the page is.
+//! The costs of the broker: its memory, its processor time while idle, the time until a subscriber wakes, and
+//! the time of a read of the page.
 
 use crate::harness::broker::Broker;
 use crate::harness::folder::Folder;
@@ -23,11 +23,11 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 const PRINCIPALS: usize = 100;
-/// After its start the broker is left alone for so long.
+/// How long the broker is left alone after its start, before anything is measured.
 const SETTLE: Duration = Duration::from_secs(30);
-/// And is watched doing nothing for so long.
+/// How long the idle broker is watched after that.
 const IDLE: Duration = Duration::from_secs(20);
-/// Weight changes whose echo is timed; each wakes every subscriber.
+/// Number of weight changes that are timed. Each wakes every subscriber.
 const CHANGES: usize = 40;
 const READS: u32 = 20_000_000;
 
@@ -36,7 +36,7 @@ const IDLING: &str = "below 0.1 % of one core, idle";
 const WAKING: &str = "wake-up below 1 ms at p99";
 const READING: &str = "reading the page below 10 ns";
 
-/// `broker-cost`.
+/// The measurement `broker-cost`.
 pub(super) struct BrokerCost;
 
 impl Measurement for BrokerCost {
@@ -95,7 +95,8 @@ fn report(found: &[[f64; 5]], runner: &Runner) -> Results {
     results
 }
 
-/// Resident MiB, idle percent, median and p99 of the wake-up in µs, ns a read.
+/// One run. Returns resident MiB, percent of a processor while idle, median and 99th percentile of the time
+/// until a wake-up (µs), and the time of a read (ns).
 fn once(folder: &Path, progress: &Progress) -> Result<[f64; 5]> {
     progress.tell(format_args!("{} s", (SETTLE + IDLE).as_secs()));
     let broker = Broker::start(folder, None)?;
@@ -149,7 +150,7 @@ impl Drop for Sleepers {
     }
 }
 
-/// Nanoseconds from publication to wake-up.
+/// Changes weights, and returns the nanoseconds from each publication to the wake-up of each subscriber.
 fn wake(
     control: &mut Connection,
     id: Id,
@@ -171,7 +172,8 @@ fn wake(
         latencies.extend(arrivals(streams, pages)?);
         drain(streams)?;
     }
-    // The slowest hundredth is asked for: as many that never came would make it look better.
+    // The result is the 99th percentile. If more than a hundredth of the wake-ups are missing, it would look
+    // better than it is.
     if latencies.len() < CHANGES * streams.len() / 100 * 99 {
         let (came, waited) = (latencies.len(), streams.len());
         let what = format!("only {came} wake-ups for {CHANGES} changes of {waited} subscribers");
@@ -180,8 +182,8 @@ fn wake(
     Ok(latencies)
 }
 
-/// For each stream that gets something before a quiet time: how long after the publication its poll
-/// returned. What came is read only afterwards, so that reading it does not delay the others.
+/// The nanoseconds from the publication to the return of `poll`, for each stream that gets a message until no
+/// more come. Messages are read only afterwards, so that reading one delays no other.
 fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>> {
     const QUIET: Timespec = Timespec {
         tv_sec: 0,

@@ -1,5 +1,5 @@
-//! A limit without swap, where an excess ends the program: what lives alone lives under the broker,
-//! and does as much.
+//! Programs in a limit without swap, where the kernel kills a program that exceeds it. A program that
+//! survives alone must survive under the broker too, and do as much work.
 
 use super::hotspot::{COLLECTORS, jvms};
 use crate::harness::broker::Broker;
@@ -20,18 +20,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Limits of the container, MiB.
+/// Limits of the containers, MiB.
 const LIMITS: [u64; 3] = [256, 512, 1024];
-/// So many programs are measured at once: one needs less than half of a processor in each of its places.
+/// Number of programs that are measured at the same time. Each runs in three places, and takes less than half
+/// a processor in each.
 const LANES: usize = 2;
-/// Seconds of a run, and after which one is ended.
+/// Seconds that a program runs, and seconds after which it is killed.
 const SECONDS: u32 = 6;
 const LONGEST: f64 = 30.0;
-/// Of a limit, percent that live, and megabytes of arrays that are replaced in a second.
+/// Percent of the limit that is live data, and megabytes of arrays that are replaced per second.
 const LIVE: u64 = 10;
 const RATE: u64 = 150;
 
-/// What the program does besides.
+/// What the program does besides replacing arrays.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     name: &'static str,
@@ -53,7 +54,7 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// Where it runs.
+/// The place in which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     Alone,
@@ -65,7 +66,7 @@ enum Where {
 
 const PLACES: [Where; 3] = [Where::Alone, Where::Inside, Where::Outside];
 
-/// What the runs of one place came to.
+/// The outcomes of the runs in one place.
 #[derive(Clone, Debug, Default)]
 struct Runs {
     lived: Vec<bool>,
@@ -73,7 +74,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Of all runs of a case: place by place.
+    /// Sorts the outcomes of all rounds by place.
     fn of(rounds: &[[Outcome; 3]]) -> [Runs; 3] {
         let mut all = PLACES.map(|_| Runs::default());
         for outcomes in rounds {
@@ -96,7 +97,7 @@ impl Runs {
         self.lived.iter().filter(|lived| **lived).count()
     }
 
-    /// Median work of those that lived.
+    /// Median work of the runs that survived.
     fn median(&self) -> f64 {
         spread(&self.work).median
     }
@@ -106,7 +107,7 @@ impl Runs {
 #[derive(Clone, Copy, Debug)]
 enum Runtime {
     Java(Jvm),
-    /// The system's libgc alone, the drop-in under the broker.
+    /// The system's libgc alone; our drop-in under the broker.
     Libgc,
 }
 
@@ -132,8 +133,8 @@ impl Case {
             Runtime::Java(jvm) => {
                 let mut command = vec![jvm.java()];
                 command.extend(jvm.choice());
-                // Java's own maximum of direct memory follows that of the heap: here the container
-                // is to be the limit.
+                // By default Java bounds direct memory by the size of the heap. Here only the container is to
+                // bound it.
                 command.push("-XX:MaxDirectMemorySize=200m".to_owned());
                 command.extend(["-cp".to_owned(), classes.display().to_string()]);
                 command.push("Container".to_owned());
@@ -147,8 +148,8 @@ impl Case {
         command
     }
 
-    /// Runs it in all places at once, each in a container of its own: what else the machine does
-    /// meets all of them.
+    /// Runs it in all places at the same time, each in a container of its own, so that disturbances on the
+    /// machine affect all places alike.
     fn run_everywhere(&self, grounds: &[Ground; 3], classes: &Path) -> Result<[Outcome; 3]> {
         std::thread::scope(|scope| {
             let threads = [0, 1, 2].map(|at| {
@@ -195,8 +196,8 @@ impl Case {
     }
 }
 
-/// Ends a broker that `plimsoll run` started: it would stay for some seconds, and in the container
-/// of the next run.
+/// Ends a broker that `plimsoll run` started. It would otherwise stay for some seconds, in the container of
+/// the next run.
 fn end_broker(socket: &Path) {
     let until = Instant::now() + Duration::from_secs(10);
     let told = || {
@@ -215,7 +216,7 @@ const NOBODY: &str = "nobody is killed who lives alone";
 const SAVED: &str = "of those killed alone nine tenths live";
 const WORK: &str = "work at least 0.95 of alone where alone lives";
 
-/// `container`.
+/// The measurement `container`.
 pub(super) struct Container;
 
 impl Measurement for Container {
@@ -275,7 +276,7 @@ fn empty(runner: &Runner) -> Results {
     ])
 }
 
-/// By name, with the limit in it.
+/// All cases with their names, which contain the limit.
 fn cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let java = jvms(&COLLECTORS).map(Runtime::Java);

@@ -1,7 +1,9 @@
-//! An unrelated program takes half of the memory at 100 MB/s. Who pays?
+//! An unrelated program (a hog) takes half of the memory at 100 MB/s. How much work does that cost the
+//! others?
 //!
-//! Paper 5.1: a hog beside programs that adapt, beside programs of a fixed size, and the same with
-//! its memory simply absent.
+//! As in the paper's section 5.1, the hog runs beside programs that adapt and beside programs of a fixed
+//! size. The programs that adapt are compared with themselves in half of the memory, with the same hog
+//! outside of the budget.
 
 use crate::Result;
 use crate::harness::play::play;
@@ -13,22 +15,22 @@ use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 
-/// What the three programs share, and the hog takes from, bytes.
+/// Bytes that the three programs and the hog share.
 const BUDGET: u64 = 1500 << 20;
 const HALF: u64 = BUDGET / 2;
 /// Bytes that the hog takes in a second.
 const RATE: u64 = 100_000_000;
-/// When the hog begins, seconds.
+/// When the hog starts, in seconds since the start of the run.
 const BEGIN: f64 = 15.0;
 /// How long a run is, seconds.
 const SECONDS: f64 = 60.0;
 
-/// What one run came to.
+/// The outcome of one run.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
-    /// Of the three programs, from the hog's start to the end.
+    /// Work of each of the three programs from the hog's start to the end of the run.
     work: [f64; 3],
-    /// Of a fixed piece of work in the harness meanwhile, ns.
+    /// Time of a fixed piece of work of the harness in that time, ns.
     yardstick: f64,
     major_faults: u64,
     swap_traffic: u64,
@@ -42,7 +44,7 @@ const NOBODY: &str = "no program is killed";
 const FAULTS: &str = "major faults at most 1 % of those without the broker";
 const WORK: &str = "work at least 95 % of that with the hog's memory absent from the start";
 
-/// `hog`.
+/// The measurement `hog`.
 pub(super) struct Hog;
 
 impl Measurement for Hog {
@@ -59,7 +61,7 @@ impl Measurement for Hog {
         let ground = runner.ground()?;
         let (broker, bare) = (Conditions::Broker, Conditions::Bare);
         let half = "broker, half the memory, hog elsewhere";
-        // The number of its picture, under which conditions, what.
+        // The number of the variant's picture, its conditions, and its scenario.
         let variants = [
             ("broker, hog", (0, broker, scenario(BUDGET, true, false))),
             ("fixed sizes, hog", (1, bare, scenario(BUDGET, true, true))),
@@ -137,7 +139,8 @@ fn report<V>(ran: &[Variant<V, Outcome>], runner: &Runner) -> Results {
     results
 }
 
-/// The work beside the hog, against that with its memory absent, `base`.
+/// Judges the work beside the hog, relative to `base`: the work in half of the memory, with the hog outside
+/// of the budget.
 fn judge_work(results: &mut Results, outcomes: &[&[Outcome]], base: &[f64; 3]) {
     let works = [0, 1, 2].map(|i| median(outcomes[0], |o| o.work[i]) / base[i]);
     let least = works.iter().copied().fold(f64::MAX, f64::min);
@@ -145,7 +148,8 @@ fn judge_work(results: &mut Results, outcomes: &[&[Outcome]], base: &[f64; 3]) {
     let apart = [0, 1, 2].map(|i| {
         let ratio = |(o, base): (&Outcome, &Outcome)| o.work[i] / base.work[i].max(1e-9);
         let all = spread(&pairs().map(ratio).collect::<Vec<_>>());
-        // On a slower machine less work is done and the yardstick takes longer.
+        // On a slower machine programs do less work and the yardstick takes longer, so their product is the
+        // same.
         let even = |pair: (&Outcome, &Outcome)| {
             ratio(pair) * pair.0.yardstick / pair.1.yardstick.max(1e-9)
         };

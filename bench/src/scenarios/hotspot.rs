@@ -1,8 +1,8 @@
-//! How a Java virtual machine follows a limit that changes: by collector and version, steered
+//! How a Java virtual machine follows a limit that changes, for each collector and version. It is steered
 //! without a broker.
 //!
-//! The example `follow` of the room `runtimes` does the steering and tells what it sees; here it is
-//! run for each collector and summed up.
+//! The example `follow` of the crate `runtimes` does the steering and prints what it sees. This module runs
+//! it for each collector and sums its output up.
 
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, sibling};
@@ -17,31 +17,31 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Megabytes that the program could have at the most.
+/// The most memory that the program could get, MiB.
 const BUDGET: f64 = 1500.0;
-/// Limits (MiB) and for how many seconds each.
+/// Limits (MiB), and the seconds that each of them lasts.
 const STEPS: [(f64, f64); 3] = [(300.0, 4.0), (800.0, 6.0), (300.0, 5.0)];
-/// Parts of the budget: that near counts as there.
+/// Distance from the limit, as a fraction of the budget, at which the limit counts as reached.
 const NEAR: f64 = 0.03;
-/// From here on a step's memory should be its limit, seconds.
+/// Seconds after the start of a step from which its memory should be at the limit.
 const SETTLED: f64 = 2.0;
-/// Megabytes alive, megabytes allocated a second, threads.
+/// Megabytes of live data, megabytes allocated per second, threads.
 const CHURN: [&str; 3] = ["100", "300", "2"];
 const VERSIONS: [u32; 4] = [11, 17, 21, 25];
 pub(super) const COLLECTORS: [&str; 5] = ["G1", "Serial", "Z", "Shenandoah", "Parallel"];
-/// Those that are run without added flags too, as an adopted program runs.
+/// The collectors that are also run without added flags, as in an adopted program.
 const BARE: [&str; 2] = ["G1", "Serial"];
 
-/// What one step came to.
+/// The outcome of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
-    /// Seconds until it was near the limit for the first time; infinite when it never was.
+    /// Seconds until the memory was near the limit for the first time; infinite if it never was.
     reached: f64,
-    /// Median of its memory once it should be there, MiB.
+    /// Median of the memory from the time on at which it should be at the limit, MiB.
     median: f64,
 }
 
-/// `hotspot`.
+/// The measurement `hotspot`.
 pub(super) struct Hotspot;
 
 impl Measurement for Hotspot {
@@ -87,7 +87,7 @@ fn empty(runner: &Runner) -> Results {
     ])
 }
 
-/// By name: the machine, and whether it is run without added flags.
+/// The variants: name, machine, and whether the machine is run without added flags.
 fn variants() -> Vec<(String, (Jvm, bool))> {
     let flagged = jvms(&COLLECTORS).map(|jvm| (jvm.name(), (jvm, false)));
     let bare = jvms(&BARE);
@@ -142,14 +142,14 @@ fn once(classes: &Path, jvm: Jvm, bare: bool) -> Result<[Step; 3]> {
     steps(&seen).ok_or_else(|| Error::program(jvm.name(), "it ended before its time"))
 }
 
-/// Seconds, limit and uses (MiB) of a line; its other values are not needed here.
+/// Seconds, limit (MiB) and memory (MiB) from a line, whose other values are not needed here.
 fn numbers(line: &str) -> Option<[f64; 3]> {
     let mut values = line.split(',').map(str::parse);
     let mut next = || values.next()?.ok();
     Some([next()?, next()?, next()?])
 }
 
-/// Cuts what was seen where the limit changes; `None` when a step is missing or short.
+/// Cuts the samples where the limit changes. `None` if a step is missing or too short.
 fn steps(seen: &[[f64; 3]]) -> Option<[Step; 3]> {
     let pieces: Vec<&[[f64; 3]]> = seen.chunk_by(|a, b| a[1] == b[1]).collect();
     let pieces: [_; 3] = pieces.try_into().ok()?;
@@ -189,7 +189,7 @@ mod tests {
         let found = steps(&seen).expect("three steps");
         assert_eq!(found.map(|s| s.median), [290.0, 790.0, 290.0]);
         assert!(found.iter().all(|s| (s.reached - 1.0).abs() < 0.01));
-        // A program that ended early is no measurement.
+        // If the program ended early, there is no result.
         assert_eq!(steps(&seen[..seen.len() - 20]), None);
     }
 

@@ -1,5 +1,5 @@
-//! The paper's Table 2 for a program on libgc: the default schedule, a fixed one and the adaptive
-//! one, with and without a hog.
+//! The paper's Table 2 for a program on libgc: collections by libgc's own schedule, by a fixed one and by the
+//! adaptive one, each with and without a hog.
 
 use crate::Result;
 use crate::harness::play::play;
@@ -13,15 +13,15 @@ use crate::runner::{Runner, Variant};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the program and the hog share, bytes.
+/// Bytes that the program and the hog share.
 const BUDGET: u64 = 1500 << 20;
-/// What the fixed schedule is told that it has: nearly all of it, as in the paper.
+/// Bytes of heap at which the fixed schedule collects: nearly the whole budget, as in the paper.
 const FIXED: u64 = 1350 << 20;
 const ITERATIONS: u32 = 600;
 const HOG_START: f64 = 2.0;
 const HOLD: f64 = 5.0;
 const RATE: u64 = 200_000_000;
-/// A run that takes longer is given up, seconds.
+/// Seconds after which a run is given up.
 const LONGEST: f64 = 240.0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum Schedule {
     Fixed,
 }
 
-/// What the runs of one variant came to.
+/// The outcomes of the runs of one variant.
 #[derive(Default)]
 struct Outcome {
     collections: Vec<f64>,
@@ -45,7 +45,7 @@ const FEWER: &str = "adaptive: fewer collections and a smaller share than the de
 const LOSES: &str =
     "with the hog: adaptive loses less than a fixed size (paper: 1.07 against 1.70)";
 
-/// `libgc-adaptive`.
+/// The measurement `libgc-adaptive`.
 pub(super) struct LibgcAdaptive;
 
 impl Measurement for LibgcAdaptive {
@@ -61,7 +61,7 @@ impl Measurement for LibgcAdaptive {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let ground = runner.ground()?;
-        // The schedule, and whether the hog comes.
+        // The schedule, and whether a hog runs beside the program.
         let variants = [
             ("adaptive", (Schedule::Adaptive, false)),
             ("adaptive, hog", (Schedule::Adaptive, true)),
@@ -127,7 +127,7 @@ fn report<V>(ran: &[Variant<V, Option<Value>>], runner: &Runner) -> Results {
     }
     let [adaptive, hogged, default, _, fixed, fixed_hogged] =
         [0, 1, 2, 3, 4, 5].map(|i| &outcomes[i]);
-    // A run that did not end says nothing for us.
+    // A run that did not finish must not count in our favour.
     let ended = outcomes.iter().all(|o| o.unfinished == 0);
     let fewer = median(&default.collections) / median(&adaptive.collections).max(1.0);
     results.target(
@@ -166,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// What the benchmark told when it was done; `None` when it did not get there.
+/// The last line of the benchmark, which it prints when it is done; `None` if it did not finish.
 fn last_words(trace: &Trace) -> Option<Value> {
     let output = &trace.endings.first()?.output;
     let done = output.iter().rev().find(|line| line.contains("\"done\""));

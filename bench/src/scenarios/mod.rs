@@ -42,7 +42,7 @@ pub fn named(name: &str) -> Option<&'static dyn Measurement> {
     ALL.iter().copied().find(|one| one.about().name == name)
 }
 
-/// The machines and collectors that are measured.
+/// The Java versions and collectors that are measured.
 pub const JVMS: [Jvm; 10] = [
     Jvm {
         version: 17,
@@ -86,10 +86,10 @@ pub const JVMS: [Jvm; 10] = [
     },
 ];
 
-/// Bytes.
+/// Bytes of a mebibyte.
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Memory of programs while they live, with the ideal shares as dashed lines; outsiders are areas.
+/// A plot of the memory of programs while they run. Dashed lines are their ideal shares; outsiders are areas.
 pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
     let mut series = Vec::new();
     let over_time = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {

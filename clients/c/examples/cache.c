@@ -1,4 +1,4 @@
-/* A cache that lives by its limit: fills itself up to it, and lets go of what it owes.
+/* A cache that follows its limit: it fills itself up to the limit, and gives back what it owes.
  *
  *     cc cache.c -lplimsoll -o cache && ./cache 60
  *
@@ -16,7 +16,7 @@
 static char *blocks[MOST];
 static size_t count;
 
-/* One block more, written to so that it is really there. */
+/* Adds a block. The block is written to, so that it is resident. */
 static int grow(void)
 {
     if (count == MOST || (blocks[count] = malloc(BLOCK)) == NULL)
@@ -25,7 +25,7 @@ static int grow(void)
     return 1;
 }
 
-/* Lets go of at least so many bytes, if it has them; gives how many. */
+/* Gives back at least this many bytes, if the cache has them. Returns how many it gave back. */
 static uint64_t shrink(uint64_t bytes)
 {
     uint64_t freed = 0;

@@ -1,9 +1,9 @@
-/* plimsoll.h: live by the memory that there is.
+/* plimsoll.h: how much memory a program may use now.
  *
  * A program opens a principal and reads at any time, within nanoseconds, how much memory it may use
- * now. It waits for changes where that suits it, gives back what it owes, and says so. Where no
- * broker runs, or when the broker dies, the numbers come from local sensing; nothing ever blocks on
- * a broker without a bound, and reading cannot fail.
+ * now. It waits for changes where that suits it, gives back what it owes, and reports that it did.
+ * If no broker runs, or the broker dies, the numbers come from local sensing. Every wait for a
+ * broker has a time limit, and reading cannot fail.
  *
  *     plimsoll *p = plimsoll_open("my-cache", NULL);
  *     plimsoll_numbers now;
@@ -21,9 +21,9 @@
  * handle. None may be called from a signal handler.
  *
  * What the library does to a program: nothing when it is loaded. An open principal has one thread
- * (all signals blocked but faults), some descriptors that are closed on exec, and, while a broker's
- * page is mapped, a handler for SIGBUS that passes on what is not its own (PLIMSOLL_NO_GUARD turns
- * it off). After fork() a child may only read.
+ * (with all signals blocked but faults), some descriptors that are closed on exec, and, while a
+ * broker's page is mapped, a handler for SIGBUS, which passes faults on that are not on that page
+ * (PLIMSOLL_NO_GUARD turns it off). After fork() the child may only read.
  */
 #ifndef PLIMSOLL_H
 #define PLIMSOLL_H
@@ -38,22 +38,22 @@ extern "C" {
 /* A registered principal; see plimsoll_open(). */
 typedef struct plimsoll plimsoll;
 
-/* Who says so. */
+/* Where the numbers come from. */
 enum plimsoll_source {
     PLIMSOLL_BROKER = 0, /* a broker that is alive */
     PLIMSOLL_STALE = 1,  /* a broker that gave no sign of life lately: its last numbers */
     PLIMSOLL_LOCAL = 2   /* local sensing: no broker is there */
 };
 
-/* How urgent it is, for programs that only know levels. */
+/* How short memory is, for programs that know levels only. */
 enum plimsoll_level {
     PLIMSOLL_NORMAL = 0,  /* within its limit */
     PLIMSOLL_WARNING = 1, /* at its limit, or owing with time left */
     PLIMSOLL_CRITICAL = 2 /* owing, and the deadline is near or past */
 };
 
-/* What plimsoll_wait() comes back with. Changes that come faster than they are waited for are
- * merged; the last numbers are always told. */
+/* Events that plimsoll_wait() returns. Changes that come faster than the program waits for them are
+ * merged; the last numbers are always reported. */
 enum plimsoll_event {
     PLIMSOLL_TIMEOUT = 0,     /* nothing happened in that time, or plimsoll_interrupt() */
     PLIMSOLL_OWED = 1,        /* `owed` bytes are to be given back before `deadline` */
@@ -63,7 +63,7 @@ enum plimsoll_event {
     PLIMSOLL_JOINED = 5       /* a broker is (back) there */
 };
 
-/* Negative results; plimsoll_error() has the words. */
+/* Negative results. plimsoll_error() gives the message. */
 enum plimsoll_failure {
     PLIMSOLL_EINVAL = -1,   /* a null pointer or a value that cannot be */
     PLIMSOLL_EREFUSED = -2, /* the broker refused */
@@ -71,7 +71,7 @@ enum plimsoll_failure {
     PLIMSOLL_EINTERNAL = -4 /* a fault of this library; please report it */
 };
 
-/* The numbers of one moment. */
+/* The numbers at one time. Sizes are bytes, times nanoseconds of CLOCK_MONOTONIC. */
 typedef struct plimsoll_numbers {
     uint64_t limit;     /* may be used now */
     uint64_t available; /* could be had if it asked */
@@ -90,7 +90,7 @@ typedef struct plimsoll_numbers {
 #define PLIMSOLL_ALONE 4u       /* no broker: local sensing only */
 #define PLIMSOLL_ENVIRONMENT 8u /* in a child of a program under `plimsoll run`: use that one's principal */
 
-/* How to register. Begin with PLIMSOLL_OPTIONS_INIT; what is zero gets its default. */
+/* How to register. Initialise it with PLIMSOLL_OPTIONS_INIT. A field of 0 means its default. */
 typedef struct plimsoll_options {
     size_t size;         /* sizeof(plimsoll_options) */
     uint32_t weight;     /* 1 to 10000; 0: 100 */
@@ -104,10 +104,10 @@ typedef struct plimsoll_options {
 
 #define PLIMSOLL_OPTIONS_INIT {sizeof(plimsoll_options), 0, 0, 0, 0, 0, NULL, NULL}
 
-/* A field of plimsoll_known that is not known, or has not changed. */
+/* The value of a field of plimsoll_known that is not known, or has not changed. */
 #define PLIMSOLL_UNKNOWN UINT64_MAX
 
-/* What the program knows of itself. Begin with PLIMSOLL_KNOWN_INIT. */
+/* What the program knows of itself. Initialise it with PLIMSOLL_KNOWN_INIT. */
 typedef struct plimsoll_known {
     size_t size;               /* sizeof(plimsoll_known) */
     uint64_t live;             /* live bytes after the last full collection */
@@ -125,47 +125,47 @@ typedef struct plimsoll_known {
      PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN}
 
 /* Registers. `name`: 1 to 64 bytes of printable UTF-8. `options` may be NULL. Under `plimsoll run` the
- * process is a principal already: that one is used, with the weight it has. Succeeds where no broker runs. NULL on failure: a parameter that cannot be, or a refusal; see plimsoll_error(). */
+ * process is a principal already: that principal is used, and keeps its weight. Succeeds if no broker
+ * runs. Returns NULL if a parameter is invalid or the broker refuses; see plimsoll_error(). */
 plimsoll *plimsoll_open(const char *name, const plimsoll_options *options);
 
-/* The numbers now: no lock, no system call. 0, or PLIMSOLL_EINVAL. */
+/* Reads the numbers, without a lock or a system call. Returns 0 or PLIMSOLL_EINVAL. */
 int plimsoll_read(const plimsoll *principal, plimsoll_numbers *numbers);
 
-/* Waits for an event at most `timeout_ms` milliseconds (a day when negative). Gives the event, or a
+/* Waits for an event, for `timeout_ms` milliseconds at most (a day if negative). Returns the event, or a
  * negative failure. `numbers` may be NULL. */
 int plimsoll_wait(plimsoll *principal, int timeout_ms, plimsoll_numbers *numbers);
 
-/* Makes one plimsoll_wait(), of another thread now or the next one, come back with
- * PLIMSOLL_TIMEOUT. */
+/* Makes one plimsoll_wait() return PLIMSOLL_TIMEOUT: the one that another thread is in, or the next. */
 int plimsoll_interrupt(plimsoll *principal);
 
-/* A descriptor for poll loops, readable while there is an event; then call plimsoll_wait() with no
- * time until it says PLIMSOLL_TIMEOUT. Belongs to the principal. */
+/* A descriptor for poll loops, which is readable while there is an event. Then call plimsoll_wait() with
+ * a timeout of 0 until it returns PLIMSOLL_TIMEOUT. The descriptor belongs to the principal. */
 int plimsoll_fd(plimsoll *principal);
 
-/* Tells what the program knows of itself. Does not wait. */
+/* Reports what the program knows of itself. Does not wait. */
 int plimsoll_report(plimsoll *principal, const plimsoll_known *known);
 
-/* Tells that the program gave bytes back. Does not wait. */
+/* Reports that the program gave bytes back. Does not wait. */
 int plimsoll_released(plimsoll *principal, uint64_t bytes);
 
-/* Gives it its process. Kept for later where no broker runs. */
+/* Sets the process of the principal. If no broker runs, this is kept until one does. */
 int plimsoll_attach(plimsoll *principal, uint32_t pid);
 
-/* Change it. Kept for later where no broker runs. `bytes` 0 takes the bound away. */
+/* Change the registration. If no broker runs, this is kept until one does. `bytes` 0 removes the bound. */
 int plimsoll_set_weight(plimsoll *principal, uint32_t weight);
 int plimsoll_set_priority(plimsoll *principal, int32_t priority);
 int plimsoll_set_max(plimsoll *principal, uint64_t bytes);
 
-/* Ends the registration and frees the handle. NULL is ignored. Takes some seconds at the most,
- * when a broker hangs. */
+/* Ends the registration and frees the handle. NULL is ignored. If the broker hangs, this takes some
+ * seconds at most. */
 void plimsoll_close(plimsoll *principal);
 
-/* What the last failure on this thread was, with what to do. Valid until the next failure on this
- * thread; "" when there was none. */
+/* The message of the last failure on this thread, which says what to do. Valid until the next failure on
+ * this thread; "" if there was none. */
 const char *plimsoll_error(void);
 
-/* What a negative result means, in general. */
+/* The general meaning of a negative result. */
 const char *plimsoll_strerror(int failure);
 
 /* The library's version, "MAJOR.MINOR.PATCH". */

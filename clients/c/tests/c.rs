@@ -15,43 +15,55 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 
 const MIB: u64 = 1 << 20;
 
-/// Where cargo put this test's profile (`target/debug`, `target/release`).
+/// The folder of this test's profile: `target/debug` or `target/release`.
 fn profile() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// Builds a package as cargo did this test (the same profile, so that nothing is built twice): cargo
-/// makes no shared library for a package's own tests.
-fn build(arguments: &[&str]) {
-    let profile = profile();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["build", "--quiet"])
-        .args(arguments);
-    cargo.arg("--target-dir").arg(profile.parent().unwrap());
-    cargo.args([
-        "--profile",
-        if profile.ends_with("release") {
-            "release"
-        } else {
-            "test"
-        },
-    ]);
-    assert!(cargo.status().unwrap().success());
+/// Builds the library, the broker and `plimsoll` in this test's profile, because cargo makes no shared
+/// library for a package's own tests. One command builds the three packages and this test, because cargo
+/// unites the features that one command needs. Like this they are the features of `cargo test --workspace`,
+/// so that nothing is built again.
+fn build() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once_force(|_| {
+        let profile = profile();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.args(["build", "--quiet", "--lib", "--bins", "--test", "c"]);
+        cargo.args([
+            "-p",
+            "plimsoll-c",
+            "-p",
+            "plimsoll-broker",
+            "-p",
+            "plimsoll-cli",
+        ]);
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        cargo.args([
+            "--profile",
+            if profile.ends_with("release") {
+                "release"
+            } else {
+                "test"
+            },
+        ]);
+        assert!(cargo.status().unwrap().success());
+    });
 }
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Compiles a C file against the library, found by its run path or put inside.
+/// Compiles a C file and links it with the library: the shared one, found by its run path, or the static one.
 fn compile(source: &str, into: &Path, shared: bool) -> PathBuf {
-    build(&["-p", "plimsoll-c"]);
+    build();
     let program = into.join("program");
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O2"]);
@@ -107,7 +119,7 @@ fn follows(shared: bool) {
             && state.sets.len() >= 2
             && state.reports.iter().any(|report| report.live == Some(123))
     });
-    // It is known by its last try to join.
+    // If it tried to join several times, its principal is that of the last try.
     let id = fake.state(|state| state.registered.len() as u64);
     fake.state(|state| {
         let asked = &state.registered[0];
@@ -222,7 +234,7 @@ fn the_package_file_names_what_is_built() {
 
 /// A broker that shares out 256 MiB, and its socket.
 fn real_broker(directory: &Path) -> (Running, PathBuf) {
-    build(&["-p", "plimsoll-broker", "--bin", "plimsolld"]);
+    build();
     let mut broker = Command::new(profile().join("plimsolld"));
     broker
         .arg("--directory")
@@ -234,12 +246,12 @@ fn real_broker(directory: &Path) -> (Running, PathBuf) {
     (broker, socket)
 }
 
-/// Registering finds the principal that `plimsoll run` made, whichever of the two is faster.
+/// A program that registers finds the principal that `plimsoll run` made for it, whichever of the two is
+/// faster.
 #[test]
 fn the_example_steers_itself_under_plimsoll_run() {
     let directory = fake::directory();
     let program = compile("examples/cache.c", directory.path(), true);
-    build(&["-p", "plimsoll-cli", "--bin", "plimsoll"]);
     let (_broker, socket) = real_broker(directory.path());
     let plimsoll = || {
         let mut plimsoll = Command::new(profile().join("plimsoll"));
@@ -302,7 +314,7 @@ const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 
 const JOINED: &str = "source 0\n";
 
-/// The output of a program that another user starts with variables.
+/// The output of a program that another user starts with these variables.
 fn said(
     program: &Path,
     tries: &str,
@@ -350,8 +362,8 @@ fn a_program_with_more_rights_than_who_started_it_believes_no_variable() {
             .each_ref()
             .map(|(name, value)| (*name, value.as_os_str()))
     };
-    // If trusted, the first variable names a broker and the others a principal there, so that none
-    // is registered.
+    // If the program trusted them, the first variable would name a broker and the others a principal there,
+    // so that none would be registered.
     assert_eq!(said(&program, "300", &socket(), None), JOINED);
     assert_eq!(registered(), 2);
     assert_eq!(said(&program, "300", &page(), Some(&fake.socket())), JOINED);

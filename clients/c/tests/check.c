@@ -1,5 +1,5 @@
-/* Drives the library for tests/c.rs: prints what it sees, one line each, and does what it is told on
- * its standard input. Every check that fails ends it with the line's number. */
+/* Drives the library for tests/c.rs, and prints a line for each event. If a check fails, it exits with
+ * the number of the line of that check. */
 #include <plimsoll.h>
 #include <poll.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static void follow(const char *socket)
     options.priority = -3;
     options.max = (uint64_t)1 << 40;
     CHECK((principal = plimsoll_open("from C", &options)) != NULL);
-    /* On a busy machine the first try to join may come to nothing. */
+    /* On a busy machine the first try to join may fail. */
     for (tries = 0; event != PLIMSOLL_JOINED && tries < 600; tries++)
         CHECK((event = plimsoll_wait(principal, 100, &now)) >= 0);
     CHECK(event == PLIMSOLL_JOINED);

@@ -1,5 +1,5 @@
 /* For tests/c.rs: joins the broker that the environment names, or the one at the socket in its second
- * argument, and tries that as often as its first says (a tenth of a second each). */
+ * argument. Its first argument is the number of tries, of a tenth of a second each. */
 #include <plimsoll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Shares memory by weight between the programs that ask it.
 ///
-/// Without options it serves the user that starts it; SIGHUP reads the configuration again, SIGTERM
-/// ends it. Programs live on without it.
+/// Without options it serves the user who starts it. On SIGHUP it reads the configuration again; SIGTERM ends
+/// it. Programs go on without it.
 #[derive(Parser)]
 #[command(name = "plimsolld", version)]
 struct Arguments {
@@ -23,19 +23,19 @@ struct Arguments {
     /// Directory for the socket, the pages and the state
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// The socket
+    /// Path of the socket
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
     /// Cgroup directory whose limit bounds what is shared out, instead of the broker's own
     #[arg(long, value_name = "DIR")]
     domain: Option<PathBuf>,
-    /// Share out at most so much (1500M)
+    /// Share out at most this much memory (1500M)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     budget: Option<u64>,
-    /// Leave so many seconds after the last program and connection are gone
+    /// Exit this many seconds after the last program and connection are gone
     #[arg(long, value_name = "SECONDS")]
     idle_exit: Option<u64>,
-    /// Check the configuration and leave
+    /// Check the configuration and exit
     #[arg(long)]
     check: bool,
 }

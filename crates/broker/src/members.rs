@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Shared memory in bytes from which on the sampler checks how often a process maps it.
 const MUCH_SHARED: u64 = 8 << 20;
 
-/// One principal.
+/// One principal. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct Member {
     /// Its id.
@@ -175,10 +175,12 @@ impl Member {
     }
 }
 
-/// All principals.
+/// All principals. Belongs to the deciding thread.
 #[derive(Debug, Default)]
 pub struct Members {
+    /// The principals, by id.
     by_id: BTreeMap<Id, Member>,
+    /// Their ids, by process id.
     by_pid: HashMap<i32, Id>,
     /// Id of each user's group.
     by_user: HashMap<u32, Id>,

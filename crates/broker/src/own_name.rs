@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 /// to another file by then: somebody removed our directory, and a later broker made its own.
 #[derive(Debug)]
 pub(crate) struct OwnName {
+    /// The name.
     path: PathBuf,
+    /// Device and inode number of the file; `None` if there was no such file.
     file: Option<(u64, u64)>,
 }
 

@@ -36,6 +36,7 @@ impl Division {
 /// One resource.
 #[derive(Debug)]
 pub struct Pool {
+    /// How it is divided.
     division: Division,
     /// Units that all users together hold.
     held: Mutex<usize>,
@@ -69,9 +70,11 @@ impl Pool {
 /// One user's account of a resource. Clones are the same account; other threads may use it as well.
 #[derive(Clone, Debug)]
 pub struct Account {
+    /// The resource.
     pool: Arc<Pool>,
     /// Units held by the user. Changes only under the pool's lock.
     own: Arc<AtomicUsize>,
+    /// Whether bounds apply to the user.
     bounded: bool,
 }
 
@@ -102,7 +105,9 @@ impl Account {
 /// Units held for a user; given back when dropped.
 #[derive(Debug)]
 pub struct Held {
+    /// The user's account.
     account: Account,
+    /// Units held.
     count: usize,
 }
 
@@ -120,13 +125,13 @@ impl Held {
         self.change(count, false)
     }
 
-    /// The same for the queued bytes of one connection; up to [`A_WORD`] is always allowed.
+    /// As [`Held::resize`], for the queued bytes of one connection; up to [`A_WORD`] is always allowed.
     #[must_use]
     pub fn resize_bytes(&mut self, bytes: usize) -> bool {
         self.change(bytes, bytes <= A_WORD)
     }
 
-    /// The same, even if it leaves too little for others.
+    /// As [`Held::resize`], even if it leaves too little for others.
     pub fn resize_anyway(&mut self, count: usize) {
         let _ = self.change(count, true);
     }

@@ -68,20 +68,27 @@ pub struct Entry {
     pub boot: String,
 }
 
+/// The contents of the state file.
 #[derive(Debug, Serialize, Deserialize)]
 struct File {
+    /// Version of the format.
     version: u32,
+    /// The id for the next principal.
     next_id: Id,
+    /// The principals.
     principals: Vec<Entry>,
 }
 
-/// The state file, and the principals that have not rejoined yet.
+/// The state file, and the principals that have not rejoined yet. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct State {
+    /// Path of the file.
     path: PathBuf,
+    /// The kernel's id of this boot.
     boot: String,
     /// Most entries of one user.
     most: usize,
+    /// The principals that have not rejoined yet.
     waiting: HashMap<Identity, Entry>,
     /// Entries still to be checked for live processes.
     unseen: Vec<Identity>,
@@ -89,10 +96,13 @@ pub struct State {
     read_at: u64,
     /// New ids of rejoined principals, by old id.
     aliases: HashMap<Id, Id>,
+    /// The id for the next principal, as of the last write.
     next_id: Id,
+    /// Whether the file must be written.
     dirty: bool,
     /// Time of the next try after a failed write, ns.
     retry_at: u64,
+    /// Whether the last write failed, which was logged then.
     failing: bool,
 }
 
@@ -273,7 +283,9 @@ impl State {
 
 /// Counts the entries that users may have.
 struct Room {
+    /// Most entries of one user.
     most: usize,
+    /// Entries so far, by uid.
     taken: HashMap<u32, usize>,
 }
 

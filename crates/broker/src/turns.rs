@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 pub struct Turns<T> {
     /// Users with work; the first is next.
     users: VecDeque<(u32, VecDeque<T>)>,
+    /// Number of waiting pieces of work of all users.
     waiting: usize,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Exit status of a failed command.
 pub const FAILED: u8 = 1;
-/// Exit status when the command line makes no sense.
+/// Exit status when the command line is invalid.
 pub const USAGE: u8 = 2;
 /// Exit status of `run` when plimsoll itself failed.
 pub const RUN_FAILED: u8 = 125;

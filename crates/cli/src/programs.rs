@@ -40,12 +40,12 @@ pub const MOST_BYTES: u64 = 1 << 20;
 pub struct Programs {
     /// The name of the group.
     pub name: Option<String>,
-    /// What all programs and outsiders of the file share; the machine's memory when absent.
+    /// Memory that all programs and outsiders of the file share; the machine's memory when absent.
     pub budget: Option<Size>,
-    /// The weight of the group against other principals, as written.
+    /// The weight of the group relative to other principals, as written.
     weight: Option<i64>,
     priority: Option<i64>,
-    /// The same, parsed when the file was read.
+    /// Weight and priority, parsed when the file was read.
     #[serde(skip)]
     pub standing: Standing,
     /// Programs that run under the broker.
@@ -64,10 +64,10 @@ pub struct Program {
     pub name: String,
     /// Program and arguments.
     pub command: Command,
-    /// Its weight against its siblings', as written.
+    /// Its weight relative to its siblings, as written.
     weight: Option<i64>,
     priority: Option<i64>,
-    /// The same, parsed when the file was read.
+    /// Weight and priority, parsed when the file was read.
     #[serde(skip)]
     pub standing: Standing,
     /// Its maximum.

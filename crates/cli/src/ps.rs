@@ -1,13 +1,13 @@
 //! `plimsoll ps`: principals and their memory, as a table or as JSON.
 //!
 //! # The JSON contract
-//! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`,
-//! `budget`, `principals`, a list of trees, and `left_out`, how many principals are not in it. Each
-//! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones),
-//! `weight`, `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`,
-//! `swapped`, `major_faults`, `level`, `live`, `collections`, `collection_ms`, `collector` (null,
-//! or what a collector tells of itself) and `children`. All sizes are bytes. Fields may be added;
-//! none changes its meaning or goes.
+//! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`, `budget`,
+//! `principals` (a list of trees), and `left_out` (the number of principals that are not in the list). Each
+//! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones), `weight`,
+//! `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`, `swapped`,
+//! `major_faults`, `level`, `live`, `collections`, `collection_ms`, `collector` (null, or what a collector
+//! reports of itself) and `children`. All sizes are bytes. Fields may be added, but none is removed or
+//! changes its meaning.
 
 use crate::json;
 use crate::rows::{Faults, Order, Row, rows, shown, standing};
@@ -16,10 +16,10 @@ use plimsoll_wire::messages::{Kind, Listing};
 use plimsoll_wire::page::Level;
 use std::fmt::Write as _;
 
-/// Names get this many columns, indentation included.
+/// Number of columns for a name, indentation included.
 const NAME_WIDTH: usize = 24;
 
-/// The listing as the JSON contract has it.
+/// The listing in the form of the JSON contract.
 pub fn to_json(listing: &Listing) -> String {
     json::pretty(listing)
 }

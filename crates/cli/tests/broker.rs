@@ -1,4 +1,4 @@
-//! Brokers that come and go under programs, and programs that are adopted.
+//! Brokers that start and end while programs run, and programs that are adopted.
 
 mod common;
 

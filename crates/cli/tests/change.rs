@@ -12,11 +12,12 @@ use plimsoll_testbed::TestCgroup;
 use std::path::Path;
 use std::time::Duration;
 
-/// Keeps some megabytes, replaces some, prints how much once a second.
+/// A program that keeps some megabytes, replaces some of them, and prints once per second how much it
+/// allocated.
 const CHURN: &str = "crates/runtimes/tests/java/Churn.java";
 const SERVICE: &str = "bench/programs/Service.java";
 
-/// A Java program that keeps 60 MB, by itself or in that group.
+/// Starts a Java program that keeps 60 MB, in this group.
 fn churn(place: &Place, group: &TestCgroup, name: &str, classes: &str) -> Started {
     let java = java();
     let words = [&java, "-XX:+UseG1GC", "-cp", classes, "Churn", "60", "100"];
@@ -33,10 +34,18 @@ fn lines(place: &Place, name: &str) -> usize {
 
 /// Asserts that the program goes on: it prints more, and its adapter sees collections.
 fn goes_on(place: &Place, name: &str) {
-    let (before, collected) = (lines(place, name), collections(place, name));
-    wait_for(&format!("{name} works and is steered"), || {
-        (lines(place, name) > before + 2 && collections(place, name) > collected).then_some(())
-    });
+    all_go_on(place, &[name]);
+}
+
+/// Asserts that each of the programs goes on, all in the same time.
+fn all_go_on(place: &Place, names: &[&str]) {
+    let now = |name: &&str| (lines(place, name), collections(place, name));
+    let then: Vec<_> = names.iter().map(now).collect();
+    for (name, (before, collected)) in names.iter().zip(then) {
+        wait_for(&format!("{name} works and is steered"), || {
+            (lines(place, name) > before + 2 && collections(place, name) > collected).then_some(())
+        });
+    }
 }
 
 fn collections(place: &Place, name: &str) -> Option<u64> {
@@ -113,7 +122,7 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
     is_steered(&place, "b");
     goes_on(&place, "a");
     signal_to(pid, libc::SIGSTOP);
-    // A newcomer for which both would have to give memory back.
+    // Both would have to give memory back for the newcomer.
     let _newcomer = churn(&place, &group, "c", &classes);
     is_steered(&place, "c");
     // Long enough for commands to the stopped machine to time out.
@@ -122,10 +131,8 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
         goes_on(&place, "c");
     }
     signal_to(pid, libc::SIGCONT);
-    for name in ["a", "b", "c"] {
-        goes_on(&place, name);
-    }
-    // A broker that stood still is no worse.
+    all_go_on(&place, &["a", "b", "c"]);
+    // Stop the broker instead: that does no harm either.
     let broker = place.listing().unwrap().pid;
     signal_to(broker, libc::SIGSTOP);
     let before = lines(&place, "a");
@@ -133,13 +140,11 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
         (lines(&place, "a") > before + 5).then_some(())
     });
     signal_to(broker, libc::SIGCONT);
-    for name in ["a", "b", "c"] {
-        goes_on(&place, name);
-    }
+    all_go_on(&place, &["a", "b", "c"]);
     assert_eq!(killed(&group), 0);
 }
 
-/// Moves all that runs in a group and in those within it, and removes them.
+/// Moves all processes of a group and of the groups within it, and removes these groups.
 fn dissolve(dir: &Path, into: &TestCgroup) {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     for path in entries
@@ -150,7 +155,7 @@ fn dissolve(dir: &Path, into: &TestCgroup) {
     }
     let members = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     for pid in members.lines().filter_map(|line| line.parse().ok()) {
-        // One that has just ended is no matter.
+        // A process that has just ended cannot be moved, and need not be.
         let _ = into.cgroup().add(pid);
     }
     let _ = std::fs::remove_dir(dir);
@@ -199,9 +204,7 @@ fn a_broker_within_the_group_of_another_has_its_part() {
     };
     let Some(_swap) = swap(&around) else { return };
     let _around = ["a", "b"].map(|name| churn(&around, &outer, name, &classes));
-    for name in ["a", "b"] {
-        goes_on(&around, name);
-    }
+    all_go_on(&around, &["a", "b"]);
     let _inside = ["c", "d"].map(|name| churn(&inside, &inner, name, &classes));
     for name in ["c", "d"] {
         is_steered(&inside, name);
@@ -223,7 +226,7 @@ fn a_broker_within_the_group_of_another_has_its_part() {
     assert_eq!((killed(&outer), killed(&inner)), (0, 0));
 }
 
-/// Three services hold all there is, and a fourth comes.
+/// Three services hold all the memory of the group, then a fourth one starts.
 fn newcomer(swap_there: bool) {
     let place = Place::new();
     let (Some(classes), Some(group)) = (classes(&place, &[SERVICE]), group("full", 900 * MIB))

@@ -9,7 +9,7 @@ use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The memory cgroup of a process, when it is one that a run made.
+/// The memory cgroup of a process, if `plimsoll run` made it.
 fn cgroup_of(pid: u32) -> Option<PathBuf> {
     let dir = Cgroup::of(pid as i32).ok()??.dir().to_owned();
     let made = dir.ancestors().find(|dir| {
@@ -87,7 +87,7 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
                 pids.iter()
                     .all(|&pid| cgroup_of(pid).as_deref() == Some(dir))
             );
-            // A quarter more where there is no swap.
+            // Without swap the limit is a quarter above the budget.
             let limit = Cgroup::at(dir).unwrap().limit().unwrap();
             assert!(
                 limit == Some(200 << 20) || limit == Some(250 << 20),
@@ -121,7 +121,8 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
 mod guest {
     use std::path::Path;
 
-    /// The tests that make cgroups once more, on a machine with cgroup version 2. Takes about half a minute.
+    /// Runs the tests that make cgroups once more, in a virtual machine with cgroup version 2. Takes about
+    /// half a minute.
     #[test]
     fn a_budget_holds_under_version_2() {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -157,14 +158,15 @@ fn a_unit_binds_the_budget_of_what_runs_in_it() {
         let limit = Cgroup::at(&home).unwrap().limit().unwrap();
         (home.starts_with(unit.cgroup().dir()), limit.unwrap())
     };
-    // It was made for us: the budget is in it.
+    // The group was made for this run, so the group of the budget is made inside.
     let mut run = start_in_unit(&place, unit.cgroup(), &["run", "-f", "p.toml"]);
     let (inside, limit) = bounds(place.attached("a").pid.unwrap());
     assert!(inside && limit >= 200 << 20, "{inside}, {limit}");
     run.signal(libc::SIGTERM);
     run.wait();
     drop(place);
-    // Another process is in it too, so in version 2 the budget is made beside it, with its limit.
+    // Another process is in the group too, so in version 2 the group of the budget is made beside it, with
+    // its limit.
     let place = Place::new();
     place.write(
         "p.toml",
@@ -270,11 +272,11 @@ fn a_second_interrupt_kills_what_will_not_end() {
     assert!(!alive(pid));
 }
 
-/// A script that notes its start and each request to end, and goes on.
+/// A script that notes its start and each request to end, but goes on.
 const STUBBORN: &str = "trap 'echo asked > asked' TERM\necho $$ > number\nmv number stubborn.pid\n\
                         while :; do sleep 0.05; done\n";
 
-/// Runs a file whose one program starts [`STUBBORN`] and waits for it.
+/// Runs a file with one program, which starts [`STUBBORN`] and waits for it.
 fn run_with_stubborn_child(place: &Place) -> Started {
     place.write("stubborn.sh", STUBBORN);
     place.write(
@@ -284,7 +286,7 @@ fn run_with_stubborn_child(place: &Place) -> Started {
     place.start(&["run", "-f", "p.toml"])
 }
 
-/// The number of the process that runs [`STUBBORN`].
+/// The id of the process that runs [`STUBBORN`].
 fn stubborn(place: &Place) -> u32 {
     let number = || {
         let text = std::fs::read_to_string(place.path("stubborn.pid")).ok()?;
@@ -417,7 +419,7 @@ fn a_bad_file_runs_nothing() {
 
 const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
-/// Not a test of its own: the program of the test below is this binary, started with [`PROGRAM`] set.
+/// This checks nothing: the test below starts this binary again with [`PROGRAM`] set, to run a program.
 #[test]
 fn program() {
     if let Ok(line) = std::env::var(PROGRAM) {

@@ -1,4 +1,4 @@
-//! What `make install` leaves: every file, where it belongs, and a drop-in libgc that programs run with.
+//! `make install`: every file is where it belongs, and programs run with the drop-in libgc.
 
 mod common;
 
@@ -9,7 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In C++, over the system's libgccpp: objects with clean-up, operators that are replaced.
+/// A C++ program on the system's libgccpp: objects with clean-up functions, and operators that libgccpp
+/// replaces.
 const PROGRAM: &str = r#"
 #include <dlfcn.h>
 #include <gc/gc_cpp.h>
@@ -59,7 +60,8 @@ fn checkout() -> PathBuf {
     root.unwrap().to_owned()
 }
 
-/// A directory as `make build` leaves it. What the tests of this crate do not build is a stand-in.
+/// A directory like that of `make build`. In place of files that the tests of this crate do not build, it has
+/// links to other files.
 fn binaries(place: &Place) -> PathBuf {
     let binaries = place.path("binaries");
     fs::create_dir(&binaries).unwrap();
@@ -76,10 +78,10 @@ fn binaries(place: &Place) -> PathBuf {
     binaries
 }
 
-/// Installs below `root`, for `/opt/plimsoll`; by somebody whose own files are closed to others.
+/// Installs below `root`, for `/opt/plimsoll`, as a user whose umask gives others no rights.
 fn install(place: &Place) -> PathBuf {
     let root = place.path("root");
-    // The binaries are not built again: `-o`.
+    // With `-o`, make does not build the binaries again.
     let output = Command::new("sh")
         .args(["-c", "umask 077 && exec make \"$@\"", "sh"])
         .args(["-s", "-o", "build", "install", "PREFIX=/opt/plimsoll"])
@@ -121,7 +123,7 @@ fn every_file_is_where_it_belongs() {
         "{described}"
     );
     assert!(!described.contains('@'), "{described}");
-    // Again, over what is there.
+    // Installs once more, over the existing files.
     let place = Place::new();
     install(&place);
 }

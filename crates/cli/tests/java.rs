@@ -1,4 +1,4 @@
-//! Java virtual machines that `plimsoll run` does not start itself: a script or a build tool does.
+//! Java virtual machines that a script or a build tool starts under `plimsoll run`.
 
 mod common;
 
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One at a time: machines that starve each other of two processors start slowly.
+/// Tests run one at a time, because several machines on two processors start slowly.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Whoever holds it may start Java; `None`, and a word, where there is none.
+/// A test may start Java as long as it holds this. Without Java, says so and returns `None`.
 fn turn() -> Option<MutexGuard<'static, ()>> {
     let version = Command::new("java").arg("-version").output();
     if version.is_ok_and(|output| output.status.success()) {
@@ -21,7 +21,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
     None
 }
 
-/// The test program, compiled.
+/// Compiles the test program.
 fn classes(place: &Place) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtimes/tests/java/Churn.java");
     let mut javac = Command::new("javac");
@@ -33,7 +33,7 @@ fn classes(place: &Place) -> Option<PathBuf> {
     None
 }
 
-/// Starts a script; its input stays open, which keeps the test program running.
+/// Starts a script. Its input stays open, which keeps the test program running.
 fn script(place: &Place, args: &[&str], text: &str) -> Started {
     let path = place.write("start.sh", text).display().to_string();
     let mut command = place.command(&[args, &["--", "sh", &path]].concat());
@@ -57,7 +57,7 @@ fn a_machine_that_a_script_starts_is_steered_and_shown_so() {
             .filter(|p| p.adapter.as_deref() == Some("hotspot") && p.live.is_some())
     };
     wait_for("the machine is found, steered and shown", steered);
-    // What it is told survives the broker.
+    // What the program was told remains valid after the broker has ended.
     let first = place.listing().unwrap().pid;
     common::signal_to(first, libc::SIGKILL);
     wait_for("another broker knows it too", || {
@@ -77,7 +77,7 @@ fn the_machine_that_does_the_work_is_steered() {
     };
     let classes = classes.display();
     let go = place.path("go").display().to_string();
-    // A launcher, and later a machine that is larger.
+    // First a small launcher, later a larger machine.
     let text = format!(
         "exec 3<&0\njava -Xmx100m -cp {classes} Churn 4 4 <&3 &\n\
          while ! test -e {go}; do sleep 0.1; done\njava -Xmx600m -cp {classes} Churn 250 100 <&3\n"

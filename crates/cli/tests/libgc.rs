@@ -1,4 +1,4 @@
-//! Programs on libgc under `plimsoll run`: which collector they get, and that nothing else changes for them.
+//! Programs on libgc under `plimsoll run`: which collector they get. Nothing else may change for them.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Computes something, with garbage; then says which collectors and adapters are mapped.
+/// Computes something and makes garbage; then prints which collectors and adapters are mapped.
 const SCRIPT: &str = r#"
 (use-modules (ice-9 rdelim) (srfi srfi-1))
 (define (tree depth) (if (zero? depth) '() (cons (tree (- depth 1)) (tree (- depth 1)))))
@@ -28,7 +28,7 @@ const SCRIPT: &str = r#"
 (for-each (lambda (file) (format #t "mapped ~a~%" file)) (call-with-input-file "/proc/self/maps" mapped))
 "#;
 
-/// Says who gives it GC_malloc, and which version that is.
+/// Prints the library that provides GC_malloc, and its version.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,7 +44,7 @@ int main(void)
 }
 "#;
 
-/// Where our program and libraries are, as installed or as built.
+/// The folders of our program and libraries: as installed, or as built.
 enum Layout {
     Installed,
     Built,
@@ -57,7 +57,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Our program in that layout below the place.
+/// Puts our program and libraries into this layout below the place, and returns the path of the program.
 fn laid_out(place: &Place, layout: &Layout) -> PathBuf {
     let own = place.path("prefix/bin/plimsoll");
     copy(Path::new(env!("CARGO_BIN_EXE_plimsoll")), &own);
@@ -82,7 +82,7 @@ fn run(place: &Place, own: &Path, args: &[&str]) -> Output {
     output
 }
 
-/// What it printed of itself, and which libraries it had.
+/// The program's own output, and the libraries that it printed.
 fn told(output: &Output) -> (String, Vec<String>) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (libraries, rest): (Vec<&str>, _) =
@@ -95,12 +95,12 @@ fn told(output: &Output) -> (String, Vec<String>) {
     (rest.join("\n"), libraries)
 }
 
-/// Whether one of them ends so; and how many there are.
+/// Whether there is exactly one library, with this ending.
 fn only(libraries: &[String], end: &str) -> bool {
     libraries.len() == 1 && libraries[0].ends_with(end)
 }
 
-/// What a bare Guile prints; none, with a word, where there is no Guile.
+/// The output of Guile without `plimsoll run`. Without Guile, says so and returns `None`.
 fn bare(place: &Place, script: &str) -> Option<(String, Vec<String>)> {
     match place
         .program("guile", &["--no-auto-compile", script])
@@ -114,7 +114,7 @@ fn bare(place: &Place, script: &str) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// Compiles [`PROGRAM`]; none, with a word, where that cannot be.
+/// Compiles [`PROGRAM`]. If that fails, says so and returns `None`.
 fn compiled(place: &Place, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = place.write("program.c", PROGRAM);
     let program = place.path(name);
@@ -193,7 +193,7 @@ fn the_systems_with_the_adapter_is_there_on_demand_also_inside_of_the_other() {
             "{said}"
         );
     }
-    // And the drop-in inside of the system's, when it is asked for.
+    // And with the drop-in inside a program on the system's libgc, if that is asked for.
     let outside = ["run", "-a", "libgc-stock", own_name, "run", "-a", "libgc"];
     let (_, libraries) = told(&run(&place, &own, &[&outside[..], &guile].concat()));
     assert!(only(&libraries, "/gc/libgc.so.1"), "{libraries:?}");

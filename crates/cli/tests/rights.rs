@@ -1,5 +1,5 @@
-//! Other users, fewer rights, more rights, and variables of a service manager: the program gets
-//! what belongs to it.
+//! Other users, fewer rights, more rights, and variables of a service manager. A program gets the variables
+//! that are meant for it, and no others.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const NOBODY: u32 = 65534;
-/// Runs the words after it as a user without rights.
+/// The command that runs the words after it as a user without rights.
 const AS_NOBODY: [&str; 5] = [
     "setpriv",
     "--reuid=65534",
@@ -24,8 +24,8 @@ const AS_NOBODY: [&str; 5] = [
 /// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
 const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A folder that another user may enter, with our program in it; `None`, and a word, where we may not be
-/// another user.
+/// A folder that another user may enter, with our program in it. If we cannot become another user, says so
+/// and returns `None`.
 fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
     if !rustix::process::geteuid().is_root() {
         skip("another user needs root");
@@ -55,7 +55,7 @@ fn open(folder: &Path) {
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Gives a program a capability; `false`, and a word, where files have none.
+/// Gives a program a capability. If files cannot have any here, says so and returns `false`.
 fn make_capable(program: &Path) -> bool {
     let volume = rustix::fs::statvfs(program).unwrap();
     let may = !volume
@@ -74,7 +74,7 @@ fn make_capable(program: &Path) -> bool {
     made
 }
 
-/// Runs a command of ours as that user, with the broker's socket of `place`.
+/// Runs our program as this user, with the broker's socket of `place`.
 fn as_nobody(place: &Place, own: &Path, words: &[&str], variables: &[(&str, &Path)]) -> Output {
     let own = own.display().to_string();
     let words = [&AS_NOBODY[1..], &[own.as_str()][..], words].concat();
@@ -231,7 +231,7 @@ fn a_machine_that_lets_nobody_attach_is_shown_as_passive_and_told_of_once() {
     let table = place.text(&["ps"]);
     let row = table.lines().find(|line| line.contains("hard")).unwrap();
     assert!(row.split_whitespace().any(|word| word == "-"), "{row}");
-    // It was asked again by then.
+    // Long enough for it to be asked again.
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(told(), 1);
     drop(run.0.stdin.take());

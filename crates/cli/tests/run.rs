@@ -77,7 +77,7 @@ fn what_cannot_be_started_is_said() {
 #[test]
 fn a_passive_program_is_accounted_shown_and_changed() {
     let place = Place::new();
-    // 24 MiB in a child of the program, which ends with it.
+    // A child of the program holds 24 MiB, and ends with the program.
     let script =
         "sh -c 'x=$(yes | head -c 25165824); while kill -0 $PPID; do sleep 0.2; done' 2>&-; :";
     let mut args: Vec<&str> = "run -w 40 -p 2 -m 1G -n eater sh -c".split(' ').collect();
@@ -267,7 +267,7 @@ fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
         (inner.uses > 24 << 20 && outer.uses < 24 << 20).then_some(())
     };
     wait_for("each counts its own", counted);
-    // Both come back, whoever is first.
+    // Both come back, whichever of them is first.
     let first = place.listing().unwrap().pid;
     signal_to(first, libc::SIGKILL);
     let other = || place.listing().filter(|listing| listing.pid != first);
@@ -288,8 +288,7 @@ fn a_run_inside_a_run_is_its_child_and_each_counts_its_own() {
     signal_to(program, libc::SIGTERM);
 }
 
-/// Makes the command start with the signal ignored, as a shell does after `trap '' CHLD` or with
-/// `nohup`.
+/// Makes the command start with the signal ignored, as a shell does after `trap '' CHLD`, or as `nohup` does.
 fn deaf(command: &mut Command, signal: i32) -> &mut Command {
     // SAFETY: `signal` may be called between fork and exec, and touches no memory.
     unsafe {
@@ -344,7 +343,7 @@ fn who_ignores_the_end_of_children_is_told_the_status_too() {
     let mut command = place.command(&["run", "sh", "-c", "exit 3"]);
     let mut run = Started(deaf(&mut command, libc::SIGCHLD).spawn().unwrap());
     assert_eq!(run.wait().code(), Some(3));
-    // And the program finds the signal as it would without us.
+    // The program finds the signal as it would without `plimsoll run`.
     let ignored = |output: std::process::Output| {
         let text = String::from_utf8(output.stdout).unwrap();
         let set = text.trim().rsplit('\t').next().unwrap();
@@ -364,7 +363,7 @@ fn who_ignores_the_end_of_children_is_told_the_status_too() {
     assert_eq!(run.wait().code(), Some(3));
 }
 
-/// Has a file open as number 200, as a shell does with `200>lock`.
+/// Makes the command start with a file open as descriptor 200, as a shell does with `200>lock`.
 fn leave_open(command: &mut Command, file: &std::fs::File) {
     let number = file.as_raw_fd();
     // SAFETY: `dup2` may be called between fork and exec. What it makes is not closed on exec.

@@ -1,4 +1,4 @@
-//! `plimsoll top` in a real terminal (tmux). Where there is no tmux this says so and checks nothing.
+//! `plimsoll top` in a real terminal (tmux). Without tmux the tests say so and check nothing.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Place, wait_for};
 use plimsoll_testbed::skip;
 use std::process::Command;
 
-/// A tmux server of its own, ended with the test.
+/// A tmux server for one test, which ends with it.
 struct Tmux {
     socket: String,
 }
@@ -116,7 +116,7 @@ fn colours_are_off_where_they_are_not_wanted() {
         };
         tmux.shows("only");
         let escapes = tmux.call(&["capture-pane", "-p", "-e"]);
-        // Terminals of 8 colours and of more say it differently.
+        // Terminals with 8 colours have other escape sequences than those with more.
         let plain = (1..=6).any(|colour| escapes.contains(&format!("\x1b[3{colour}m")));
         let coloured = plain || escapes.contains("\x1b[38;");
         assert_eq!(coloured, colourful, "{variables}: {escapes:?}");
@@ -140,7 +140,7 @@ fn a_lost_broker_is_told_and_found_again() {
         place.listing().filter(|l| l.pid != first)
     });
     place.attached("only");
-    // The key is pressed until the screen knows the new broker's principal.
+    // Presses the key until the screen shows the new broker's principal.
     wait_for("the weight grows", || {
         tmux.keys(&["Down", "+"]);
         Some(()).filter(|()| {
@@ -213,7 +213,7 @@ fn control_z_stops_the_program_with_us() {
     tmux.shows("status 130");
 }
 
-/// The processes that have this in their environment.
+/// The processes that have this variable in their environment.
 fn with_variable(variable: &str) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

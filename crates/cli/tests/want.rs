@@ -1,5 +1,5 @@
-//! Java programs under `plimsoll run` when memory is really short: with swap, which they must stay
-//! out of, and without, where an excess ends them.
+//! Java programs under `plimsoll run` when memory is really short. With swap they must stay out of it;
+//! without swap the kernel kills a program that exceeds the limit.
 
 mod common;
 
@@ -15,7 +15,7 @@ const PROGRAMS: [&str; 2] = [
     "bench/programs/Container.java",
 ];
 
-/// A number that a program said last.
+/// The last value that a program printed for this name.
 fn said(place: &Place, log: &str, key: &str) -> u64 {
     let text = std::fs::read_to_string(place.path(log)).unwrap_or_default();
     let after = text.rsplit(&format!("\"{key}\":")).next().unwrap_or("");
@@ -92,8 +92,8 @@ fn services_that_fill_their_shares_stay_out_of_swap() {
     }
 }
 
-/// In a group without swap, a program survives that fills 150 MB of direct buffers within a second,
-/// although its user set the maximum heap to four fifths of the group.
+/// In a group without swap, a program fills 150 MB of direct buffers within a second. It survives, although
+/// its user set the maximum heap to four fifths of the group.
 #[test]
 fn native_memory_that_grows_at_once_ends_no_program() {
     let _alone = alone();
@@ -139,8 +139,8 @@ fn native_memory_that_grows_at_once_ends_no_program() {
     }
 }
 
-/// In a group without swap, three programs fill 110 MB of direct buffers each within the same
-/// second. The reserves of the programs and of the broker together are room enough.
+/// In a group without swap, three programs fill 110 MB of direct buffers each within the same second. The
+/// reserves of the programs and of the broker together are enough for that.
 #[test]
 fn programs_that_grow_at_the_same_time_end_nobody() {
     let _alone = alone();
@@ -176,7 +176,7 @@ fn programs_that_grow_at_the_same_time_end_nobody() {
     }
 }
 
-/// A group of which nothing can be paged out, whatever swap the machine has.
+/// A group of which nothing can be paged out, even if the machine has swap.
 fn cliff(limit: u64) -> Option<TestCgroup> {
     group("cliff", limit).filter(|group| without_swap(group, limit))
 }

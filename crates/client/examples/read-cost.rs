@@ -1,7 +1,7 @@
-//! What reading the numbers costs: prints one JSON object, nanoseconds per call.
+//! Measures what reading the numbers costs, and prints one JSON object: nanoseconds per call.
 //!
-//! `cargo run --release -p plimsoll-client --example read-cost`. Takes the broker that runs, if one
-//! does (`"source": "broker"`), and local numbers otherwise: the loads are the same.
+//! `cargo run --release -p plimsoll-client --example read-cost`. If a broker runs, the numbers are the
+//! broker's (`"source": "broker"`), otherwise local ones. Both are read with the same instructions.
 
 use plimsoll_client::{Principal, Source};
 use plimsoll_kernel::clock::thread_cpu_ns;
@@ -10,8 +10,8 @@ use std::hint::black_box;
 const ROUNDS: usize = 1001;
 const CALLS: u32 = 20_000;
 
-/// Median and fastest of [`ROUNDS`] rounds, ns of processor time per call: what else runs on the
-/// machine is not counted.
+/// Median and minimum of [`ROUNDS`] rounds, in ns per call. Processor time is measured, so that other
+/// programs on the machine do not count.
 fn measure(mut call: impl FnMut()) -> (f64, f64) {
     let mut costs: Vec<f64> = (0..ROUNDS)
         .map(|_| {

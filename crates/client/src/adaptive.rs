@@ -25,8 +25,11 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// ```
 #[derive(Debug)]
 pub struct Adaptive {
+    /// Shared with the thread.
     principal: Arc<Principal>,
+    /// Set when this is dropped; the thread ends then.
     stop: Arc<AtomicBool>,
+    /// The thread that calls the function, until it is joined.
     thread: Option<JoinHandle<()>>,
 }
 

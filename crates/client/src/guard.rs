@@ -17,9 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The most guarded pages in one process. Further pages are not guarded.
 const SLOTS: usize = 64;
 
-/// One guarded page: its address (0 when free), and whether it faulted.
+/// One guarded page. Changed under the lock of [`INSTALL`]; the handler reads it in any thread at any time.
 struct Slot {
+    /// Address of the page; 0 when the slot is free.
     base: AtomicUsize,
+    /// Whether the page faulted. Set by the handler, cleared by the owner of the [`Guarded`].
     faulted: AtomicBool,
 }
 
@@ -46,13 +48,16 @@ static INSTALL: Mutex<Installed> = Mutex::new(Installed {
 });
 
 struct Installed {
+    /// Number of guarded pages.
     pages: usize,
+    /// Whether our handler is installed.
     handler: bool,
 }
 
 /// A guarded page; dropping it ends the guard.
 #[derive(Debug)]
 pub(crate) struct Guarded {
+    /// Index in [`TABLE`].
     slot: usize,
 }
 

@@ -21,12 +21,16 @@ const GRACE_NS: u64 = 10_000_000_000;
 /// Numbers that change by less than this (bytes) stay as they were.
 const HYSTERESIS: u64 = 1 << 20;
 
-/// Senses for one principal.
+/// Senses for one principal. Belongs to the watcher's thread.
 #[derive(Debug)]
 pub(crate) struct Local {
+    /// The memory that bounds the process; found at the first look.
     domain: Option<Domain>,
+    /// The process; opened at the first look.
     process: Option<Process>,
+    /// Its process id; `None` if there is no process.
     pid: Option<u32>,
+    /// Numbers sensed last.
     last: Numbers,
     /// The dead broker's limit (bytes), and until when (ns) it holds.
     bound: Option<(u64, u64)>,
@@ -35,8 +39,11 @@ pub(crate) struct Local {
 /// What is known about the memory that bounds the program, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sensed {
+    /// Size of that memory: the limit, or the machine's.
     pub(crate) capacity: u64,
+    /// Bytes of it that are free or can be dropped for free.
     pub(crate) room: u64,
+    /// Bytes that the process uses.
     pub(crate) uses: u64,
 }
 

@@ -102,9 +102,11 @@ impl Event {
 /// A state that was told to waiting threads, or is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
+    /// The numbers.
     pub(crate) reading: Reading,
     /// Counts joins, so that a broker that died and came back unseen is still told.
     pub(crate) joins: u64,
+    /// Whether there is a broker.
     pub(crate) joined: bool,
 }
 

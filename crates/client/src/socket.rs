@@ -14,6 +14,7 @@ const IN_DIRECTORY: &str = "plimsoll/broker.sock";
 /// A place where a broker may listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
+    /// Path of the socket.
     path: PathBuf,
     /// The user who has to own the directory and run the broker. If absent, any user: the
     /// protection of the directory is enough.

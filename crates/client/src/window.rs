@@ -25,6 +25,7 @@ enum Behind {
 /// The address. All threads may read; changing what is behind it takes `&mut` of the [`Shutter`].
 #[derive(Debug)]
 pub(crate) struct Window {
+    /// Address of a page that stays mapped until the window is dropped.
     base: NonNull<u8>,
 }
 
@@ -63,8 +64,11 @@ impl Drop for Window {
 /// The right to change what is behind a window; one per window.
 #[derive(Debug)]
 pub(crate) struct Shutter {
+    /// What is behind the window now.
     behind: Behind,
+    /// The guard of a file's page; `None` if it is not guarded.
     guarded: Option<Guarded>,
+    /// Whether pages of files get a guard.
     guard: bool,
 }
 

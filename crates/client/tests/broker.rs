@@ -1,4 +1,5 @@
-//! The client against the real broker: joins, shares, survives its death by SIGKILL, rejoins.
+//! The client with the real broker: it joins, gets its share, survives the broker's death by SIGKILL, and
+//! joins again.
 
 use plimsoll_client::{Connection, Event, Principal, Socket, Source, TIMEOUT};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const BUDGET: u64 = 256 << 20;
 
-/// The broker that cargo put beside this test; built when it is not there yet.
+/// Path of the broker, which cargo built beside this test. Builds it if it is not there.
 fn plimsolld() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
@@ -37,7 +38,7 @@ fn plimsolld() -> PathBuf {
     broker
 }
 
-/// A process of this test's own; killed when it is dropped.
+/// A process of this test. It is killed when this is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -47,7 +48,7 @@ impl Drop for Ended {
     }
 }
 
-/// A broker of this test's own.
+/// A broker that serves this test only.
 struct Broker(#[expect(dead_code, reason = "held until it is to end")] Ended);
 
 impl Broker {
@@ -83,7 +84,7 @@ fn await_event(principal: &Principal, wanted: impl Fn(&Event) -> bool) {
     }
 }
 
-/// All of them have the broker's numbers.
+/// Waits until all of them have the broker's numbers.
 fn await_joined(principals: [&Principal; 2]) {
     for principal in principals {
         await_event(principal, |event| matches!(event, Event::Joined(_)));
@@ -91,7 +92,7 @@ fn await_joined(principals: [&Principal; 2]) {
     }
 }
 
-/// What a connection of another process than theirs can ask while two principals are there.
+/// Checks what a connection of another process can ask while there are two principals.
 fn assert_shown(socket: &Socket) {
     let mut control = Connection::open(socket, TIMEOUT).unwrap();
     assert_eq!(control.list().unwrap().principals.len(), 2);
@@ -116,7 +117,7 @@ fn joins_survives_and_rejoins_the_real_broker() {
             .adapter("self")
             .timeout(TIMEOUT * 10)
     };
-    // Neither descends from the other.
+    // Neither process descends from the other.
     let sleeper = || Ended(Command::new("sleep").arg("600").spawn().unwrap());
     let (one, other) = (sleeper(), sleeper());
     let light = builder().weight(10).pid(one.0.id()).open().unwrap();
@@ -142,7 +143,7 @@ fn joins_survives_and_rejoins_the_real_broker() {
     });
     assert_shown(&socket);
 
-    // SIGKILL: nobody notices more than other numbers.
+    // The broker dies by SIGKILL. All that clients notice is other numbers.
     drop(broker);
     for principal in [&light, &heavy] {
         await_event(principal, |event| matches!(event, Event::BrokerLost(_)));

@@ -1,4 +1,5 @@
-//! Coming and going leaves nothing behind. Alone in its file: it counts the process's descriptors.
+//! Principals that open and close leave nothing behind. This test is alone in its file, because it counts the
+//! descriptors of the process.
 
 mod fake;
 
@@ -32,17 +33,17 @@ fn a_hundred_principals_leave_nothing_behind() {
         principal.notify_fd().unwrap();
         assert!(principal.id().is_some());
     };
-    // What is made once only (thread caches, arenas) is made here.
+    // What a process makes only once (caches of threads, arenas) is made here.
     (0..10).for_each(|_| come_and_go());
     let maps = mappings();
     (0..100).for_each(|_| come_and_go());
     fake.until("all ended", |state| state.gone.len() == 110);
-    // The broker's own side holds clones of its streams.
+    // The scripted broker in this process holds duplicates of its streams.
     fake.kill();
     eventually("all descriptors are closed", || {
         entries("/proc/self/fd") <= before
     });
-    // A thread that was joined is listed until the kernel has done with it.
+    // The kernel may list a thread for a short time after it was joined.
     eventually("only the test's own two threads are left", || {
         entries("/proc/self/task") == 2
     });

@@ -1,4 +1,4 @@
-//! Principals against brokers that hang, lie, cut off, or lose their pages.
+//! Principals of brokers that hang, send nonsense, cut connections off, or lose their pages.
 
 mod fake;
 
@@ -78,13 +78,13 @@ fn bad_brokers_cost_a_timeout_at_the_most() {
             .timeout(Duration::from_millis(100))
             .open()
             .unwrap();
-        // One that dies may have told its numbers before.
+        // A broker that dies may have published numbers before.
         eventually(&format!("{script:?}: alone, and it is said why"), || {
             let error = principal.last_error().unwrap_or_default();
             let said = error.contains("did not answer") || error.contains("closed");
             said && principal.read().source == Source::Local
         });
-        // It gets better.
+        // Then the broker behaves well.
         fake.state(|state| state.script = Script::Good);
         await_event(&principal, is_joined);
         assert_eq!(principal.limit(), 100 * MIB, "{script:?}");

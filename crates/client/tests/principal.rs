@@ -1,4 +1,4 @@
-//! Principals against a broker that behaves, dies and comes back.
+//! Principals of a broker that behaves well, dies and comes back.
 
 mod fake;
 
@@ -38,7 +38,7 @@ fn registers_reads_and_hears() {
     assert_eq!(reading.numbers, numbers(100 * MIB));
     assert_eq!(reading.source, Source::Broker);
 
-    // The page alone is enough to read; the wake-up comes with the message.
+    // Reading needs the page only; a wake-up needs a message.
     fake.publish_silently(1, numbers(90 * MIB));
     assert_eq!(principal.limit(), 90 * MIB);
     fake.publish(1, numbers(80 * MIB));
@@ -156,7 +156,7 @@ fn works_alone_where_no_broker_runs() {
         .unwrap();
     principal.attach(std::process::id()).unwrap();
 
-    // A broker comes: everything that was said is said to it.
+    // A broker starts, and is told everything that the program reported before.
     let fake = Fake::start(directory.path(), Script::Good);
     let event = await_event(&principal, is_joined);
     assert_eq!(event.reading().numbers, numbers(100 * MIB));
@@ -291,7 +291,7 @@ fn uses_the_principal_that_somebody_else_registered() {
 fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
     let directory = directory();
     let fake = Fake::start(directory.path(), Script::Strict);
-    // As `plimsoll run` does, which gives it a weight and knows no adapter for it.
+    // As `plimsoll run` registers a program: with a weight, without an adapter.
     let outer = builder(&fake).weight(40).open().unwrap();
     let own = || Principal::builder("cache").socket(Socket::at(fake.socket()));
     let inner = own().weight(7).adapter("self").open().unwrap();
@@ -309,7 +309,8 @@ fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
     eventually("both follow", || {
         (outer.limit(), inner.limit()) == (60 * MIB, 60 * MIB)
     });
-    // After a crash the one that came first is waited for, with the weight that it has.
+    // After a crash of the broker, the program waits for the principal of `plimsoll run` to come back with
+    // its weight.
     fake.kill();
     await_event(&inner, is_lost);
     let fake = Fake::start_numbered(directory.path(), Script::Strict, 9);
@@ -321,7 +322,7 @@ fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
         assert_eq!(state.registered[0].weight, Weight::new(40).ok());
         assert_eq!(state.adapted, [(9, Some("self".to_owned()))]);
     });
-    // Where it does not come back, the program registers by itself.
+    // If that principal does not come back, the program registers itself.
     fake.kill();
     drop(outer);
     let fake = Fake::start_numbered(directory.path(), Script::Strict, 20);

@@ -23,7 +23,7 @@ fn told() {
     );
 }
 
-/// What a copy of this program trusts when another user starts it with variables.
+/// The variables that a copy of this program trusts when another user starts it.
 fn believed(copy: &Path, runtime: &Path) -> String {
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut command = Command::new("setpriv");

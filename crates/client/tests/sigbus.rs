@@ -1,4 +1,5 @@
-//! The SIGBUS guard, each case in a process of its own: signal dispositions are the process's.
+//! The guard against SIGBUS. Each case runs in a process of its own, because signal handlers belong to a
+//! process.
 
 mod fake;
 
@@ -10,10 +11,10 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// What a handler of ours exits with.
+/// Exit status of our own handler.
 const HANDLED: i32 = 42;
 
-/// Runs the test of that name again in a new process, where `WITHIN` is set.
+/// Runs the test of this name again, in a new process with the variable `WITHIN`.
 fn in_own_process(name: &str) -> Option<ExitStatus> {
     if std::env::var_os(WITHIN).is_some() {
         return None;
@@ -33,7 +34,8 @@ fn builder(fake: &Fake) -> Builder {
 }
 
 fn truncate(fake: &Fake) {
-    // The broker keeps writing to its own descriptor; a frozen one does not make the file longer.
+    // A broker that goes on would write to its own descriptor, which would make the file longer again. A
+    // frozen one does not.
     fake.state(|state| state.frozen = true);
     let file = std::fs::OpenOptions::new()
         .write(true)
@@ -42,7 +44,7 @@ fn truncate(fake: &Fake) {
     file.set_len(0).unwrap();
 }
 
-/// Touches a mapped file that is empty: SIGBUS outside our pages.
+/// Touches a mapping of an empty file: a SIGBUS outside of our pages.
 fn fault_elsewhere() -> u8 {
     let file = tempfile::tempfile_in("/tmp").unwrap();
     file.set_len(4096).unwrap();
@@ -97,7 +99,7 @@ fn a_truncated_page_costs_nobody_the_life() {
     let principal = builder(&fake).open().unwrap();
     assert_eq!(principal.limit(), 100 * MIB);
     truncate(&fake);
-    // Every reading on the way is valid: the last numbers, flagged, or those of the stream.
+    // Every read in between gives valid numbers: the last ones, marked as stale, or those from the stream.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -145,7 +147,7 @@ fn faults_elsewhere_go_to_the_handler_that_was_there() {
     let principal = builder(&fake).open().unwrap();
     truncate(&fake);
     assert_eq!(principal.limit(), 100 * MIB, "our own fault is ours");
-    // The file page is gone and the guard with it, perhaps; a second page holds it.
+    // The guard may be removed with the first page. A second page keeps it.
     let _other = builder(&fake).open().unwrap();
     fault_elsewhere();
 }
@@ -187,7 +189,7 @@ fn the_disposition_is_given_back_and_can_be_left_alone() {
     let alone = Principal::builder("alone").alone().open().unwrap();
     assert_eq!(disposition(), mine, "no page, no guard");
     drop(alone);
-    // Somebody who comes later keeps the place.
+    // A handler that is installed later than the guard stays.
     let guarded = builder(&fake).open().unwrap();
     install(libc::SIG_IGN);
     drop(guarded);
@@ -201,7 +203,7 @@ fn threads_take_no_signal_that_is_meant_for_the_program() {
     let directory = directory();
     let fake = Fake::start(directory.path(), Script::Good);
     let _principal = builder(&fake).open().unwrap();
-    // A thread names itself when it first runs.
+    // A thread sets its name when it first runs, so the name is waited for.
     let mut status = String::new();
     eventually("a thread of that name", || {
         std::fs::read_dir("/proc/self/task")

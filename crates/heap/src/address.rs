@@ -22,6 +22,8 @@ impl Superpage {
 /// The place of one object. A large object is slot 0 of its first superpage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot {
+    /// The superpage that it is in, or begins in.
     pub(crate) superpage: Superpage,
+    /// Its number in that superpage.
     pub(crate) index: u16,
 }

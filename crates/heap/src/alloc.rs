@@ -17,9 +17,10 @@ use std::sync::atomic::Ordering::Relaxed;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Bin {
+    /// The current hole: the address of the next object, and the end of the hole.
     cursor: usize,
     limit: usize,
-    /// The first freed slot, or 0. Freed slots are linked through their first words.
+    /// The address of the first freed slot, or 0. Freed slots are linked through their first words.
     freed: usize,
     /// The superpage whose holes this bin uses, plus 1; 0 for none.
     superpage: u32,
@@ -57,6 +58,7 @@ impl Bin {
 /// way when the world is stopped, because whoever stops it holds [`Central`].
 #[repr(C)]
 pub struct Bins {
+    /// The bins, by kind and class.
     rows: [[Bin; CLASSES]; KINDS],
 }
 

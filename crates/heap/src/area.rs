@@ -7,8 +7,11 @@ use std::ptr::NonNull;
 
 /// A stack with a fixed capacity.
 pub(crate) struct Area<T> {
+    /// The address of the first value.
     start: NonNull<T>,
+    /// Number of values.
     length: usize,
+    /// Most values.
     capacity: usize,
 }
 

@@ -47,10 +47,13 @@ pub struct Central {
     /// Superpages with holes: those that are present, and those that are absent.
     partial: Lists,
     absent: Lists,
+    /// Superpages that can be read and written: the first ones of the heap.
     committed: usize,
     /// For at least this many superpages the tables are committed.
     known: usize,
+    /// Superpages in use.
     used: usize,
+    /// Most superpages in use.
     limit: usize,
     /// Where the last search for `index + 1` adjacent free superpages ended; the last entry is also
     /// for longer runs. There is no such run below that place.

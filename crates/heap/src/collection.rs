@@ -55,7 +55,9 @@ pub struct Emptied<'h> {
 /// It is known which superpages are absent and which were written to.
 pub struct Looked<'h> {
     pause: Pause<'h>,
+    /// What the look found.
     residency: Residency,
+    /// Whether this is a collection of young objects.
     young: bool,
     /// Whether this is the last of several steps.
     last: bool,

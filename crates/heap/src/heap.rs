@@ -42,23 +42,32 @@ const SPARE: usize = 4 << 20;
 
 /// A range of superpages and their metadata. It lives as long as the process: its memory is never
 /// unmapped.
+///
+/// All threads read it. Unless a field says otherwise, only the holder of [`Central`] changes it.
 pub struct Heap {
+    /// The metadata: a table for each kind of it.
     pub(crate) side: Side,
+    /// Makes the system calls.
     pub(crate) os: Box<dyn Os>,
     /// Bytes of the heap that are committed: no object lies beyond.
     reach: AtomicUsize,
-    /// Bytes of holes opened and of large objects allocated, since the start.
+    /// Bytes of holes opened and of large objects allocated, since the start. Any thread adds to it.
     allocated: AtomicU64,
+    /// The kinds of objects. A kind stays as it was added.
     kinds: [OnceLock<Kind>; KINDS],
+    /// The blocks of the summaries, with a lock of their own.
     pub(crate) summaries: Store,
+    /// Injected faults.
     pub(crate) stress: Stress,
+    /// Checks summaries, if that is asked for.
     pub(crate) verifier: Verifier,
     /// A value that nobody writes by accident: it marks freed slots.
     pub(crate) secret: usize,
     /// Writes are tracked, so it is known whether a summary is still valid.
     tracked: AtomicBool,
+    /// The means against paging that may be used; set once.
     pub(crate) means: OnceLock<Means>,
-    /// Some superpage may be pending.
+    /// Some superpage may be pending. Markers set it.
     pub(crate) pending: AtomicBool,
     /// Some superpage is armed.
     pub(crate) watched: AtomicBool,

@@ -13,9 +13,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// One table: its name, and how many bits of it describe one superpage.
+/// One table.
 struct Spec {
     name: &'static str,
+    /// Bits of the table that describe one superpage.
     bits: usize,
     /// The superpages for which it takes memory.
     used_by: UsedBy,
@@ -156,7 +157,7 @@ pub(crate) mod age {
     /// A part of it was in swap at the last look, or was paged out since; and it was written to
     /// since it was armed, or was never armed.
     pub(crate) const GONE_WRITTEN: u8 = 254;
-    /// The same, but it was not written to.
+    /// As `GONE_WRITTEN`, but it was not written to since it was armed.
     pub(crate) const GONE: u8 = 255;
 }
 
@@ -173,9 +174,13 @@ pub(crate) const LEFT: u32 = u32::MAX - 1;
 #[repr(C, align(32))]
 #[derive(Default)]
 pub(crate) struct Descriptor {
+    /// What it is used for ([`Use`]).
     usage: AtomicU8,
+    /// The kind of its objects.
     pub(crate) kind: AtomicU8,
+    /// Small: the size class of its slots.
     pub(crate) class: AtomicU8,
+    /// Bits of [`flag`].
     flags: AtomicU8,
     /// Small: number of slots.
     pub(crate) slots: AtomicU16,
@@ -257,7 +262,7 @@ impl Descriptor {
 /// The mark bits of one superpage, by slot.
 pub(crate) type Marks = [AtomicU64; GRANULES / 64];
 
-/// The addresses of the tables and of the heap, in bytes.
+/// The addresses of the tables and of the heap. They never change.
 #[derive(Clone, Copy)]
 pub(crate) struct Side {
     descriptors: *const Descriptor,
@@ -266,8 +271,11 @@ pub(crate) struct Side {
     bookmarks: *const Marks,
     summaries: *const u8,
     replayed: *const AtomicU64,
+    /// The address of the first table.
     start: usize,
+    /// The address of the heap.
     heap: usize,
+    /// Superpages of the reserved heap.
     superpages: usize,
 }
 

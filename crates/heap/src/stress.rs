@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Makes superpages count as absent at random. Off while the seed is 0.
 pub(crate) struct Stress {
+    /// State of the generator of random numbers. Changed by the collecting thread; the front end sets it at
+    /// first.
     seed: AtomicU64,
 }
 

@@ -93,8 +93,11 @@ pub(crate) struct Marks {
 /// What each superpage's summary covers: the objects marked there when it was made, the sums over
 /// its blocks, and the time it was made.
 struct Spoken {
+    /// A bit for each slot that was marked.
     marks: Bits,
+    /// A sum for each block.
     sums: Area<u64>,
+    /// A time for each superpage.
     made: Area<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Every parser on good text, cut text, mutated text and noise: no panic, and what is missing stays 0.
+//! Every parser on good text, cut text, changed text and noise. None panics, and fields that are missing stay
+//! 0.
 
 use plimsoll_kernel::cgroup::{
     Events, Location, Membership, Mount, Stat, Version, choose, parse_membership, parse_mounts,
@@ -75,7 +76,8 @@ fn good_text_gives_the_numbers_in_it() {
         3 * 4096
     );
     let m = Meminfo::parse(MEMINFO.as_bytes());
-    // 1000 - 100 - (250 - 50) - 10 - 40/2 = 670, and the kernel says 300 of 1000 are to be had.
+    // 1000 - 100 - (250 - 50) - 10 - 40/2 = 670. But the kernel says that 300 of 1000 are available, so 700
+    // are used.
     assert_eq!(m.used(), 700 << 10);
     let events = Events::parse(b"low 0\nhigh 3\nmax 2\noom 1\noom_kill 1\noom_group_kill 0\n");
     assert_eq!(
@@ -123,7 +125,7 @@ fn sums_of_groups_follow_the_hierarchy() {
         (all.anon, all.file, all.swap, all.major_faults),
         (200, 100, 7, 9)
     );
-    // A page of the swap cache is mapped: 204 on the lists, 200 of them mapped.
+    // Of the 204 pages on the lists, 200 are mapped; one of those is in the swap cache.
     assert_eq!(all.droppable(), 50 - 10 + 4);
     let alone = Stat::parse(CGROUP_STAT.as_bytes(), Version::V1, false);
     assert_eq!((alone.anon, alone.file, alone.inactive_file), (2, 1, 3));
@@ -165,7 +167,7 @@ fn located(
 fn groups_are_found_under_every_layout() {
     let membership = parse_membership(MEMBERSHIP.as_bytes());
     let mounts = parse_mounts(MOUNTS.as_bytes());
-    // Version 1, and hybrid: the v2 mount is there without the controller.
+    // Version 1, and a hybrid setup, in which version 2 is mounted without the memory controller.
     let v1 = Some((Version::V1, "/sys/fs/cgroup/memory/a/b:c".into(), true));
     assert_eq!(located(&membership, &mounts, false), v1);
     // Pure version 2.
@@ -182,7 +184,7 @@ fn groups_are_found_under_every_layout() {
     assert_eq!(located(&membership, &unified, false), None);
     assert_eq!(located(&Membership::default(), &mounts, true), None);
     assert_eq!(located(&membership, &[], true), None);
-    // A container that mounts its own part of the tree.
+    // A container in which only its own part of the tree is mounted.
     let part = parse_mounts(
         b"35 31 0:32 /docker/12ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
     );
@@ -191,13 +193,13 @@ fn groups_are_found_under_every_layout() {
         located(&inside, &part, false),
         Some((Version::V1, "/sys/fs/cgroup/memory/child".into(), true))
     );
-    // A process of another part is not to be seen: the top is the nearest thing.
+    // A process in another part of the tree is not visible there; the top of the mount is the nearest group.
     let outside = parse_membership(b"4:memory:/docker/ffff\n");
     assert_eq!(
         located(&outside, &part, false),
         Some((Version::V1, "/sys/fs/cgroup/memory".into(), false))
     );
-    // A cgroup namespace shows what is outside of it with dots.
+    // In a cgroup namespace, the path of a group outside of it begins with "..".
     let climbing = parse_membership(b"0::/../other.service\n");
     assert_eq!(
         located(&climbing, &unified, true),
@@ -215,7 +217,7 @@ fn groups_are_found_under_every_layout() {
     assert_eq!(blank[0].point, Path::new("/mnt/c g"));
 }
 
-/// Runs everything; returns nothing: it is about not panicking and about bounds.
+/// Runs every parser. The results are not checked, only that nothing panics and that bounds are kept.
 fn parse_all(text: &[u8]) {
     let _ = (
         parse_status(text),

@@ -27,30 +27,44 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Everything that the lock guards.
+/// Everything that the collector's lock guards.
 pub(crate) struct State {
+    /// The superpages of the heap.
     pub(crate) central: Central,
+    /// The marker of the thread that collects.
     pub(crate) marker: Marker<'static>,
     /// The helpers that mark together with `marker`. `None` while the heap is too small to be worth
     /// it, and on a machine with one processor.
     pub(crate) crew: Option<&'static Crew>,
     /// Whether helpers were looked for already.
     pub(crate) alone: bool,
+    /// The registered threads.
     pub(crate) threads: Threads,
     /// `spare`: bins for threads that are not registered. `unknown`: the objects of such threads,
     /// which stay alive.
     pub(crate) spare: Option<Box<Bins>>,
     pub(crate) unknown: Unknown,
+    /// Static data and the ranges that the program added.
     pub(crate) roots: Roots,
+    /// Finalizers.
     pub(crate) finalization: Finalization,
+    /// Disappearing links.
     pub(crate) links: Links,
+    /// Toggle references.
     pub(crate) toggles: Toggles,
+    /// Disclaim procedures.
     pub(crate) disclaims: Disclaims,
+    /// What the search for leaks has to know.
     pub(crate) leaks: Leaks,
+    /// How large the heap may be, and when to collect.
     pub(crate) pace: Pace,
+    /// The memory around the heap.
     pub(crate) surroundings: Surroundings,
+    /// Whether to collect young objects only.
     pub(crate) incremental: Incremental,
+    /// The collection in steps that is under way.
     pub(crate) steps: Steps,
+    /// Statistics.
     pub(crate) stats: Stats,
     /// Bytes of the heap that are executable.
     pub(crate) executable: usize,
@@ -71,6 +85,7 @@ const MOST: usize = 1 << 40;
 /// The state, in the hands of the thread that holds the lock.
 pub(crate) struct Locked {
     pub(crate) heap: &'static Heap,
+    /// Valid as long as the lock is held.
     state: *mut State,
     /// Set if the lock was taken for this value: dropping it frees the lock.
     owned: Option<Uncancelled>,
@@ -138,6 +153,7 @@ pub(crate) fn either() -> Locked {
 /// Holds the lock without the state, or nothing if this thread has the lock already. This does not
 /// make the collector: a program may call many getters and setters before there is one.
 pub(crate) struct Guard {
+    /// Whether the lock was taken for this value: dropping it frees the lock.
     owned: bool,
 }
 

@@ -18,8 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The header before an object.
 #[repr(C)]
 struct Header {
+    /// Where the object was allocated: the source file, as the program gave it, and the line.
     file: *const c_char,
     line: usize,
+    /// Its size without header and trailing word, bytes.
     bytes: usize,
     /// [`LIVE`] or [`FREED`], combined with the object's address so that a copy elsewhere is not
     /// valid.
@@ -282,7 +284,7 @@ unsafe extern "C-unwind" fn GC_debug_realloc(
     };
     let new = debug_allocate(bytes, heap.kind_of(slot), file, line);
     if !new.is_null() {
-        // SAFETY: both are objects of at least so many bytes.
+        // SAFETY: both are objects of at least this many bytes.
         unsafe {
             libc::memcpy(new, object, bytes.min(header.bytes));
             GC_debug_free(object);
@@ -324,7 +326,7 @@ unsafe extern "C-unwind" fn GC_debug_strndup(
     let length = unsafe { libc::strnlen(text, most) };
     let copy: *mut c_char = debug_allocate(length + 1, PTRFREE, file, line).cast();
     if !copy.is_null() {
-        // SAFETY: a new object of so many bytes and one.
+        // SAFETY: a new object of this many bytes plus one.
         unsafe {
             copy.copy_from_nonoverlapping(text, length);
             *copy.add(length) = 0;

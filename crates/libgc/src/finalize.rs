@@ -37,6 +37,7 @@ struct Finalizer {
 /// Registered finalizers by object, and those that are due. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Finalization {
+    /// The registered finalizers, by the address of the object.
     by_object: HashMap<usize, Finalizer>,
     /// Dead objects with their finalizers. They are kept until the finalizers have run.
     due: Vec<(usize, Finalizer)>,

@@ -70,21 +70,33 @@ struct Uses {
 /// nanoseconds, the limit in bytes.
 #[derive(Default)]
 struct Released {
+    /// When it ended.
     at: u64,
+    /// How long it took.
     took: u64,
+    /// The limit then.
     limit: u64,
 }
 
+/// The state of the thread that follows the broker, which alone uses it. Times in nanoseconds.
 struct Governor {
+    /// The broker.
     follower: Follower,
+    /// This process; `None` where `/proc` cannot be read.
     own: Option<Process>,
+    /// Resident bytes beside the heap at the last looks.
     other: [u64; WINDOW],
+    /// Number of looks so far.
     looks: usize,
+    /// Bytes ever allocated, as of the last look.
     allocated: u64,
+    /// When the last look was.
     looked: u64,
     /// Bytes allocated per second, smoothed.
     rate: u64,
+    /// When the broker was last told about the heap.
     reported: u64,
+    /// The last release.
     released: Released,
 }
 

@@ -32,6 +32,7 @@ pub(crate) struct Incremental {
     pub(crate) forbidden: bool,
     /// Bytes that lived after the last whole collection.
     live: u64,
+    /// Decides whether a collection of young objects is worth it.
     generations: Generations,
     /// All superpages with marked objects are armed.
     watched: bool,

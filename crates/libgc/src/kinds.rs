@@ -39,12 +39,15 @@ pub(crate) struct Entry {
     opaque: *mut c_void,
 }
 
-/// Descriptors of kinds, and mark procedures. Markers read them without a lock.
+/// Descriptors of kinds, and mark procedures. Kinds are added under the collector's lock, procedures without
+/// it; markers read both without a lock.
 struct Table {
     /// A kind's descriptor. The object's size is added to it if `adds_size` is set.
     descriptors: [AtomicUsize; KINDS],
     adds_size: [AtomicUsize; KINDS],
+    /// The mark procedures, by number.
     procs: [OnceLock<MarkProc>; MAX_PROCS],
+    /// The number for the next procedure.
     next_proc: AtomicUsize,
 }
 

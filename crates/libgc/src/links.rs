@@ -20,7 +20,9 @@ type Table = HashMap<usize, usize>;
 /// All links of the program. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Links {
+    /// Links that are cleared before finalizers run.
     short: Table,
+    /// Links that are cleared once the object cannot be reached by finalizers either.
     long: Table,
 }
 

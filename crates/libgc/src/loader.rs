@@ -36,6 +36,7 @@ pub(crate) fn while_held<F: FnOnce()>(then: F) {
 
 /// A loaded object.
 pub(crate) struct Object {
+    /// Its path, as the loader knows it; valid as long as it is loaded.
     pub(crate) name: *const c_char,
     /// How many other objects had been unloaded when it was listed.
     pub(crate) unloaded: u64,

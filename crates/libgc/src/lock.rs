@@ -23,6 +23,7 @@ const WAY: Duration = Duration::from_micros(200);
 /// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any
 /// other: a signal handler may interrupt the wait, and run.
 pub(crate) struct Lock {
+    /// Whether it is free, held, or held while threads wait; the futex that they wait on.
     state: AtomicU32,
     /// The thread that holds it ([`current::id`]), or 0.
     owner: AtomicUsize,

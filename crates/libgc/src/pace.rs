@@ -42,7 +42,9 @@ pub(crate) struct Pace {
     is_ragged: bool,
     /// The heap's size that the program was last told, in bytes.
     told: usize,
+    /// How much is logged (`GC_PRINT_STATS`, `GC_PRINT_VERBOSE_STATS`); 0: nothing.
     pub(crate) verbose: u8,
+    /// Number of markers that the user set (`GC_MARKERS`, `GC_NPROCS`).
     pub(crate) markers: Option<usize>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_realloc(
     if new.is_null() {
         return new;
     }
-    // SAFETY: both are objects of at least so many bytes; the old one is not used any more.
+    // SAFETY: both are objects of at least this many bytes; the old one is not used any more.
     unsafe {
         libc::memcpy(new, object, bytes.min(size));
         GC_free(object);
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn GC_strndup(text: *const c_char, most: usize) -> *mut
         unsafe { *libc::__errno_location() = libc::ENOMEM };
         return copy;
     }
-    // SAFETY: a new object of so many bytes and one.
+    // SAFETY: a new object of this many bytes plus one.
     unsafe {
         copy.copy_from_nonoverlapping(text, length);
         *copy.add(length) = 0;

@@ -158,10 +158,12 @@ pub(crate) struct Stats {
     /// and before it.
     told: usize,
     told_before: usize,
+    /// Bytes of dead objects: of all collections, and of the last one.
     reclaimed: u64,
     reclaimed_last: u64,
     /// The most bytes that the heap ever had.
     obtained: usize,
+    /// The census of the last collection.
     last: Census,
     /// The last collection was made in steps.
     in_steps: bool,
@@ -327,10 +329,15 @@ impl Stats {
 /// Sizes in bytes, as libgc counts them; all zero before the collector is made.
 #[derive(Default)]
 struct Usage {
+    /// The heap without unmapped parts.
     heap: usize,
+    /// The free part of it.
     free: usize,
+    /// Parts of the heap that were given back to the kernel.
     unmapped: usize,
+    /// Allocated since the last collection.
     since: usize,
+    /// Allocated since the start.
     total: usize,
 }
 
@@ -460,7 +467,7 @@ unsafe fn fill(gc: Option<Locked>, places: *mut usize, bytes: usize) -> usize {
         gc.map_or(0, obtained),
     ];
     let known = size_of_val(&words);
-    // SAFETY: the caller has so many bytes; what is not known is filled as libgc does.
+    // SAFETY: the caller provides this many bytes. Fields that are not known are filled as libgc does.
     unsafe {
         places
             .cast::<u8>()

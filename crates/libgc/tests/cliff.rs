@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Bytes: more than any of the programs takes.
+/// More bytes than any of the programs takes.
 const ENOUGH: u64 = 400 * MIB;
 
 /// Tests run one at a time: there are few processors.
@@ -33,8 +33,7 @@ fn program() -> Option<&'static Path> {
         .as_deref()
 }
 
-/// A group with this limit in bytes, from which nothing can be paged out, whatever swap the machine
-/// has.
+/// A group with this limit in bytes, of which nothing can be paged out, even if the machine has swap.
 fn group(limit: u64) -> Option<TestCgroup> {
     let Ok(group) = TestCgroup::new("libgc-cliff", Some(limit)) else {
         skip("no cgroup of our own here");
@@ -85,8 +84,8 @@ fn start(group: &TestCgroup, ours: bool, arguments: &[&str]) -> Option<Running> 
     Some(Running::start(&mut command, &unique))
 }
 
-/// Runs the program to its end in that much memory, and returns the most bytes that it took. `None`
-/// if that cannot be tried.
+/// Runs the program to its end with this limit, and returns the most bytes that it took. `None` if that
+/// cannot be tried.
 fn run(limit: u64, ours: bool, arguments: &[&str]) -> Option<u64> {
     let group = group(limit)?;
     let said = start(&group, ours, arguments)?
@@ -169,8 +168,8 @@ fn in_hardly_more_than_what_lives() {
     assert_eq!((events.max, events.oom_kill), (0, 0), "{events:?}");
 }
 
-/// The limit falls while the program runs, to little above what it holds then: it stays below the
-/// limit.
+/// The limit falls while the program runs, to little more than the program's memory at that time. The program
+/// stays below it.
 #[test]
 fn a_limit_falls_to_what_it_holds() {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());

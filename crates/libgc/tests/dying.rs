@@ -72,7 +72,8 @@ fn all_that_is_due_is_read_together() {
     is_read_at_most(2, "unordered");
 }
 
-/// For what the objects refer to, for what those refer to, and when they are due.
+/// Superpages are read for the objects that dead ones refer to, for the objects that those refer to, and when
+/// objects are due.
 #[test]
 fn all_that_may_be_due_in_order_is_read_together() {
     is_read_at_most(4, "ordered");

@@ -86,7 +86,7 @@ fn pressed(limit: u64, arguments: &[&str], variables: &[(&str, &str)]) -> Option
     pressed_and_refused(limit, arguments, variables, None)
 }
 
-/// The same, with a kernel that refuses something.
+/// As [`pressed`], on a kernel that refuses some system calls.
 fn pressed_and_refused(
     limit: u64,
     arguments: &[&str],
@@ -221,7 +221,7 @@ fn without_tracking_of_writes_it_is_read_in_page_order() {
     a_little_is_read_in_page_order(Refused::Tracking);
 }
 
-/// As before Linux 6.7.
+/// The kernel refuses what Linux has since 6.7.
 #[test]
 fn by_an_older_kernel_it_is_read_in_page_order() {
     a_little_is_read_in_page_order(Refused::TrackingAndScan);

@@ -93,7 +93,7 @@ fn libraries_are_unloaded_by_fifty_threads() {
     unloading("all", 50, &[]);
 }
 
-/// What the C library frees meanwhile has to wait for a stopped thread.
+/// While the C library unloads a library, its calls of `free` wait for a stopped thread.
 #[test]
 fn libraries_are_unloaded_while_a_stopped_thread_allocates() {
     for who in ["unregistered", "blocking", "unwilling"] {
@@ -111,7 +111,7 @@ fn libraries_are_unloaded_between_steps() {
     unloading("all", 8, &[("PLIMSOLL_GC_STRESS", "100")]);
 }
 
-/// The tools that developers run their programs with.
+/// Tools under which developers run their programs.
 #[test]
 fn under_sanitizers_and_valgrind() {
     let run = |program: &Path, within: &[&str]| {

@@ -40,8 +40,8 @@ const fn program(
 }
 
 const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
-/// Guile's: weak tables, guardians, threads (where Guile has no bug that stress would trigger),
-/// continuations and forks.
+/// What the Guile program uses: weak tables, guardians, threads (if Guile has no bug that stress would
+/// trigger), continuations and forks.
 const GUILE: &str = "tests/programs/guile/main.scm";
 const PROGRAMS: [Program; 13] = [
     program(
@@ -80,7 +80,7 @@ const PROGRAMS: [Program; 13] = [
 ];
 /// Bytes of the swap file.
 const SWAP: u64 = 1 << 30;
-/// A round takes no more than some seconds if it has the processors to itself.
+/// The time limit of a round, which takes some seconds at most if it has the processors to itself.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 impl Program {

@@ -89,7 +89,7 @@ fn a_whole_collection_that_would_take_long_is_made_in_steps() {
     let with = run(program, &arguments, &[]);
     let without = run(program, &arguments, &NEITHER);
     assert_eq!(with.result["checksum"], without.result["checksum"]);
-    // What a program gets that asks for both.
+    // A program that asks for both.
     let limited = run(
         program,
         &arguments,

@@ -42,7 +42,8 @@ fn principal(i: u32, parent: Option<u32>) -> Principal {
     }
 }
 
-/// Each principal has 3 children; one that would be deeper than `depth` goes to the top.
+/// A tree in which each principal has 3 children. A principal that would be deeper than `depth` is put at the
+/// top instead.
 fn tree(depth: u32) -> Vec<Principal> {
     let mut levels: Vec<u32> = Vec::new();
     let mut all = Vec::new();

@@ -2,11 +2,11 @@
 //! `follow [--bare] [--budget MIB] LIMIT@SECONDS... -- java ARGUMENT...` or `follow
 //! LIMIT@SECONDS... --pid PID`.
 //!
-//! Each step holds its limit (MiB) for that long. Ten times per second a line of comma-separated
-//! values: seconds, limit, uses, committed heap (MiB), young and full and concurrent collections,
-//! milliseconds in collections, milliseconds of processor time of the adapter; at the end of each
-//! step a summary on standard error. `--bare` adds no start flags. The program's standard input
-//! stays open until the end.
+//! Each step sets its limit (MiB) for that many seconds. Ten times per second it prints a line of
+//! comma-separated values: seconds, limit, uses, committed heap (MiB), young and full and concurrent
+//! collections, milliseconds in collections, milliseconds of processor time of the adapter. At the end of
+//! each step it prints a summary on standard error. `--bare` adds no start flags. The program's standard
+//! input stays open until the end.
 
 use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
@@ -129,7 +129,7 @@ fn show(process: &Process, perf: &mut Option<PerfFile>, since: Instant, limit: u
     }
     let counters = perf.as_mut().and_then(|p| p.read().ok().map(Snapshot::of));
     let heap = counters.unwrap_or_default();
-    // A machine without a heap in a memory file is none of ZGC, and is measured as any other.
+    // Only ZGC keeps its heap in a memory file. A machine without one is measured as any other process.
     let uses = Gauge::new(*process, Collector::Z).uses().unwrap_or(0);
     let [young, full, concurrent] = heap.work.map(|w| w.invocations);
     println!(
@@ -144,8 +144,8 @@ fn show(process: &Process, perf: &mut Option<PerfFile>, since: Instant, limit: u
     uses
 }
 
-/// One step of the script: when it came near its limit for the first time, and how near it was from the third
-/// second on.
+/// Prints the summary of one step: when the program was near its limit for the first time, and how near it
+/// was from the third second on.
 fn summarize(limit: u64, near: u64, uses: &[(f64, u64)]) {
     let reached = uses
         .iter()
@@ -211,7 +211,7 @@ fn main() -> Result<(), Failure> {
         .spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()))?;
     let process = Process::new(pid)?;
     println!("seconds,limit,uses,committed,young,full,concurrent,collection_ms,adapter_ms");
-    // The nearness that is aimed at: 3 % of the budget.
+    // "Near" means within 3 % of the budget.
     let highest = arguments.steps.iter().map(|s| s.0).max().unwrap_or(0);
     let near = arguments.budget.unwrap_or(highest) * 3 / 100;
     let (start, mut perf) = (Instant::now(), None);

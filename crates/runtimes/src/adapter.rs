@@ -88,6 +88,7 @@ struct Machine {
     process: Process,
     /// Its memory, bytes.
     uses: u64,
+    /// The adapter that steers it.
     steer: Steer,
 }
 
@@ -192,12 +193,19 @@ impl Known {
 /// instead: because the other has become larger (the launcher of a build tool starts a machine that
 /// does the work), or because this one cannot be reached.
 struct Watched<'a> {
+    /// The link of the program.
     link: &'a mut dyn Link,
+    /// The runtimes that are looked for.
     runtimes: Runtimes,
+    /// What the user was told, and which machines are not tried for a while.
     known: &'a mut Known,
+    /// Process id of the program, whose descendants are looked at.
     root: u32,
+    /// The machine that is steered.
     process: Process,
+    /// Time of the next search for a larger machine.
     look_at: Instant,
+    /// Time of the next message about processes that are left alone.
     tell_at: Instant,
     /// Since when the adapter has failed to reach it.
     in_vain: Option<Instant>,

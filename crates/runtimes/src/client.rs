@@ -13,6 +13,7 @@ use tracing::debug;
 #[derive(Clone, Debug)]
 pub struct ClientLink {
     principal: Arc<Principal>,
+    /// Whether the adapter must end. Any thread may set it.
     stop: Arc<AtomicBool>,
     /// The adapter that the principal was registered with.
     registered: Option<&'static str>,

@@ -58,9 +58,13 @@ pub(crate) enum Jvm {
 /// A running process, as it was when it was looked at.
 #[derive(Debug)]
 pub struct Candidate {
+    /// Its process id.
     pid: u32,
+    /// The files that it has mapped, as paths below its own root.
     files: Vec<String>,
+    /// We may not look into it.
     closed: bool,
+    /// Its Java virtual machine; empty until somebody asks.
     jvm: OnceCell<Option<Jvm>>,
 }
 

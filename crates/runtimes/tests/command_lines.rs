@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{MIB, compiled, jdks};
 
-/// What has to be the same as without us, besides the exit status.
+/// What has to be the same with and without our additions, besides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Same {
     /// All output.
@@ -25,7 +25,7 @@ enum Same {
 }
 use Same::{All, Heap, Start};
 
-/// What has to be the same, variables, words after `java`; `Heap` is the program.
+/// A command line: what has to be the same, the variables, and the words after `java`. `Heap` is the program.
 type Line = (Same, &'static [(&'static str, &'static str)], &'static str);
 
 const TOOL: &str = "JAVA_TOOL_OPTIONS";
@@ -45,7 +45,7 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 const LINES: [Line; 68] = [
-    // What only prints.
+    // Commands that only print.
     (All, &[], "-version"),
     (All, &[], "-XX:+UseSerialGC -version"),
     (All, &[], "-XX:+UseParallelGC -version"),
@@ -58,7 +58,7 @@ const LINES: [Line; 68] = [
     (All, &[], "--list-modules"),
     (All, &[], ""),
     (All, &[], "-cp . NoSuchClass"),
-    // A heap that is given, in each place.
+    // The user gives the heap, in each of the possible places.
     (Heap, &[], "-Xmx100m -cp . Heap a -Xmx5m"),
     (Heap, &[], "-Xmx16m -cp . Heap"),
     (Heap, &[], "-XX:MaxHeapSize=0x1800000 -cp . Heap"),
@@ -94,7 +94,7 @@ const LINES: [Line; 68] = [
     (Heap, &[], "@class -Xmx7m"),
     (Heap, &[], "-XX:VMOptionsFile=options -cp . Heap"),
     (Heap, &[], "--class-path . -Xmx118m Heap"),
-    // No heap, but what sizes depend on.
+    // The user gives no heap, but flags on which sizes depend.
     (Start, &[], "-Xms9g -cp . Heap"),
     (Start, &[], "-Xmn8g -cp . Heap"),
     (Start, &[], "-XX:MaxNewSize=16m -cp . Heap"),
@@ -111,7 +111,7 @@ const LINES: [Line; 68] = [
         "-XX:MinHeapFreeRatio=90 -XX:MaxHeapFreeRatio=80 -cp . Heap",
     ),
     (Start, &[], "-XX:G1HeapRegionSize=32m -cp . Heap"),
-    // Flags that hinder us.
+    // Flags that hinder the adapter.
     (Heap, &[], "-Xms200m -Xmx200m -cp . Heap"),
     (
         Heap,
@@ -146,7 +146,7 @@ const LINES: [Line; 68] = [
     (Start, &[(LAUNCHER, "-XX:NoSuchSize=1")], "-cp . Heap"),
     (Start, &[], "-XX:+UseSerialGC -XX:+UseParallelGC -cp . Heap"),
     (Start, &[], "-XX:+UseConcMarkSweepGC -cp . Heap"),
-    // What is experimental stays locked, unless it was unlocked.
+    // Experimental flags stay locked, unless the user unlocks them.
     (Start, &[], "-XX:+UseEpsilonGC -cp . Heap"),
     (
         Start,
@@ -198,7 +198,7 @@ impl Ground {
         Ground { dir, memory }
     }
 
-    /// The result of a command line alone, and as `plimsoll run` would start it.
+    /// The results of a command line as it is, and as `plimsoll run` would start it.
     fn both(&self, home: &Path, line: &Line) -> [String; 2] {
         let (same, variables, words) = line;
         let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
@@ -211,7 +211,7 @@ impl Ground {
             variables: &variable,
             folder: self.dir.path(),
         };
-        // More than the machine would take by itself, so that our additions have an effect.
+        // More memory than the machine would take by itself, so that our additions have an effect.
         let plan = Plan {
             budget: Some(self.memory / 8 * 7),
             memory: Some(self.memory),
@@ -237,7 +237,7 @@ impl Ground {
         })
     }
 
-    /// The command lines that behave differently.
+    /// The command lines whose results differ.
     fn differ(&self, machines: &[(u32, PathBuf)], lines: &[Line]) -> Vec<String> {
         let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || loop {

@@ -1,5 +1,5 @@
-//! The worked example of a runtime, as a new one is tested: found and prepared before the start, found and
-//! steered while it runs.
+//! The tests of the worked example of a runtime. The tests of a new runtime look the same: it is found and
+//! prepared before the program starts, and found and steered while it runs.
 
 mod support;
 
@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use support::{MIB, Script, eventually};
 
-/// The list with it.
+/// The list of runtimes, with the example only.
 static KNOWN: Runtimes = Runtimes(&[&Example]);
-/// More often than any other test may hold a file open that it writes.
+/// Number of tries. Starting a file fails while a process that another test forks still has it open for
+/// writing.
 const TRIES: u32 = 100;
 
-/// A shell under the name that the example knows.
+/// A copy of the shell with the name by which the example is found.
 fn program() -> (tempfile::TempDir, Vec<OsString>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plimsoll-example");
@@ -46,7 +47,7 @@ fn prepared(argv: &[OsString], said: Option<&'static str>, budget: Option<&str>)
     prepare_among(KNOWN, argv, &plan, &setting)
 }
 
-/// Starts a program that ends with its input.
+/// Starts a program that ends when its input is closed.
 fn start(prepared: &Prepared) -> Child {
     for _ in 0..TRIES {
         let mut command = Command::new(&prepared.argv[0]);
@@ -74,7 +75,7 @@ fn a_command_is_recognised_and_given_what_it_needs() {
     let variable = ["PLIMSOLL_EXAMPLE_BUDGET", "7340032"].map(OsString::from);
     assert_eq!(found.environment, [variable.into()]);
     assert!(found.argv == argv && found.notes.len() == 1);
-    // What the user gave wins.
+    // The user's setting takes precedence.
     let given = prepared(&argv, None, Some("5"));
     assert!(given.environment.is_empty() && given.notes.is_empty());
 }

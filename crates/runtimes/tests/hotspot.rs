@@ -60,7 +60,7 @@ fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
         let process = program.machine();
         let uses = || Gauge::new(process, Collector::Z).uses().unwrap_or(0);
         let mut perf = counters(&process);
-        // By then it has used all the places where its heap is mapped.
+        // By then it has used each of the mappings of its heap.
         eventually("it collects", || {
             let collections = perf.read().map(|c| Snapshot::of(c).collections());
             uses() > 80 * MIB && collections.is_ok_and(|count| count > 20 || !counts_zgc(version))
@@ -70,10 +70,10 @@ fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
     }
 }
 
-/// One test at a time: machines that starve each other of two processors cannot follow a limit.
+/// Tests that hold this run one at a time: several machines on two processors are too slow to follow a limit.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// ZGC was an experiment until 15.
+/// ZGC was experimental before Java 15.
 const UNLOCK: &str = "-XX:+UnlockExperimentalVMOptions";
 
 /// Whether the machine counts the collections of ZGC.
@@ -81,7 +81,7 @@ fn counts_zgc(version: u32) -> bool {
     version > 11
 }
 
-/// Every version from this one on.
+/// Tests every version from this one on.
 fn each_since(oldest: u32, flags: &[&str], collector: Collector) {
     let _turn = TURN
         .lock()
@@ -107,13 +107,13 @@ fn serial_follows_its_limit() {
 
 #[test]
 fn zgc_follows_its_limit() {
-    // Before it has no soft maximum, and returns nothing.
+    // ZGC of Java 11 has no soft maximum, and returns no memory.
     each_since(17, &["-XX:+UseZGC"], Collector::Z);
 }
 
 #[test]
 fn generational_zgc_follows_its_limit() {
-    // From 24 on it is the only mode, and the flag is gone.
+    // From Java 24 on, this mode is the only one, and the flag is gone.
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -302,8 +302,8 @@ fn a_heap_of_one_size_is_left_alone() {
             let steering = std::thread::spawn(move || {
                 plimsoll_runtimes::run(&mut link, pid, &Options::default())
             });
-            // It works and collects by itself, far above its limit. No collection of the whole heap
-            // is asked for.
+            // The program works and collects by itself, far above its limit. No collection of the whole heap
+            // is requested.
             let mut work = || Snapshot::of(perf.read().unwrap()).work;
             let begun = work();
             eventually("it collects by itself", || {
@@ -411,7 +411,7 @@ fn a_machine_in_other_namespaces_is_reached() {
         return;
     }
     for (version, home) in jdks() {
-        // This tree stays where it is, also below /tmp.
+        // The namespace has a new /tmp. This checkout keeps its path, even if that is below /tmp.
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let shell = format!(
             "mount --bind {tree} /mnt && mount -t tmpfs tmp /tmp && mkdir -p {tree} && mount --move /mnt \

@@ -1,9 +1,11 @@
 #!/bin/sh
 # Boots a guest with cgroup version 2 into a program.
 #   run.sh WORK SCRATCH ARGUMENTS PROGRAM FILE...
-# WORK keeps the kernel between runs; PROGRAM and the FILEs are copied to their own paths in the guest, with their libraries; SCRATCH is a
-# directory of the guest on ext4; ARGUMENTS are the PROGRAM's, separated by blanks. The guest is ended after GUEST_SECONDS.
-# Exit code 77: something is missing here (said on standard output).
+# WORK keeps the kernel between runs. PROGRAM and the FILEs are copied to the same paths in the guest, with
+# their libraries. SCRATCH is a
+# directory of the guest on ext4. ARGUMENTS are those of PROGRAM, separated by blanks. The guest is killed
+# after GUEST_SECONDS.
+# Exit code 77: something is missing on this machine; standard output says what.
 set -eu
 work=$1 scratch=$2 arguments=$3 program=$4
 shift 3
@@ -39,7 +41,7 @@ fetch_kernel() {
     )
 }
 
-# What tools/setup.sh fetched; else one of our own.
+# The kernel that tools/setup.sh fetched; else one that is fetched here.
 fetched=$({ find "$here/../../../.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } | sort -V | tail -n 1)
 kernel=${PLIMSOLL_GUEST_KERNEL:-${fetched:-$work/vmlinuz}}
 [ -s "$kernel" ] || fetch_kernel || missing "no kernel: apt offers no linux-image-cloud-amd64; set PLIMSOLL_GUEST_KERNEL"
@@ -53,7 +55,7 @@ for applet in sh mount mkdir cat uname sync poweroff sleep env timeout; do
 done
 mkdir -p "$root/usr"
 ln -s ../bin "$root/usr/bin"
-# A file at the path that it has here.
+# place FILE: copies a file to the same path in the guest.
 place() {
     mkdir -p "$root$(dirname "$1")"
     cp -L "$1" "$root$1"
@@ -64,17 +66,20 @@ for binary in "$busybox" "$@"; do
         place "$library"
     done
 done
-# Debug information is of no use there, and a smaller image boots faster.
+# Debug information is of no use in the guest, and a smaller image boots faster.
 for binary in "$@"; do strip "$root$binary" 2>/dev/null || true; done
 cp "$here/init" "$root/init"
 chmod 755 "$root/init"
 printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\n" "$program" "$scratch" "$arguments" >"$root/guest.conf"
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet | gzip -1) >"$work/initrd"
 
-# One processor: with a thread for each of several, QEMU before 8.1 translates a page that another is writing, and a guest that patches a static
-# branch runs into a breakpoint that is gone; taking turns, they wait 100 ms for each other. Without cx16: QEMU 7.2 miscompiles it and the guest
-# dies in the allocator. A periodic tick: guests were seen to sleep for good, as if the one
-# timer that they had asked for were lost.
+# One processor: with several, each emulated by a thread, QEMU before 8.1 may translate a page while another
+# thread writes to it. A guest
+# that patches a static branch then runs into a breakpoint that is no longer there. If the processors take
+# turns instead, they wait 100 ms
+# for each other. Without cx16: QEMU 7.2 miscompiles that instruction, and the guest dies in the kernel's
+# allocator. With a periodic tick:
+# without it, guests were seen to sleep for ever, as if the one timer that they had set were lost.
 boot() {
     rm -f "$work/disk" "$work/out" "$work/console" "$work/life"
     truncate -s 1G "$work/disk"
@@ -94,7 +99,8 @@ boot() {
     trap - EXIT
 }
 
-# Until QEMU ends, or the guest has shown no sign of life for two minutes: its init gives one each five seconds, whatever the program does.
+# Waits until QEMU ends, or until the guest has shown no sign of life for two minutes. Its init prints one
+# every five seconds, whatever the program does.
 watch() {
     seen=none still=0 dead=
     while kill -0 $qemu 2>/dev/null; do
@@ -109,7 +115,8 @@ watch() {
     if grep -q 'Kernel panic' "$work/console"; then dead="died"; fi
 }
 boot
-# A dead kernel is most likely the emulator's fault, and says nothing of the program: once more, and then it counts.
+# A guest whose kernel died is most likely the emulator's fault, and says nothing about the program. So it is
+# booted once more; a second death counts.
 if [ -n "$dead" ]; then
     echo "the guest's kernel $dead and is booted once more; until then:"
     tail -n 3 "$work/out"

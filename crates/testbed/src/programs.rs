@@ -150,7 +150,7 @@ impl Reporter {
         }
     }
 
-    /// Waits for so many seconds, still printing; false when it is to end.
+    /// Waits for this many seconds and goes on printing. Returns false if the program is to end.
     fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
         let end = now_ns().saturating_add((seconds * SECOND) as u64);
         while now_ns() < end && !self.ended() {

@@ -1,4 +1,4 @@
-/* Linked with the adapter: says whether it has more rights than who started it, and how many threads it has. */
+/* Linked with the adapter. Prints whether it has more rights than the user who started it, and how many threads it has. */
 #include <dirent.h>
 #include <gc/gc.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 int main(void)
 {
     GC_INIT();
-    /* So that it needs libgc, too. */
+    /* A call of libgc, so that the linker keeps libgc among the libraries that this program needs. */
     if (GC_malloc(10) == NULL) return 3;
     int threads = 0;
     DIR *tasks = opendir("/proc/self/task");

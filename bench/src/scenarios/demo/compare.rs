@@ -1,4 +1,4 @@
-//! What the runs with a broker and those with fixed sizes came to, side by side.
+//! The table that compares the runs with a broker and the runs with fixed sizes.
 
 use super::{HOG_START, HOLD, SECONDS};
 use crate::harness::scenario::{Program, Scenario};
@@ -6,15 +6,17 @@ use crate::harness::trace::{Seen, Trace};
 use crate::report::results::Results;
 use crate::runner::Runner;
 
-/// Work is counted until here, seconds: with a broker the programs end 2 s before the run does.
+/// Work is counted until this time, in seconds since the start of the run. With a broker the programs end 2 s
+/// before the run ends.
 const END: f64 = SECONDS - 4.0;
-/// From here to there the hog holds memory, seconds: it takes its part in 8 s.
+/// From when until when the hog holds memory, in seconds since the start of the run. It takes 8 s to get it,
+/// and as long to give it back.
 const BESIDE: (f64, f64) = (HOG_START, HOG_START + HOLD + 16.0);
 
 pub(super) const WORK: &str = "the demo: work of all (geometric mean) at least that of fixed sizes";
 pub(super) const FAULTS: &str = "the demo: under 1 % of their major faults";
 
-/// The runs, each kind in the order in which they were made: with, fixed, fixed, with.
+/// The runs: with a broker, fixed, fixed, with a broker. Each list is in the order of its runs.
 #[derive(Default)]
 pub(super) struct Runs {
     pub(super) shared: Vec<Trace>,
@@ -22,14 +24,14 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// A column for each run.
+    /// The table, with a column for each run.
     pub(super) fn results(&self, scenario: &Scenario, runner: &Runner) -> Results {
         let columns = std::iter::once("")
             .chain(self.shared.iter().map(|_| "broker"))
             .chain(self.fixed.iter().map(|_| "fixed"));
         let columns: Vec<(&str, &str)> = columns.map(|name| (name, "")).collect();
         let mut results = runner.results(TITLE, METHOD).columns(&columns);
-        // A column is one run.
+        // Each column is one run, so nothing is repeated.
         results.repetitions = 1;
         for (index, program) in ours(scenario) {
             let name = |what: &str| format!("{}: {what}", program.name);
@@ -111,21 +113,21 @@ impl Runs {
     }
 }
 
-/// The programs that share, without the hog, and their places.
+/// The programs that share memory, without the hog, and their indices in the scenario.
 fn ours(scenario: &Scenario) -> impl Iterator<Item = (usize, &Program)> {
     let all = scenario.programs.iter().enumerate();
     all.filter(|(_, program)| !program.outsider)
 }
 
-/// A counter of all of them.
+/// The sum of a counter over these programs.
 fn sum(scenario: &Scenario, trace: &Trace, counter: fn(&Seen) -> u64) -> f64 {
     let each = ours(scenario).map(|(index, _)| trace.count(index, counter));
     each.sum::<u64>() as f64
 }
 
-/// How many of them were gone before the end of the run.
+/// How many of these programs were gone before the end of the run.
 fn ended(scenario: &Scenario, trace: &Trace) -> usize {
-    // Where all ended early, so did what was seen of them.
+    // If all ended early, the last sample is earlier too, and there all of them may still run.
     let sample = trace.at(END).filter(|sample| sample.at > END - 2.0);
     ours(scenario)
         .filter(|(i, _)| sample.is_none_or(|s| !s.programs[*i].alive))

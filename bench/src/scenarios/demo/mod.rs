@@ -1,6 +1,6 @@
-//! A demonstration of the main purpose: three real programs share 1500 MB by weight while a hog
-//! comes and goes. The same is run without a broker. Both are run twice and in turn, because a
-//! computer can become twice as fast from one minute to the next.
+//! A demonstration of the main purpose: three real programs share 1500 MB by weight while a hog comes and
+//! goes. For comparison they run with fixed sizes and without a broker. Both variants are run twice, in turn,
+//! because the speed of a computer can double from one minute to the next.
 
 mod compare;
 
@@ -23,18 +23,18 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the three programs share, and the hog takes from, bytes.
+/// Bytes that the three programs and the hog share.
 const BUDGET: u64 = 1500 << 20;
 const HOG: u64 = BUDGET / 2;
-/// Bytes per second that the hog takes, and gives back.
+/// Bytes per second at which the hog takes memory and gives it back.
 const RATE: u64 = 100_000_000;
-/// Seconds between the starts of two programs, until the hog comes, that it keeps what it took, and of a run.
+/// Seconds: between the starts of two programs; until the hog starts; that it keeps its memory; of a run.
 const APART: f64 = 15.0;
 const HOG_START: f64 = 50.0;
 const HOLD: f64 = 15.0;
 const SECONDS: f64 = 90.0;
 
-/// `demo`.
+/// The measurement `demo`.
 pub(super) struct Demo;
 
 impl Measurement for Demo {
@@ -48,7 +48,7 @@ impl Measurement for Demo {
         }
     }
 
-    /// Leaves a report beside its results. Without rights for a ground it is the first run alone.
+    /// Writes a report beside the results. Without the rights to make a cgroup, it makes only the first run.
     fn run(&self, runner: &Runner) -> Result<Results> {
         let folder = out("demo");
         let _ = std::fs::remove_dir_all(&folder);
@@ -88,11 +88,11 @@ impl Measurement for Demo {
     }
 }
 
-/// What is shown: the same programs with a broker and with fixed sizes.
+/// The demonstration: the same programs with a broker and with fixed sizes.
 struct Shown {
     shared: Scenario,
     fixed: Scenario,
-    /// Of the report and of what the programs write.
+    /// The folder of the report and of the programs' output.
     folder: PathBuf,
 }
 
@@ -108,7 +108,7 @@ impl Shown {
         );
     }
 
-    /// One run with a broker. The first is on a live screen where there is a terminal.
+    /// One run with a broker. On a terminal, the first one shows a live screen.
     fn with_broker(&self, name: &str, runner: &Runner) -> Result<Trace> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
@@ -136,7 +136,7 @@ impl Shown {
         Ok(trace)
     }
 
-    /// Writes the report on what was run so far; where it is.
+    /// Writes the report on the runs so far, and returns its path.
     fn report(&self, runs: &Runs, runner: &Runner) -> Result<PathBuf> {
         let path = self.folder.join("report.html");
         let page = page(&self.shared, &self.fixed, runs, runner)?;
@@ -173,7 +173,7 @@ fn scenario(fixed: bool) -> Scenario {
     }
 }
 
-/// What a user would write by hand.
+/// The `programs.toml` that a user would write by hand.
 fn programs_toml(scenario: &Scenario) -> String {
     let mut text = "name = \"demo\"\nbudget = \"1500M\"\n".to_owned();
     for program in &scenario.programs {
@@ -212,7 +212,7 @@ fn programs_toml(scenario: &Scenario) -> String {
     text
 }
 
-/// The README's picture: understood without the text around it.
+/// The README's picture. It must be understandable without the text around it.
 fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     let title = "Three programs share 1500 MB by weight; a hog takes half of it and gives it back";
     let mut plot = super::plot(title, scenario, trace);

@@ -1,4 +1,4 @@
-//! What each of our collector's means is worth: without summaries, and without page order either.
+//! The worth of each means of our collector: it runs without summaries, then without page order too.
 
 use super::pressed::{Level, Pressed, Pressure, Series, steady_pause};
 use super::stage::{Runs, ratio, target};
@@ -35,7 +35,7 @@ const ORDER: &str = "page order: steady pauses no longer than with resizing";
 const BOOKMARKS: &str = "bookmarks: steady pauses no longer than with page order";
 const TIME: &str = "bookmarks: no more time than with resizing";
 
-/// `libgc-ablation`.
+/// The measurement `libgc-ablation`.
 pub(in crate::scenarios) struct Ablation;
 
 impl Measurement for Ablation {
@@ -55,7 +55,7 @@ impl Measurement for Ablation {
     }
 }
 
-/// The steady pauses, or the time, with one set of means relative to another.
+/// The steady pauses (or the time) with one set of means, divided by those with another.
 fn relative(level: &Level, which: usize, base: usize, pauses: bool) -> Option<f64> {
     let median = |index: usize| {
         level.runs[index].median(|run| {

@@ -1,7 +1,7 @@
-//! Too little memory by other kernels: one that does not track writes, one of before Linux 6.7, and
-//! one with cgroup version 2 and the multi-generational LRU, in an emulated guest.
+//! Too little memory on other kernels: one that does not track writes, one older than Linux 6.7, and one with
+//! cgroup version 2 and the multi-generational LRU, in an emulated virtual machine (the guest).
 //!
-//! The guest runs this very program, which measures there and tells what came of it.
+//! The guest runs this program too, which measures there and prints the results.
 
 use super::pressed::{Level, Pressed, Pressure, Series, steady_faults, steady_pause};
 use super::stage::{Runs, ratio, target};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// Those of the guest come first.
+/// The collectors. Those that run in the guest come first.
 const COLLECTORS: [Collector; 4] = [
     SYSTEM,
     OURS,
@@ -27,9 +27,9 @@ const INSIDE: &[Collector] = &[SYSTEM, OURS];
 
 const LIMIT: [Pressure; 1] = [Pressure::Limit(60)];
 
-/// What is before the answer of the guest, on a line of its own.
+/// The beginning of the line that holds the guest's answer.
 const ANSWER: &str = "measured inside: ";
-/// Emulated, so it takes ten times as long.
+/// How long to wait for the guest: its processor is emulated, which takes ten times as long.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// Bytes of swap in the guest, whose disk is small.
 const SWAP: u64 = 512 << 20;
@@ -50,13 +50,13 @@ fn workloads_inside() -> Vec<Pressed> {
     ]
 }
 
-/// What the guest tells.
+/// The guest's answer.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     machine: Machine,
-    /// The kernel's word on the multi-generational LRU.
+    /// What the guest's kernel says about the multi-generational LRU (`/sys/kernel/mm/lru_gen/enabled`).
     generations: String,
-    /// By workload, level and collector.
+    /// The runs, by workload, level and collector.
     runs: Vec<Vec<Vec<Runs>>>,
 }
 
@@ -65,7 +65,7 @@ const LESS: &str = "less time than libgc's";
 const FAULTS: &str = "at most 100 major faults in a steady collection";
 const V2: &str = "v2: steady pauses at most 1.2 times those without a limit";
 
-/// `libgc-kernels`.
+/// The measurement `libgc-kernels`.
 pub(in crate::scenarios) struct Kernels;
 
 impl Measurement for Kernels {
@@ -124,7 +124,7 @@ fn ask(runner: &Runner) -> Result<Answer> {
     if let Some(only) = runner.only() {
         arguments = format!("{arguments} --only {only}");
     }
-    // The manifest shows the program where its checkout is.
+    // By this manifest the program finds the root of its checkout.
     let files = [heapload(), built(), root().join("Cargo.toml")];
     let guest = Guest {
         name: "guest-bench",
@@ -182,7 +182,7 @@ fn report(series: &Series, runner: &Runner, guest: &Machine, generations: &str) 
     results
 }
 
-/// A target of each of our collectors, wherever it was run.
+/// Notes a target for each of our collectors, whether it ran here or in the guest.
 fn each(
     results: &mut Results,
     series: &Series,

@@ -1,5 +1,5 @@
-//! Our collector in the place of libgc: without pressure, under pressure, with parts of it turned
-//! off, and by other kernels.
+//! Our collector in the place of libgc: without pressure, under pressure, with parts of it turned off, and on
+//! other kernels.
 
 pub(super) mod ablation;
 pub(super) mod kernels;

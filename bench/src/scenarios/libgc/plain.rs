@@ -1,4 +1,4 @@
-//! Enough memory: our collector against libgc, by time, pauses and memory.
+//! Enough memory: our collector is compared with libgc by time, pauses and memory.
 
 use super::stage::{Runs, Stage, cell, ratio, target};
 use crate::Result;
@@ -10,7 +10,7 @@ use crate::report::results::Results;
 use crate::runner::Runner;
 use crate::scenarios::MIB;
 
-/// A workload by name, and its runs with libgc and with ours.
+/// A workload: its name, and its runs with libgc and with our collector.
 struct Pair {
     name: String,
     runs: [Runs; 2],
@@ -36,7 +36,7 @@ const TREES: &str = "gcbench and bintree: time at most libgc's";
 const PEAK: &str = "resident peak at most libgc's";
 const METADATA: &str = "metadata at most 2 %";
 
-/// `libgc`.
+/// The measurement `libgc`.
 pub(in crate::scenarios) struct Plain;
 
 impl Measurement for Plain {
@@ -80,7 +80,7 @@ fn resident(run: &Outcome) -> f64 {
     run.resident as f64 / MIB
 }
 
-/// What our tables take of the resident peak, percent; of programs that tell.
+/// Percent of the peak of resident memory that the tables of our collector take, for programs that print it.
 fn tables(run: &Outcome) -> f64 {
     let bytes = run.told("before_heap").unwrap_or(0) as f64;
     bytes / run.resident.max(1) as f64 * 100.0
@@ -101,7 +101,7 @@ impl Pair {
         Pair { name, runs }
     }
 
-    /// Ours of libgc's.
+    /// The median of a value with our collector, divided by that with libgc.
     fn ratio(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let [system, ours] = &self.runs;
         ratio(ours.median(&of), system.median(&of))

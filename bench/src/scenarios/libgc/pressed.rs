@@ -1,4 +1,4 @@
-//! Workloads in less memory than they would take, with some collectors.
+//! Workloads in less memory than they would take, with several collectors.
 
 use super::stage::{Runs, Stage, cell, ratio};
 use crate::Result;
@@ -9,14 +9,14 @@ use crate::harness::programs::hog;
 use crate::report::results::Results;
 use crate::runner::Runner;
 
-/// A run is ended after this many times the time with libgc and no limit.
+/// A run is killed once it takes this many times as long as with libgc and no limit.
 const PATIENCE: f64 = 8.0;
-/// What takes memory beside a program takes 1 MiB every 100 ms.
+/// Bytes per second that the process beside a program takes, 1 MiB every 100 ms.
 const RATE: u64 = 10 << 20;
-/// What it takes for itself.
+/// Bytes that this process takes for itself.
 const OWN: u64 = 8 << 20;
 
-/// A kind of memory shortage. In percent of the resident peak with libgc and no limit.
+/// A kind of memory shortage. Numbers are percent of the peak of resident memory with libgc and no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pressure {
     None,
@@ -51,14 +51,14 @@ impl Pressure {
     }
 }
 
-/// A workload under some pressures; what it does without any comes first.
+/// A workload under several pressures. Its first level is without pressure.
 pub(super) struct Pressed {
     pub(super) name: String,
     workload: Workload,
-    /// So many run at once.
+    /// Number of copies that run at the same time.
     copies: usize,
     pub(super) levels: Vec<Level>,
-    /// A plot of utilization under the first pressure has this name.
+    /// Name of the plot of utilization under the first pressure, if one is drawn.
     plot: Option<&'static str>,
 }
 
@@ -85,7 +85,7 @@ impl Pressed {
         }
     }
 
-    /// Two at once, in one limit.
+    /// Runs two copies at the same time, in one limit.
     pub(super) fn twice(mut self) -> Pressed {
         self.copies = 2;
         self.named("two at once")
@@ -101,7 +101,7 @@ impl Pressed {
         self
     }
 
-    /// Keeps one run of each level with each collector.
+    /// Adds one run of each level with each collector.
     fn keep(&mut self, levels: Vec<Vec<Outcome>>, collectors: usize) {
         for (level, outcomes) in self.levels.iter_mut().zip(levels) {
             level.runs.resize(collectors, Runs::default());
@@ -116,13 +116,13 @@ impl Pressed {
         &self.levels[1..]
     }
 
-    /// For targets.
+    /// The name of the workload under this level, for targets.
     pub(super) fn at(&self, level: &Level) -> String {
         format!("{}, {}:", self.name, level.pressure.name())
     }
 }
 
-/// Workloads under pressures, with some collectors in turn.
+/// Workloads under several pressures, with several collectors in turn.
 pub(super) struct Series {
     pub(super) collectors: &'static [Collector],
     pub(super) pressed: Vec<Pressed>,
@@ -139,13 +139,13 @@ impl Series {
         }
     }
 
-    /// With so many bytes of swap.
+    /// Sets the size of the swap file, bytes.
     pub(super) fn swap(mut self, bytes: u64) -> Series {
         self.swap = bytes;
         self
     }
 
-    /// Runs what is wanted, draws, and keeps what came of it.
+    /// Runs the wanted workloads, draws their plots, and keeps their outcomes.
     pub(super) fn run(&mut self, runner: &Runner) -> Result<()> {
         self.pressed.retain(|one| runner.wants(&one.name));
         let mut stage = Stage::new(runner.name(), self.swap)?;
@@ -186,7 +186,7 @@ impl Series {
         self.draw(runner)
     }
 
-    /// Utilization with each collector under pressure; dashed, without.
+    /// Draws the utilization with each collector under pressure. The dashed line is without pressure.
     fn draw(&self, runner: &Runner) -> Result<()> {
         for one in &self.pressed {
             let Some(plot) = one.plot else { continue };
@@ -205,7 +205,7 @@ impl Series {
         Ok(())
     }
 
-    /// A table with a row for each collector under each pressure, as far as it was run.
+    /// A table with a row for each collector under each pressure that was run.
     pub(super) fn table(&self, title: &str, method: &str, runner: &Runner) -> Results {
         let mut results = runner.results(title, method).columns(&[
             ("program", ""),
@@ -249,7 +249,8 @@ impl Series {
         results
     }
 
-    /// A figure of each workload under each pressure, where there is one.
+    /// A figure of each workload under each pressure, with its name. Those that have no such figure are left
+    /// out.
     pub(super) fn figures(
         &self,
         of: impl Fn(&Pressed, &Level) -> Option<f64>,
@@ -269,7 +270,7 @@ pub(super) fn steady_pause(run: &Outcome) -> f64 {
     run.pauses.steady().median()
 }
 
-/// Major faults of a collection in the last third.
+/// Mean major faults of a pause in the last third of the pauses.
 pub(super) fn steady_faults(run: &Outcome) -> f64 {
     run.pauses.steady().faults()
 }

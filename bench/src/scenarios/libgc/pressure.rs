@@ -1,4 +1,4 @@
-//! Too little memory: who finishes, how soon, and what collections cost by then.
+//! Too little memory: with which collectors programs finish, how soon, and how long their collections take.
 //!
 //! After section 5.3 of the bookmarking collector's paper: steady pressure, pressure that grows
 //! (its Figures 4 to 6), and two programs at once (Figure 7).
@@ -13,7 +13,7 @@ use crate::runner::Runner;
 
 const COLLECTORS: [Collector; 2] = [SYSTEM, OURS];
 
-/// What is left of the memory.
+/// The limits.
 const LIMITS: [Pressure; 2] = [Pressure::Limit(60), Pressure::Limit(50)];
 
 fn workloads() -> Vec<Pressed> {
@@ -42,7 +42,7 @@ const TIME: &str = "time at most 0.25 of libgc's where that survives";
 const FAULTS: &str = "at most 100 major faults in a steady collection";
 const PAUSES: &str = "steady pauses at most 1.2 times those without a limit";
 
-/// `libgc-pressure`.
+/// The measurement `libgc-pressure`.
 pub(in crate::scenarios) struct LibgcPressure;
 
 impl Measurement for LibgcPressure {

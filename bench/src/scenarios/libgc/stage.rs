@@ -1,4 +1,4 @@
-//! Where workloads run with one collector or the other, and what their repetitions came to.
+//! Runs workloads with a collector, and sums their repetitions up.
 
 use crate::harness::ground::Ground;
 use crate::harness::job::{self, Conditions, Ending, Outcome};
@@ -12,7 +12,8 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The ground, our library, and what workloads compute: that does not depend on the collector.
+/// The ground, our library, and the results that workloads computed. A result must not depend on the
+/// collector.
 pub(super) struct Stage {
     ground: Ground,
     libraries: Libraries,
@@ -20,7 +21,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// With so many bytes of swap.
+    /// A stage with a swap file of `swap` bytes.
     pub(super) fn new(name: &str, swap: u64) -> Result<Stage> {
         let ground = Ground::with_swap(name, swap)?;
         let libraries = Libraries::new(&ground)?;
@@ -31,10 +32,10 @@ impl Stage {
         })
     }
 
-    /// Runs copies of a workload at once.
+    /// Runs several copies of a workload at the same time.
     ///
     /// # Errors
-    /// When they cannot be run, fail by themselves, or compute something else than before.
+    /// When a copy cannot be run, fails by itself, or computes another result than before.
     pub(super) fn run(
         &mut self,
         workload: &Workload,
@@ -62,7 +63,7 @@ impl Stage {
         all.ok_or_else(|| Error::program(progress.label(), "no copy of it ran"))
     }
 
-    /// The same without a limit; it has to finish.
+    /// As [`Stage::run`], but without a limit, and the workload has to finish.
     pub(super) fn run_freely(
         &mut self,
         workload: &Workload,
@@ -70,7 +71,7 @@ impl Stage {
         collector: Collector,
         progress: &Progress,
     ) -> Result<Outcome> {
-        /// Seconds.
+        /// Seconds after which it is killed.
         const LONGEST: f64 = 300.0;
         let conditions = Conditions {
             longest: LONGEST,
@@ -104,25 +105,26 @@ impl Runs {
         self.finished() == self.0.len()
     }
 
-    /// None was killed, and none gave up.
+    /// Whether none was killed for lack of memory, and none gave up.
     pub(super) fn survived(&self) -> bool {
         self.finished() + self.count(&Ending::TooLong) == self.0.len()
     }
 
-    /// Of those that finished; none where none did.
+    /// The median of a value over the repetitions that finished; `None` if none did.
     pub(super) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let finished = self.0.iter().filter(|run| run.ending == Ending::Finished);
         let values: Vec<f64> = finished.map(of).collect();
         (!values.is_empty()).then(|| spread(&values).median)
     }
 
-    /// The median time; what was ended counts with the time that it had.
+    /// The median time, seconds. A repetition that was killed counts with the time until then, so this is a
+    /// lower bound.
     pub(super) fn least_seconds(&self) -> f64 {
         let values: Vec<f64> = self.0.iter().map(|run| run.seconds).collect();
         spread(&values).median
     }
 
-    /// How they ended.
+    /// How the repetitions ended, for tables.
     pub(super) fn ended(&self) -> String {
         let failed = self.0.iter().filter_map(|run| match &run.ending {
             Ending::Failed(how) => Some(how.as_str()),
@@ -151,7 +153,7 @@ impl Runs {
         words.join(", ")
     }
 
-    /// The utilization in the first repetition, as far as it went.
+    /// The utilization in the first repetition, until that ended.
     pub(super) fn curve(&self, name: &str, colour: usize, reference: bool) -> Curve {
         let Some(run) = self.0.first() else {
             return Curve::default();
@@ -172,17 +174,17 @@ impl Runs {
     }
 }
 
-/// A number, or a dash where there is none.
+/// A cell with a number, or with a dash if there is none.
 pub(super) fn cell(value: Option<f64>) -> Cell {
     value.map_or("-".into(), Cell::from)
 }
 
-/// One number through another, where there are both.
+/// `value` divided by `base`, if there are both.
 pub(super) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
     Some(value? / base.filter(|base| *base > 0.0)?)
 }
 
-/// Notes a target of named figures that are each to be at most `most`; without any it is open.
+/// Notes a target: each of the named figures is to be at most `most`. Without figures the target is open.
 pub(super) fn target(results: &mut Results, claim: &str, figures: &[(String, f64)], most: f64) {
     let text = |(name, figure): &(String, f64)| format!("{name} {}", number(*figure));
     let all: Vec<String> = figures.iter().map(text).collect();

@@ -1,8 +1,8 @@
 //! Do programs use their weighted shares, and how soon after a change?
 //!
-//! Three programs of one kind with weights 10, 40 and 20 come one after another; then one changes
-//! its weight, one leaves (paper 5.2, Figure 3). Thirty programs with three weights do the same at
-//! once.
+//! Three programs of one kind with weights 10, 40 and 20 start one after another; then one changes its
+//! weight, and one ends (paper, section 5.2, Figure 3). Another scenario does this with thirty programs, of
+//! which several start and end at once.
 
 mod outcome;
 
@@ -19,11 +19,12 @@ use crate::runner::Runner;
 use outcome::{Outcome, TOLERANCE};
 use std::path::Path;
 
-/// What the programs share, bytes.
+/// Bytes that the programs share.
 const BUDGET: u64 = 1500 << 20;
-/// Allowed time to get there, seconds.
+/// Seconds that programs may take to reach their shares after a change.
 const SOON: f64 = 2.0;
-/// The column of `bench-hotspot` that tells after how many seconds memory was back when the limit fell.
+/// Index of the column of `bench-hotspot` that holds the seconds until memory had been returned after the
+/// limit fell.
 const LOWERED_IN: usize = 5;
 /// Java programs build trees as fast as they can.
 const LIVE: Work = Work {
@@ -44,14 +45,14 @@ const LIVE_BESIDE: Work = Work {
 /// Time between two changes, seconds.
 const PHASE: f64 = 10.0;
 
-/// Programs of one kind under the same changes.
+/// A kind of programs. All kinds undergo the same changes.
 struct Kind {
     /// Whether the target applies: they can fill their limit in time, and can be steered well.
     asked: bool,
     /// The collector is concurrent. How far the program fills its share depends on its own pace and
     /// the collector's, so what it gives back is also judged separately.
     beside: bool,
-    /// Seconds that they are given after a change.
+    /// Seconds that these programs may take to reach their shares after a change.
     soon: f64,
     scenario: Scenario,
 }
@@ -59,7 +60,7 @@ struct Kind {
 const NEAR: &str = "*: within 3 % of the budget * s after every change";
 const OVER: &str = "*: at most 3 % above its share, * s after every change, while another lacks";
 
-/// `shares`.
+/// The measurement `shares`.
 pub(super) struct Shares;
 
 impl Measurement for Shares {
@@ -201,8 +202,7 @@ fn note(results: &mut Results, name: &str, kind: &Kind, outcomes: &[Outcome]) {
     }
 }
 
-/// The paper's benchmark, which fills what it is given at 1 to 3 GB/s; and programs that need
-/// longer for that.
+/// The kinds: the paper's benchmark, which fills its share at 1 to 3 GB/s, and programs that take longer.
 fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
     let plain = |scenario| Kind {
         asked: false,

@@ -1,4 +1,4 @@
-//! How far programs were from their shares in a run.
+//! The distances of programs from their shares in a run.
 
 use crate::harness::scenario::Scenario;
 use crate::harness::trace::{Sample, Trace};
@@ -7,25 +7,26 @@ use crate::report::statistics::spread;
 /// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
 pub(super) const TOLERANCE: f64 = 0.03;
 
-/// What one run came to.
+/// The outcome of one run.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Largest distance of a program from its ideal share in time after each change, parts of the budget.
+    /// For each change: the largest distance of a program from its ideal share at the end of the allowed
+    /// time, as a fraction of the budget.
     pub(super) at_two_seconds: Vec<f64>,
-    /// The same of programs above their share while another is below its own.
+    /// As `at_two_seconds`, but only of programs above their share while another is below its share.
     pub(super) over: Vec<f64>,
-    /// The same of programs below their share.
+    /// As `at_two_seconds`, but only of programs below their share.
     pub(super) under: Vec<f64>,
-    /// Distances of all samples from in time after a change to the next one.
+    /// The largest distance in each sample that was taken after the allowed time, until the next change.
     pub(super) settled: Vec<f64>,
-    /// Seconds until all programs stayed within the tolerance, for each change.
+    /// For each change: seconds until all programs stayed within the tolerance.
     pub(super) settle: Vec<f64>,
     pub(super) major_faults: u64,
     pub(super) used: f64,
 }
 
 impl Outcome {
-    /// Judges a run in which programs are given `soon` seconds after a change.
+    /// Judges a run in which programs may take `soon` seconds after a change.
     pub(super) fn of(scenario: &Scenario, soon: f64, trace: &Trace) -> Outcome {
         let mut outcome = Outcome::default();
         let points = scenario.turning_points();
@@ -64,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// How far the running programs are from their ideal shares at most, in parts of the budget.
+/// The largest distances of the running programs from their ideal shares, as fractions of the budget.
 #[derive(Clone, Copy, Debug, Default)]
 struct Distances {
     above: f64,
@@ -90,7 +91,8 @@ impl Distances {
         self.above.max(self.under)
     }
 
-    /// What is above counts only while somebody is below: all of these programs use what they are given.
+    /// The largest distance above a share, if some program is below its share; otherwise 0. All of these
+    /// programs use all that they are given, so an excess harms nobody unless another program lacks memory.
     fn over(self) -> f64 {
         if self.under > 0.0 { self.above } else { 0.0 }
     }
@@ -136,7 +138,7 @@ mod tests {
         let growing = at([1000, 4700, 600]);
         assert!(close(growing.over(), 0.1) && close(growing.under, 0.2));
         assert!(close(growing.farthest(), 0.2));
-        // Nobody lacks anything.
+        // No program is below its share.
         let generous = at([1700, 4000, 2000]);
         assert!(close(generous.over(), 0.0) && close(generous.farthest(), 0.1));
     }

@@ -21,30 +21,32 @@ use std::process::ChildStdout;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Some epochs of the broker long (docs/src/sharing.md: half a second each under such load).
+/// Length of a window: some epochs of the broker, which take half a second each under such load
+/// (docs/src/sharing.md).
 const WINDOW: Duration = Duration::from_secs(1);
-/// Windows with the broker going (true) or stopped: in each block both come as early and as late as
-/// the other.
+/// The windows of a block: the broker runs (true) or is stopped. Both kinds have the same average position in
+/// a block, so that a drift over time cancels out.
 const ORDER: [bool; 8] = [true, false, false, true, false, true, true, false];
-/// Of eight windows each, a repetition.
+/// Number of blocks in a repetition.
 const BLOCKS: usize = 16;
-/// The broker finds out who shares what, and its epochs find their length.
+/// How long to wait until the broker knows which programs share memory, and its epochs have reached their
+/// length.
 const SETTLE: Duration = Duration::from_secs(15);
-/// Between two lines of a program, milliseconds; in between its counters are interpolated.
+/// Milliseconds between two lines of a program's output. Between them its counters are interpolated.
 const REPORT: &str = "10";
-/// Percent; Walfield's figure.
+/// The target in percent: Walfield's figure.
 const ASKED: f64 = 0.23;
 
 /// One window, of all programs together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     with_broker: bool,
-    /// Rounds over the block.
+    /// Number of times that the programs went over the whole block.
     rounds: f64,
     seconds: f64,
     processor_seconds: f64,
     minor_faults: f64,
-    /// Of the broker.
+    /// Processor time of the broker, seconds.
     broker_seconds: f64,
 }
 
@@ -116,7 +118,7 @@ fn interval(values: &[f64]) -> String {
     })
 }
 
-/// Met or missed only when the whole interval is on one side.
+/// Whether the target is met: only if the whole interval is on one side of it; otherwise `None`.
 fn verdict(interval: Option<(f64, f64)>) -> Option<bool> {
     let (low, high) = interval?;
     match (high <= ASKED, low > ASKED) {
@@ -126,7 +128,8 @@ fn verdict(interval: Option<(f64, f64)>) -> Option<bool> {
     }
 }
 
-/// Percent that `of` is higher with the broker going, one value for each two windows after one another.
+/// By how many percent `of` is higher while the broker runs: one value for each pair of windows that follow
+/// each other.
 fn differences(windows: &[Window], of: fn(&Window) -> f64) -> Vec<f64> {
     let percent = |pair: &[Window]| {
         let with = pair.iter().find(|w| w.with_broker)?;
@@ -137,7 +140,8 @@ fn differences(windows: &[Window], of: fn(&Window) -> f64) -> Vec<f64> {
     windows.chunks_exact(2).filter_map(percent).collect()
 }
 
-/// One sharer for each processor, two at least and three at the most, as fast as they can.
+/// Runs programs that share a block and touch it as fast as they can: one for each processor, but at least
+/// two and at most three.
 fn run(folder: &Path, progress: &Shown) -> Result<Vec<Window>> {
     let count = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 3));
     let broker = Broker::start(folder, None)?;
@@ -159,7 +163,7 @@ fn run(folder: &Path, progress: &Shown) -> Result<Vec<Window>> {
         }
     }
     broker.pause(false);
-    // They tell a last time and close their output, which ends the readers.
+    // The programs print a last line and close their output, which ends the threads that read it.
     drop(sharers);
     let mut told = Vec::new();
     for reader in readers {
@@ -180,7 +184,7 @@ fn wait(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// All lines of a program, until it ends.
+/// Reads all lines of a program, until it ends.
 fn read(output: ChildStdout) -> JoinHandle<Vec<Progress>> {
     std::thread::spawn(move || {
         BufReader::new(output)
@@ -191,7 +195,8 @@ fn read(output: ChildStdout) -> JoinHandle<Vec<Progress>> {
     })
 }
 
-/// What the programs did from one bound (time, processor time of the broker; ns) to the next.
+/// What the programs did between two bounds. A bound is a time and the broker's processor time then, both in
+/// ns.
 fn window(told: &[Vec<Progress>], from: (u64, u64), to: (u64, u64), with_broker: bool) -> Window {
     let sum = |counter: fn(&Progress) -> u64| -> f64 {
         let grown = |lines: &Vec<Progress>| at(lines, to.0, counter) - at(lines, from.0, counter);
@@ -207,7 +212,7 @@ fn window(told: &[Vec<Progress>], from: (u64, u64), to: (u64, u64), with_broker:
     }
 }
 
-/// A counter at a time, between the lines around it.
+/// The value of a counter at a time, interpolated between the lines before and after it.
 fn at(lines: &[Progress], time: u64, counter: fn(&Progress) -> u64) -> f64 {
     let next = lines.partition_point(|line| line.time_ns < time);
     let (Some(before), Some(after)) = (

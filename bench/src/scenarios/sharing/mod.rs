@@ -1,7 +1,7 @@
 //! Memory that several principals map. Is it charged by use? What does measuring it cost? Can a
 //! principal ride free?
 //!
-//! Paper 3.3 and 5.4: three programs touch the pages of one block at different rates.
+//! As in the paper's sections 3.3 and 5.4, three programs touch the pages of one block at different rates.
 
 mod cost;
 
@@ -23,15 +23,16 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the three principals map, bytes.
+/// Bytes that the three principals map.
 const BLOCK: u64 = 32 << 20;
-/// The accounting averages over this long before it is read.
+/// How long to wait before the accounting is read, because it averages over that time.
 const SETTLE: Duration = Duration::from_secs(60);
 const LOOKS: u32 = 100;
-/// Touches per page and second, and for how long (ms) they come and stay away.
+/// Touches per page and second; and for touches in bursts, the milliseconds of a burst and of the rest after
+/// it.
 type Pace = (f64, Option<(u32, u32)>);
 
-/// What the three programs do, in the cases that are measured.
+/// The cases with steady rates: their names, and the paces of the three programs.
 const STEADY: [(&str, [Pace; 3]); 2] = [
     ("rates 1 : 2 : 4", steady([1.0, 2.0, 4.0])),
     ("rates 0.5 : 1 : 5", steady([0.5, 1.0, 5.0])),
@@ -47,7 +48,7 @@ const TRUE: &str = "estimated shares within 0.02 of the true ones";
 const FREE: &str =
     "nobody rides free by timing its accesses: the rider pays at least half of its part";
 
-/// `sharing`.
+/// The measurement `sharing`.
 pub(super) struct Sharing;
 
 impl Measurement for Sharing {
@@ -77,7 +78,8 @@ impl Measurement for Sharing {
     }
 }
 
-/// Programs, and what part each was charged in each run.
+/// A case: the paces of its programs, and for each run the fraction of the block that each of them was
+/// charged.
 type Charged = Variant<[Pace; 3], [f64; 3]>;
 
 const TITLE: &str =
@@ -99,7 +101,7 @@ const COLUMNS: [(&str, &str); 7] = [
     ("95 % interval", "%"),
 ];
 
-/// Programs that touch at steady rates.
+/// Adds the rows of programs that touch at steady rates.
 fn note_steady(cases: &[&Charged], results: &mut Results) {
     let mut worst: Option<f64> = None;
     for case in cases {
@@ -120,7 +122,8 @@ fn note_steady(cases: &[&Charged], results: &mut Results) {
     }
 }
 
-/// A row: the part that a program ought to be charged, and the one that it was.
+/// Adds a row: the fraction of the block that a program ought to be charged, and the fraction that it was
+/// charged.
 fn note(results: &mut Results, case: &str, program: &str, truth: f64, part: f64) {
     results.row([
         case.into(),
@@ -133,7 +136,7 @@ fn note(results: &mut Results, case: &str, program: &str, truth: f64, part: f64)
     ]);
 }
 
-/// One that touches in bursts, so that it is seldom seen to.
+/// Adds the rows of a program that touches in bursts, to be seldom noticed.
 fn note_rider(case: &Charged, results: &mut Results) {
     const TRUTH: f64 = 1.0 / 3.0;
     for (index, program) in ["steady", "steady", "the rider"].into_iter().enumerate() {
@@ -171,7 +174,7 @@ impl Drop for Sharers {
 }
 
 impl Sharers {
-    /// One program for each list of further arguments.
+    /// Starts one program for each list of further arguments.
     fn start(folder: &Path, programs: &[Vec<String>]) -> Result<Self> {
         let block = Path::new("/dev/shm").join(folder.file_name().unwrap_or_default());
         let mut sharers = Sharers {
@@ -190,12 +193,12 @@ impl Sharers {
             sharers.children.push(child);
         }
         std::thread::sleep(Duration::from_secs(1));
-        // The mappings keep it; nothing is left behind when we are killed.
+        // The mappings keep the file. As its name is gone, nothing is left behind if this process is killed.
         let _ = std::fs::remove_file(&block);
         Ok(sharers)
     }
 
-    /// What the programs write, once.
+    /// The outputs of the programs. They can be taken only once.
     fn outputs(&mut self) -> Vec<ChildStdout> {
         self.children
             .iter_mut()
@@ -204,7 +207,7 @@ impl Sharers {
     }
 }
 
-/// Makes principals of them, for as long as the connections are kept.
+/// Registers the programs as principals. They stay principals as long as the connections are kept.
 fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connection>> {
     let mut owners = Vec::new();
     for (index, child) in sharers.children.iter().enumerate() {
@@ -220,18 +223,18 @@ fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connection>> {
     Ok(owners)
 }
 
-/// Touches per page and second; milliseconds of a burst and of the silence after it.
+/// The arguments for a pace.
 fn paced((rate, burst): &Pace) -> Vec<String> {
     let mut arguments = vec!["--rate".to_owned(), rate.to_string()];
     if let Some((on, off)) = burst {
         arguments.extend(["--on", &on.to_string(), "--off", &off.to_string()].map(str::to_owned));
     }
-    // Nobody reads it.
+    // The output of these programs is not read.
     arguments.extend(["--report", "60000"].map(str::to_owned));
     arguments
 }
 
-/// What part of the block each is charged, over time.
+/// The fraction of the block that each program is charged, on average over time.
 fn parts(folder: &Path, programs: &[Pace; 3], progress: &Progress) -> Result<[f64; 3]> {
     let broker = Broker::start(folder, None)?;
     let sharers = Sharers::start(folder, &programs.each_ref().map(paced))?;
@@ -256,6 +259,6 @@ fn parts(folder: &Path, programs: &[Pace; 3], progress: &Progress) -> Result<[f6
         }
         std::thread::sleep(Duration::from_millis(300));
     }
-    // Of the block itself: who charged all of them half of it would not be right.
+    // Divided by the block rather than by the sum: charges that do not add up to the block must show.
     Ok(sums.map(|sum| sum / (f64::from(LOOKS) * BLOCK as f64)))
 }

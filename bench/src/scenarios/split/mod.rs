@@ -1,9 +1,10 @@
-//! Against the best static split: two programs share a budget, either both busy or in turn.
+//! The broker is compared with the best static split: two programs share a budget, and are busy either both
+//! all the time or in turn.
 //!
 //! The best split is found by a search with fixed heaps and no broker: coarse steps in short runs,
 //! then finer steps around the best. Then the best split and the even split (or the second best)
 //! are run again in turn with the broker, so that the broker is not compared with a lucky run, or
-//! with a split that only noise selected. `want` has programs drawn at random.
+//! with a split that only noise selected. The module `want` draws programs at random.
 
 mod outcome;
 pub(super) mod want;
@@ -23,12 +24,13 @@ use crate::runner::Runner;
 use outcome::{BURST, Outcome, Outcomes, REST, goal};
 use std::path::Path;
 
-/// What the two programs share, bytes.
+/// Bytes that the two programs share.
 const BUDGET: u64 = 560 << 20;
-/// Percent of the heap memory that the first program gets.
+/// Percent of the heap memory that the first program gets in the coarse steps of the search.
 const COARSE: [u32; 3] = [30, 50, 70];
 const FINE: u32 = 10;
-/// To which the others are relative; the best one to expect, for the two programs are alike.
+/// The even split: others are given relative to it. It is expected to be the best, because the two programs
+/// are alike.
 const EVEN: u32 = 50;
 /// Trees of 4 MB that live during a burst: more than half of what an even split gives.
 const TREES: u32 = 30;
@@ -37,15 +39,15 @@ const JVM: Jvm = Jvm {
     collector: "Serial",
 };
 
-/// How the two programs want memory.
+/// How the demand of the two programs for memory changes.
 #[derive(Debug)]
 struct Demand {
     name: &'static str,
     claim: &'static str,
-    /// Bursts of each program in a run of the search and of the comparison; without any, they work
-    /// all the time.
+    /// Number of bursts of each program, in a run of the search and in one of the comparison. `None`: they
+    /// work all the time.
     bursts: Option<[u32; 2]>,
-    /// Seconds of such runs; at the most, with bursts.
+    /// Seconds of these two kinds of runs. With bursts, the most seconds.
     seconds: [f64; 2],
 }
 
@@ -67,14 +69,14 @@ const DEMANDS: [Demand; 2] = [
     },
 ];
 
-/// Which of the two runs of a [`Demand`].
+/// The two kinds of runs.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Search,
     Comparison,
 }
 
-/// `split`.
+/// The measurement `split`.
 pub(super) struct Split;
 
 impl Measurement for Split {
@@ -130,7 +132,7 @@ fn empty(runner: &Runner) -> Results {
     ])
 }
 
-/// One demand, and where it is run.
+/// One demand, and the ground on which it is run.
 struct Trial<'a> {
     ground: &'a Ground,
     demand: &'a Demand,
@@ -139,7 +141,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs once: the broker without `part`, else a static split.
+    /// Makes one run: with a static split if `part` is given, otherwise with the broker.
     fn run(
         &self,
         part: Option<u32>,
@@ -163,7 +165,7 @@ impl Trial<'_> {
         Ok(tried)
     }
 
-    /// Single runs of these splits.
+    /// Makes a single run of each of these splits.
     fn tried(&self, parts: &[u32], runner: &Runner) -> Result<Vec<(u32, Outcomes)>> {
         let label = |part: u32| format!("{}, search, {}", self.demand.name, name(Some(part)));
         let variants = parts.iter().map(|&part| (label(part), part));
@@ -183,7 +185,7 @@ impl Trial<'_> {
     }
 }
 
-/// The rates under the even split, to which others are relative.
+/// The rates of both programs under the even split. Other rates are given relative to them.
 fn reference(outcomes: &Outcomes) -> [f64; 2] {
     [0, 1].map(|i| outcomes.rate(i).max(1e-9))
 }
@@ -195,7 +197,7 @@ fn even(tried: &[(u32, Outcomes)]) -> Outcomes {
         .unwrap_or_default()
 }
 
-/// Which splits are run beside the broker.
+/// The two splits that are compared with the broker.
 fn rivals(tried: &[(u32, Outcomes)]) -> [u32; 2] {
     let ranked = ranked(tried);
     match ranked[0] {
@@ -313,7 +315,7 @@ mod tests {
 
     #[test]
     fn each_program_counts_relative_to_itself() {
-        // The first is far faster in documents; what the second loses weighs as much all the same.
+        // The first program does far more work per second, but a loss of the second must count as much.
         let tried = [
             (30, outcomes([9000.0, 108.0])),
             (50, outcomes([10_000.0, 100.0])),

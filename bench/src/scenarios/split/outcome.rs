@@ -1,4 +1,4 @@
-//! What two programs did together.
+//! The outcomes of runs of two programs.
 
 use crate::harness::trace::Trace;
 use crate::report::results::Results;
@@ -8,13 +8,13 @@ use crate::report::statistics::spread;
 pub(super) const BURST: u32 = 600;
 pub(super) const REST: u32 = 10;
 
-/// What one run came to.
+/// The outcome of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// Work a second of both programs.
+    /// Work per second of each program.
     pub(super) rates: [f64; 2],
     pub(super) faults: f64,
-    /// Programs that died, ran out of memory or did not get to their end.
+    /// Number of programs that died, ran out of memory or did not finish.
     pub(super) failed: usize,
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// What the runs of one variant came to.
+/// The outcomes of the runs of one variant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcomes(pub(super) Vec<Outcome>);
 
@@ -51,7 +51,7 @@ impl Outcomes {
         self.median(|run| run.rates[index])
     }
 
-    /// The sum of both programs' rates relative to `reference`, one value a run.
+    /// The sum of both programs' rates relative to `reference`, for each run.
     pub(super) fn throughputs(&self, reference: [f64; 2]) -> Vec<f64> {
         let sum = |run: &Outcome| run.rates[0] / reference[0] + run.rates[1] / reference[1];
         self.0.iter().map(sum).collect()
@@ -79,12 +79,12 @@ impl Outcomes {
     }
 }
 
-/// What so many bursts come to.
+/// The work that this number of bursts amounts to.
 pub(super) fn goal(bursts: u32) -> f64 {
     f64::from(bursts * BURST)
 }
 
-/// What a program did in a second while it did not rest.
+/// Work per second of a program while it did not rest.
 fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<u32>) -> f64 {
     let Some(bursts) = bursts else {
         return trace.work(index, 0.0, seconds) / seconds;
@@ -94,7 +94,7 @@ fn rate(trace: &Trace, index: usize, seconds: f64, bursts: Option<u32>) -> f64 {
         .samples
         .iter()
         .find(|s| s.programs[index].work >= goal);
-    // The late one rests before each burst, the other between two.
+    // The second program rests before each burst, the first one only between two bursts.
     let rests = f64::from(REST * if index == 0 { bursts - 1 } else { bursts });
     match reached {
         Some(sample) => goal / (sample.at - rests),

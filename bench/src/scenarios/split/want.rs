@@ -1,6 +1,6 @@
-//! Real shortage: services whose live data fill a third to two thirds of their shares. They are
-//! drawn at random, so that nothing can be tuned to one of them. Compared with the best of three
-//! static sizes, and with machines that size themselves.
+//! Real shortage: services whose live data fill a third to two thirds of their shares. They are drawn at
+//! random, so that nothing can be tuned to one of them. The broker is compared with the best of three static
+//! sizes, and with Java virtual machines that size themselves.
 
 use crate::Result;
 use crate::harness::ground::Ground;
@@ -16,18 +16,19 @@ use crate::report::statistics::spread;
 use crate::runner::Runner;
 use std::path::Path;
 
-/// Draws for each repetition that is asked for: 20 with the usual 5.
+/// Number of draws for each repetition that is asked for: the usual 5 repetitions are 20 draws.
 const DRAWS_EACH: usize = 4;
-/// Where the draws begin. Another seed makes other programs.
+/// Seed of the random numbers. Another seed gives other programs.
 const SEED: u64 = 24;
-/// Seconds of a run, and until its programs are filled and compiled: those do not count.
+/// Seconds of a run, and the seconds at its start that do not count, in which the programs fill their memory
+/// and their code is compiled.
 const SECONDS: f64 = 36.0;
 const WARM: f64 = 4.0;
-/// A machine beside its heap under this load, about, bytes.
+/// Bytes that a Java virtual machine takes besides its heap under this load, roughly.
 const BESIDE: u64 = 40 << 20;
-/// Static heaps that are tried, in percent of what an even split leaves for one.
+/// Static heap sizes that are tried, in percent of what an even split leaves for the heap of each service.
 const SIZES: [u64; 3] = [85, 95, 105];
-/// With this flag the machine ignores the limit of its cgroup, as if it ran on a larger computer
+/// With this flag the Java virtual machine ignores the limit of its cgroup, as if it ran on a larger computer
 /// together with other programs.
 const BLIND: &str = "-XX:-UseContainerSupport";
 
@@ -44,7 +45,7 @@ const fn jvm(version: u32, collector: &'static str) -> Jvm {
     Jvm { version, collector }
 }
 
-/// Numbers that depend on the seed alone (Steele, Lea, Flood: SplitMix).
+/// A generator of pseudo-random numbers that depend on the seed alone (Steele, Lea and Flood: SplitMix).
 struct Random(u64);
 
 impl Random {
@@ -55,20 +56,20 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number in `from..=to`.
+    /// The next number, in `from..=to`.
     fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from + 1)
     }
 }
 
-/// Some equal services in one limit.
+/// A draw: several equal services in one limit.
 #[derive(Clone, Copy, Debug)]
 struct Draw {
     jvm: Jvm,
     count: u32,
-    /// Bytes of the limit for each.
+    /// Bytes of the limit for each service.
     share: u64,
-    /// The first one; the others have their own turns.
+    /// The first service. The others differ only in their turns.
     service: Service,
 }
 
@@ -79,7 +80,7 @@ impl Draw {
         let live = random.between(share / 3, share * 2 / 3);
         let replaced = random.between(500, 6000) as u32;
         let besides = random.between(20_000, 120_000) as u32;
-        // Busy in turn, all at once, never quite idle.
+        // The three cases: busy in turn, all busy all the time, in turn but never quite idle.
         let (turn, quiet) = match random.between(0, 2) {
             0 => (8, 5),
             1 => (0, 100),
@@ -100,7 +101,7 @@ impl Draw {
         }
     }
 
-    /// For the table: `3 G1 17 in 750 MB, 112 MB live, in turn`.
+    /// Its name in tables, such as `3 G1 17 in 750 MB, 112 MB live, in turn`.
     fn name(&self) -> String {
         let service = &self.service;
         let busy = match service.turn {
@@ -140,16 +141,16 @@ impl Draw {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
-    /// Requests of all.
+    /// Requests that all services answered.
     work: f64,
     faults: f64,
     hits: f64,
-    /// Processors that our own processes took.
+    /// Processor time per second of the broker and of each `plimsoll run`: 1 means a whole processor.
     ours: f64,
-    /// Programs that ended.
+    /// Number of programs that ended too early.
     died: f64,
 }
 
@@ -198,14 +199,15 @@ impl Trial {
         })
     }
 
-    /// The size that did most.
+    /// The static size with the most work.
     fn best(&self) -> (u64, Outcome) {
         let sizes = SIZES.iter().zip(&self.statics);
         let best = sizes.max_by(|a, b| a.1.work.total_cmp(&b.1.work));
         best.map_or((0, Outcome::default()), |(size, outcome)| (*size, *outcome))
     }
 
-    /// Work relative to the best static size; `None` where no static size lives.
+    /// Work under the broker relative to the best static size; `None` if the services survived under no
+    /// static size.
     fn ratio(&self) -> Option<f64> {
         self.of_best(&self.broker)
     }
@@ -238,7 +240,7 @@ const FAULTS: &str = "want: at most 1 % of the major faults of machines that siz
 const HITS: &str = "want: the limit is hit fewer than 100 times";
 const COST: &str = "want: our own processes take less than 2 % of a processor";
 
-/// `split-want`.
+/// The measurement `split-want`.
 pub(in crate::scenarios) struct SplitWant;
 
 impl Measurement for SplitWant {
@@ -290,7 +292,7 @@ fn empty(runner: &Runner) -> Results {
          often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll \
          run`, in percent of one processor.",
     );
-    // Each draw is run once.
+    // Each draw is run only once.
     results.repetitions = 1;
     results.columns(&[
         ("draw", ""),

@@ -22,10 +22,12 @@ const YOUNG: u64 = 16 << 20;
 /// A process with more threads than this is not young.
 const FEW_THREADS: usize = 256;
 
-/// The cgroup of one principal.
+/// The cgroup of one principal. Belongs to the deciding thread, then to the worker, which removes it.
 #[derive(Debug)]
 pub struct Home {
+    /// Access to it; absent once it was left or removed.
     cgroup: Option<Cgroup>,
+    /// Its path.
     directory: PathBuf,
     /// Destination of processes that remain when this cgroup is removed; the parent cgroup when
     /// `None`.
@@ -85,13 +87,16 @@ impl Drop for Home {
     }
 }
 
-/// Makes cgroups where that is allowed.
+/// Makes cgroups where that is allowed. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct Cgroups {
+    /// The broker's own cgroup, if it is in one.
     own: Option<Cgroup>,
+    /// The broker's tag in hexadecimal, with which the names of its cgroups begin.
     tag: String,
     /// Cgroups of an earlier broker. Their principals may come back.
     left: Vec<PathBuf>,
+    /// Whether the kernel denied us a cgroup. Then no other is tried.
     refused: bool,
 }
 

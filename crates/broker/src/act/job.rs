@@ -41,7 +41,7 @@ impl Order {
         !matches!(self, Order::Bound(_))
     }
 
-    /// The same order for at most `most` bytes; `None` when nothing is left to take.
+    /// This order, reduced to at most `most` bytes; `None` when nothing is left to take.
     #[must_use]
     pub(super) fn at_most(self, most: u64) -> Option<Order> {
         match self {
@@ -78,10 +78,12 @@ pub struct Outcome {
     pub error: Option<Error>,
 }
 
-/// Which failures were logged already: each missing right is logged once.
+/// Which failures were logged already: each missing right is logged once. Belongs to the deciding thread.
 #[derive(Debug, Default)]
 pub struct Rights {
+    /// A failure to page out was logged.
     told_page_out: bool,
+    /// A failure of an action on a cgroup was logged.
     told_cgroup: bool,
 }
 
@@ -128,6 +130,7 @@ pub(super) struct Running {
     pub(super) done: u64,
     /// Index of the process to handle next.
     next: usize,
+    /// The last error. The outcome has it if nothing was done.
     error: Option<Error>,
 }
 

@@ -19,20 +19,26 @@ const MAX_OF_USER: usize = 256;
 /// Cgroups removed between two turns of jobs.
 const RETIRED_AT_ONCE: usize = 64;
 
+/// What the deciding thread and the worker share, under the lock of [`Place`].
 #[derive(Debug, Default)]
 struct Shared {
+    /// Jobs that wait for the worker, by user.
     queue: Turns<Running>,
     /// Each cgroup with the descriptors it holds; they count against its user until they are
     /// closed.
     retired: Turns<(Home, Held)>,
+    /// Outcomes that the deciding thread has not taken yet.
     outcomes: Vec<Outcome>,
+    /// Whether the worker must end.
     stop: bool,
 }
 
 #[derive(Debug)]
 struct Place {
     shared: Mutex<Shared>,
+    /// Wakes the worker when there is work, or when it must end.
     work: Condvar,
+    /// An eventfd that wakes the deciding thread when there are outcomes.
     ready: OwnedFd,
 }
 
@@ -46,6 +52,7 @@ impl Place {
 #[derive(Debug)]
 pub struct Worker {
     place: Arc<Place>,
+    /// The thread, until it is joined.
     thread: Option<JoinHandle<()>>,
 }
 

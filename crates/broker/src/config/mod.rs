@@ -34,7 +34,7 @@ pub const MAX_PRINCIPALS: usize = 4096;
 /// Principals and connections of one user at most, by default.
 pub const MAX_PER_USER: usize = 1024;
 
-/// One file, as written. Absent values keep their default.
+/// One file, as written. Absent values keep their default. [`Config`] says what each value means.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {

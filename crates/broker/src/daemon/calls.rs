@@ -10,7 +10,9 @@ use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 /// The caller and the time of the call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
+    /// Its connection.
     pub(super) slot: Slot,
+    /// Its uid and process id.
     pub(super) peer: Peer,
     /// Time of the call, nanoseconds.
     pub(super) now: u64,

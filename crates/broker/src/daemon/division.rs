@@ -11,6 +11,7 @@ use std::path::Path;
 /// One user's group for a shared limit.
 #[derive(Debug)]
 pub(super) struct Part {
+    /// The user's group.
     id: Id,
     /// Bytes accounted to it and its descendants.
     uses: u64,

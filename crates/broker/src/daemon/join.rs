@@ -22,8 +22,9 @@ use std::path::Path;
 /// With more principals than this, a new one gets its numbers only at the next regular tick.
 const TICK_AT_ONCE: usize = 256;
 
-/// A new principal that has no id yet.
+/// A new principal that has no id yet. The fields become those of [`Member`] with the same names.
 pub(super) struct Draft {
+    /// What the core has to know.
     pub(super) new: NewPrincipal,
     pub(super) uid: u32,
     pub(super) slot: Option<Slot>,
@@ -32,10 +33,12 @@ pub(super) struct Draft {
     pub(super) tenant: Option<u32>,
     pub(super) unit: String,
     pub(super) adapter: Option<String>,
+    /// The process, which becomes the root of the member's `tree`.
     pub(super) process: Option<Process>,
     pub(super) keeper: Option<(i32, u64)>,
     pub(super) domain: Option<RootDomain>,
     pub(super) awaits: Option<Id>,
+    /// Settings from before a crash of the broker.
     pub(super) kept: Option<Kept>,
 }
 

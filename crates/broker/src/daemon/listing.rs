@@ -24,14 +24,16 @@ const LARGEST: usize = 1536;
 const MOST: usize = (MAX_REPLY - AROUND) / LARGEST;
 const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
 
-/// The last listing, encoded once for all callers within a short time.
+/// The last listing, encoded once for all callers within a short time. Belongs to the deciding thread.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
+    /// The listing as JSON; `None` when there is none that may be used.
     encoded: Option<Box<RawValue>>,
     /// Time when it was made, ns.
     made_at: u64,
     /// Planned time of the next tick when the listing was made, ns; differs after a tick.
     tick_at: u64,
+    /// Whether a caller asked for a listing since [`Shown::watch_use`].
     used: bool,
 }
 

@@ -50,30 +50,46 @@ const NEWCOMER_NS: u64 = 10_000_000;
 const SPENT_ONE_IN: u64 = 5;
 const SPENT_BURST_NS: u64 = 50_000_000;
 
-/// State of the broker.
+/// State of the broker. Everything here belongs to the deciding thread; `worker`, `sampler` and `scanner` are
+/// handles of other threads, with locks of their own. All times are of the monotonic clock.
 pub(crate) struct Daemon {
+    /// The command line.
     options: Options,
+    /// Paths of the socket, the pages, the state and the configuration.
     paths: Paths,
+    /// The configuration; read again on SIGHUP.
     config: Config,
     /// The broker's own uid.
     uid: u32,
+    /// The decisions: pure, without clock and I/O.
     core: Core,
     /// Capacity in bytes for which the core was configured; a budget in percent depends on it.
     configured_for: u64,
+    /// The epoll descriptor.
     poll: Poll,
+    /// The socket that clients connect to.
     listener: Listener,
     /// Listeners that cannot accept at present.
     rest: Rest,
+    /// The connections.
     clients: Clients,
     /// Connections whose reply waits until their principal has its first numbers.
     newcomers: Vec<Slot>,
+    /// The principals, apart from what the core knows of them.
     members: Members,
+    /// The directory of the pages.
     pages: PageDirectory,
+    /// The memory that is shared out: the machine, or a limiting cgroup.
     domain: RootDomain,
+    /// Makes cgroups for principals.
     cgroups: Cgroups,
+    /// The thread that pages out and sets bounds.
     worker: Worker,
+    /// Which missing rights were logged.
     rights: Rights,
+    /// The thread that samples working sets and shared memory; `None` if the configuration wants neither.
     sampler: Option<Sampler>,
+    /// The thread that searches for descendants.
     scanner: Scanner,
     /// Time that the work for each user cost this thread.
     spending: Spending,
@@ -81,13 +97,17 @@ pub(crate) struct Daemon {
     tick_took: u64,
     /// The uid that stands for several users, if there is one.
     unmapped: Option<u32>,
+    /// The settings that survive a crash.
     state: State,
+    /// SIGHUP, SIGTERM and SIGINT.
     signals: Signals,
+    /// The service manager.
     manager: Manager,
     /// Sensed values of the current tick; kept, so that a tick does not allocate.
     sensed: Vec<SensedPrincipal>,
     /// Users' groups for shared limits, for this tick.
     parts: Vec<Part>,
+    /// The last listing.
     shown: Shown,
     /// Use of the domain at the last tick, bytes.
     used_before: u64,

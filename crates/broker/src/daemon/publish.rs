@@ -44,8 +44,11 @@ impl Daemon {
 /// The parts of the daemon needed to publish, apart from the core, whose actions are being carried
 /// out.
 pub(super) struct Publisher<'d> {
+    /// The principals, whose pages and pressure sockets are written.
     pub(super) members: &'d mut Members,
+    /// The connections, of which the subscribed ones get a message.
     pub(super) clients: &'d mut Clients,
+    /// Where connections wait until they can be written to.
     pub(super) poll: &'d Poll,
     /// Time of the tick, nanoseconds.
     pub(super) now: u64,

@@ -26,8 +26,8 @@ impl Daemon {
         self.tick_at = self.tick_at.min(now.saturating_add(MIN_TICK_NS));
     }
 
-    /// The same at a user's request. A user whose work took more than its part of our time waits a
-    /// little longer.
+    /// As [`Daemon::tick_soon`], at a user's request. A user whose work took more than its part of our time
+    /// waits a little longer.
     pub(super) fn tick_soon_for(&mut self, uid: u32, now: u64) {
         if !self.may_spend(uid, now) {
             self.tick_at = self.tick_at.min(now.saturating_add(LATER_NS));

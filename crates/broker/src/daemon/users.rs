@@ -119,7 +119,7 @@ impl Daemon {
         }
     }
 
-    /// The same for the user of one program that left its unit.
+    /// As [`Daemon::stand_all`], for the user of one program that left its unit.
     pub(super) fn stand_without(&mut self, there: Option<Id>) {
         let uid = there.and_then(|id| self.user_of(id));
         if let Some(uid) = uid.filter(|_| self.config.rules_users()) {

@@ -25,6 +25,7 @@ const BETWEEN: Duration = Duration::from_millis(5);
 /// where a write needs no disk.
 #[derive(Debug)]
 pub struct PageDirectory {
+    /// The directory. It is removed at the end only if `elsewhere` is set.
     name: ManuallyDrop<OwnName>,
     /// Keeps the inode number of the directory in use, and holds the lock.
     _fd: OwnedFd,

@@ -14,12 +14,16 @@ use std::sync::atomic::{Ordering, fence};
 /// Interval at which a page file is checked for damage, ns.
 const CHECK_NS: u64 = 5_000_000_000;
 
-/// The page of one principal.
+/// The page of one principal. Only the deciding thread writes it; any process may read the file.
 #[derive(Debug)]
 pub struct PageFile {
+    /// Its file.
     name: OwnName,
+    /// The open file.
     fd: OwnedFd,
+    /// Its contents.
     image: PageImage,
+    /// Numbers published last.
     last: Numbers,
     /// Time of the last publication or heartbeat, ns.
     written: u64,

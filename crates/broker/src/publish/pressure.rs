@@ -21,12 +21,15 @@ const MAX_LISTENERS: usize = 32;
 /// The pressure socket of one principal.
 #[derive(Debug)]
 pub struct PressureSocket {
+    /// Its file.
     name: OwnName,
+    /// The listening socket.
     fd: OwnedFd,
+    /// The connected programs, at most [`MAX_LISTENERS`].
     listeners: Vec<Listener>,
 }
 
-/// One listener.
+/// One connected program.
 #[derive(Debug)]
 struct Listener {
     fd: OwnedFd,

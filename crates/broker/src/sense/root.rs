@@ -7,13 +7,16 @@ use plimsoll_kernel as kernel;
 use plimsoll_kernel::capacity::{Domain, Reading};
 use std::path::{Path, PathBuf};
 
-/// The machine, a limiting cgroup, or the cgroup of a group.
+/// The machine, a limiting cgroup, or the cgroup of a group. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct RootDomain {
+    /// The files to read.
     domain: Domain,
     /// The requested cgroup; `None` for the one that binds the broker, or the machine.
     asked: Option<PathBuf>,
+    /// Values of the last successful read.
     last: SensedDomain,
+    /// Whether the last read failed, which was logged then.
     failing: bool,
     /// Number of reads until the next check whether anything can be paged out.
     until_look: u32,

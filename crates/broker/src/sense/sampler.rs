@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Interval at which the daemon and the thread exchange results, ns.
 const EXCHANGE_NS: u64 = 2_000_000_000;
-/// The same interval while shared memory grows or shrinks, ns. A new result for it is exchanged at
-/// once.
+/// As [`EXCHANGE_NS`], while shared memory grows or shrinks, ns. A new result about shared memory is
+/// exchanged at once.
 const HURRIED_NS: u64 = 500_000_000;
 /// Interval at which the thread checks what is due, unless it is woken.
 const ROUND: Duration = Duration::from_secs(2);
@@ -75,21 +75,30 @@ pub(super) fn changed(before: u64, now: u64) -> bool {
     before.abs_diff(now) > (before / 8).max(WORTHWHILE)
 }
 
+/// What the deciding thread and the sampling thread exchange, under the lock of [`Place`].
 #[derive(Debug, Default)]
 struct Exchange {
+    /// The principals to sample. Set by the deciding thread.
     subjects: Vec<Subject>,
+    /// The results. Set by the sampling thread.
     found: HashMap<Id, Sampled>,
+    /// `subjects` were set and the sampling thread has not taken them over yet.
     fresh: bool,
+    /// Shared memory changed a lot: the sampling thread must not sleep.
     hurry: bool,
+    /// The sampling thread must end.
     stop: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Place {
     exchange: Mutex<Exchange>,
+    /// Wakes the sampling thread.
     wake: Condvar,
+    /// Time of the next exchange, ns. Used by the deciding thread only.
     next: Mutex<u64>,
-    /// A result exists that the daemon should not wait for.
+    /// A result exists that the deciding thread should take soon. Set by the sampling thread, cleared by the
+    /// deciding one.
     news: AtomicBool,
 }
 
@@ -124,6 +133,7 @@ impl Place {
 #[derive(Debug)]
 pub struct Sampler {
     place: Arc<Place>,
+    /// The thread, until it is joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -222,25 +232,34 @@ impl Drop for Sampler {
     }
 }
 
-/// A sampled process.
+/// A sampled process. Belongs to the sampling thread.
 #[derive(Debug)]
 pub(super) struct Probe {
+    /// The process.
     pub(super) process: Process,
+    /// Its schedule and its estimate.
     sampler: referenced::Sampler,
     /// Its reference bits were cleared for a working set and will be read; nothing else may clear
     /// them.
     pub(super) in_window: bool,
+    /// Working set as estimated last, bytes; `None` before the first estimate.
     touched: Option<u64>,
 }
 
 /// Sampled processes by process id and start time.
 pub(super) type Probes = HashMap<(i32, u64), Probe>;
 
+/// State of the sampling thread, which alone uses it.
 struct Thread {
+    /// What it shares with the deciding thread.
     place: Arc<Place>,
+    /// Whether working sets are sampled.
     working_sets: bool,
+    /// The accounts of shared memory; `None` if that is not measured.
     shared: Option<SharedMemory>,
+    /// The principals to sample.
     subjects: Vec<Subject>,
+    /// Their processes that are sampled.
     probes: Probes,
 }
 

@@ -43,17 +43,23 @@ pub struct Request {
     pub account: Account,
 }
 
+/// What the deciding thread and the searching thread share, under the lock of [`Place`].
 #[derive(Debug, Default)]
 struct Shared {
+    /// Requests that wait, by user.
     queue: Turns<Request>,
+    /// Results that the deciding thread has not taken yet.
     found: Vec<(Id, kernel::Result<Found>)>,
+    /// Whether the searching thread must end.
     stop: bool,
 }
 
 #[derive(Debug)]
 struct Place {
     shared: Mutex<Shared>,
+    /// Wakes the searching thread when there is work, or when it must end.
     work: Condvar,
+    /// An eventfd that wakes the deciding thread when there are results.
     ready: OwnedFd,
 }
 
@@ -100,6 +106,7 @@ impl Place {
 #[derive(Debug)]
 pub struct Scanner {
     place: Arc<Place>,
+    /// The thread, until it is joined.
     thread: Option<JoinHandle<()>>,
 }
 

@@ -44,7 +44,9 @@ struct Held {
 /// One segment, by principal.
 #[derive(Debug, Default)]
 struct Mapped {
+    /// Size of the segment, bytes.
     size: u64,
+    /// What each principal holds of it.
     mappers: BTreeMap<Id, Held>,
 }
 
@@ -60,20 +62,30 @@ impl Mapped {
 struct Scan {
     /// Sum of the shared memory of its processes at that scan, bytes.
     of: u64,
+    /// Earliest time of the next scan, if shared memory changes a lot.
     not_before: u64,
+    /// Time of the next scan otherwise.
     at: u64,
+    /// Interval until that scan.
     interval: u64,
 }
 
-/// The accounts of shared memory.
+/// The accounts of shared memory. Belongs to the sampling thread.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
+    /// Decides who pays for which part of a segment.
     ownership: Ownership,
+    /// The segments that were seen in the last scans.
     segments: BTreeMap<FileKey3, Mapped>,
+    /// The number that `ownership` knows a segment by.
     numbers: HashMap<FileKey3, u64>,
+    /// The number for the next new segment.
     next_number: u64,
+    /// Bytes that each principal pays.
     pays: HashMap<Id, u64>,
+    /// When each principal was scanned, and is to be scanned again.
     scans: HashMap<Id, Scan>,
+    /// Time of the next epoch, ns.
     epoch_at: u64,
 }
 

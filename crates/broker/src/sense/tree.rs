@@ -48,14 +48,17 @@ pub struct Figures {
     pub processes: usize,
 }
 
+/// One process.
 #[derive(Debug)]
 struct Seen {
     process: Process,
     /// Its descriptors, counted against the user; those of the root belong to the principal.
     _descriptors: Option<Held>,
+    /// The short file (`statm`) as read last.
     statm: Statm,
+    /// The process's memory as of the last full read.
     memory: Memory,
-    /// Time of the last full read, ns.
+    /// Time of the last full read, ns; 0 before the first.
     read_at: u64,
 }
 
@@ -89,7 +92,7 @@ impl Seen {
     }
 }
 
-/// The process of a principal and its descendants, held open between ticks.
+/// The process of a principal and its descendants, held open between ticks. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct Tree {
     /// The processes, the root first; the root stays after it exits.
@@ -102,10 +105,13 @@ pub struct Tree {
     rescan_at: u64,
     /// A search for its descendants is in progress.
     scanning: bool,
+    /// Major faults since the principal was registered; never lower than before.
     major_faults: u64,
+    /// Major faults of the root before that.
     faults_before: u64,
     /// Time when faults were counted, ns; 0 before the first time.
     faults_at: u64,
+    /// Figures of the last read.
     last: Figures,
     /// Time of the last read, ns.
     read_at: u64,

@@ -11,11 +11,15 @@ use std::rc::Rc;
 /// Pause of a connection that called too often, ns.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// The table of connections. Slots are reused; generations distinguish their successive holders.
+/// The table of connections. Slots are reused; generations distinguish their successive holders. Belongs to
+/// the deciding thread.
 #[derive(Debug)]
 pub struct Clients {
+    /// Each slot's generation, and its connection.
     slots: Vec<(u32, Option<Connection>)>,
+    /// Slots without a connection.
     free: Vec<u32>,
+    /// The users of the connections.
     users: Users,
     /// Connections with something to do, each once.
     turns: Turns<Slot>,

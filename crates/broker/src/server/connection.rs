@@ -65,9 +65,10 @@ pub enum Read {
     End,
 }
 
-/// One client.
+/// One client. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct Connection {
+    /// The socket, which does not block.
     fd: OwnedFd,
     /// Uid and process id of the peer.
     pub peer: Peer,
@@ -79,18 +80,23 @@ pub struct Connection {
     pub interest: Interest,
     /// Reasons for its turn, while it waits for one.
     pub turn: Option<Turn>,
+    /// The user that everything here counts for.
     user: Rc<User>,
+    /// Bytes read that are not a whole message yet.
     inbox: Inbox,
+    /// Counts the descriptor for the user.
     _descriptor: Option<Held>,
     /// Whether calls that were read have to wait.
     paused: bool,
     /// Whether its reply is held until its principal has its first numbers.
     held: bool,
+    /// Bytes to be sent.
     outbox: Outbox,
-    /// Time since which an unfinished message, or an unread reply, waits (ns); 0 when there is
-    /// none.
+    /// Time since which an unfinished message waits for its end, ns; 0 when there is none.
     partial_since: u64,
+    /// Time since which a reply waits to be read by the client, ns; 0 when there is none.
     unread_since: u64,
+    /// Rate limit of this connection's calls.
     calls: Allowance,
 }
 

@@ -8,7 +8,9 @@ use plimsoll_wire::varlink::{Decoder, FramingError};
 /// Bytes read from one connection.
 #[derive(Debug)]
 pub struct Inbox {
+    /// The bytes, and the messages in them.
     decoder: Decoder,
+    /// Counts the bytes for the user.
     counted: Held,
 }
 

@@ -25,7 +25,9 @@ pub const LOCK: &str = "broker.lock";
 pub struct Listener {
     /// Removed when the broker ends; `None` when the service manager holds it.
     _name: Option<OwnName>,
+    /// The listening socket.
     fd: OwnedFd,
+    /// The lock of the broker's directory.
     lock: Lock,
 }
 
@@ -35,7 +37,9 @@ pub struct Listener {
 struct Lock {
     /// Stays when the broker ends: another broker may wait for this very file.
     name: ManuallyDrop<OwnName>,
+    /// The open file, on which the lock is.
     _fd: OwnedFd,
+    /// Distinguishes this broker's cgroups and pages from those of other brokers.
     tag: u32,
 }
 

@@ -9,7 +9,9 @@ const KEEP: usize = 4096;
 /// Bytes queued for one connection.
 #[derive(Debug)]
 pub struct Outbox {
+    /// Counts the bytes for the user.
     counted: Held,
+    /// The bytes, those that were sent included.
     bytes: Vec<u8>,
     /// Number of bytes at the front that were already sent.
     sent: usize,

@@ -8,9 +8,10 @@ const REST_NS: u64 = 1_000_000_000;
 /// Shortest time between two log messages about it, ns, even if accepting works in between.
 const TELL_NS: u64 = 60_000_000_000;
 
-/// The resting listeners and the end of their rest.
+/// The resting listeners and the end of their rest. Belongs to the deciding thread.
 #[derive(Debug, Default)]
 pub struct Rest {
+    /// The listeners.
     resting: Vec<Token>,
     /// Time when all of them try again, ns.
     until: u64,

@@ -30,7 +30,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Rate limit of calls: at most a second's worth at once, earned back with time.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
+    /// Calls that are earned in a second, and most calls at once.
     per_second: u32,
+    /// Calls that are allowed now.
     left: u32,
     /// Time up to which calls were earned, ns.
     at: u64,
@@ -68,16 +70,23 @@ impl Allowance {
     }
 }
 
-/// One user; each of its objects here holds a reference.
+/// One user; each of its objects here holds a reference. Belongs to the deciding thread; other threads may
+/// hold copies of the accounts.
 #[derive(Debug)]
 pub struct User {
     /// Whether bounds apply: not for root and the broker's user.
     bounded: bool,
+    /// Number of its connections.
     connections: Cell<usize>,
+    /// Number of its connections to pressure sockets.
     listeners: Cell<usize>,
+    /// Descriptors of the broker held for it.
     descriptors: Account,
+    /// Bytes queued for it to read.
     unread: Account,
+    /// Bytes of its unanswered calls.
     unanswered: Account,
+    /// Rate limit of the calls of all its connections.
     calls: Cell<Allowance>,
 }
 
@@ -170,14 +179,18 @@ impl Drop for Listening {
     }
 }
 
-/// All users that have something here.
+/// All users that have something here. Belongs to the deciding thread.
 #[derive(Debug)]
 pub struct Users {
     /// The broker's uid.
     ours: u32,
+    /// The users, by uid.
     by_uid: HashMap<u32, Rc<User>>,
+    /// Descriptors that users share.
     descriptors: Arc<Pool>,
+    /// Queued bytes that users share.
     unread: Arc<Pool>,
+    /// Bytes of unanswered calls that users share.
     unanswered: Arc<Pool>,
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub struct Manager {
     /// Half of the manager's watchdog time, ns; `None` without a watchdog.
     watchdog: Option<u64>,
+    /// Time of the next sign of life for the watchdog, ns.
     next: u64,
 }
 

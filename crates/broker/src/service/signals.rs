@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Signals for the broker. A handler only sets a flag and writes one byte.
 #[derive(Debug)]
 pub struct Signals {
+    /// Readable after a signal.
     wake: UnixStream,
+    /// SIGHUP came. Set by the handler, cleared by the deciding thread.
     reload: Arc<AtomicBool>,
+    /// SIGTERM or SIGINT came. Set by the handler.
     leave: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! The real broker, in a directory and on a socket of its own, against good and bad clients.
+//! The real broker, in a directory and on a socket of its own, with well-behaved and misbehaving clients.
 
 mod bad_input;
 mod common;

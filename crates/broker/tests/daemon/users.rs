@@ -126,7 +126,7 @@ impl Ground {
         self.begin(uid, &format!("{PROGRAM}={line}"), "ladder::program")
     }
 
-    /// The same, and waits until it holds the requested memory.
+    /// Starts a program as this user, and waits until it holds the requested memory.
     pub(crate) fn start(&self, uid: u32, line: &str) -> Child {
         let mut child = self.program(uid, line);
         child

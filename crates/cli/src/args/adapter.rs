@@ -9,16 +9,16 @@ use std::sync::LazyLock;
 /// How a program is steered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdapterChoice {
-    /// By what the program turns out to be.
+    /// By what the program is.
     #[default]
     Auto,
     /// Not at all.
     None,
-    /// As a program of the runtime that has this choice.
+    /// As a program of the runtime that offers this choice.
     Named(&'static str),
 }
 
-/// All of them, in the order of the help.
+/// All choices, in the order of the help.
 static CHOICES: LazyLock<Vec<AdapterChoice>> = LazyLock::new(|| {
     let named = ALL
         .choices()
@@ -42,9 +42,9 @@ impl AdapterChoice {
     /// Its meaning, for the help.
     pub fn help(self) -> &'static str {
         match self {
-            AdapterChoice::Auto => "By what the program turns out to be",
+            AdapterChoice::Auto => "By what the program is",
             AdapterChoice::None => {
-                "Not at all: accounted, shown, and the victim of its own excess only"
+                "Not at all: its use is counted and shown, and an excess is taken from itself only"
             }
             AdapterChoice::Named(name) => {
                 let found = ALL.choices().find(|choice| choice.name == name);

@@ -21,7 +21,7 @@ const EXIT_CODES: &str = "\
 Exit status:
   0    done
   1    not done: no broker, refused, or no such program; the message says which
-  2    the command line makes no sense
+  2    the command line is invalid
 `plimsoll run` exits with the program's status, 128+N when signal N ended it, 125 when plimsoll \
 itself failed, 126 when the program cannot be executed, 127 when it was not found.";
 
@@ -34,7 +34,7 @@ itself failed, 126 when the program cannot be executed, 127 when it was not foun
     arg_required_else_help = true
 )]
 pub struct Cli {
-    /// The broker's socket, instead of the user's or the system's
+    /// Path of the broker's socket, instead of that of the user's or the system's broker
     #[arg(long, global = true, value_name = "PATH", env = SOCKET)]
     pub socket: Option<PathBuf>,
     /// What to do.
@@ -49,36 +49,36 @@ pub enum Command {
     Run(Run),
     /// Bring a program that already runs under the broker
     Adopt(Adopt),
-    /// Watch who has, who could have, and who owes
+    /// Watch how much memory each principal has, could have and owes
     Top(Top),
     /// List principals and their memory
     Ps(Ps),
     /// Change a principal's weight, priority, maximum or parent
     Set(Set),
-    /// Show what this kernel and these rights allow, and what each missing thing costs
+    /// Show what this kernel and your rights allow, and what it costs to lack the rest
     Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Write the man pages of all commands into a directory
     Man(Man),
-    /// Be the broker of this user
+    /// Run the broker of this user
     #[command(hide = true)]
     Broker(Broker),
 }
 
-/// What a principal is given; the same for `run` and `adopt`.
+/// The settings of a principal, for both `run` and `adopt`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Principal {
-    /// Its share against its siblings', 1 to 10000 (100 when absent)
+    /// Weight relative to its siblings, 1 to 10000 (100 when absent)
     #[arg(short, long, value_name = "W", allow_negative_numbers = true)]
     pub weight: Option<Weight>,
-    /// Its class, -100 to 100: a higher one is served first (0 when absent)
+    /// Priority class, -100 to 100: a higher class is served first (0 when absent)
     #[arg(short, long, value_name = "P", allow_negative_numbers = true)]
     pub priority: Option<Priority>,
-    /// Shown by ps and top (the program's name when absent)
+    /// Name in ps and top (the program's file name when absent)
     #[arg(short, long, value_parser = check_name)]
     pub name: Option<String>,
-    /// Never more than this: 512M, 1.5G, 50%
+    /// Most memory that it may use: 512M, 1.5G, 50%
     #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true)]
     pub max: Option<Size>,
     /// How the program is steered
@@ -92,27 +92,27 @@ pub struct Principal {
 plimsoll run [OPTIONS] [--] PROGRAM [ARGS]...
        plimsoll run [--record FILE [--interval MS]] [--top] -f PROGRAMS.TOML")]
 pub struct Run {
-    /// What the program is given.
+    /// The settings of the program's principal.
     #[command(flatten)]
     pub principal: Principal,
-    /// Say what is done, on standard error
+    /// Report each step on standard error
     #[arg(short, long)]
     pub verbose: bool,
-    /// Write our own messages there instead of standard error (- is standard error)
+    /// Write our own messages to this file instead of standard error (- is standard error)
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
         ["program", "weight", "priority", "name", "max", "adapter"])]
     pub file: Option<PathBuf>,
-    /// With -f: write what `ps --json` shows there, one line an interval
+    /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]
     pub record: Option<PathBuf>,
-    /// With --record: how often, in milliseconds (100 to 60000)
+    /// With --record: milliseconds between two lines (100 to 60000)
     #[arg(long, value_name = "MS", default_value_t = 1000, requires = "record",
         value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub interval: u64,
-    /// With -f: show the live screen meanwhile
+    /// With -f: show the live screen while the programs run
     #[arg(long, requires = "file")]
     pub top: bool,
     /// The program and its arguments
@@ -128,19 +128,19 @@ pub struct Run {
 /// `plimsoll adopt`.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// The process; its descendants come with it
+    /// Process id; the descendants are adopted too
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: u32,
-    /// What it is given.
+    /// The settings of its principal.
     #[command(flatten)]
     pub principal: Principal,
     /// Go on in the background until the program ends
     #[arg(short, long)]
     pub detach: bool,
-    /// Close standard output when it is done: what `--detach` waits for
+    /// Close standard output once the process is adopted, which `--detach` waits for
     #[arg(long, hide = true, env = "PLIMSOLL_TELL_WHEN_DONE")]
     pub tell_when_done: bool,
-    /// Say what is done, on standard error
+    /// Report each step on standard error
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -151,10 +151,10 @@ pub struct Top {
     /// Print one frame as text and exit
     #[arg(long)]
     pub once: bool,
-    /// With --once: this principal's collector instead of the table
+    /// With --once: show the collector of this principal instead of the table
     #[arg(short = 'g', long, value_name = "NAME|ID", requires = "once")]
     pub collector: Option<String>,
-    /// Milliseconds between two looks (100 to 60000)
+    /// Milliseconds between two updates (100 to 60000)
     #[arg(short, long, value_name = "MS", default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub interval: u64,
@@ -163,7 +163,7 @@ pub struct Top {
 /// `plimsoll ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
-    /// A tree of principals in exact bytes, for programs
+    /// Print a tree of principals in exact bytes, for programs
     #[arg(long)]
     pub json: bool,
 }
@@ -172,10 +172,10 @@ pub struct Ps {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
 pub struct Set {
-    /// Its name, or its number when several have the name
+    /// Name of the principal, or its number when several have the name
     #[arg(value_name = "NAME|ID")]
     pub which: String,
-    /// Its share against its siblings', 1 to 10000
+    /// Weight relative to its siblings, 1 to 10000
     #[arg(
         short,
         long,
@@ -184,7 +184,7 @@ pub struct Set {
         group = "change"
     )]
     pub weight: Option<Weight>,
-    /// Its class, -100 to 100: a higher one is served first
+    /// Priority class, -100 to 100: a higher class is served first
     #[arg(
         short,
         long,
@@ -193,7 +193,7 @@ pub struct Set {
         group = "change"
     )]
     pub priority: Option<Priority>,
-    /// Never more than this: 512M, 1.5G, 50%; 0 takes the bound away
+    /// Most memory that it may use: 512M, 1.5G, 50%; 0 removes the bound
     #[arg(
         short,
         long,
@@ -202,7 +202,7 @@ pub struct Set {
         group = "change"
     )]
     pub max: Option<Size>,
-    /// Move it under this principal
+    /// Move it below this principal
     #[arg(long, value_name = "NAME|ID", group = "change")]
     pub parent: Option<String>,
 }
@@ -210,7 +210,7 @@ pub struct Set {
 /// `plimsoll doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The same for programs
+    /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
 }
@@ -226,7 +226,7 @@ pub struct Completions {
 /// `plimsoll man`.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// Where the pages go; made when it is not there
+    /// Directory for the pages; made when it is absent
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }
@@ -234,7 +234,7 @@ pub struct Man {
 /// `plimsoll broker`, started by `plimsoll run` and `adopt` where no broker runs.
 #[derive(Debug, Args)]
 pub struct Broker {
-    /// Leave some seconds after the last principal left
+    /// Exit some seconds after the last principal is gone
     #[arg(long, hide = true)]
     pub embedded: bool,
 }

@@ -27,7 +27,7 @@ const DO_NOT: &str = "/dev/null";
 pub struct Wanted<'a> {
     /// Shown to people.
     pub name: &'a str,
-    /// Its weight against its siblings'.
+    /// Its weight relative to its siblings.
     pub weight: Option<Weight>,
     /// Its class among its siblings.
     pub priority: Option<Priority>,

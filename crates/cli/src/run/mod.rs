@@ -39,7 +39,7 @@ pub(crate) use steer::start as start_steering;
 /// Runs one program, or those of a file.
 ///
 /// # Errors
-/// When it cannot be started, or the command line makes no sense.
+/// When it cannot be started, or the command line is invalid.
 pub fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     match &args.file {
         Some(file) => run_file(place, args, file),

@@ -1,4 +1,4 @@
-//! Groups with limits to try programs in, and what runs there.
+//! Cgroups with limits, and the programs that tests run in them.
 
 use super::{Place, Started};
 use plimsoll_kernel::cgroup::Version;
@@ -10,15 +10,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub const MIB: u64 = 1 << 20;
 
-/// One at a time: there are few processors, and one swap.
+/// Tests run one at a time, because there are few processors, and all share the swap.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whoever holds it may use the machine.
+/// A test may use the machine as long as it holds this.
 pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A group with that limit; `None`, and a word, where there can be none.
+/// A cgroup with this limit. If none can be made, says why and returns `None`.
 pub fn group(name: &str, limit: u64) -> Option<TestCgroup> {
     let group = TestCgroup::new(name, Some(limit)).ok();
     if group.is_none() {
@@ -36,7 +36,7 @@ pub fn within(outer: &TestCgroup, name: &str, limit: Option<u64>) -> Option<Test
     group
 }
 
-/// Swap for the time of a test.
+/// A swap file that lives as long as a test.
 pub fn swap(place: &Place) -> Option<SwapFile> {
     let file = SwapFile::new(&place.path(""), 1 << 30).ok();
     if file.is_none() {
@@ -45,7 +45,8 @@ pub fn swap(place: &Place) -> Option<SwapFile> {
     file
 }
 
-/// Nothing of that group can be paged out, whatever swap the machine has.
+/// Makes sure that nothing of the group can be paged out, even if the machine has swap. Returns whether that
+/// was possible.
 pub fn without_swap(group: &TestCgroup, limit: u64) -> bool {
     let dir = group.cgroup().dir();
     let bounded = match group.cgroup().version() {
@@ -59,12 +60,13 @@ pub fn without_swap(group: &TestCgroup, limit: u64) -> bool {
     bounded.is_ok()
 }
 
-/// How many programs the kernel ended in that group.
+/// Number of processes that the kernel killed in the group for lack of memory.
 pub fn killed(group: &TestCgroup) -> u64 {
     group.cgroup().events().map_or(0, |events| events.oom_kill)
 }
 
-/// Java programs of ours, compiled; `None`, and a word, where there is no compiler.
+/// Compiles Java programs of ours, and returns the folder of their classes. Without a compiler, says so and
+/// returns `None`.
 pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut javac = Command::new("javac");
@@ -77,7 +79,7 @@ pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
     None
 }
 
-/// The JDKs that `tools/setup.sh` left, or the one of the path.
+/// The JDKs that `tools/setup.sh` put into `.cache`, or the one that `PATH` finds.
 pub fn javas() -> Vec<PathBuf> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
     let known = [17, 25].map(|version| cache.join(format!("java{version}")));
@@ -88,20 +90,20 @@ pub fn javas() -> Vec<PathBuf> {
     }
 }
 
-/// The first of them.
+/// The first of these JDKs.
 pub fn java() -> String {
     javas()[0].display().to_string()
 }
 
-/// Makes what the command starts begin in that group.
+/// Makes the process of the command start in the group.
 pub fn enter(command: &mut Command, group: &TestCgroup) {
     let procs = group.cgroup().dir().join("cgroup.procs");
-    // SAFETY: the child has one thread; what is called between fork and exec allocates a little,
-    // which glibc allows there.
+    // SAFETY: the child has one thread. The code between fork and exec allocates a little memory, which glibc
+    // allows there.
     unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
 }
 
-/// Starts `plimsoll run -n NAME -- WORDS` in that group; its output goes to `NAME.out`. Its input stays open.
+/// Starts `plimsoll run -n NAME -- WORDS` in the group. Its output goes to `NAME.out`; its input stays open.
 pub fn run_in(place: &Place, group: &TestCgroup, name: &str, words: &[&str]) -> Started {
     let mut command = place.command(&[&["run", "-n", name, "--"], words].concat());
     enter(&mut command, group);
@@ -111,7 +113,7 @@ pub fn run_in(place: &Place, group: &TestCgroup, name: &str, words: &[&str]) -> 
     Started(command.spawn().unwrap())
 }
 
-/// What a program printed.
+/// The output of a program so far.
 pub fn printed(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(&format!("{name}.out"))).unwrap_or_default()
 }

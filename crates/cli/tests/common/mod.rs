@@ -1,4 +1,5 @@
-//! A private place for a broker, and `plimsoll` called in it. What was started there is ended with it.
+//! A private place for a broker, in which tests call `plimsoll`. Everything that was started there ends with
+//! it.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod ground;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What takes longer than this on any machine is broken.
+/// A wait that takes longer than this has failed, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Place {
@@ -18,12 +19,12 @@ pub struct Place {
     started: Vec<Started>,
 }
 
-/// A process of a test; ended with the test.
+/// A process of a test. It is ended when this is dropped.
 pub struct Started(pub Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // What it passes on ends its program, too.
+        // `plimsoll run` passes the signal on, so its program ends too.
         if let Ok(None) = self.0.try_wait() {
             self.signal(libc::SIGTERM);
             self.signal(libc::SIGCONT);
@@ -54,7 +55,7 @@ pub fn signal_to(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as i32, signal) };
 }
 
-/// Looks again and again until there is something.
+/// Calls `look` until it returns something.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -95,7 +96,7 @@ impl Place {
         self.program(env!("CARGO_BIN_EXE_plimsoll"), args)
     }
 
-    /// Another program, as [`Place::command`] would start ours.
+    /// A command for another program, made as [`Place::command`] makes one for ours.
     pub fn program(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -106,7 +107,8 @@ impl Place {
             .env_remove("PLIMSOLL_ID")
             .env_remove("PLIMSOLL_PAGE");
         command.stdin(Stdio::null());
-        // A shell ignores some signals for what it starts in the background; these tests send them.
+        // A shell makes processes that it starts in the background ignore some signals, which these tests
+        // send.
         // SAFETY: `signal` may be called between fork and exec, and touches no memory.
         unsafe {
             command.pre_exec(|| {
@@ -119,12 +121,12 @@ impl Place {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs `plimsoll` with these arguments, to its end.
     pub fn call(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
-    /// Runs a command that must succeed; what it printed.
+    /// Runs `plimsoll`, which must succeed, and returns its output.
     pub fn text(&self, args: &[&str]) -> String {
         let output = self.call(args);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -132,26 +134,26 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts a command that goes on.
+    /// Starts `plimsoll`, and does not wait for its end.
     pub fn start(&self, args: &[&str]) -> Started {
         let mut command = self.command(args);
         Started(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// The same in a process group of its own.
+    /// As [`Place::start`], in a process group of its own.
     pub fn start_job(&self, args: &[&str]) -> Started {
         let mut command = self.command(args);
         command.process_group(0);
         Started(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// What the broker of this place says, if there is one.
+    /// The list of principals from the broker of this place, if there is one.
     pub fn listing(&self) -> Option<Listing> {
         let socket = Socket::at(self.socket());
         Connection::open(&socket, PATIENCE).ok()?.list().ok()
     }
 
-    /// The principal of that name, at any depth.
+    /// The principal of this name, at any depth.
     pub fn principal(&self, name: &str) -> Option<Principal> {
         fn find(all: &[Principal], name: &str) -> Option<Principal> {
             let here = all.iter().find(|p| p.name == name).cloned();
@@ -160,13 +162,13 @@ impl Place {
         find(&self.listing()?.principals, name)
     }
 
-    /// Waits until that principal has a process.
+    /// Waits until the principal of this name has a process.
     pub fn attached(&self, name: &str) -> Principal {
         let look = || self.principal(name).filter(|p| p.pid.is_some());
         wait_for(&format!("{name} is attached"), look)
     }
 
-    /// Ended with the place.
+    /// Keeps a process as long as the place.
     pub fn keep(&mut self, started: Started) {
         self.started.push(started);
     }
@@ -177,7 +179,7 @@ impl Drop for Place {
         self.started.clear();
         if let Some(listing) = self.listing() {
             signal_to(listing.pid, libc::SIGTERM);
-            // Its last files are in the directory that goes with us.
+            // The broker writes its last files into the directory that is removed with this place.
             let deadline = Instant::now() + PATIENCE;
             while alive(listing.pid) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
@@ -186,7 +188,7 @@ impl Drop for Place {
     }
 }
 
-/// A library that cargo built with these tests.
+/// Path of a library that cargo built with these tests.
 pub fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let places = test.ancestors().skip(1).take(2);

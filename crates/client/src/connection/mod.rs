@@ -30,11 +30,17 @@ const QUEUE_FULL: Duration = Duration::from_millis(10);
 /// for good, because the next answer could belong to another call.
 #[derive(Debug)]
 pub struct Connection {
+    /// The socket, which does not block.
     fd: OwnedFd,
+    /// Where the broker was found.
     socket: Socket,
+    /// Bytes received, and the messages in them.
     decoder: Decoder,
+    /// The message to be sent; kept so that its memory is used again.
     out: Vec<u8>,
+    /// Longest wait for an answer.
     timeout: Duration,
+    /// Whether the connection was closed for good.
     broken: bool,
 }
 

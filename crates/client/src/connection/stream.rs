@@ -11,6 +11,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Stream<R> {
     connection: Connection,
+    /// Whether the broker has sent the last answer.
     ended: bool,
     answers: PhantomData<fn() -> R>,
 }

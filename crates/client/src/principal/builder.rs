@@ -25,9 +25,11 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// A registration in preparation. The process is the caller's own unless set otherwise.
 #[derive(Clone, Debug)]
 pub struct Builder {
+    /// What was set so far.
     wish: Wish,
     /// The sockets to try: the usual places if absent, no broker at all if empty.
     candidates: Option<Vec<Socket>>,
+    /// Whether the page gets the guard against SIGBUS.
     guard: bool,
     /// The first invalid parameter. [`Builder::open`] returns it.
     wrong: Option<WireError>,

@@ -28,15 +28,19 @@ pub(super) enum Place {
 /// What the user of this crate wants. Sent to every new broker.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
+    /// The registration.
     pub(super) register: Register,
     /// Everything that was set later, merged.
     pub(super) set: Set,
+    /// Where the principal belongs.
     pub(super) place: Place,
     /// A principal that another process registered, and its page.
     pub(super) existing: Option<(Id, PathBuf)>,
     /// The principal that the environment names.
     pub(super) named: Option<Id>,
+    /// The sockets to try, in order.
     pub(super) candidates: Vec<Socket>,
+    /// Longest wait for an answer.
     pub(super) timeout: Duration,
 }
 
@@ -70,11 +74,17 @@ impl Wish {
 /// The result of a join.
 #[derive(Debug)]
 pub(super) struct Joined {
+    /// The principal's id at this broker.
     pub(super) id: Id,
+    /// Path of its page.
     pub(super) page: PathBuf,
+    /// What the broker granted; absent if another process registered the principal.
     pub(super) registered: Option<Registered>,
+    /// The connection for calls.
     pub(super) control: Connection,
+    /// The changes of its numbers.
     pub(super) stream: Stream<Changed>,
+    /// The first of these changes: its numbers at the time of the join.
     pub(super) first: Changed,
 }
 
@@ -209,8 +219,8 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     Ok(registered)
 }
 
-/// Finds the principal of our process or of an ancestor, up to so many `generations`. After a
-/// broker's restart the number in the environment is no longer valid.
+/// Finds the principal of our process or of an ancestor, up to this many `generations` away. After a broker's
+/// restart the principal's number in the environment is no longer valid.
 fn find(control: &mut Connection, wish: &Wish, generations: usize) -> Result<Found> {
     let listing = control.list()?;
     let mut pid = wish.register.pid.unwrap_or_else(std::process::id);

@@ -24,7 +24,9 @@ use std::time::Duration;
 /// broker's page but do not notice the broker's death.
 #[derive(Debug)]
 pub struct Principal {
+    /// The state that this and the watcher share.
     shared: Arc<Shared>,
+    /// The watcher's thread, until it is joined.
     watcher: Option<JoinHandle<()>>,
     /// The process that started the watcher.
     home: u32,

@@ -5,8 +5,11 @@ use plimsoll_wire::messages::Report;
 /// Messages that wait to be sent. Reports are merged and released bytes summed, so it never grows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outbox {
+    /// All reports so far, merged: a new broker gets all of it.
     pub(super) report: Report,
+    /// Whether the present broker lacks some of it.
     pub(super) report_is_new: bool,
+    /// Bytes that were released and not reported yet.
     pub(super) released: u64,
 }
 

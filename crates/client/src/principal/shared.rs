@@ -21,38 +21,54 @@ const TRIES: usize = 4;
 /// The longest single wait.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
+/// The state that the user's threads and the watcher share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// The page. Read by all threads; only the watcher changes what is behind it.
     pub(super) window: Window,
+    /// The source of the numbers, [`CHANGING`], and the number of changes of the window. Written by the
+    /// watcher only.
     state: AtomicU64,
     inner: Mutex<Inner>,
+    /// Wakes threads that wait for events.
     changed: Condvar,
     /// Wakes the watcher.
     wake: OwnedFd,
     /// Readable while there are events. Made when first asked for.
     notify: OnceLock<OwnedFd>,
-    /// The control connection; empty while alone.
+    /// The connection for calls; empty while alone. Set by the watcher, used by any thread.
     control: Mutex<Option<Connection>>,
 }
 
+/// The part of [`Shared`] under its lock `inner`.
 #[derive(Debug)]
 struct Inner {
+    /// What the user of this crate wants.
     wish: Wish,
+    /// The present state. Set by the watcher.
     now: Told,
+    /// The state that waiting threads were told last. Set by these threads.
     told: Told,
+    /// The principal at the present broker; `None` while alone.
     joined: Option<Known>,
+    /// Messages that the watcher has to send.
     outbox: Outbox,
+    /// Whether one wait is to end without an event.
     interrupted: bool,
+    /// Whether the principal was dropped: the watcher must end.
     closing: bool,
+    /// The last failure with a broker; cleared by a join.
     error: Option<String>,
 }
 
 /// The identity of the principal at a broker.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
+    /// Its id.
     pub(super) id: Id,
     /// What the broker granted; absent if another process registered the principal.
     pub(super) registered: Option<Registered>,
+    /// The broker's socket.
     pub(super) socket: Socket,
 }
 

@@ -30,11 +30,15 @@ const FINDS: u32 = 6;
 /// The most changes that are taken from the stream at a time. Only the last one counts.
 const BURST: usize = 256;
 
+/// The state of the watcher's thread, which alone uses all but `shared`.
 #[derive(Debug)]
 pub(super) struct Watcher {
-    // Dropped before `shared`: it guards an address that `shared` unmaps.
+    /// The right to change what is behind the window. Dropped before `shared`: it guards an address that
+    /// `shared` unmaps.
     shutter: Shutter,
+    /// Senses while there is no broker.
     local: Local,
+    /// The broker, or the time of the next try to find one.
     link: Link,
     /// Whether the principal was ever joined.
     was_joined: bool,
@@ -42,7 +46,9 @@ pub(super) struct Watcher {
     finds: u32,
     /// Whether the stream may hold further changes that were already received.
     more: bool,
+    /// Pause after the next failed try to join; it doubles.
     pause: Duration,
+    /// The state that the user's threads share.
     shared: Arc<Shared>,
 }
 
@@ -52,11 +58,16 @@ enum Link {
     Joined(Box<Bond>),
 }
 
+/// The principal at a broker.
 #[derive(Debug)]
 struct Bond {
+    /// Its id.
     id: Id,
+    /// Path of its page.
     page: PathBuf,
+    /// The changes of its numbers.
     stream: Stream<Changed>,
+    /// The last of these changes.
     last: Changed,
     /// When the broker last gave a sign of life other than on the page, ns.
     heard: u64,

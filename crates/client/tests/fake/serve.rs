@@ -17,7 +17,7 @@ pub(super) fn accept(common: &Arc<Common>, listener: &UnixListener) {
         }
     }
     let _ = std::fs::remove_file(common.directory.join("broker.sock"));
-    // Those that were accepted after `end` looked.
+    // Connections that were accepted after `end` looked.
     for stream in &common.state.lock().unwrap().connections {
         let _ = stream.shutdown(std::net::Shutdown::Both);
     }
@@ -69,7 +69,7 @@ fn serve(common: &Common, mut stream: UnixStream) {
     }
 }
 
-/// False when the connection is to be closed.
+/// Answers a message. Returns false if the connection is to be closed.
 fn answer(
     common: &Common,
     stream: &mut UnixStream,
@@ -200,7 +200,8 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
         last: Numbers::default(),
     };
     if state.script != Script::NoPage {
-        // A new inode, as a broker makes it: readers of an old page of that name keep theirs.
+        // As the real broker does, makes a new inode, so that readers of an old page of this name keep the
+        // old one.
         let _ = std::fs::remove_file(&path);
         let file = File::create_new(&path).unwrap();
         file.set_len(if state.script == Script::ShortPage {

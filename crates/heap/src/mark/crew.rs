@@ -20,12 +20,15 @@ const SHARED: usize = 1 << 16;
 /// The state that the markers of one heap share.
 pub struct Crew {
     state: Mutex<State>,
+    /// Wakes markers that wait: for work, for the beginning, or for the end of marking.
     changed: Condvar,
-    /// How many markers wait for work.
+    /// How many markers wait for work. Changed under the lock, read without it.
     hungry: AtomicUsize,
 }
 
+/// The part of [`Crew`] under its lock.
 struct State {
+    /// Spans that markers gave away.
     given: Area<Span>,
     /// Markers that have work, or may have.
     working: usize,
@@ -35,10 +38,11 @@ struct State {
     turn: u64,
     /// When markers stop; `None` when they mark until all is done.
     until: Option<Instant>,
-    /// Helpers that stopped with work left. The next step waits for them, unless it belongs to
-    /// another round.
+    /// Helpers that stopped with work left. The next step waits for them, unless it belongs to another round.
     left: usize,
+    /// The number of the round: one more each time that the work of steps is forgotten.
     round: u32,
+    /// Helpers must return.
     ended: bool,
     /// What the markers without work have done.
     done: Marking,

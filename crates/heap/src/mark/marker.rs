@@ -44,7 +44,10 @@ pub(super) const WORD: usize = size_of::<usize>();
 /// Memory to scan: the words from `start` to `end`, or, with [`TRACED`], one object.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
+    /// The address of the first word. With [`TRACED`] set in it, that of an object which the front end
+    /// traces.
     pub(super) start: usize,
+    /// The address behind the last word.
     pub(super) end: usize,
 }
 
@@ -79,12 +82,16 @@ impl AddAssign for Marking {
     }
 }
 
-/// Marks the objects that it is told of, and all that they refer to.
+/// Marks the objects that it is told of, and all that they refer to. Used by one thread.
 pub struct Marker<'a> {
     pub(super) heap: &'a Heap,
+    /// Traces objects of kinds whose layout only the front end knows.
     pub(super) tracer: &'a dyn Tracer,
+    /// Spans that are still to be scanned.
     pub(super) stack: Area<Span>,
+    /// Words that may refer to objects, and wait for their mark bits to be loaded.
     candidates: Queue<usize, CANDIDATES>,
+    /// Spans that wait for their memory to be loaded.
     objects: Queue<Span, OBJECTS>,
     /// `low`: the address below which no object lies. `reach`: for how many bytes from there
     /// objects may lie.
@@ -103,9 +110,9 @@ pub struct Marker<'a> {
     /// The marker stopped with work left, in the current round of its crew.
     pub(super) left: bool,
     pub(super) round: u32,
+    /// What it did since this was last taken.
     pub(super) marking: Marking,
-    /// What the objects of one superpage refer to, while it is summarised; each as a granule's
-    /// number.
+    /// What the objects of one superpage refer to, while it is summarised; each as a granule's number.
     pub(super) targets: Box<[u64; SUPERPAGE / WORD]>,
 }
 

@@ -18,7 +18,9 @@ pub(super) const WINDOW: usize = 64;
 /// Pending superpages, lowest address first.
 pub(super) struct Window {
     superpages: [Superpage; WINDOW],
+    /// Whether each of them is absent.
     absent: [bool; WINDOW],
+    /// Number of superpages.
     length: usize,
 }
 

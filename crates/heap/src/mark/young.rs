@@ -25,14 +25,15 @@ impl Marker<'_> {
         self.look_at_written(0..central.committed(), crew);
     }
 
-    /// The same for a collection in steps: each step goes on with it until its time is over. Call
-    /// it with the roots of the first step.
+    /// As [`Marker::written`], for a collection in steps: each step scans further objects until its time is
+    /// over. Call it with the roots of the first step.
     pub(crate) fn written_in_steps(&mut self) {
         self.written_from = Some(0);
     }
 
-    /// Goes on with that, for at least one window. Each window is armed after it was scanned. The
-    /// last step handles what is written to after that, and what no other step came to.
+    /// Goes on with [`Marker::written_in_steps`], for at least one window. Each window is armed after it was
+    /// scanned. The last step scans objects that are written to after that, and windows that no other step
+    /// reached.
     pub(super) fn go_on_with_written(&mut self, central: &Central, crew: Option<&Crew>) {
         while let Some(start) = self.written_from {
             let end = (start + WINDOW).min(central.committed());

@@ -19,11 +19,13 @@ pub struct Linux {
     files: Mutex<Files>,
 }
 
+/// The part of [`Linux`] under its lock.
 #[derive(Debug, Default)]
 struct Files {
     /// `/proc/self/pagemap`, open during a collection only: a program may close descriptors that it
     /// does not know.
     pagemap: Option<OwnedFd>,
+    /// The userfaultfd by which the kernel tracks writes, once it does.
     tracker: Option<OwnedFd>,
     /// The kernel lacks the query for writes: it is not tried again.
     untrackable: bool,

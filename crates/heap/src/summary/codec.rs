@@ -17,7 +17,9 @@ const LONG: u64 = 20;
 /// How the groups of sorted numbers will be written. It exists only if there is room for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
+    /// A group has `1 << shift` granules.
     shift: u8,
+    /// How many low bits of a gap are written as they are; the rest is written in unary.
     low: u32,
     /// How many groups.
     count: u16,
@@ -108,8 +110,11 @@ fn each_gap(numbers: &[u64], shift: u8, mut tell: impl FnMut(u64)) {
 /// Writes bits, lowest first. The caller has checked that they fit.
 struct Writer<'a> {
     out: &'a mut [u8],
+    /// Bytes written so far.
     at: usize,
+    /// Bits that are not a whole byte yet.
     word: u64,
+    /// Number of these bits.
     filled: u32,
 }
 
@@ -136,11 +141,16 @@ impl Writer<'_> {
 /// The groups of one summary. The iterator returns the first granule of each; `granules` says how
 /// many a group has.
 pub(crate) struct Groups<'a> {
+    /// The encoding, without its header.
     bits: &'a [u8],
+    /// Bits read so far.
     at: usize,
+    /// Groups still to be read.
     left: u16,
+    /// As in [`Plan`].
     shift: u8,
     low: u32,
+    /// The number of the last group; `None` before the first.
     last: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ const SIZES: usize = SUMMARY / UNIT;
 /// The least that is committed of the table at once, in bytes.
 const STEP: usize = 256 << 10;
 
-/// Which blocks are free; guarded by the store's lock.
+/// The store of summaries. Markers use it at the same time.
 pub(crate) struct Store {
     blocks: Mutex<Blocks>,
     /// Units in use.
@@ -28,6 +28,7 @@ pub(crate) struct Store {
     guess: AtomicUsize,
 }
 
+/// Which blocks are free: the part of [`Store`] under its lock.
 struct Blocks {
     /// The first free block of each size; the index is its units, minus 1.
     free: [u32; SIZES],

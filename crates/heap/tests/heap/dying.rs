@@ -216,7 +216,7 @@ fn what_died_together_in_swap_is_read_together() {
     assert_eq!(pages.absent(range) as u64, absent, "it was given back");
 }
 
-/// The same when the objects themselves are marked at once.
+/// As the test above, but the objects themselves are marked at once.
 #[test]
 fn what_is_kept_in_swap_is_read_once() {
     let (mut world, pages, range) = full(10);

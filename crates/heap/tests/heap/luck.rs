@@ -72,7 +72,7 @@ fn scenario(luck: &Arc<Luck>) -> usize {
         refused += grow(&mut world, &mut marker, round);
         evict(&world, &pages, round);
         world.collect(&mut marker);
-        // The same again: this time summaries stand for absent superpages.
+        // Evicts and collects once more: this time summaries stand for absent superpages.
         evict(&world, &pages, round);
         world.complete = round == 2;
         world.collect(&mut marker);

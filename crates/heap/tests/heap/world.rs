@@ -114,7 +114,7 @@ impl World {
     }
 
     pub(crate) fn read(&self, start: usize, words: usize) -> Vec<usize> {
-        // SAFETY: an object of at least so many words.
+        // SAFETY: `start` is an object of at least `words` words.
         unsafe { std::slice::from_raw_parts(start as *const usize, words) }.to_vec()
     }
 

@@ -1,15 +1,16 @@
-//! What the tests on the real kernel share: one at a time, own group, own swap.
+//! Shared by the tests on the real kernel: they run one at a time, in a cgroup of their own, with swap of
+//! their own.
 
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// Long enough for a busy machine; nothing is asserted about time.
+/// The longest wait, which is enough for a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Pressure tests run one after the other.
+/// A test under pressure holds this, so that these tests run one after the other.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: OnceLock<Mutex<()>> = OnceLock::new();
     ONE.get_or_init(Mutex::default)
@@ -17,7 +18,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A group with a limit, or a message why there is none.
+/// A cgroup with this limit. If none can be made, says why and returns `None`.
 pub(crate) fn group(name: &str, limit: Option<u64>) -> Option<TestCgroup> {
     match TestCgroup::new(name, limit) {
         Ok(group) => Some(group),
@@ -28,7 +29,7 @@ pub(crate) fn group(name: &str, limit: Option<u64>) -> Option<TestCgroup> {
     }
 }
 
-/// Swap of our own, or a message why there is none.
+/// A swap file of this many bytes. If none can be made, says why and returns `None`.
 pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
     match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), bytes) {
         Ok(file) => Some(file),
@@ -39,7 +40,7 @@ pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
     }
 }
 
-/// Not a test of its own: the misbehaving programs of the tests are this binary, started again.
+/// This checks nothing: tests start this binary again to run a misbehaving program.
 #[test]
 fn program() {
     programs::run_as_asked();
@@ -50,7 +51,7 @@ pub(crate) fn start(arguments: &[&str], group: Option<&TestCgroup>) -> Child {
     Child::start_again("common::program", arguments, group).expect("this binary starts again")
 }
 
-/// Starts one and waits until it holds what it was asked for.
+/// Starts a misbehaving program, and waits until it holds the requested memory.
 pub(crate) fn start_holding(arguments: &[&str], group: Option<&TestCgroup>) -> Child {
     let mut child = start(arguments, group);
     child

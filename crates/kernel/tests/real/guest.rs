@@ -1,6 +1,6 @@
-//! All the other tests of this binary once more, on a machine with cgroup version 2. Takes about a
-//! minute; needs no rights. `PLIMSOLL_GUEST_KERNEL` names a kernel image instead of the one that is
-//! downloaded.
+//! Runs all the other tests of this binary once more, in a virtual machine with cgroup version 2. Takes about
+//! a minute, and needs no rights. `PLIMSOLL_GUEST_KERNEL` names a kernel image to use instead of the
+//! downloaded one.
 
 use crate::common::alone;
 use plimsoll_testbed::guest::run_under_version_2;

@@ -38,7 +38,7 @@ fn the_victim_is_paged_out_and_its_neighbour_is_not() {
         "{swapped} in swap after {done:?}"
     );
 
-    // Now the bytes themselves: they are taken from the pages that are out already.
+    // Pages that were paged out may still be in memory as cache of the swap. Reclaiming takes these first.
     let taken = group.cgroup().reclaim(24 * MIB).unwrap();
     assert!(taken >= 20 * MIB, "took {taken}");
     assert_eq!(neighbour.0.memory().unwrap().swap, 0);
@@ -68,7 +68,7 @@ fn what_is_in_use_stays_when_cold_areas_suffice() {
         .find(|a| a.anonymous >= 60 * MIB)
         .expect("its memory is one area");
     assert!(big.referenced >= 60 * MIB, "{big:?}");
-    // The area in use is the last choice.
+    // The area that is in use comes last.
     let order = plimsoll_kernel::advise::coldest_first(&areas);
     let place = order.iter().position(|r| *r == big.addresses).unwrap();
     let colder = areas
@@ -158,7 +158,7 @@ fn the_working_set_is_what_was_touched() {
     );
     toucher.until(PATIENCE, |p| p.rounds >= 1).unwrap();
     let process = Process::open(toucher.pid()).unwrap();
-    // A window that is over whenever the toucher made its rounds: time is counted in rounds, not in seconds.
+    // The window ends whenever the program has made a number of rounds, not after a number of seconds.
     let pace = Pace {
         window_ns: 1,
         shortest_ns: 1,
@@ -185,7 +185,7 @@ fn shared_segments_are_known_by_their_file() {
         std::path::Path::new("/dev/shm").join(format!("plimsoll-test-{}", std::process::id()));
     let name = path.to_str().unwrap();
     let arguments = |rate| ["share", "--path", name, "--bytes", "4M", "--rate", rate];
-    // So slow that it gets round to few of them, however long the other takes.
+    // So slow that it touches few of the pages, however long the other program takes.
     let mut fast = start(&arguments("20"), None);
     let mut slow = start(&arguments("0.02"), None);
     let ready = |child: &mut plimsoll_testbed::Child| child.until(PATIENCE, |p| p.holding).unwrap();

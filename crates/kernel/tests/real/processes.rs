@@ -1,4 +1,4 @@
-//! Processes on the real kernel: reused numbers, descendants, identities, rights.
+//! Processes on the real kernel: reused process ids, descendants, identities, rights.
 
 use crate::common::{MIB, PATIENCE, alone, group, start, start_holding};
 use plimsoll_kernel::advise::{Advice, advise};
@@ -8,7 +8,7 @@ use plimsoll_kernel::{Error, smaps};
 use plimsoll_testbed::skip;
 use std::time::{Duration, Instant};
 
-/// Makes a child with a number of our choice that waits for signals; `None` without the right.
+/// Makes a child with this process id, which waits for signals. `None` if we lack the right to choose it.
 fn child_with_number(pid: i32) -> Option<i32> {
     let numbers = [pid];
     let arguments = libc::clone_args {
@@ -61,7 +61,7 @@ fn a_reused_number_is_not_taken_for_the_same_process() {
     let started = held.start_time();
     end(first);
     assert!(!held.alive());
-    // Start times are told apart by clock ticks.
+    // Start times have a resolution of a clock tick.
     std::thread::sleep(Duration::from_millis(50));
     let Some(second) = child_with_number(first) else {
         skip("numbers cannot be chosen without CAP_CHECKPOINT_RESTORE, or another process took it");
@@ -123,7 +123,7 @@ fn a_tree_is_followed_and_summed() {
 #[test]
 fn identities_are_told() {
     let own = Process::own().unwrap();
-    // Until it speaks, it may not have its arguments yet.
+    // Before it prints something, the process may not have called exec yet.
     let child = start_holding(&["hog", "--bytes", "1M"], None);
     let process = Process::open(child.pid()).unwrap();
     let ids = process.ids().unwrap();
@@ -136,7 +136,7 @@ fn identities_are_told() {
         ["--exact", "common::program", "--nocapture"]
     );
     let name = binary.file_name().unwrap().to_string_lossy();
-    // The kernel keeps 15 bytes of it.
+    // The kernel keeps only 15 bytes of the name.
     assert_eq!(process.comm().unwrap(), name[..name.len().min(15)]);
     assert_eq!(process.stat().unwrap().parent, own.pid());
     for impossible in [0, -1, i32::MAX] {
@@ -157,7 +157,7 @@ fn the_fast_path_agrees_with_the_slow_one() {
     );
 }
 
-/// Runs something as nobody, on a thread of its own.
+/// Runs `work` as the user nobody, on a thread of its own.
 fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let thread = std::thread::spawn(move || {
         // SAFETY: the raw calls change the credentials of this thread only, which ends after `work`.
@@ -244,7 +244,7 @@ fn broken_and_absent_groups_are_told_apart() {
     assert_eq!(group.usage().unwrap(), u64::MAX);
 }
 
-/// A group that can be frozen, below our own; removed when dropped.
+/// A cgroup below our own that can be frozen. It is removed when this is dropped.
 struct Freezer {
     dir: std::path::PathBuf,
     states: [&'static str; 2],
@@ -252,7 +252,7 @@ struct Freezer {
 }
 
 impl Freezer {
-    /// `None`, and a word, where there can be none.
+    /// If none can be made, says why and returns `None`.
     fn new() -> Option<Freezer> {
         let name = format!("plimsoll-test-freezer-{}", std::process::id());
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -296,7 +296,7 @@ impl Drop for Freezer {
     fn drop(&mut self) {
         let _ = std::fs::write(self.dir.join(self.file), self.states[0]);
         let end = Instant::now() + PATIENCE;
-        // Until what was in it is gone.
+        // The group can be removed only once its processes are gone.
         while std::fs::remove_dir(&self.dir).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }

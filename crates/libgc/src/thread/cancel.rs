@@ -14,6 +14,7 @@ const DISABLED: c_int = 1;
 /// While this value lives, the thread is not cancelled. A pending cancellation takes effect at the
 /// first cancellation point after that.
 pub(crate) struct Uncancelled {
+    /// The state of cancellation before, which comes back when this is dropped.
     before: c_int,
 }
 

@@ -53,14 +53,19 @@ pub(crate) struct Thread {
     /// `suspended`: 1 while the program wants it to wait. `parked`: 1 while it does ([`suspend`]).
     suspended: AtomicU32,
     parked: AtomicU32,
+    /// The kernel's number of the thread, and its handle in the C library.
     id: libc::pid_t,
     pthread: libc::pthread_t,
     /// Created through `GC_pthread_create`: kept until it is joined, for the value that it
     /// returned.
     created: bool,
+    /// Nobody will join it.
     detached: bool,
+    /// It has ended; only its result is kept.
     finished: bool,
+    /// The value that it returned.
     result: *mut c_void,
+    /// The next thread of the list in [`Threads`]; changes under the collector's lock.
     next: *mut Thread,
 }
 
@@ -88,11 +93,13 @@ impl Thread {
 struct Section {
     /// The stack pointer when the thread began to block.
     blocked_at: usize,
+    /// The section before this one, higher up on the stack.
     before: *const Section,
 }
 
-/// All registered threads of the process.
+/// All registered threads of the process. The list changes under the collector's lock.
 pub(crate) struct Threads {
+    /// The thread that registered last; null if there is none.
     first: *mut Thread,
 }
 

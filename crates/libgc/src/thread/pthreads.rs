@@ -19,9 +19,14 @@ type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// What a new thread is given. It lies on the stack of its creator, which waits until it was read,
 /// so collections see the argument all the time.
 struct Order {
+    /// The program's function.
     start: Start,
+    /// Its argument.
     argument: *mut c_void,
+    /// Whether the thread is created detached.
     detached: bool,
+    /// 0 until the new thread has read this; then [`TAKEN`] or [`REFUSED`]. A futex on which the creator
+    /// waits.
     taken: AtomicU32,
 }
 

@@ -1,5 +1,5 @@
-/* No file can be opened from the start: there is no /proc that would say where the stack of the first thread is. What only the stack
-   refers to lives all the same, also what lies far above the function that begins. */
+/* No file can be opened from the start, so /proc does not say where the stack of the first thread is. Objects that only the stack refers to
+live all the same, even if the reference lies far above the frame of main. */
 #include "sound.h"
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
-/* Threads that are cancelled. Nothing of the collector's is a cancellation point: a thread that is to end comes back from each
-   call, and ends where the program says. */
+/* Threads that are cancelled. No function of the collector is a cancellation point: a cancelled thread returns from each call, and ends
+at the next cancellation point of the program. */
 #include "sound.h"
 
 static void after_that(void) {
@@ -13,7 +13,7 @@ static void collect(void) { GC_gcollect(); }
 
 static void allocate(void) { churn(8 << 20); }
 
-/* A warning is written, too. */
+/* An object of absurd size: the collector writes a warning too. */
 static void want_too_much(void) {
     if (GC_MALLOC((size_t)1 << 60))
         fail("an object of absurd size");
@@ -35,7 +35,7 @@ static void take_lock(void) {
     GC_alloc_unlock();
 }
 
-/* The child is a copy of a thread that is to end. */
+/* The child is a copy of a thread that has been cancelled, but has not ended yet. */
 static void divide(void) {
     pid_t child = fork();
     if (child == 0) {
@@ -80,7 +80,7 @@ static void *is_to_end(void *argument) {
     return 0;
 }
 
-/* Until it is cancelled: by others, at any moment. */
+/* Works until another thread cancels it, which may happen at any time. */
 static void *work(void *argument) {
     for (uintptr_t number = (uintptr_t)argument;; number += 64) {
         struct node *mine = tree(6, number);
@@ -95,13 +95,13 @@ static void *work(void *argument) {
 static volatile int over;
 
 static void *collect_on(void *argument) {
-    /* Whoever waits for the lock is to come to have it. */
+    /* The sleep lets threads that wait for the lock take it. */
     for (; !over; usleep(300))
         GC_gcollect();
     return argument;
 }
 
-/* Until it is cancelled: where it waits, and is stopped again and again. */
+/* Waits until it is cancelled; meanwhile collections stop it again and again. */
 static void *rest(void *argument) {
     struct node *volatile mine = tree(6, 3);
     pthread_cleanup_push((void (*)(void *))free, malloc(100));

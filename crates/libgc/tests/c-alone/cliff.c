@@ -1,6 +1,6 @@
-/* Programs of several shapes that keep so many MB alive and replace them: small nodes, large arrays, many
-   sizes; by halves, in four threads, and beside memory of malloc that grows. Each does so many rounds; it
-   also runs over libgc, as the measure. */
+/* Programs with a live set of a given size in MB, of which each round replaces some: small nodes, large arrays, objects of
+many sizes, half of the set at once, in four threads, beside memory of malloc that grows. The number of rounds is an
+argument. The programs run over libgc too, for comparison. */
 #include "sound.h"
 #include <time.h>
 
@@ -12,7 +12,7 @@ struct item {
 static size_t live_bytes;
 static long rounds;
 
-/* Of one thread. */
+/* A random number; each thread has its own seed. */
 static unsigned long random_of(unsigned long *seed) {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -34,7 +34,7 @@ static void is_all_there(struct item **table, long count) {
             fail("an item");
 }
 
-/* A table of items, of which each round replaces one at random. */
+/* A table of items. Each round replaces a random one. */
 static void replace(size_t bytes, long rounds, unsigned long seed) {
     long count = bytes / sizeof(struct item);
     struct item **table = GC_MALLOC(count * sizeof *table);
@@ -47,7 +47,7 @@ static void replace(size_t bytes, long rounds, unsigned long seed) {
     is_all_there(table, count);
 }
 
-/* The same, where every so often half of them, at random, die, and then as many are made. */
+/* As `replace`, but in phases: after each, a random half of the items dies, and then as many are made. */
 static void burst(void) {
     unsigned long seed = 88172645463325252;
     long count = live_bytes / sizeof(struct item);
@@ -72,7 +72,7 @@ static void burst(void) {
     }
 }
 
-/* Objects of sizes at random, from some range, of so many bytes in the mean; `whole`: all of it is written. */
+/* Objects of random sizes with this mean, in bytes. `whole`: every byte of them is written. */
 static void sizes(long (*size)(unsigned long), long mean, int whole) {
     unsigned long seed = 88172645463325252;
     long count = live_bytes / mean;
@@ -105,7 +105,7 @@ static long any_size(unsigned long dice) {
     return kind < 998 ? 1000 + part % 6000 : 10000 + part % 90000;
 }
 
-/* 50 MB in a second, once the heap is as large as it gets. */
+/* Takes 50 MB of malloc's memory within a second, once the heap has reached its largest size. */
 static void *native(void *argument) {
     usleep(700000);
     for (int i = 0; i < 50; i++) {

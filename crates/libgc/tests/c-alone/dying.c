@@ -1,5 +1,5 @@
-/* Objects that die while they are in swap, many in each superpage, and are wanted once more: for their finalizers, in no order and
-   in libgc's, and for a disclaim procedure. Each round has them paged out, and collects. */
+/* Objects that die while they are in swap, many in each superpage, and are read once more: by their finalizers (without an order, and in
+libgc's order) or by a disclaim procedure. Each round pages them out and collects. */
 #include "sound.h"
 #include <gc/gc_disclaim.h>
 #include <sys/mman.h>
@@ -8,10 +8,10 @@
 #define MADV_PAGEOUT 21
 #endif
 
-/* Chains of RANKS objects, of which each refers to the next. Those of one rank lie side by side, so that a chain is spread. */
+/* Chains of RANKS objects, each of which refers to the next. Objects of one rank lie side by side, so the objects of a chain are far apart. */
 #define RANKS 4
 #define CHAINS 6000
-/* What a stack or a register may keep by accident. */
+/* Number of objects that a stack or a register may keep by accident. */
 #define FEW 40
 
 struct thing {
@@ -52,7 +52,7 @@ static void note_warning(char *message, GC_word value) { (void)message, (void)va
 
 static void page_out(void) {
     uintptr_t start = (uintptr_t)lowest & -4096, end = ((uintptr_t)highest + 4096) & -4096;
-    /* What is in the kernel's queues the first time may stay. */
+    /* Several times, because pages in the kernel's per-processor queues are passed over. */
     for (int i = 0; i < 3; i++)
         madvise((void *)start, end - start, MADV_PAGEOUT);
 }
@@ -78,7 +78,8 @@ static __attribute__((noinline)) void make(const char *how) {
     }
     if (!ordered)
         return;
-    /* Two that refer to each other, far apart, and one that refers to itself: no first. Or to itself only, which may. */
+    /* Objects in a cycle have no order, so their finalizers never run: two that refer to each other, far apart, or one that refers to
+    itself. An object that refers to itself is finalized if its finalizer was registered with _IGNORE_SELF. */
     for (long i = 0; i < 2 * FEW; i++) {
         struct thing *a = GC_MALLOC(sizeof *a), *spare = GC_MALLOC(20000), *b = GC_MALLOC(sizeof *b);
         a->next = i % 2 ? a : b;
@@ -119,7 +120,7 @@ int main(int count, char **arguments) {
         printf("round %d: %ld\n", round, done - before);
         fflush(stdout);
         long expected = in_order ? CHAINS : round ? 0 : RANKS * CHAINS;
-        /* From the second on, summaries made before keep a few for longer, if there are any. */
+        /* From the second round on, summaries from earlier rounds may keep a few objects for longer. */
         long off = round == 0 || count > 2 ? FEW : CHAINS / 4;
         if (labs(done - before - expected) > off)
             fail("as many as are due");

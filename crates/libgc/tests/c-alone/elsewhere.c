@@ -1,6 +1,6 @@
-/* Threads on stacks of which nobody told the collector: handlers' and coroutines', wherever these are taken from. What they hold there
-   lives, and what they hold on the stack that they left; whether they are stopped, collect, block, or fork. With an argument no file
-   can be opened. */
+/* Threads on stacks that the collector was not told of: those of signal handlers and of coroutines, in several kinds of memory. Objects live
+that such a thread refers to from there or from the stack that it left, whether it is stopped, collects, blocks or forks. With an
+argument no file can be opened. */
 #include "sound.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ static void collect(void) {
     }
 }
 
-/* What a thread does where it is; the main thread meanwhile collects. */
+/* What a thread does on such a stack, while the main thread collects. */
 static void is_stopped(void) {
     ready = 1;
     wait_for(&go_on);
@@ -107,7 +107,7 @@ static __attribute__((noinline)) void in_coroutine(void *stack) {
         fail("what is held on the stack that was left");
 }
 
-/* Where a stack may be from. */
+/* The kinds of memory for a stack. */
 static void *mapped(void) {
     char *room = mmap(0, STACK + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED || mprotect(room + 4096, STACK, PROT_READ | PROT_WRITE))
@@ -121,7 +121,7 @@ static void *own(void) { return GC_MALLOC_UNCOLLECTABLE(STACK); }
 static void *(*const from[])(void) = {mapped, allocated, own};
 #define PLACES (int)(sizeof from / sizeof *from)
 
-/* A coroutine whose stack has no room for handlers, in a thread that has another for these. */
+/* A coroutine whose stack has no room for signal handlers, in a thread with an alternate stack for them. */
 static __thread struct node *passed;
 
 static void without_room(void) {
@@ -159,7 +159,7 @@ static void *run_without_room(void *argument) {
     return argument;
 }
 
-/* Handlers whose stack is a part of the thread's own; below it there is more of that. */
+/* The alternate stack for handlers is a part of the thread's own stack, and further frames of the thread lie below it. */
 static __attribute__((noinline)) void further_down(void) {
     struct node *volatile mine = tree(SMALL, 350);
     pthread_kill(pthread_self(), SIGUSR1);
@@ -210,7 +210,7 @@ static void with_thread(void *(*what)(void *), struct task task) {
 
 static void *collect_on(void *argument) {
     while (!over) {
-        /* Says that the other may go on when one began after it was ready. */
+        /* The other thread may go on after a collection that began after it was ready. */
         int was = ready;
         collect();
         go_on = was;
@@ -218,7 +218,7 @@ static void *collect_on(void *argument) {
     return argument;
 }
 
-/* The first thread, whose stack grows. */
+/* Runs the task in the first thread, whose stack grows. */
 static void by_first(struct task task) {
     pthread_t thread;
     ready = go_on = over = 0;

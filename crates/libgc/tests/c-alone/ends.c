@@ -33,7 +33,7 @@ int main(void) {
     GC_INIT();
     GC_allow_register_threads();
     live = tree(DEPTH, 0);
-    /* It comes after the collector's own key. */
+    /* This key is made after the collector's own, so that its destructor runs later. */
     pthread_key_create(&key, at_end);
     pthread_t threads[THREADS];
     for (uintptr_t at = 0; at < THREADS; at++)

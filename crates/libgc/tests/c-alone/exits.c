@@ -1,4 +1,4 @@
-/* A thread ends the process while others collect: it ends, and says what it is to say. */
+/* A thread ends the process while others collect. The process ends, and its output is written. */
 #include "sound.h"
 
 static void *collect(void *argument) {

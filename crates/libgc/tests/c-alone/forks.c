@@ -1,4 +1,4 @@
-/* Forks inside of callbacks and finalizers, and of a program the other threads of which collect: parent and child go on. */
+/* Forks inside callbacks and finalizers, and in a program whose other threads collect. Parent and child go on. */
 #include "sound.h"
 #include <gc/gc_mark.h>
 
@@ -46,7 +46,7 @@ static void work(void) {
     }
 }
 
-/* The process that forked in a callback goes on as does its child. */
+/* After a fork in a callback, parent and child go on. */
 static void part(int which) {
     pid_t self = getpid();
     forking = 1;
@@ -124,7 +124,7 @@ int main(void) {
     GC_INIT();
     live = tree(DEPTH, 0);
     for (int which = 0; which < 6; which++) {
-        /* Each in a process of its own: callbacks stay. */
+        /* Each part runs in a process of its own, because callbacks cannot be unregistered. */
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {

@@ -1,5 +1,5 @@
-/* A thread that waits for the collector's lock gets a signal, and its handler takes something from where all see it: from then
-   on a reference is on that thread's stack alone, below the frames that wait. */
+/* A thread that waits for the collector's lock gets a signal, and the handler takes the last reference to an object from static data.
+From then on the reference is on that thread's stack alone, below the frames that wait. */
 #include "sound.h"
 #include <signal.h>
 
@@ -29,7 +29,7 @@ static void *allocate(void *argument) {
     return argument;
 }
 
-/* The lock is held, so the other thread comes to wait for it. */
+/* The lock is held, so the other thread waits for it sooner or later. */
 static void *interrupt(void *thread) {
     usleep(2000);
     collected = 0;

@@ -1,4 +1,4 @@
-/* Lives on while the kernel takes its pages: a large tree that is written to here and there, garbage, and a collection per round. */
+/* A program goes on while the kernel takes its pages. Each round writes to a few places of a large tree, makes garbage, and collects. */
 #include "sound.h"
 
 int main(int count, char **arguments) {
@@ -10,7 +10,7 @@ int main(int count, char **arguments) {
     fflush(stdout);
     for (long round = 0; round < rounds; round++) {
         churn(4 << 20);
-        /* A branch is replaced by one like it. */
+        /* Replaces a branch with an equal one. */
         struct node *at = large;
         int left = (int)depth;
         uint64_t number = 3;

@@ -1,4 +1,4 @@
-/* As many threads as are asked for, each with a tree that its stack alone holds. */
+/* A given number of threads, each with a tree that only its stack refers to. */
 #include "sound.h"
 
 static pthread_barrier_t ready, collected;
@@ -9,7 +9,7 @@ static void *hold(void *argument) {
     pthread_barrier_wait(&collected);
     if (!is_tree(mine, 3, (uintptr_t)argument))
         fail("a thread's tree");
-    /* All at once. */
+    /* All threads run at the same time. */
     mine = tree(4, (uintptr_t)argument);
     if (!is_tree(mine, 4, (uintptr_t)argument))
         fail("a thread's second tree");
@@ -29,7 +29,7 @@ int main(int count, char **arguments) {
     while (got < wanted) {
         int error = GC_pthread_create(&threads[got], &attributes, hold, (void *)got);
         if (error) {
-            /* The machine has no more; nobody waits for those that are there. */
+            /* The machine allows no more threads. The process exits without waiting for those that run. */
             printf("%ld of %ld threads: %s\n", got, wanted, strerror(error));
             for (int i = 0; i < 3; i++)
                 GC_gcollect();

@@ -1,5 +1,5 @@
-/* Mistakes of the program: it frees twice, frees what is no object, writes before and behind objects and to what it freed,
-   and hides references. Warnings may come of it; what else lives stays as it is. */
+/* Mistakes of the program: it frees objects twice, frees addresses that are no objects, writes before and behind objects and to freed
+ones, and hides references. Warnings may follow, but all other live objects stay as they are. */
 #include "sound.h"
 
 static long warnings;
@@ -12,7 +12,7 @@ static void on_warning(char *message, GC_word value) {
 static char *objects[COUNT];
 static void *all[4 * COUNT];
 
-/* No two objects are at the same place. */
+/* New objects do not overlap. */
 static void distinct(size_t bytes, int atomic) {
     int count = 4 * COUNT;
     for (int i = 0; i < count; i++) {
@@ -64,7 +64,7 @@ static void free_others(void) {
     GC_FREE(inside);
 }
 
-/* Objects in places by themselves are written beside of: the neighbours are garbage from then on, and the collector reads it. */
+/* Writes beyond the ends of objects, into their neighbours. The collector then reads the garbage that is in these. */
 static void write_beside(void) {
     static const size_t sizes[] = {16, 48, 100, 1000, 5000, 8192, 40000};
     for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
@@ -72,7 +72,7 @@ static void write_beside(void) {
         for (int i = 0; i < COUNT; i++)
             objects[i] = GC_MALLOC(bytes);
         for (int i = 1; i < COUNT - 1; i += 2) {
-            /* Beside the last object of a superpage lies the next one, which is the live tree's perhaps. */
+            /* Behind the last object of a superpage may lie a part of the live tree, so only our own objects are written to. */
             uintptr_t end = (uintptr_t)objects[i] + GC_size(objects[i]);
             if (GC_base((void *)end) == objects[i + 1])
                 memset((void *)end, (int)(size * 41 + i), bytes < 64 ? 16 : 64);
@@ -90,7 +90,7 @@ static void write_beside(void) {
     }
 }
 
-/* Freed objects are written to, so lists of them lead nowhere. */
+/* Writes to freed objects, which destroys lists of free objects that are kept in them. */
 static void write_to_freed(void) {
     for (size_t bytes = 16; bytes <= 4096; bytes *= 2) {
         for (int i = 0; i < COUNT; i++)
@@ -107,7 +107,7 @@ static void write_to_freed(void) {
     }
 }
 
-/* What only a hidden reference names is gone, and freeing it then is one mistake more. */
+/* Objects with hidden references only are gone after a collection, and freeing them then is a further mistake. */
 static void hide(void) {
     static uintptr_t hidden[COUNT];
     for (int i = 0; i < COUNT; i++)

@@ -1,5 +1,5 @@
-/* The kernel refuses: by seccomp what the argument names, /proc to a process that is not dumpable, and files that the program
-   closes although it did not open them. */
+/* What the collector needs is refused. By the argument: a system call (by seccomp), /proc (because the process is not dumpable), or
+descriptors (because the program closes some that it did not open). */
 #include "sound.h"
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -11,7 +11,7 @@
 
 #define IOCTL_SCAN 0x10 /* PAGEMAP_SCAN's number, and the letter f */
 
-/* Refuses one system call; of ioctl only the one. */
+/* Refuses one system call. Of ioctl it refuses PAGEMAP_SCAN only. */
 static void refuse(unsigned call) {
     struct sock_filter all[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -42,7 +42,7 @@ static void undumpable(void) {
         fail("pagemap can be opened all the same");
 }
 
-/* Closes what it finds, and uses the numbers for its own: those are not to be closed by anybody else. */
+/* Closes all descriptors, and opens its own with the same numbers. The collector must not close those. */
 static void close_all(void) {
     static int own[40];
     closefrom(3);
@@ -78,7 +78,7 @@ int main(int count, char **arguments) {
     GC_INIT();
     live = tree(DEPTH, 0);
     struct node *more = tree(DEPTH, 5);
-    /* At first all is as it should be, and summaries are made. */
+    /* At first nothing is refused, and summaries are made. */
     round_of("");
     if (!strcmp(what, "userfaultfd"))
         refuse(SYS_userfaultfd);
@@ -95,7 +95,7 @@ int main(int count, char **arguments) {
     pthread_t thread;
     int threads = !strcmp(what, "files") && GC_pthread_create(&thread, 0, closing, 0) == 0;
     for (int i = 0; i < 8; i++) {
-        /* What was summarised is written to. */
+        /* Writes to objects that were summarised. */
         struct node *young = tree(8, 77);
         more->left->left->left = young;
         round_of(threads ? "" : what);

@@ -1,5 +1,6 @@
-/* Without room: objects of absurd sizes and such that are larger than all memory, limits on addresses and on data, locked memory, and a process that has taken all mappings. What cannot be had is
-   null, asked for by the program's function, and what lives goes on to live. */
+/* Lack of memory: objects of absurd sizes, objects larger than all memory, limits on address space and on data, locked memory, and a
+process without free mappings. If there is no memory for an object, the program's function for that case is called, and its result
+(null) is returned. Live objects stay as they are. */
 #include "sound.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -29,7 +30,7 @@ static void absurd(void) {
     }
 }
 
-/* Pages in memory. */
+/* Number of resident pages. */
 static long resident(void) {
     long all = 0, there = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -49,7 +50,7 @@ static int overcommit(void) {
     return mode;
 }
 
-/* More than the kernel would map at once is refused, and nothing is paid for that; what it would is not. */
+/* An object is refused, without taking memory, if the kernel would not map as much at once. A large object that it would map is not. */
 static void beyond(void) {
     struct sysinfo machine;
     if (overcommit() != 0 || sysinfo(&machine)) {
@@ -83,8 +84,8 @@ static void beyond(void) {
 
 static void *volatile large;
 
-/* In a small group without swap: a large object that nobody touches is no reason to allocate more, neither as long as it lives nor
-   when it died. */
+/* In a small cgroup without swap: a large object that is never touched must not make the collector allow a larger heap, neither while it
+lives nor after its death. */
 static void untouched(void) {
     large = GC_MALLOC_ATOMIC((size_t)2 << 30);
     if (!large)
@@ -97,7 +98,7 @@ static void untouched(void) {
     }
 }
 
-/* Takes all there is, and says how many bytes that is. */
+/* Allocates until there is no more memory, and returns the number of bytes. */
 static __attribute__((noinline)) size_t take_all(void) {
     void **list = 0, **cell;
     long count = 0, seen = 0;
@@ -121,7 +122,7 @@ static __attribute__((noinline)) size_t take_all(void) {
     return count * 200000;
 }
 
-/* Lets it go, and goes on. */
+/* Drops all of that, and goes on. */
 static void all_of_it(void) {
     for (int round = 0; round < 3; round++) {
         take_all();
@@ -144,7 +145,7 @@ static void *in_thread(void *argument) {
     return mine;
 }
 
-/* Maps pages one by one, no two of which can be one mapping, until there is no more; then gives `back` of them back. */
+/* Maps single pages that the kernel cannot merge, until it allows no further mapping; then unmaps `back` of them. */
 static void take_mappings(int back) {
     enum { MOST = 1 << 20 };
     char *last = 0, *before[64] = {0};
@@ -169,7 +170,7 @@ static void without_mappings(void) {
         GC_gcollect();
         check_live();
     }
-    /* Threads come or do not; none runs without being known. */
+    /* Each thread is created or not, but none runs without being registered. */
     int created = 0;
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
@@ -186,7 +187,7 @@ static void without_mappings(void) {
     all_of_it();
 }
 
-/* Most of what may be data is for objects: what is known of them is not made for a heap that never comes to be. */
+/* Objects get most of a limit on data: metadata is not made in advance for a heap that cannot become so large. */
 static void data(rlim_t bytes) {
     limit(RLIMIT_DATA, bytes);
     GC_INIT();
@@ -199,7 +200,7 @@ static void data(rlim_t bytes) {
     all_of_it();
 }
 
-/* In a small group: what is mapped is populated. */
+/* In a small cgroup, with all mappings populated and locked. */
 static void locked(void) {
     if (mlockall(MCL_CURRENT))
         printf("not locked: %s\n", strerror(errno));

@@ -1,4 +1,4 @@
-/* Says whether it has more rights than who started it, and what it believes of its environment. */
+/* Prints whether it has more rights than the user who started it, and which variables of its environment the collector follows. */
 #include "sound.h"
 #include <dirent.h>
 #include <sys/auxv.h>

@@ -1,5 +1,5 @@
-/* Signals at a high rate while the world is stopped and started: handlers read objects, on the thread's stack and on one of
-   their own, and the calls that are interrupted go on. */
+/* Signals at a high rate while collections stop and start the threads. Handlers read objects, on the thread's stack and on an
+alternate one, and interrupted calls go on. */
 #include "sound.h"
 #include <signal.h>
 #include <sys/time.h>
@@ -37,7 +37,7 @@ int main(void) {
     sigaction(SIGVTALRM, &action, 0);
     action.sa_flags |= SA_ONSTACK;
     sigaction(SIGPROF, &action, 0);
-    /* libgc wants to be told of such stacks. */
+    /* libgc has to be told of alternate stacks. */
     stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
     pthread_attr_t attributes;
     void *start;

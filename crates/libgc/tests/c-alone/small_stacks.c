@@ -1,4 +1,4 @@
-/* Threads with stacks of as many KiB as are asked for: all of a collection happens on the stack of a thread that allocates. */
+/* Threads with stacks of a given size in KiB. Whole collections run on the stack of the thread that allocates. */
 #include "sound.h"
 
 static size_t rounds, bytes;
@@ -16,7 +16,7 @@ static void *work(void *argument) {
     return 0;
 }
 
-/* The collector does not know it, and it is not to be who collects. */
+/* A thread that is not registered. Collections are disabled while it allocates, because such a thread may not collect. */
 static void *stranger(void *argument) {
     GC_disable();
     for (int i = 0; i < 100; i++)
@@ -30,7 +30,7 @@ int main(int count, char **arguments) {
     live = tree(DEPTH, 0);
     rounds = strtoul(arguments[2], 0, 10);
     bytes = strtoul(arguments[3], 0, 10);
-    /* Enough for collections of young objects, and in steps. */
+    /* Large enough that there are collections of young objects and incremental ones. */
     struct node *more = tree(17, 0);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);

@@ -1,5 +1,5 @@
-/* What the programs share: a live structure whose contents are known, and garbage beside it. Each runs over our library only,
-   prints `sound` when all that lives is as it was, and ends with 0. */
+/* Shared by the programs here: a live structure with known contents, and garbage beside it. Each program runs over our library only.
+If all live objects are as they were, it prints `sound` and exits with 0. */
 #ifndef SOUND_H
 #define SOUND_H
 
@@ -30,7 +30,7 @@ __attribute__((unused)) static void fail(const char *why) {
     _exit(9);
 }
 
-/* A node where there is memory; the program ends where there is none. */
+/* Makes a node. The program ends if there is no memory for it. */
 static struct node *node(uint64_t number, struct node *left, struct node *right) {
     struct node *node = GC_MALLOC(sizeof *node);
     if (!node)
@@ -60,7 +60,7 @@ static int is_tree(const struct node *tree, int depth, uint64_t number) {
            is_tree(tree->left, depth - 1, number) && is_tree(tree->right, depth - 1, number + half);
 }
 
-/* So many bytes of garbage, some of it large and some without references. */
+/* Makes this many bytes of garbage, some of it in large objects and some in objects without references. */
 __attribute__((unused)) static void churn(size_t bytes) {
     unsigned seed = 7;
     while (bytes > 0) {

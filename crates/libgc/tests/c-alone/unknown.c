@@ -1,5 +1,5 @@
-/* Threads that are not registered. One that collects is told so, and the program ends; what one of them allocates lives as long as
-   it does; one that frees harms nobody. */
+/* Threads that are not registered. If one collects, the collector says so, and the program ends. Objects that one allocates live as long as
+the thread. A thread that frees objects does no harm. */
 #include "sound.h"
 #include <signal.h>
 
@@ -52,7 +52,7 @@ static void on_abort(const char *message) {
     fflush(stderr);
 }
 
-/* Runs a thread of this kind in a process of its own, which ends by SIGABRT after it said why. */
+/* Runs a thread of this kind in a process of its own, which must print a message with these words and end by SIGABRT. */
 static void is_told(void *(*kind)(void *), int created, const char *words) {
     int ends[2];
     if (pipe(ends))
@@ -92,7 +92,7 @@ static void wait_for(volatile int *what) {
         usleep(500);
 }
 
-/* What it has is on its own stack only. Nothing is collected while it allocates: it would be who collects. */
+/* Its objects are referred to from its own stack only. Collections are disabled while it allocates, because such a thread may not collect. */
 static void *keeps(void *argument) {
     GC_disable();
     struct node *volatile mine = tree(SMALL, 7);
@@ -170,14 +170,14 @@ static void lives(void) {
         clear_stack();
         GC_gcollect();
         GC_invoke_finalizers();
-        /* The kernel may still be at its end. */
+        /* The kernel may not have removed the thread yet. */
         usleep(1000);
     }
     if (died < COUNT * 9 / 10)
         fail("objects of a thread that has ended");
 }
 
-/* A registered thread may collect to its end, and what it gives its end for is kept. */
+/* A registered thread may collect until its end, and its result is kept. */
 static void collect_at_end(void *data) {
     for (int i = 0; i < 3; i++)
         GC_gcollect();
@@ -197,7 +197,7 @@ static void *ends_registered(void *argument) {
     if (GC_register_my_thread(&base))
         fail("a thread that registers");
     churn(100000);
-    /* Without a word to the collector. */
+    /* It ends without unregistering. */
     return argument;
 }
 

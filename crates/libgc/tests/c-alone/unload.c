@@ -1,4 +1,4 @@
-/* A library that brought the collector is unloaded before the threads end that used it. */
+/* The library that needed the collector is unloaded while threads still run that used the collector. */
 #include "sound.h"
 #include <dlfcn.h>
 

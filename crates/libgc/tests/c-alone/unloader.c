@@ -1,9 +1,8 @@
-/* A thread that is not stopped unloads libraries, and the C library frees what it knew of them with its
-   loader's lock held. The program's allocator has a lock, too, and another thread holds that nearly all the
-   time: most collections stop it there. A collector that waited for the loader's lock then would wait for
-   ever. With "many" static data refers to more objects than a collector may have had room for. With
-   "unwilling" a third thread takes the loader's lock with the suspend signal blocked, so that the
-   world stands still only when that lock is free again. */
+/* A thread that collections do not stop unloads libraries, and the C library frees its records of them while it holds the
+loader's lock. The program's allocator has a lock too, which another thread holds nearly all the time, so most collections
+stop that thread while it holds it. A collector that then waited for the loader's lock would wait for ever. With "many",
+static data refers to more objects than the collector had set room aside for. With "unwilling", a third thread takes
+the loader's lock with the suspend signal blocked, so that all threads are stopped only once that lock is free again. */
 #include "sound.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -24,7 +23,7 @@ static struct node *table[MANY];
 
 static int is_done(void) { return waited >= WAITS; }
 
-/* In the place of the C library's, also for the loader. */
+/* Takes the place of the C library's function, for the loader too. */
 void free(void *place) {
     if (unloads) {
         if (pthread_mutex_trylock(&allocator)) {
@@ -80,7 +79,7 @@ static void *allocates(void *argument) {
             ;
         held = 0;
         pthread_mutex_unlock(&allocator);
-        /* Who waits has it now and then. */
+        /* So that a thread that waits for the lock gets it now and then. */
         usleep(50);
     }
     return argument;

@@ -1,6 +1,6 @@
-/* Libraries come and go while others collect: what a library refers to lives, also where it was loaded when a collection had begun, and
-   what is gone is not read. So many threads load and unload: registered, not registered, in a blocking region, or with
-   the suspend signal blocked as long as they are in the loader. */
+/* Libraries are loaded and unloaded while other threads collect. Objects that a library refers to live, even if it was loaded during a
+collection, and a library that is gone is not read. A given number of threads load and unload: registered, not registered, in a
+blocking region, or with the suspend signal blocked while they are in the loader. */
 #include "sound.h"
 #include <dlfcn.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ static void *registered(void *argument) {
     uintptr_t number = (uintptr_t)argument;
     for (uint64_t round = 0; round < ROUNDS; round++) {
         struct plugin plugin = load(number);
-        /* From here on what is new is in the library only. */
+        /* From here on only the library refers to the new trees. */
         fill(plugin.slots, number << 20 | round << 10);
         clear_stack();
         for (int i = 0; i < 3; i++)

@@ -1,4 +1,4 @@
-/* Getting objects: their sizes, alignment, contents and kinds. */
+/* Allocation: sizes, alignment, contents and kinds of objects. */
 #include "check.h"
 #include <gc/gc_mark.h>
 #include <gc/gc_inline.h>
@@ -75,7 +75,7 @@ static void try_way(const struct way *way) {
 
 static int dirty_ones;
 
-/* Places that are used again are cleared again. */
+/* Memory that is used again is cleared again. */
 static void churn(void) {
     for (int i = 0; i < 200000; i++) {
         size_t bytes = sizes[i % 30];

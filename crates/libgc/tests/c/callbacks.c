@@ -1,4 +1,4 @@
-/* What may be asked where the lock is held: in callbacks of collections, and by who took it. */
+/* Functions that may be called while the lock is held: in callbacks of collections, and by a thread that took the lock. */
 #include "check.h"
 #include <gc/gc_mark.h>
 
@@ -61,7 +61,7 @@ static void on_await(void *object) {
     wrong += GC_base(object) != object;
 }
 
-/* Without the lock everything is allowed. */
+/* A finalizer runs without the lock, so every function is allowed. */
 static void on_death(void *object, void *data) {
     ask();
     GC_malloc(100);

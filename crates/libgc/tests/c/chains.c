@@ -1,7 +1,7 @@
-/* Long chains of objects: all of one lives as long as its head. */
+/* Long chains of objects: all objects of a chain live as long as its head. */
 #include "check.h"
 
-/* A chain that only its first object is held of. */
+/* A chain, of which the program keeps a reference to the first object only. */
 struct node {
     struct node *next;
     long filler[3];

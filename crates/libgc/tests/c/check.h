@@ -1,5 +1,5 @@
-/* What all programs here share. Each runs over the system's library and over ours, and must print the same: so they print
-   answers, never addresses or sizes that a collector is free to choose. */
+/* Shared by all programs here. Each runs over the system's library and over ours, and must print the same with both. So they print
+answers, never addresses or sizes that a collector is free to choose. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -23,19 +23,19 @@
 
 #define NOINLINE __attribute__((noinline, noclone, unused))
 
-/* The question as it stands in the source, and the answer. */
+/* Prints the question as it is written in the source, and the answer. */
 #define CHECK(question) printf("%s: %s\n", #question, (question) ? "yes" : "no")
 #define SHOW(number) printf("%s = %ld\n", #number, (long)(number))
-/* At least 95 of 100: a conservative collector may keep some. */
+/* Whether at least 95 % are: a conservative collector may keep a few. */
 #define MOST(part, whole) ((long)(part) * 100 >= (long)(whole) * 95)
 #define FEW(part, whole) ((long)(part) * 100 <= (long)(whole) * 5)
 
 typedef void (*action)(void);
 
-/* What was printed before a crash is seen, and forked children have nothing to print again. */
+/* Output is written line by line, so that none is lost in a crash, and a forked child does not print what its parent had buffered. */
 static __attribute__((constructor)) void print_lines(void) { setvbuf(stdout, 0, _IOLBF, 4096); }
 
-/* Overwrites what calls left below this frame. */
+/* Overwrites the values that earlier calls left on the stack below this frame. */
 static NOINLINE void wipe(void) {
     volatile char room[32768];
     for (size_t i = 0; i < sizeof room; i++)
@@ -56,7 +56,7 @@ static NOINLINE void collect(void) {
     GC_gcollect();
 }
 
-/* Collects until finalizers had every chance. */
+/* Collects several times, so that all finalizers that are due have run. */
 static NOINLINE void collect_well(void) {
     for (int i = 0; i < 4; i++) {
         collect();
@@ -72,8 +72,8 @@ static NOINLINE int is_filled(const void *start, int with, size_t bytes) {
     return 1;
 }
 
-/* Runs this program again with an argument and returns how it ended; what it writes to its error output is put into
-   `said`. Its standard output is ours. */
+/* Runs this program again with an argument, and returns its exit status. Its standard error is put into `said`; its standard
+output is ours. */
 static NOINLINE int again(const char *argument, char *said, size_t room) {
     int ends[2];
     fflush(stdout);

@@ -1,4 +1,4 @@
-/* Objects with debugging information: their functions, finalizers, and what is noticed when somebody writes beside of them. */
+/* Objects with debugging information: their functions, their finalizers, and the detection of writes outside of them. */
 #define GC_DEBUG
 #include "check.h"
 #include <gc/gc_mark.h>
@@ -96,7 +96,7 @@ static void objects(void) {
 
 static char *volatile victims[4];
 
-/* What is said on the error output: how many places in this file are named. */
+/* The number of places in this file that the error output names. */
 static int places(const char *said) { return count_of(said, "debug.c:"); }
 
 static int part(const char *name) {
@@ -165,7 +165,7 @@ int main(int count, char **arguments) {
         char said[4000];
         printf("%s:\n", parts[i]);
         int status = again(parts[i], said, sizeof said);
-        /* Of an object that is freed already only one of the two libraries says where it was allocated. */
+        /* For an object that is freed twice, only one of the two libraries says where it was allocated. */
         int named = strcmp(parts[i], "twice") ? places(said) : 0;
         printf("  said something: %s, places named: %d, ended with %d\n", said[0] ? "yes" : "no", named, status);
     }

@@ -1,4 +1,4 @@
-/* When finalizers are called: by themselves, on demand, with a notifier, and what is said of them. */
+/* When finalizers are called: by the collector, on demand, with a notifier; and the warnings about them. */
 #include "check.h"
 
 #define COUNT 100
@@ -17,7 +17,7 @@ static void make(void) {
 
 static void notify(void) {
     notified++;
-    /* No lock is held here. */
+    /* The collector holds no lock here, so allocation is allowed. */
     GC_malloc(10);
 }
 
@@ -109,7 +109,7 @@ int main(void) {
     collect();
     CHECK(died >= COUNT);
 
-    /* All that is in a cycle is named, each time. */
+    /* A warning names every object of a cycle, in each collection. */
     GC_warn_proc was = GC_get_warn_proc();
     GC_set_warn_proc(count_cycles);
     below(make_cycle);

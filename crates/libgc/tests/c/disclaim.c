@@ -1,4 +1,4 @@
-/* Cheap finalizers, and procedures that are asked before a place is used again. */
+/* Cheap finalizers, and procedures that the collector calls before it uses the memory of an object again. */
 #include "check.h"
 #include <gc/gc_disclaim.h>
 #include <gc/gc_mark.h>
@@ -16,7 +16,7 @@ static void on_death(void *object, void *data) {
     struct thing *thing = object;
     died++;
     wrong += thing->check != 99 || data != &question;
-    /* What it refers to is still there. */
+    /* The object that it refers to is still there. */
     lost += thing->other && thing->other->check != 98;
 }
 
@@ -51,7 +51,7 @@ static void make_large(void) {
     }
 }
 
-/* Uses places again, so that lazy sweeping comes to them. */
+/* Allocates, so that lazy sweeping reaches all dead objects. */
 static void churn(void) {
     for (int i = 0; i < 3 * COUNT; i++) {
         struct thing *thing = GC_finalized_malloc(sizeof *thing, &closure);
@@ -68,7 +68,7 @@ static void settle(void) {
     }
 }
 
-/* A kind of our own: its procedure sees places with their old contents, and may keep them. */
+/* A kind of our own: its procedure sees objects with their old contents, and may keep them. */
 static int asked, keeping, kept_count;
 
 struct own {
@@ -160,7 +160,7 @@ int main(void) {
         below(own_churn);
     }
     CHECK(asked > 0 && asked == kept_count);
-    /* What was kept is asked for again. */
+    /* The procedure is called again for objects that it kept. */
     keeping = 0;
     asked = 0;
     for (int i = 0; i < 3; i++) {

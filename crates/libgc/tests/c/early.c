@@ -1,4 +1,4 @@
-/* What may be asked and said before there is a collector: nothing of it makes one, so what is set afterwards still counts. */
+/* Functions that may be called before the collector is initialised. None of them initialises it, so settings that follow still count. */
 #include "check.h"
 #include <gc/gc_mark.h>
 #include <gc/javaxfc.h>
@@ -107,7 +107,7 @@ int main(int count, char **arguments) {
     GC_INIT();
     CHECK(GC_is_init_called());
     CHECK(GC_get_suspend_signal() == SIGUSR1 && handles(SIGUSR1) && !handles(SIGPWR));
-    /* What was said before counts. */
+    /* The settings from before count. */
     below(make);
     collect_well();
     CHECK(MOST(died, 100) && died <= 100);

@@ -1,4 +1,4 @@
-/* What is told of collections, and who may stop them. */
+/* Callbacks that are told of collections, and that may stop them. */
 #include "check.h"
 #include <gc/gc_mark.h>
 
@@ -15,7 +15,7 @@ static void on_event(GC_EventType event) { note((char)('a' + event)); }
 
 static void on_start(void) {
     starts++;
-    /* The event comes before. */
+    /* The event of the start comes before this callback. */
     note('!');
 }
 
@@ -77,7 +77,7 @@ static void reveal(void) {
         revealed[i] = GC_REVEAL_POINTER(hidden[i]);
 }
 
-/* Once: from then on nothing is told. */
+/* Acts once: it unregisters itself. */
 static void reveal_at(GC_EventType event) {
     if (event == reveals_at) {
         reveal();
@@ -178,7 +178,7 @@ int main(void) {
     CHECK(GC_get_gc_no() == before + 1);
     GC_set_stop_func(was);
 
-    /* Counted. */
+    /* Calls of GC_disable and GC_enable are counted. */
     CHECK(GC_is_disabled() == 0 && GC_dont_gc == 0);
     before = GC_get_gc_no();
     GC_disable();

@@ -1,5 +1,5 @@
-/* Finalizers: chains, replaced ones, objects that are saved, what their data keeps, one inside of another, some that do not
-   return, and all of them at the end. */
+/* Finalizers: of chains, replaced ones, ones that save their object, the lifetime of their data, ones inside of others, some that do
+not return, and the call of all of them at the end. */
 #include "check.h"
 #include <gc/javaxfc.h>
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static void make_ranks(void) {
     }
 }
 
-/* A chain dies from its head, one object a collection. */
+/* A chain dies from its head on, one object in each collection. */
 static void ranks(void) {
     died = out_of_order = 0;
     last_rank = 0;
@@ -91,7 +91,7 @@ static void replaced(void) {
     CHECK(before == on_death && data == &wrong);
     GC_register_finalizer(thing, 0, 0, &before, &data);
     CHECK(before == 0 && data == 0);
-    /* What is no object. */
+    /* An address that is no object. */
     int local;
     before = other;
     data = &local;
@@ -133,7 +133,7 @@ static void resurrection(void) {
     CHECK(FEW(died - before, COUNT));
 }
 
-/* Data of finalizers is kept, also where it is the only reference. */
+/* The data of finalizers lives, even if the finalizer has the only reference to it. */
 static long sum;
 
 static void add_up(void *object, void *data) {
@@ -170,7 +170,7 @@ static void data(void) {
     held_by_data = 0;
 }
 
-/* What an unordered finalizer's object refers to is still there when it is called. */
+/* The objects that an object with an unordered finalizer refers to are still there when the finalizer is called. */
 static void look_behind(void *object, void *data) {
     struct thing *thing = object;
     died++;
@@ -224,7 +224,7 @@ static void at_the_end(void) {
     CHECK(died == 0);
 }
 
-/* Finalizers inside of others: how deep each is, of those that are due at first. */
+/* Finalizers that run inside others: the depth of each of the first LOOK ones. */
 #define LOOK 60
 static int begun, depth, depths[LOOK];
 static jmp_buf out;
@@ -272,7 +272,7 @@ static void nested(void) {
     }
 }
 
-/* One that is left by a jump: others are called less and less often, but they are. */
+/* A finalizer that is left by longjmp: after that others are called less and less often, but they are called. */
 static void left(void) {
     all_due(make_jumping);
     for (volatile int i = 0; i < 200; i++)
@@ -283,7 +283,7 @@ static void left(void) {
         if (setjmp(out) == 0)
             GC_invoke_finalizers();
     CHECK(MOST(begun, 100) && begun <= 100);
-    /* And when one was not, it begins anew. */
+    /* Once a finalizer returns, they are called as often as before. */
     for (int i = 0; i < 2; i++) {
         all_due(make_nested);
         for (int j = 0; j < 300; j++)

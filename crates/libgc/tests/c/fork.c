@@ -1,4 +1,4 @@
-/* Forking: with handlers of the collector's own, with none, and with the program's calls. */
+/* Forking: with the collector's own fork handlers, without any, and with calls by the program. */
 #include "check.h"
 #include <pthread.h>
 
@@ -58,7 +58,7 @@ static int child(void) {
         return 3;
     if (!GC_thread_is_registered())
         return 4;
-    /* And a child of its own. */
+    /* The child forks too. */
     return sound() ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-/* Objects that name a table with their descriptor. */
+/* Objects whose first word points to a table that holds their descriptor. */
 #include "check.h"
 #include <gc/gc_gcj.h>
 #include <gc/gc_mark.h>

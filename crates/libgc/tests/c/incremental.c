@@ -1,4 +1,4 @@
-/* Incremental mode: what it is called with must work on, whether collections come in parts or not. */
+/* Incremental mode: programs that ask for it must work, whether or not the collector then collects incrementally. */
 #include "check.h"
 
 struct node {
@@ -21,7 +21,7 @@ static void churn(void) {
             GC_reachable_here(list);
             list = node;
         }
-        /* Old objects come to refer to new ones. */
+        /* Stores references to new objects in old ones. */
         struct node *old = lists[round % 16];
         if (old)
             GC_PTR_STORE_AND_DIRTY(&old->other, list);

@@ -1,4 +1,4 @@
-/* Questions about pointers and objects. */
+/* Functions that inspect pointers and objects. */
 #include "check.h"
 #include <gc/gc_mark.h>
 #include <sys/mman.h>
@@ -84,7 +84,7 @@ int main(int count, char **arguments) {
     int left = 0;
     collect();
     GC_call_with_alloc_lock(count_dropped, &left);
-    /* A list of free objects may hang on one that was used last. */
+    /* A stale reference to a free object may keep the list of free objects behind it. */
     CHECK(left < COUNT / 4);
 
     GC_same_obj_print_proc = on_not_same;
@@ -114,7 +114,7 @@ int main(int count, char **arguments) {
     CHECK(GC_is_visible(&local) == &local && not_visible == 0);
     CHECK(GC_is_visible(&static_word) == &static_word && not_visible == 0);
     void *elsewhere = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    /* It could be some thread's stack. */
+    /* The address could belong to a thread's stack, so it counts as visible. */
     CHECK(GC_is_visible(elsewhere) == elsewhere && not_visible == 0);
     CHECK(GC_is_valid_displacement(object) == object && not_valid == 0);
     CHECK(GC_is_valid_displacement(object + 8) == object + 8 && not_valid == 0);

@@ -1,4 +1,4 @@
-/* Kinds of a program's own: descriptors of all four tags, mark procedures, and lists of free objects. */
+/* Kinds of objects that a program defines: descriptors of all four tags, mark procedures, and lists of free objects. */
 #include "check.h"
 #include <gc/gc_mark.h>
 
@@ -18,7 +18,7 @@ static void *watch(GC_finalization_proc how) {
     return object;
 }
 
-/* Words 1 and 3 of an object are references, 2 is none. The last word, or the first, may be a descriptor. */
+/* Words 1 and 3 of an object are references; word 2 is not. The last word or the first may be a descriptor. */
 static GC_word in_object, at_start;
 static size_t bytes = 64;
 
@@ -81,7 +81,7 @@ struct list {
     long number;
 };
 
-/* A long chain through objects of a kind with a procedure. */
+/* A long chain of objects of a kind with a mark procedure. */
 static struct GC_ms_entry *mark_list(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
     struct list *list = (struct list *)object;
     return GC_MARK_AND_PUSH(list->link, top, limit, (void **)&list->link);
@@ -131,7 +131,7 @@ int main(int count, char **arguments) {
     new_kind(GC_MAKE_PROC(procedure + 1, 0), 0, 1);
     try("a procedure that does nothing");
 
-    /* In the object: its first word is the descriptor. */
+    /* The descriptor is the first word of the object. */
     new_kind(0 | GC_DS_PER_OBJECT, 0, 1);
     at_start = ((GC_word)5 << 60) | GC_DS_BITMAP;
     try("a bitmap in the first word");
@@ -140,7 +140,7 @@ int main(int count, char **arguments) {
     at_start = GC_MAKE_PROC(procedure, 5);
     try("a procedure in the first word");
     at_start = 0;
-    /* In its last word, found from the size. */
+    /* The descriptor is the last word of the object, found from its size. */
     new_kind((GC_word)(-sizeof(GC_word)) | GC_DS_PER_OBJECT, 1, 1);
     bytes = 63 / 8 * 8 + 8 - 1;
     bytes = 56;
@@ -152,7 +152,7 @@ int main(int count, char **arguments) {
     CHECK(GC_size(GC_generic_malloc(bytes, (int)kind)) / 8 == GC_size(probe) / 8);
     bytes = GC_size(probe) / 8 * 8;
     in_object = 0;
-    /* In what the first word names, a word behind its start. */
+    /* The first word points to a type; the descriptor is the second word of the type. */
     static GC_word type[2];
     type[1] = ((GC_word)5 << 60) | GC_DS_BITMAP;
     bytes = 64;
@@ -180,7 +180,7 @@ int main(int count, char **arguments) {
         whole &= list->number == --expected;
     CHECK(whole && expected == 0);
 
-    /* Objects of a kind that is to be cleared are. */
+    /* Objects are cleared if their kind asks for that. */
     elder = 0;
     collect_well();
     int cleared = 1;

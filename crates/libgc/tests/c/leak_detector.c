@@ -1,4 +1,4 @@
-/* Finding leaks by the header that puts the collector in malloc's place. */
+/* Finding leaks with the header that replaces malloc by the collector. */
 #define GC_DEBUG
 #include "check.h"
 #include <gc/leak_detector.h>

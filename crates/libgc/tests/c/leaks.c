@@ -1,4 +1,4 @@
-/* Finding objects that were lost without being freed. */
+/* Finding leaks: objects that became unreachable without being freed. */
 #define GC_DEBUG
 #include "check.h"
 #include <gc/gc_disclaim.h>
@@ -65,7 +65,7 @@ static void *on_thread(void *argument) {
     return 0;
 }
 
-/* The program begins to look when it has lost something already. What it freed, or has not got yet, is not lost. */
+/* The program turns leak detection on after it lost an object. Objects that it freed, or that it allocates later, are no leaks. */
 static int late(const char *name) {
     GC_INIT();
     below(hold_and_free);

@@ -1,4 +1,4 @@
-/* Disappearing links, short and long: what registering, moving and removing them answers, and when they are cleared. */
+/* Disappearing links, short and long: the results of registering, moving and removing them, and when they are cleared. */
 #include "check.h"
 
 #define COUNT 300
@@ -80,7 +80,7 @@ static void deaths(void) {
         died = 0;
         below(make);
         CHECK(cleared() == 0);
-        /* Without on-demand finalization the finalizers run in here, after the links were looked at. */
+        /* Without on-demand finalization the finalizers run in this collection, after links were cleared. */
         collect();
         printf("%s links, %s finalizers, after the first collection: %s; ", lengthy ? "long" : "short",
                finalized ? "with" : "without", MOST(cleared(), COUNT) ? "cleared" : FEW(cleared(), COUNT) ? "kept" : "some");
@@ -117,7 +117,7 @@ static void lives(void) {
     CHECK(even == 0);
 }
 
-/* The last object that a link is registered with is the one that counts. */
+/* If a link is registered for several objects, the last one counts. */
 static void *second;
 static void register_twice(void) {
     void *first = GC_malloc(32);
@@ -168,7 +168,7 @@ struct cell {
 };
 static struct cell *all;
 
-/* GC_register_disappearing_link speaks of the object that the link is in. */
+/* GC_register_disappearing_link registers a link for the object that contains it. */
 static void inside(void) {
     struct cell *cell = GC_malloc(sizeof *cell);
     cell->weak = cell;
@@ -177,7 +177,7 @@ static void inside(void) {
     all = cell;
 }
 
-/* A cycle of objects with finalizers that a link breaks. */
+/* A cycle of objects with finalizers that a disappearing link breaks. */
 static void broken_cycles(void) {
     for (int i = 0; i < COUNT; i++) {
         struct cell *a = GC_malloc(sizeof *a), *b = GC_malloc(sizeof *b);
@@ -189,7 +189,7 @@ static void broken_cycles(void) {
     }
 }
 
-/* Links in dead objects are forgotten with them: nobody writes to what is there next. */
+/* A link in a dead object is forgotten, so that nothing is written to the object that takes its place. */
 static void links_in_dead(void) {
     for (int i = 0; i < COUNT; i++) {
         struct cell *cell = GC_malloc(sizeof *cell);

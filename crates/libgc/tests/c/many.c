@@ -1,4 +1,4 @@
-/* Lists of objects, and the inline macros that take from them. */
+/* Lists of free objects, and the inline macros that take objects from them. */
 #include "check.h"
 #include <gc/gc_inline.h>
 #include <gc/gc_mark.h>
@@ -15,13 +15,13 @@ static void lists(void) {
         for (void *object = list; object; object = GC_NEXT(object)) {
             count++;
             bases &= GC_base(object) == object;
-            /* Callers count the extra byte in. */
+            /* The caller adds the extra byte to the size. */
             large_enough &= GC_size(object) >= sizes[i];
             if (sizes[i] > sizeof(void *))
                 cleared &= is_filled((char *)object + sizeof(void *), 0, sizes[i] - sizeof(void *));
         }
         some &= count > 0;
-        /* Each is an object of its own. */
+        /* All objects of the list are different. */
         int mark = 0;
         for (void *object = list; object; object = GC_NEXT(object))
             if (sizes[i] >= 16)
@@ -67,7 +67,7 @@ static void of_kinds(void) {
     CHECK(large && !GC_NEXT(large) && GC_size(large) >= 50000);
 }
 
-/* The whole list lives by its head, and what was taken dies. */
+/* The whole list lives as long as there is a reference to its head. Objects that were taken from it die. */
 static int died;
 static intptr_t question;
 static void *head;
@@ -128,7 +128,7 @@ int main(void) {
         sound &= GC_base(object) == object && GC_size(object) >= 31;
     }
     CHECK(sound);
-    /* A list of atomic objects is not seen behind its first one. */
+    /* The collector does not follow a list of atomic objects beyond its first one. */
     GC_disable();
     below(inline_macros);
     GC_enable();
@@ -139,7 +139,7 @@ int main(void) {
     for (struct cons *cons = list; cons; cons = cons->second)
         sound &= (long)(intptr_t)cons->first == --expected;
     CHECK(sound && expected == 0);
-    /* What it prints is the collector's own affair. */
+    /* The text that is printed may differ between collectors. */
     int out = dup(1), nothing = open("/dev/null", O_WRONLY);
     fflush(stdout);
     dup2(nothing, 1);

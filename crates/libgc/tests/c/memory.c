@@ -1,4 +1,4 @@
-/* Where there is no memory: huge sizes, bounds on the heap, and who is asked and told then. */
+/* Lack of memory: huge sizes, bounds on the heap, and the callbacks that are called then. */
 #include "check.h"
 #include <errno.h>
 #include <gc/gc_gcj.h>
@@ -78,7 +78,7 @@ static void bounded(void) {
     CHECK(count > 200 && count < 600);
     CHECK(warned > 0);
     CHECK(GC_get_heap_size() <= 33 << 20);
-    /* What is let go is used again. */
+    /* The memory of dropped objects is used again. */
     for (int i = 0; i < count; i += 2)
         hold[i] = 0;
     int again = 0;

@@ -29,7 +29,7 @@ static void counting(void) {
     GC_incr_bytes_freed(0);
 }
 
-/* An allocator in line: takes from a list, and has it filled where it is empty. */
+/* An inline allocator: it takes an object from a list, and has the list filled if it is empty. */
 #define GRANULES 3
 #define BYTES (GRANULES * 16)
 #define COUNT 2000

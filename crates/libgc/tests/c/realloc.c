@@ -1,4 +1,4 @@
-/* Objects that change their size, aligned ones, and copies of texts. */
+/* Objects that change their size, aligned objects, and copies of strings. */
 #include "check.h"
 #include <errno.h>
 #include <gc/gc_mark.h>
@@ -46,7 +46,7 @@ static intptr_t question;
 static void on_death(void *object, void *data) { died += (intptr_t)data == question; }
 static void *volatile stale;
 
-/* References behind the new end of an object keep nothing. */
+/* References behind the new end of a shrunk object keep nothing alive. */
 static void make_shrunk(void) {
     void **object = GC_malloc(100 * sizeof *object);
     for (int i = 0; i < 100; i++) {
@@ -86,7 +86,7 @@ static void aligned(void) {
     CHECK(GC_memalign((size_t)1 << 30, 100) == 0);
 }
 
-/* From half a page on what is aligned is an object: it has the size that was asked for, grows and shrinks, and is freed. */
+/* Aligned objects of half a page or more are usual objects: they have the requested size, grow, shrink and can be freed. */
 static void aligned_objects(void) {
     int bases = 1, enough = 1, contents = 1;
     for (size_t alignment = 32; alignment <= 4096; alignment *= 2)
@@ -110,7 +110,7 @@ static void aligned_objects(void) {
     printf("aligned objects: bases %d, enough %d, contents %d\n", bases, enough, contents);
 }
 
-/* What is freed is there again: a heap of a bounded size suffices. */
+/* The memory of freed objects is used again: a heap of a bounded size is enough. */
 static void freed_aligned(void) {
     size_t before = GC_get_heap_size();
     int was = GC_get_disable_automatic_collection();

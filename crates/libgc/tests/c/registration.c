@@ -92,7 +92,7 @@ static void with_stack_base(void) {
     CHECK(MOST(died, COUNT));
 }
 
-/* A thread in a blocking region is not waited for; what it had on its stack before is kept. */
+/* Collections do not wait for a thread in a blocking region. Objects that its stack referred to before the region live. */
 static void *block(void *argument) {
     ready = 1;
     wait_for(&go_on);
@@ -141,7 +141,7 @@ static void *active(void *argument) {
 }
 
 static void *blocking(void *argument) {
-    /* Nothing that lies only in here is looked at. */
+    /* The collector does not scan this frame. */
     return GC_call_with_gc_active(active, argument);
 }
 
@@ -159,13 +159,13 @@ static void nested(void) {
     CHECK(MOST(died, 4 * COUNT));
 }
 
-/* Where the thread is not blocked the function is just called. */
+/* If the thread is not in a blocking region, the function is simply called. */
 static void *just_called(void *argument) {
     collect_well();
     return argument;
 }
 
-/* What lies in the frames of a blocking region does not count. */
+/* References in frames of a blocking region keep nothing alive. */
 static GC_hidden_pointer words[COUNT];
 
 static NOINLINE void *forgets(void *argument) {
@@ -202,7 +202,7 @@ static void not_seen(void) {
     GC_pthread_join(thread, 0);
 }
 
-/* A stack that is moved: a coroutine's. */
+/* The bottom of the stack changes, as for a coroutine. */
 static void *set_bottom(void *argument) {
     void **both = argument;
     GC_set_stackbottom(both[0], both[1]);

@@ -1,4 +1,4 @@
-/* What keeps an object alive, and what does not. */
+/* Which references keep an object alive, and which do not. */
 #include "check.h"
 
 #define COUNT 500
@@ -6,7 +6,7 @@ static int died;
 static void *kept[COUNT];
 static GC_hidden_pointer disguised[COUNT];
 
-/* What earlier questions left behind does not count. */
+/* Number of the present question. Objects of earlier questions, which may die late, do not count. */
 static intptr_t question;
 
 static void on_death(void *object, void *data) { died += (intptr_t)data == question; }
@@ -138,7 +138,7 @@ static long depth(long left) {
     return sum;
 }
 
-/* References to the beginning of objects whose rest nobody refers to. */
+/* Objects whose only reference is to one of their first 256 bytes, which is enough for objects of `ignore_off_page`. */
 static void keep_near_start(void) {
     for (int i = 0; i < COUNT; i++) {
         char *object = i % 2 ? GC_malloc_ignore_off_page(size) : GC_malloc_atomic_ignore_off_page(size);
@@ -147,7 +147,7 @@ static void keep_near_start(void) {
     }
 }
 
-/* Where only some displacements count, those that were registered do, from everywhere. */
+/* If interior pointers do not count, pointers with a registered displacement still do, wherever they are stored. */
 static void keep_displaced(void) {
     void **objects = GC_malloc(COUNT * sizeof *objects);
     for (int i = 0; i < COUNT; i++)

@@ -1,4 +1,4 @@
-/* Where the collector looks for references that are not in objects, and where it does not. */
+/* Roots: where the collector looks for references outside of objects, and where it does not. */
 #include "check.h"
 #include <dlfcn.h>
 #include <gc/gc_mark.h>
@@ -63,7 +63,7 @@ static void added_roots(void) {
     GC_add_roots(hidden, hidden + COUNT);
     collect_well();
     CHECK(died == 0);
-    /* Only ranges that lie inside of what is removed go. */
+    /* Only ranges that lie entirely inside the removed one are removed. */
     GC_remove_roots(hidden + 1, hidden + COUNT);
     collect_well();
     CHECK(died == 0);
@@ -75,7 +75,7 @@ static void added_roots(void) {
     printf("removed\n");
     CHECK(MOST(died, COUNT));
 
-    /* Ends that are not aligned. */
+    /* The ends of the range need not be aligned. */
     GC_add_roots((char *)hidden + 1, (char *)(hidden + COUNT) + 5);
     fill_into(hidden);
     CHECK(died <= 1);
@@ -137,7 +137,7 @@ static void libraries(const char *self) {
     collect_well();
     printf("unloaded\n");
     CHECK(MOST(died, COUNT));
-    /* And again by other means than GC_dlopen. */
+    /* The same with a library that is not loaded by GC_dlopen. */
     library = dlopen(path, RTLD_NOW);
     places = (void **)dlsym(library, "plugin_slots");
     fill_into(places);
@@ -187,7 +187,7 @@ static void cleared(void) {
     collect_well();
     printf("after GC_clear_roots\n");
     CHECK(MOST(died, COUNT));
-    /* What the loader knows comes back with the next collection. */
+    /* Static data of loaded libraries are roots again from the next collection on. */
     fill_into(slots);
     CHECK(died == 0);
     GC_add_roots(hidden, hidden + COUNT);
@@ -216,7 +216,7 @@ int main(int count, char **arguments) {
     char said[100];
     printf("without libraries' data\n");
     SHOW(again("no_dls", said, sizeof said));
-    /* Nothing may be collected after this: the collector's own data is among the roots then. */
+    /* No collection may follow, because the collector's own data are among the roots from now on. */
     GC_clear_exclusion_table();
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Every setting: what it is at first, and that it is read as it was written. */
+/* Every setting: its default, and that reading it returns what was written. */
 #include "check.h"
 #include <gc/gc_mark.h>
 #include <signal.h>
@@ -81,7 +81,7 @@ static void notify(void) {}
 
 int main(int count, char **arguments) {
     if (count > 1) {
-        /* Before there is a collector. */
+        /* Before the collector is initialised. */
         GC_set_suspend_signal(SIGUSR1);
         GC_set_thr_restart_signal(SIGUSR2);
         CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
@@ -95,7 +95,7 @@ int main(int count, char **arguments) {
         CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
         CHECK(GC_get_pages_executable() == 1);
         CHECK(GC_get_all_interior_pointers() == 0);
-        /* Without the byte more. */
+        /* Without the extra byte that lets pointers refer to the end of an object. */
         CHECK(GC_size(GC_malloc(16)) == 16);
         CHECK(GC_size(GC_malloc(64)) == 64);
         CHECK(GC_get_size_map_at(16) == 16);
@@ -144,7 +144,7 @@ int main(int count, char **arguments) {
     limit = GC_get_time_limit_tv();
     printf("%lu %lu\n", limit.tv_ms, limit.tv_nsec);
     GC_set_time_limit(GC_TIME_UNLIMITED);
-    /* Variables and functions are the same thing. */
+    /* The variable and the functions access the same setting. */
     GC_free_space_divisor = 9;
     SHOW(GC_get_free_space_divisor());
     GC_set_max_retries(3);
@@ -154,7 +154,7 @@ int main(int count, char **arguments) {
     CHECK(GC_get_finalizer_notifier() == notify);
     GC_set_finalizer_notifier(0);
     CHECK(GC_finalizer_notifier == 0);
-    /* Too late. */
+    /* After initialisation it is too late to change it. */
     int signal = GC_get_suspend_signal();
     GC_set_suspend_signal(SIGUSR1);
     GC_set_thr_restart_signal(SIGUSR1);

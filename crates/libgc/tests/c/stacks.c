@@ -1,4 +1,4 @@
-/* Stacks that are not where a thread began: of handlers, and of coroutines. */
+/* Stacks other than the one on which a thread began: those of signal handlers and of coroutines. */
 #include "check.h"
 #include <gc/gc_mark.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ static void wait_for(volatile int *what) {
         usleep(1000);
 }
 
-/* A handler on a stack of its own, where a thread is stopped. */
+/* A thread is stopped in a signal handler on an alternate stack. */
 static void pause_here(void) {
     ready = 1;
     wait_for(&go_on);
@@ -76,7 +76,7 @@ static void handlers(void) {
     CHECK(MOST(died, COUNT));
 }
 
-/* Coroutines: the one that runs has its stack's end told, those that wait are pushed. */
+/* Coroutines: the collector is told the bottom of the stack of the one that runs; the stacks of the others are pushed. */
 static ucontext_t main_context, other_context;
 static char *other_stack;
 static struct GC_stack_base main_base, other_base;

@@ -1,4 +1,4 @@
-/* Figures: not what they are, but that they go together. */
+/* Statistics. Their values may differ between collectors; the relations between them may not. */
 #include "check.h"
 #include <gc/gc_mark.h>
 
@@ -37,7 +37,7 @@ int main(void) {
     CHECK(GC_get_free_bytes() <= GC_get_heap_size());
     CHECK(GC_get_heap_size() - GC_get_free_bytes() >= 2000 * 1000);
     CHECK(GC_get_bytes_since_gc() <= GC_get_total_bytes());
-    /* What it counts differs. */
+    /* The two libraries count different things here, so the value is not compared. */
     GC_get_memory_use();
     total = GC_get_total_bytes();
     GC_gcollect();
@@ -74,7 +74,7 @@ int main(void) {
     CHECK(GC_call_with_alloc_lock(under_lock, &stats) == (void *)sizeof stats);
     CHECK(stats.gc_no == GC_get_gc_no());
 
-    /* What dies is reclaimed. */
+    /* Dead objects count as reclaimed. */
     stats = now();
     GC_word reclaimed = stats.reclaimed_bytes_before_gc + stats.bytes_reclaimed_since_gc;
     memset((void *)hold, 0, sizeof hold);
@@ -87,7 +87,7 @@ int main(void) {
     stats = now();
     CHECK(stats.reclaimed_bytes_before_gc + stats.bytes_reclaimed_since_gc >= reclaimed + 2000 * 1000);
 
-    /* What is freed by hand. */
+    /* Bytes that the program freed. */
     GC_gcollect();
     size_t before = GC_get_expl_freed_bytes_since_gc();
     for (int i = 0; i < 1000; i++)
@@ -97,7 +97,7 @@ int main(void) {
     GC_gcollect();
     CHECK(GC_get_expl_freed_bytes_since_gc() < 1000);
 
-    /* What is not collected. */
+    /* Bytes that are never collected. */
     GC_word none = GC_get_non_gc_bytes();
     for (int i = 0; i < 200; i++)
         hold[i] = i % 2 ? GC_malloc_uncollectable(100) : GC_malloc_atomic_uncollectable(100);
@@ -126,7 +126,7 @@ int main(void) {
         GC_gcollect();
     CHECK(GC_get_full_gc_total_time() >= time);
 
-    /* Reports are the collector's own affair; here it is seen that there are some. */
+    /* The text of reports may differ between collectors. This only checks that there are reports. */
     fflush(stdout);
     int out = dup(1), errors = dup(2);
     int file = open("/dev/null", O_WRONLY);

@@ -1,4 +1,4 @@
-/* Threads that are suspended by the program, a world that is stopped by it, and what is told of threads. */
+/* Threads that the program suspends, a world that the program stops, and events about threads. */
 #include "check.h"
 #include <pthread.h>
 #define GC_SUSPEND_THREAD_ID pthread_t
@@ -43,12 +43,12 @@ static void on_thread(GC_EventType event, void *thread) {
         __atomic_add_fetch(&resumed_events, 1, __ATOMIC_SEQ_CST);
     else
         other_events++;
-    /* Either may stop the other. */
+    /* The collecting thread may be either of these two, and then it stops the other one. */
     if ((pthread_t)thread != walker && (pthread_t)thread != first)
         strange_threads++;
 }
 
-/* An object that is stored to static data only when a thread was stopped. */
+/* An object that is stored to static data only after a thread was stopped. */
 static GC_hidden_pointer hidden;
 static char *revealed;
 
@@ -85,7 +85,7 @@ int main(void) {
     GC_suspend_thread(walker);
     CHECK(GC_is_thread_suspended(walker) != 0);
     CHECK(stands());
-    /* The collector works meanwhile, and no count is kept. */
+    /* The collector works while a thread is suspended. However often a thread was suspended, one call resumes it. */
     for (int i = 0; i < 5; i++)
         collect();
     GC_suspend_thread(walker);
@@ -122,13 +122,13 @@ int main(void) {
 
     GC_set_on_thread_event(on_thread);
     CHECK(GC_get_on_thread_event() == on_thread);
-    /* A thread that waits for the collector's lock need not be stopped. */
+    /* Tried several times, because a thread that waits for the collector's lock need not be stopped. */
     for (int i = 0; i < 1000 && suspended_events < 10; i++) {
         moves();
         GC_gcollect();
     }
     GC_set_on_thread_event(reveal);
-    /* Nobody else collects it. */
+    /* No other thread may collect the object. */
     GC_set_disable_automatic_collection(1);
     for (int i = 0; i < 1000 && !revealed; i++) {
         moves();

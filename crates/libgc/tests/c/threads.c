@@ -50,7 +50,7 @@ static void many_threads(void) {
     CHECK(bad == 0);
 }
 
-/* The argument of a thread, and what it returns, are kept. */
+/* The argument and the result of a thread are kept. */
 static void *pass_on(void *argument) {
     struct node *node = argument;
     for (int i = 0; i < 3; i++)
@@ -109,7 +109,7 @@ static void detaching(void) {
     wait_for(&detached_done, 2);
     CHECK(registered == 2);
     GC_gcollect();
-    /* With a stack of its own size. */
+    /* A thread with a stack of a size of its own. */
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_JOINABLE);
     pthread_attr_setstacksize(&attributes, 256 << 10);
     CHECK(GC_pthread_create(&thread, &attributes, build, 0) == 0);
@@ -154,7 +154,7 @@ static void ending(void) {
     CHECK(GC_pthread_join(thread, &result) == 0 && ((struct node *)result)->number == 17);
 }
 
-/* Threads that are cancelled, or end, where the collector has something on their stacks. */
+/* Threads that are cancelled, or end, while frames of the collector are on their stacks. */
 static volatile int asleep, cleaned;
 
 static void clean(void *argument) { cleaned++; }
@@ -192,7 +192,7 @@ static void *end_at_once(void *argument) {
 }
 static void *block_end_at_once(void *argument) { return GC_do_blocking(end_at_once, argument); }
 
-/* One that is to be cancelled collects, and is cancelled where it asks. */
+/* A thread that was cancelled collects, and ends at its next cancellation point. */
 static volatile int collected;
 
 static void *collect_first(void *argument) {
@@ -292,7 +292,7 @@ int main(void) {
     cancelling();
     masks();
     SHOW((intptr_t)nest((void *)12));
-    /* Without locks: who waits for one is stopped all the same. */
+    /* Programs may take the lock and start markers themselves. Threads that wait for the lock are stopped all the same. */
     GC_alloc_lock();
     GC_alloc_unlock();
     GC_start_mark_threads();

@@ -1,4 +1,4 @@
-/* Toggle references: the program says before each collection what is kept. */
+/* Toggle references: before each collection the program says which objects are kept. */
 #include "check.h"
 
 #define COUNT 300
@@ -60,7 +60,7 @@ int main(void) {
     SHOW(GC_toggleref_add(GC_malloc(10), 1));
     GC_set_toggleref_func(on_toggle);
     CHECK(GC_get_toggleref_func() == on_toggle);
-    /* The first time the collector's own table grows, and may leave references behind. */
+    /* In the first round the collector's own table grows, and an old copy of it may still hold references. */
     answer = GC_TOGGLE_REF_DROP;
     below(make);
     collect_well();

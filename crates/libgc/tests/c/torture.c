@@ -1,4 +1,4 @@
-/* Many threads that do all of it at once, each with a table of objects whose contents it knows. */
+/* Many threads that use all functions at the same time. Each has a table of objects whose contents it knows. */
 #include "check.h"
 #include <gc/gc_disclaim.h>
 #include <gc/gc_mark.h>
@@ -141,7 +141,7 @@ static void *work(void *argument) {
             table->ways[slot] = (unsigned char)how;
         }
         }
-        /* A link that is left either speaks of an object that lives, or is cleared. */
+        /* A link either refers to an object that lives, or is cleared. */
         if (table->links[slot] && table->objects[slot] && table->links[slot] == GC_HIDE_POINTER(table->objects[slot]))
             bad += !GC_base(GC_REVEAL_POINTER(table->links[slot]));
     }

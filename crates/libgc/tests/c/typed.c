@@ -1,4 +1,4 @@
-/* Objects whose layout a bitmap describes: short and long bitmaps, arrays of them, and what they do not see. */
+/* Objects whose layout a bitmap describes: short and long bitmaps, arrays of objects, and words that are no references. */
 #include "check.h"
 #include <gc/gc_typed.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void fill(void) {
     }
 }
 
-/* Words with a bit keep what they refer to, others do not. */
+/* Words whose bit is set keep alive what they refer to; others do not. */
 static void try(const char *name) {
     memset(dead, 0, sizeof dead);
     memset(keep, 0, sizeof keep);

@@ -17,7 +17,7 @@ use std::fmt::Write;
 fn guile() {
     Program {
         files: &["main.go"],
-        // The first `guild` would otherwise compile itself, and number things differently.
+        // The first run of `guild` compiles itself, and then numbers differ. So it is run once before.
         environment: &[("GUILE_AUTO_COMPILE", "0")],
         ..program(
             "guile",

@@ -46,7 +46,7 @@ struct Outcome {
     usage: (Duration, i64),
 }
 
-/// Which library, and its settings.
+/// The library, and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Library {
     System,

@@ -44,10 +44,14 @@ const MOST_IN_VAIN: u8 = 3;
 /// The attach socket of one virtual machine.
 #[derive(Debug)]
 pub struct Attach {
+    /// The machine's process.
     process: Process,
+    /// Its process id in its own pid namespace, which the names of its files contain.
     inner_pid: u32,
+    /// Its effective user and group, to whom the files must belong.
     euid: u32,
     egid: u32,
+    /// Its `/tmp`.
     tmp: OwnedFd,
     /// The protocol version: 1, or 2 if the machine said that it supports it.
     version: u8,
@@ -64,11 +68,13 @@ type Entry = (u64, u64);
 /// A request to open the socket.
 #[derive(Debug)]
 struct Asked {
+    /// The file that makes the machine take the signal as a request.
     trigger: Trigger,
     /// What lay in the place of the socket at that time.
     before: Option<Entry>,
     /// When the last signal was sent; `None` if none was sent yet.
     sent: Option<Instant>,
+    /// Signals sent so far.
     signals: u8,
 }
 

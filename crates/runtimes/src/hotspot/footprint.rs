@@ -29,7 +29,9 @@ pub struct Footprint {
 /// of its memory file is used instead.
 #[derive(Debug)]
 pub struct Gauge {
+    /// The machine's process.
     process: Process,
+    /// Its collector.
     collector: Collector,
     /// The path of ZGC's memory file. Looked for until found, because a starting machine has none
     /// yet.

@@ -85,7 +85,9 @@ pub struct PerfFile {
     pid: u32,
     /// The name of the file: the process's number in its own pid namespace.
     name: String,
+    /// The open file.
     file: OwnedFd,
+    /// A copy of its content; kept so that its memory is used again.
     buffer: Vec<u8>,
 }
 

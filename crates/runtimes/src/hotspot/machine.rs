@@ -54,7 +54,9 @@ const OLD_SOFT_MAX: &str = "ShenandoahSoftMaxHeapSize";
 /// One flag of a running machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Flag {
+    /// Its value, as the machine prints it.
     value: String,
+    /// Whether it can be changed while the machine runs.
     manageable: bool,
 }
 

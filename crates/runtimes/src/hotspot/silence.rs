@@ -14,6 +14,7 @@ const STILL: u64 = 5_000_000;
 /// The failures of one machine.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
+    /// Failed commands since the last answer.
     failures: u32,
     /// The machine's processor time after the first failure, nanoseconds.
     first_ns: Option<u64>,

@@ -70,13 +70,21 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
 
 /// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
+    /// The machine's process, and the options.
     target: Target<'a>,
+    /// Sends commands to it.
     attach: Attach,
+    /// Reads its memory.
     gauge: footprint::Gauge,
+    /// What it said of itself.
     machine: Machine,
+    /// Its counters; `None` if it publishes none.
     perf: Option<PerfFile>,
+    /// The decisions.
     control: Control,
+    /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
+    /// Its native memory over time.
     growth: Growth,
     /// The process has become another program.
     replaced: bool,
@@ -86,8 +94,11 @@ struct Loop<'a> {
     others: u64,
     /// When the native part was last measured.
     measured: Option<Instant>,
+    /// The pause between two measurements; longer if a measurement takes long.
     measure_pause: Duration,
+    /// The last report to the broker.
     reported: Option<(Instant, Report)>,
+    /// Commands that failed.
     silence: Silence,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
@@ -95,9 +106,13 @@ struct Loop<'a> {
     asked_processor_ns: u64,
     /// Wall-clock time of these commands.
     asked: Duration,
+    /// The user was told why there are no counters.
     warned: bool,
+    /// Whether the program rested at the last look.
     rests: bool,
+    /// What was seen at the last look.
     last: Option<Seen>,
+    /// When the steering began, for messages.
     started: Instant,
 }
 

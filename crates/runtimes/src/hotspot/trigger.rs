@@ -17,9 +17,13 @@ const OF_OTHERS: u32 = 0o022;
 /// working directory or in the `/tmp` of a machine. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct Trigger {
+    /// Where it lies.
     directory: OwnedFd,
+    /// Its name there.
     name: String,
+    /// User and group of the machine.
     owner: (u32, u32),
+    /// Whether it is left behind when this is dropped.
     stays: bool,
 }
 

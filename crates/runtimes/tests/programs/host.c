@@ -1,6 +1,6 @@
-/* A program with a Java virtual machine inside, and a SIGQUIT of its own: host CLASSPATH before|after|xrs. It says when the machine is up, and
-   how often it had the signal when its input ends. The handler is set before the machine is made (which then takes the signal over, but for
-   xrs), or after. */
+/* A program with a Java virtual machine inside, and with its own handler of SIGQUIT: host CLASSPATH before|after|xrs. It prints when the machine
+is up, and, when its input ends, how often it received the signal. The handler is set after the machine is made, or before; in that case the
+machine replaces the handler, except with xrs. */
 #include <jni.h>
 #include <signal.h>
 #include <stdio.h>

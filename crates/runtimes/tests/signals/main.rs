@@ -18,11 +18,11 @@ use std::process::Command;
 use std::time::Duration;
 use support::{Program, compiled, counters, eventually, jdks};
 
-/// Long enough for a machine that answers.
+/// Longest wait for an answer; long enough for a machine that answers at all.
 const SHORT: Duration = Duration::from_secs(20);
 const NOBODY: u32 = 65534;
 
-/// Asks it once, with a connection of its own.
+/// Asks the machine once, with a new connection.
 fn ask(process: Process) -> Result<(), AttachError> {
     Attach::new(process)?.jcmd("VM.version", SHORT).map(drop)
 }
@@ -43,13 +43,13 @@ fn is_undisturbed(program: &Program) {
     assert!(!printed.contains("thread dump"), "{printed}");
 }
 
-/// The files with which a machine is asked and answers, in its `/tmp` seen from here.
+/// The files by which a machine is asked and answers: in its `/tmp`, as paths that we can open.
 fn files(process: &Process) -> [PathBuf; 2] {
     let pid = process.status().unwrap().inner_pid;
     [".attach_pid", ".java_pid"].map(|name| process.path("root/tmp").join(format!("{name}{pid}")))
 }
 
-/// Asserts that the program works on: further lines of its own come.
+/// Asserts that the program goes on: it prints further lines.
 fn goes_on(program: &Program) {
     let lines = || program.printed().lines().count();
     let before = lines();
@@ -129,7 +129,7 @@ fn a_signal_that_waits_finds_its_file() {
     is_undisturbed(&program);
 }
 
-/// The moments between a look and a signal, too.
+/// The machine is stopped at any time, also between our look at it and the signal.
 #[test]
 fn whenever_a_machine_is_stopped_it_prints_nothing_of_ours() {
     let Some((_, home)) = java() else { return };
@@ -268,7 +268,7 @@ fn a_machine_that_opens_its_socket_by_itself_is_waited_for() {
         });
         goes_on(&program);
         is_undisturbed(&program);
-        // Its socket is removed. Nothing brings it back, and nothing is tried.
+        // Its socket is removed. Nothing would make the machine open it again, so no signal is sent.
         std::fs::remove_file(&files(&process)[1]).unwrap();
         assert!(ask(process).is_err(), "{flag}");
         goes_on(&program);
@@ -276,7 +276,7 @@ fn a_machine_that_opens_its_socket_by_itself_is_waited_for() {
     }
 }
 
-/// The program of ours that has a machine inside; `None`, and a word, where it cannot be built.
+/// Builds our program that has a machine inside. If that fails, says so and returns `None`.
 fn host(home: &Path, classes: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/host.c");
     let program = classes.join("host");
@@ -417,7 +417,7 @@ fn what_another_user_put_in_the_way_is_neither_used_nor_followed() {
     drop(put);
     for put in [&file as &dyn Fn(&Path) -> Put, &link] {
         let put = put(&beside);
-        // The machine looks there first, and would print its threads.
+        // The machine looks there first, does not heed that file, and would print its threads.
         in_the_way();
         assert!(put.0.symlink_metadata().is_ok() && !goal.exists());
         assert!(!trigger.exists());

@@ -26,12 +26,15 @@ pub(super) struct Activity {
     counted_at: u64,
 }
 
+/// The counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     /// Wall-clock time less the time of requested commands, nanoseconds: a program that is stopped
     /// for a requested collection does not rest.
     own_ns: u64,
+    /// Processor time of the process so far, nanoseconds.
     processor_ns: u64,
+    /// Major faults of the process so far.
     major_faults: u64,
 }
 

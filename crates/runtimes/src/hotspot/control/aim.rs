@@ -8,8 +8,11 @@ use crate::hotspot::levers::{Levers, SizedBy};
 /// come in steps. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
+    /// The wanted size.
     pub(super) size: u64,
+    /// The size that the ratios produce.
     pub(super) reachable: u64,
+    /// The ratio for that, percent.
     pub(super) percent: u64,
     /// The distance from `reachable` to the next size above, bytes.
     pub(super) step: u64,

@@ -9,9 +9,11 @@ const PATIENCE: (u64, u64) = (250_000_000, 30_000_000_000);
 /// A bucket of collection time that fills with wall-clock time.
 #[derive(Debug)]
 pub(super) struct Allowance {
+    /// The part of the time that collections may take, at most 1.
     share: f64,
     /// Collection time in stock, nanoseconds; negative when in debt.
     saved: f64,
+    /// When time was last added; `None` at first.
     last_ns: Option<u64>,
     /// The smoothed cost of one collection, nanoseconds.
     cost: f64,

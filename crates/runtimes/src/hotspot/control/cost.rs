@@ -23,6 +23,7 @@ const FINEST: f64 = 1e-4;
 /// Sums in which older measurements count less.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
+    /// The counters at the last measurement; `None` before the first.
     last: Option<Last>,
     /// Bytes allocated.
     allocated: f64,
@@ -32,9 +33,12 @@ pub(super) struct Cost {
     rooms: f64,
 }
 
+/// Counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Last {
+    /// Time of requested commands so far, nanoseconds.
     asked_ns: u64,
+    /// Time in pauses so far, nanoseconds.
     collection_ns: u64,
 }
 

@@ -9,6 +9,7 @@ use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
 /// A policy, and the last observations that it was given.
 #[derive(Debug, Default)]
 pub(super) struct HeapSize {
+    /// The policy.
     sizing: HotSpot,
     /// Bytes that the program allocated so far, as collections show.
     allocated: u64,

@@ -90,14 +90,19 @@ fn slack(limit: u64) -> u64 {
 /// The controller of one machine.
 #[derive(Debug)]
 pub struct Control {
+    /// How this machine's heap can be sized.
     levers: Levers,
+    /// What the counters show.
     watch: Watch,
+    /// How much time requested collections may take.
     allowance: Allowance,
+    /// For collectors that are steered by free ratios.
     ratios: ratios::Ratios,
+    /// For collectors that are steered by a soft maximum.
     soft_max: soft_max::SoftMax,
-    /// The program rests and the collection for that rest was asked for, or was not worth it. Also
-    /// the count of young collections until then.
+    /// The program rested at the last look. There is at most one collection for each rest.
     looked: bool,
+    /// The number of young collections when a collection was last asked for in a rest.
     looked_at: u64,
 }
 

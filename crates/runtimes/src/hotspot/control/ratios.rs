@@ -36,34 +36,49 @@ struct Way {
 /// A resizing that is under way, with what was seen when it was asked for. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Resizing {
+    /// How it is done.
     way: Way,
+    /// The size that is aimed at; 0 for the least.
     wanted: u64,
+    /// The ratio that was set, percent.
     percent: u64,
+    /// The program's memory before.
     uses: u64,
+    /// The size before.
     size: u64,
+    /// The use of the old generation before.
     basis: u64,
+    /// Pauses before.
     pauses: u64,
 }
 
 /// The state of the resizing. Sizes in bytes, times in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Ratios {
+    /// Whether the machine's usual collections of the whole heap are concurrent.
     concurrent: bool,
+    /// The resizing that was asked for at the last look.
     resizing: Option<Resizing>,
+    /// By how much the aim exceeds the room, because not all that is committed is resident; negative because
+    /// of memory that was not measured. Learned.
     bias: i64,
     /// The size that the last resizing produced.
     made: u64,
     /// By how much the machine itself enlarges the heap between two resizings; learned.
     creep: u64,
+    /// What is known of the old generation.
     old: OldGeneration,
     /// How much more than the old generation's use is in use when a concurrent cycle applies the
     /// ratios, because the program allocates while the cycle marks; learned.
     drift: u64,
+    /// When the last resizing ended or the bias was raised, and the number of young collections then.
     resized_ns: u64,
     resized_young: u64,
     /// The native part was measured since the last resizing.
     measured: bool,
+    /// When the machine was last asked to return native memory.
     trimmed_ns: u64,
+    /// When the bias was last lowered.
     lowered_ns: u64,
     /// When the program was last over its limit; 0: never.
     pressed_ns: u64,

@@ -28,23 +28,29 @@ const GRAIN: u64 = 2 << 20;
 /// The state of the steering. Sizes in bytes, times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct SoftMax {
+    /// The soft maximum that was set last; 0 at first.
     set: u64,
     /// By which part of the room the soft maximum exceeds the room, because memory that the machine
     /// keeps free is not resident. May be negative.
     bias: f64,
+    /// When the limit, the soft maximum or the bias last changed.
     changed_ns: u64,
     /// Whether the last change was downward.
     fell: bool,
     /// The highest use since the last change took effect, bytes.
     highest: u64,
+    /// Pauses so far, and when the last new one was seen.
     pauses: u64,
     pauses_since: u64,
+    /// Cycles when the soft maximum was last set or the bias last raised.
     settled_cycles: u64,
+    /// When the soft maximum was last set or nudged.
     nudged_ns: u64,
     /// A nudge lowered the soft maximum until the next look.
     lowered: bool,
     /// Since when the use exceeds the limit by more than an eighth, nanoseconds.
     much_since: Option<u64>,
+    /// When a collection was last asked for.
     collected_ns: u64,
 }
 

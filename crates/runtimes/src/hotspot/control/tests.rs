@@ -1,4 +1,4 @@
-//! The controller against models of collectors.
+//! The controller steers models of collectors.
 
 mod settling;
 
@@ -25,7 +25,8 @@ fn levers(sized_by: SizedBy, concurrent: bool) -> Levers {
     }
 }
 
-/// A machine that does what its flags say at once: a heap of which everything committed is resident.
+/// A model of a machine that follows its flags at once. All of its committed heap is resident, unless
+/// `touched` says otherwise.
 struct Model {
     levers: Levers,
     live: u64,
@@ -34,11 +35,11 @@ struct Model {
     max: u64,
     seen: Seen,
     forced: u64,
-    /// Allocated while a concurrent cycle marks, the last time; it varies.
+    /// Bytes that were allocated while the last concurrent cycle marked. They vary.
     drift: u64,
-    /// It ignores what it is asked for.
+    /// Whether it ignores commands.
     deaf: bool,
-    /// Percent of the committed heap that the program ever touches.
+    /// Percent of the committed heap that the program touches.
     touched: u64,
 }
 
@@ -136,7 +137,7 @@ impl Model {
         }
     }
 
-    /// Runs for some seconds at one limit, ten looks a second.
+    /// Runs the controller for some seconds at one limit, ten times per second.
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
             self.seen.now_ns += 100_000_000;
@@ -239,7 +240,7 @@ fn a_soft_maximum_follows_the_limit() {
     }
 }
 
-/// What it holds does not go by itself, neither from memory nor from swap.
+/// The memory that it holds does not shrink by itself, neither in memory nor in swap.
 fn shenandoah_that_keeps_what_it_has() -> (Control, Model) {
     let mut levers = levers(SizedBy::SoftMax, true);
     levers.returns_on_change = true;
@@ -309,7 +310,7 @@ fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
         model.run(&mut control, demand, 20);
         assert_eq!(model.uses(), uses, "{sized_by:?}: it keeps what it has");
         assert_eq!(control.facts(&model.seen).demand, demand);
-        // Who can have twice as much can have the next step.
+        // If twice as much is available, the next step is too.
         model.seen.available = 1200 * MIB;
         model.run(&mut control, demand, 1);
         assert!(control.facts(&model.seen).demand > 850 * MIB);
@@ -324,7 +325,7 @@ fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
     (seen.limit, seen.uses) = (500 * MIB, 600 * MIB);
     for look in 1..200 {
         seen.now_ns += 100_000_000;
-        // A cycle of three pauses every half second.
+        // Every half second there is a cycle with three pauses.
         if look % 5 == 0 {
             seen.heap.work[2].invocations += 3;
             seen.heap.allocated_last = 50 * MIB + look;
@@ -361,10 +362,10 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
     };
     let (rate, demand) = tenths(&mut watch, 30, 100);
     assert!(rate.abs_diff(500 * MIB) < 50 * MIB && demand > 1000 * MIB);
-    // A short rest is none.
+    // A short rest does not count.
     assert_eq!(tenths(&mut watch, 5, 0).1, demand);
     assert_eq!(tenths(&mut watch, 13, 1), (0, 225 * MIB));
-    // One that waits for the disk does not rest.
+    // A program that waits for the disk does not rest.
     assert_eq!(tenths(&mut watch, 5, 2).1, demand);
     assert_eq!(tenths(&mut watch, 13, 1).1, 225 * MIB);
     let (rate, all) = tenths(&mut watch, 6, 100);
@@ -376,11 +377,12 @@ fn a_program_that_begins_to_rest_is_collected_once() {
     let asked = collections_in_three_rests(SizedBy::OldRatios { new_ratio: 1 });
     let rests: Vec<i32> = asked.iter().map(|(rest, _)| *rest).collect();
     assert_eq!(rests, [0, 1], "{asked:?}");
-    // No collection makes this one smaller.
+    // No collection makes such a heap smaller.
     assert_eq!(collections_in_three_rests(SizedBy::Fixed), []);
 }
 
-/// The rest, and the tenth of a second in it, of each collection that was asked for when the program rested.
+/// For each collection that was asked for while the program rested: the number of the rest, and the tenth of
+/// a second in it.
 fn collections_in_three_rests(sized_by: SizedBy) -> Vec<(i32, i32)> {
     let levers = levers(sized_by, false);
     let mut control = Control::new(levers.clone(), 0.05);
@@ -390,7 +392,7 @@ fn collections_in_three_rests(sized_by: SizedBy) -> Vec<(i32, i32)> {
     for rest in 0..3 {
         for tenth in 0..100 {
             model.seen.now_ns += 100_000_000;
-            // Works for five seconds, in the last round without a collection of its own.
+            // The program works for five seconds. In the last round it does not collect by itself.
             if tenth < 50 {
                 model.seen.processor_ns += 100_000_000;
                 model.seen.heap.work[0].invocations += u64::from(rest < 2);

@@ -44,32 +44,46 @@ const ENOUGH: u32 = 3;
 /// Watches the counters. Sizes in bytes, times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// Whether there was a look already.
     started: bool,
+    /// Whether the whole heap was ever collected.
     pub(super) whole_seen: bool,
+    /// The policy that turns limits into heap sizes.
     pub(super) heap_size: HeapSize,
+    /// The live bytes, as far as they are known.
     pub(super) live: u64,
     /// What the last collection that stopped the program left; 0 until there was one.
     compact: u64,
+    /// Numbers of young, full and concurrent collections at the last look.
     collections: [u64; 3],
     /// The highest use of the old generation since it was last shrunk.
     pub(super) old_peak: u64,
     /// How far from its start the young generation was ever filled since it was committed.
     pub(super) young_touched: u64,
+    /// The size of the young generation at the last look.
     young_capacity: u64,
+    /// The counter of bytes allocated between the last two collections, as of the last look.
     allocated_last: u64,
     /// Cycles seen so far, for a collector without generations.
     pub(super) cycles: u64,
     /// Bytes allocated per second, smoothed.
     rate: f64,
+    /// How much of a processor the program uses.
     activity: Activity,
+    /// Measurements of the rate so far.
     samples: u32,
     /// Bytes per second of requested collections of the whole heap, smoothed. Reported until `cost`
     /// knows better.
     speed: f64,
+    /// What allocation costs in pauses.
     cost: Cost,
+    /// When the present measurement of the rate began.
     epoch_ns: u64,
+    /// When the limit was lowered below the use; `None` once the use is below it.
     over_since: Option<u64>,
+    /// How long that usually takes, milliseconds; 0 until it happened.
     reaction_ms: u64,
+    /// The limit at its last change by more than 1 %.
     last_limit: u64,
     /// When the limit was last seen to change by more than 1 %.
     pub(super) limit_changed_ns: u64,
@@ -81,6 +95,7 @@ pub(super) struct Watch {
     pub(super) young: u64,
     /// Begin and highest use of the current window and of the one before.
     peaks: [(u64, u64); 2],
+    /// Young collections when the current window began.
     peaks_young: u64,
     /// Begin and lowest used heap of the current window and of the one before.
     leasts: [(u64, u64); 2],

@@ -24,6 +24,7 @@ pub enum Files {
 /// The view of a running process.
 #[derive(Debug)]
 pub struct Inner {
+    /// Its root directory.
     root: Root,
     /// The working directory as a path below the process's root; none if it lies outside or was
     /// removed.

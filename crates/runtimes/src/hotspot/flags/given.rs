@@ -54,6 +54,7 @@ const PAGE: u64 = 4096;
 /// The options that the user gave, in order of precedence: the last one of a name wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
+    /// The options, of all places.
     options: Vec<String>,
     /// Experimental flags are unlocked before the command line begins.
     unlocked: bool,

@@ -1,4 +1,4 @@
-//! Words, files and variables as the launcher and the machine read them.
+//! Command lines, files and variables are read as Java's launcher and the machine read them.
 
 use super::*;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ fn quotes_hold_words_together_in_variables() {
         ("-Dname=\"My App\" -Xmx2g", vec!["-Dname=My App", "-Xmx2g"]),
         ("'-Da=b c'd e", vec!["-Da=b cd", "e"]),
         ("-Da='say \"hi\"'", vec!["-Da=say \"hi\""]),
-        // No escapes.
+        // A backslash escapes nothing here.
         ("-Da=\\\"b c\\\" d", vec!["-Da=\\b c\\", "d"]),
         ("'' x", vec!["", "x"]),
         ("-a 'b c", vec!["-a", "b c"]),
@@ -74,10 +74,10 @@ fn each_place_is_read_by_itself() {
         (FIRST, "stray '-Dx=y z' -a -cp -e"),
     ];
     let options = given(&["-c", "A", "-x"], &variables);
-    // The machine knows no values in the next word.
+    // The machine, unlike the launcher, takes no value from the next word.
     let expected = "-Dx=y z|-a|-cp|-e|--add-opens|-b|-c|-d";
     assert_eq!(options.join("|"), expected);
-    // A value that is missing at the end of one place does not come from the next.
+    // If a value is missing at the end of a variable, it is not taken from the next variable.
     let options = given(&["-c", "A"], &[(LAUNCHER, "-b --add-opens")]);
     assert_eq!(options, ["-b", "--add-opens", "-c"]);
 }
@@ -97,7 +97,7 @@ fn files_are_read_where_they_are_named() {
     assert!(given(&["A", arguments], &[]).is_empty());
     let options = given(&[], &[(LAUNCHER, arguments)]);
     assert_eq!(options, ["-Xmx1g", "-cp"]);
-    // The machine does not know of such files.
+    // The machine, unlike the launcher, reads no such files.
     assert!(given(&[], &[(FIRST, arguments)]).is_empty());
     let off = ["--disable-@files", "-Xms1m", arguments, "-x"];
     assert_eq!(given(&off, &[]), ["--disable-@files", "-Xms1m"]);
@@ -113,17 +113,17 @@ fn files_are_read_where_they_are_named() {
     for option in ["-Xmx1g", "-Da=b c", "-XX:+UseZGC", "-XX:NewRatio=3", "-c"] {
         assert!(all.iter().any(|one| one == option), "{option}: {all:?}");
     }
-    // And the two that name the files.
+    // The two options that name the files count too.
     assert_eq!(all.len(), 7, "{all:?}");
 }
 
-/// What a program that runs in this folder was given, with what is known of its signals.
+/// The options of a program that runs in this folder.
 fn running(folder: &Path, arguments: &[&str], variable: (&str, &str)) -> Given {
     let files = Files::Ours(folder.to_path_buf());
     running_with(folder, arguments, variable, &files)
 }
 
-/// The same, where it finds these files.
+/// As [`running`], with these files.
 fn running_with(folder: &Path, arguments: &[&str], variable: (&str, &str), files: &Files) -> Given {
     let variables = |name: &str| (name == variable.0).then(|| OsString::from(variable.1));
     let setting = Setting {
@@ -146,7 +146,7 @@ fn wherever_signals_and_attaching_are_spoken_of_it_counts() {
     let args = "-Xrs -XX:+DisableAttachMechanism";
     for (words, variable) in [
         ("-Xrs -XX:+DisableAttachMechanism A", ("", "")),
-        // A later word takes it back, but who knows in which order they are read.
+        // A later option takes it back, but the order in which they are read is not certain.
         (
             "-Xrs -XX:+DisableAttachMechanism -XX:-DisableAttachMechanism A",
             ("", ""),
@@ -185,7 +185,7 @@ fn what_cannot_be_read_is_not_taken_for_nothing() {
         assert!(!given.is_whole(), "{word}");
     }
     assert!(running(dir.path(), &["@args", "A"], ("", "")).is_whole());
-    // A link that leads nowhere is passed over where nobody named it.
+    // A dangling link is ignored if no option names the file.
     std::os::unix::fs::symlink("nowhere", dir.path().join(UNASKED)).unwrap();
     assert!(running(dir.path(), &["A"], ("", "")).is_whole());
     let named = format!("-XX:Flags={UNASKED}");
@@ -193,7 +193,7 @@ fn what_cannot_be_read_is_not_taken_for_nothing() {
     let unseen = running_with(dir.path(), &["A"], ("", ""), &Files::Closed);
     assert!(!unseen.is_whole());
     std::fs::remove_file(dir.path().join(UNASKED)).unwrap();
-    // What the program sees is closed to us.
+    // We have no access to the files that the program sees.
     let closed = |word| running_with(dir.path(), &[word, "A"], ("", ""), &Files::Closed);
     assert!(!closed("@args").is_whole() && closed("-Xmx9m").is_whole());
 }

@@ -1,10 +1,10 @@
-//! What is added, and what is left out because the user gave something.
+//! Which flags are added, and which are left out because the user gave others.
 
 use super::*;
 use crate::setting::Setting;
 use proptest::prelude::*;
 
-/// What the environment and a command line give.
+/// The options from an environment and a command line.
 fn given(variables: &[(&str, &str)], arguments: &[&str]) -> Given {
     let words = arguments.iter().map(|&word| word.to_owned());
     Setting::of(variables, |setting| Given::collect(words, setting))
@@ -38,7 +38,7 @@ fn a_program_alone_can_use_the_budget() {
 
 #[test]
 fn g1_grows_by_itself_in_the_smallest_steps() {
-    // A percent of what a large maximum leaves is more than a small limit has room for.
+    // A percentage of a large maximum may be more than there is room for below a small limit.
     let mut around = two();
     around.budget = Some(20 << 30);
     let added = flags(&["-XX:+UseG1GC", "A"], &around);
@@ -71,7 +71,7 @@ fn sizes_that_contradict_each_other_are_not_made() {
         ("-Xms0x80000000", "-Xmx"),
         ("-Xmsodd", "-Xmx"),
         ("-ms4g", "-Xmx"),
-        // As does a soft maximum above the maximum; generations would be made smaller.
+        // A soft maximum above the maximum ends a machine too; sizes of generations would be reduced.
         ("-XX:SoftMaxHeapSize=4g", "-Xmx"),
         ("-XX:SoftMaxHeapSize=odd", "-Xmx"),
         ("-XX:ErgoHeapSizeLimit=2g", "-Xmx"),
@@ -93,7 +93,8 @@ fn a_machine_of_which_nothing_is_known_gets_no_size_that_could_contradict() {
         added.contains("-XX:MaxRAMPercentage=6.1035") && !added.contains("-Xm"),
         "{added}"
     );
-    // What another version or build may not know, or takes only unlocked, would end it.
+    // A flag that another version or build does not know, or accepts only when unlocked, would end the
+    // machine.
     let others = [
         "GCTimeRatio",
         "NewRatio",
@@ -216,7 +217,8 @@ fn a_flag_whose_name_was_given_is_left_out() {
     assert!(!added.contains("ShrinkHeapInSteps"), "{added}");
 }
 
-/// What a machine takes, in its order: experimental flags only while they are unlocked.
+/// Reads flags in the order in which the machine reads them, and asserts that experimental ones come only
+/// while they are unlocked. Returns whether they are locked after the last flag.
 fn locked_at_the_end(flags: &[String]) -> bool {
     let mut open = false;
     for flag in flags {
@@ -239,7 +241,7 @@ fn experimental_flags_of_the_users_stay_locked_unless_unlocked() {
             locked_at_the_end(&flags(&[collector, "A"], &two())),
             "{collector}"
         );
-        // On the command line it comes after ours.
+        // On the command line, the user's flag comes after ours.
         assert!(
             locked_at_the_end(&flags(&[collector, UNLOCK, "A"], &two())),
             "{collector}"
@@ -271,12 +273,12 @@ fn a_build_is_given_only_what_it_knows() {
         ..two()
     };
     let added = flags(&["A"], &eleven).join(" ");
-    // A concurrent cycle would resize nothing there.
+    // There a concurrent cycle would not resize the heap.
     assert!(
         added.contains("GCTimeRatio") && !added.contains("ExplicitGC"),
         "{added}"
     );
-    // No lever, no sizes: as alone.
+    // A collector without levers gets no sizes, as without us.
     for collector in ["Z", "ConcMarkSweep", "Epsilon"] {
         let added = flags(&[&format!("-XX:+Use{collector}GC"), "A"], &eleven);
         assert_eq!(added, Vec::<String>::new(), "{collector}");
@@ -322,7 +324,7 @@ fn a_group_bounds_the_heap_whatever_the_budget_is() {
     }
 }
 
-/// The flags that an option sets, by one name for all its spellings.
+/// The flags that an option sets. Each flag has one name, however the option is spelled.
 fn sets(option: &str) -> Vec<&str> {
     let begins = |short: &[&str]| short.iter().any(|short| option.starts_with(short));
     if begins(&["-Xmx", "-mx"]) {
@@ -374,7 +376,8 @@ proptest! {
         let mut places = vec![String::new(); 4];
         for &(option, place) in &chosen {
             places[place].push_str(POOL[option]);
-            // What is no option ends nothing in a variable, nor does the value of one.
+            // In a variable, a word that is no option does not end the options; nor does the value of an
+            // option.
             places[place].push_str(["\n", " ", " --add-opens a/b=c ", " '-Da=b c' "][place]);
         }
         let variables = [
@@ -413,7 +416,7 @@ fn where_nothing_can_be_paged_out_room_is_left_for_native_memory() {
     };
     assert_eq!((in_group(512, false), in_group(512, true)), (384, 256));
     assert_eq!(in_group(1024, true), 1024 - 96 - 64 - 160);
-    // Never less than what Java alone takes.
+    // Never less than the size that Java chooses by itself.
     assert_eq!((in_group(240, true), in_group(300, true)), (120, 126));
 }
 

@@ -1,4 +1,4 @@
-//! The parser against good, damaged and arbitrary files.
+//! The parser reads good, damaged and arbitrary files.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What is corrected after a resizing, and what is left alone.
+//! Which deviations the controller corrects after a resizing, and which it leaves alone.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_heap_that_is_not_all_touched_may_be_larger() {
 fn what_is_committed_but_never_touched_is_not_shrunk() {
     let (mut control, mut model) = g1(100);
     model.run(&mut control, 1000 * MIB, 10);
-    // More than the limit is committed; what is in use is below it.
+    // More than the limit is committed, but less is in use.
     model.touched = 60;
     model.seen.heap.old.capacity = 1500 * MIB;
     model.run(&mut control, 1000 * MIB, 1);
@@ -39,7 +39,7 @@ fn what_is_committed_but_never_touched_is_not_shrunk() {
 fn tables_of_a_heap_that_was_larger_are_measured_before_the_aim_is_raised() {
     let (mut control, mut model) = g1(100);
     model.run(&mut control, 1500 * MIB, 5);
-    // Its tables were measured while it was large, and went with the heap.
+    // The collector's tables were measured while the heap was large, and shrank with it.
     model.seen.native = 90 * MIB;
     model.run(&mut control, 300 * MIB, 10);
     assert_eq!(model.seen.native, model.native);
@@ -64,7 +64,7 @@ fn a_program_that_is_stopped_for_what_it_was_asked_does_not_rest() {
         control.rests()
     };
     assert!(!step(0, 100));
-    // Of its own time, a hundredth of all, it uses a half.
+    // The adapter may take a hundredth of the time. Here it uses half of that.
     assert!(!step(99, 1));
     assert!(step(0, 0));
 }
@@ -73,7 +73,7 @@ fn a_program_that_is_stopped_for_what_it_was_asked_does_not_rest() {
 fn memory_that_is_returned_late_does_not_keep_it_small() {
     let (mut control, mut model) = g1(100);
     model.run(&mut control, 1400 * MIB, 5);
-    // The heap is smaller at once, what it took is not returned for two seconds.
+    // The heap is smaller at once, but its memory is returned only two seconds later.
     model.native = 900 * MIB;
     model.run(&mut control, 300 * MIB, 2);
     (model.native, model.seen.native) = (30 * MIB, 30 * MIB);
