@@ -63,7 +63,7 @@ const PALETTE: [RGBColor; 8] = [
     RGBColor(87, 96, 106),
     RGBColor(107, 90, 0),
 ];
-const DARK: RGBColor = RGBColor(31, 35, 40);
+pub(super) const DARK: RGBColor = RGBColor(31, 35, 40);
 pub(super) const FAINT: RGBColor = RGBColor(89, 99, 110);
 /// Pixels: twice those that it is shown with, because lines run from pixel to pixel.
 pub(super) const SIZE: (u32, u32) = (1920, 880);

@@ -32,6 +32,7 @@ pub mod embed;
 pub mod error;
 pub mod json;
 pub mod man;
+pub mod map;
 pub mod programs;
 pub mod ps;
 pub mod rows;

@@ -23,6 +23,7 @@ pub mod memory;
 pub mod native;
 pub mod runtime;
 pub mod runtimes;
+mod shown;
 pub mod sight;
 
 pub use area::{Kind, States};

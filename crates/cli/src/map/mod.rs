@@ -1,0 +1,3 @@
+//! `plimsoll map`.
+
+pub mod html;
