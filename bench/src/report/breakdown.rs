@@ -5,11 +5,13 @@ use super::axis::Axis;
 use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, write};
 use super::recorded::Recorded;
 use crate::{Error, Result};
-use plimsoll_map::{Kind, Picture, States};
+use plimsoll_map::attribute::AreaOf;
+use plimsoll_map::{Kind, Report, States};
 use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Pixels between the edges of the picture and the bars.
 const LEFT: i32 = 170;
@@ -31,8 +33,9 @@ pub struct Breakdown {
     pub across: String,
     /// Where a line is drawn, bytes: what the programs may use; 0: nowhere.
     pub limit: u64,
-    /// Of each bar, what is below it, and the memory of one or several programs.
-    pub bars: Vec<(String, Picture)>,
+    /// Of each bar, the one or two lines below it, and the memory of one or several programs, as
+    /// [`once`] sums it up.
+    pub bars: Vec<(String, Vec<AreaOf>)>,
 }
 
 /// Bytes of an area, in memory and in swap.
@@ -48,20 +51,40 @@ struct Scale {
     unit: f64,
 }
 
-/// Several pictures as one: of the areas of several programs, summed up.
-pub fn together<'a>(pictures: impl IntoIterator<Item = &'a Picture>) -> Picture {
-    let mut sum = Picture::default();
-    for picture in pictures {
-        sum.total.add(&picture.total);
-        for area in &picture.areas {
-            match sum.areas.iter_mut().find(|known| known.kind == area.kind) {
-                Some(known) => known.states.add(&area.states),
-                None => sum.areas.push(*area),
-            }
-        }
+/// The areas of several processes (`plimsoll map --json`), summed up as memory: what a process maps
+/// several times counts once, and so does what processes share of files. Of that each is taken to
+/// have the same pages as the one that has most.
+pub fn once(report: &Report) -> Vec<AreaOf> {
+    let mut sums: BTreeMap<Kind, (AreaOf, u64)> = BTreeMap::new();
+    for area in report.processes.iter().flat_map(|process| &process.areas) {
+        let states = &area.states;
+        let resident = states.resident.saturating_sub(states.repeated);
+        let shared = match is_of_files(area.kind) {
+            true => states.shared.unwrap_or(0).min(resident),
+            false => 0,
+        };
+        let empty = AreaOf {
+            states: States::default(),
+            ..*area
+        };
+        let (sum, most) = sums.entry(area.kind).or_insert((empty, 0));
+        sum.states.resident += resident - shared;
+        sum.states.swapped += states.swapped.saturating_sub(states.repeated_swapped);
+        *most = shared.max(*most);
     }
-    sum.areas.sort_by_key(|area| area.kind);
-    sum
+    let add = |(mut sum, shared): (AreaOf, u64)| {
+        sum.states.resident += shared;
+        sum
+    };
+    sums.into_values().map(add).collect()
+}
+
+/// Whether an area is of files that several processes map.
+fn is_of_files(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ClassArchive | Kind::Archives | Kind::Executable | Kind::Libraries | Kind::Files
+    )
 }
 
 impl Recorded for Breakdown {
@@ -77,23 +100,33 @@ impl Recorded for Breakdown {
         Ok(text)
     }
 
-    /// Without the notes, which nothing is drawn of.
+    /// Bytes are whole.
     fn rounded(&self) -> Breakdown {
-        let mut breakdown = self.clone();
-        for (_, picture) in &mut breakdown.bars {
-            picture.notes.clear();
-        }
-        breakdown
+        self.clone()
     }
 }
 
 impl Breakdown {
     fn draw(&self, root: &Root) -> Drawn<()> {
         root.fill(&WHITE)?;
-        write(root, &self.title, &font(38, FontStyle::Bold, DARK), (32, 28))?;
-        write(root, &self.note, &font(31, FontStyle::Normal, FAINT), (32, 76))?;
+        write(
+            root,
+            &self.title,
+            &font(38, FontStyle::Bold, DARK),
+            (32, 28),
+        )?;
+        write(
+            root,
+            &self.note,
+            &font(31, FontStyle::Normal, FAINT),
+            (32, 76),
+        )?;
         let kinds = self.large();
-        let bars: Vec<Vec<Piece>> = self.bars.iter().map(|(_, picture)| pieces(picture, &kinds)).collect();
+        let bars: Vec<Vec<Piece>> = self
+            .bars
+            .iter()
+            .map(|(_, areas)| pieces(areas, &kinds))
+            .collect();
         let scale = self.scale(&bars);
         self.axis(root, &bars, &scale)?;
         let step = (RIGHT - LEFT) / i32::try_from(bars.len().max(1)).unwrap_or(i32::MAX);
@@ -104,7 +137,12 @@ impl Breakdown {
             bar(root, across, pieces, &scale)?;
             let style = font(29, FontStyle::Normal, DARK).pos(Pos::new(HPos::Center, VPos::Top));
             for (line, words) in name.lines().take(2).enumerate() {
-                write(root, words, &style, (middle, BOTTOM + 10 + 32 * line as i32))?;
+                write(
+                    root,
+                    words,
+                    &style,
+                    (middle, BOTTOM + 10 + 32 * line as i32),
+                )?;
             }
         }
         self.limit(root, &scale)?;
@@ -115,11 +153,14 @@ impl Breakdown {
 
     /// The areas that are drawn apart, in their order; the rest is drawn as [`Kind::Other`].
     fn large(&self) -> Vec<Kind> {
-        let all = together(self.bars.iter().map(|(_, picture)| picture));
         let bytes = |states: &States| (states.resident.saturating_add(states.swapped)) as f64;
-        let sum: f64 = all.areas.iter().map(|area| bytes(&area.states)).sum();
-        let large = all.areas.iter().filter(|area| bytes(&area.states) >= SMALL * sum);
-        let mut kinds: Vec<Kind> = large.map(|area| area.kind).chain([Kind::Other]).collect();
+        let mut sums: BTreeMap<Kind, f64> = BTreeMap::new();
+        for area in self.bars.iter().flat_map(|(_, areas)| areas) {
+            *sums.entry(area.kind).or_default() += bytes(&area.states);
+        }
+        let all: f64 = sums.values().sum();
+        let large = sums.iter().filter(|(_, bytes)| **bytes >= SMALL * all);
+        let mut kinds: Vec<Kind> = large.map(|(kind, _)| *kind).chain([Kind::Other]).collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds
@@ -134,7 +175,11 @@ impl Breakdown {
             top,
             zero: top + (up as f64 * pixels_per_byte) as i32,
             pixels_per_byte,
-            unit: if up.max(down) < 16 << 30 { f64::from(1 << 20) } else { f64::from(1 << 30) },
+            unit: if up.max(down) < 16 << 30 {
+                f64::from(1 << 20)
+            } else {
+                f64::from(1 << 30)
+            },
         }
     }
 
@@ -163,9 +208,9 @@ impl Breakdown {
         }
         let zero = [(LEFT, scale.zero), (RIGHT, scale.zero)];
         root.draw(&PathElement::new(zero, DARK.stroke_width(3)))?;
-    X = if scale.unit > 2e6 { "GiB" } else { "MiB" };
-        write(root, unit, &style, (32, scale.zero - 40))?;
-        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        let style = font(29, FontStyle::Normal, FAINT).pos(Pos::new(HPos::Left, VPos::Center));
+        let unit = if scale.unit > 2e6 { "GiB" } else { "MiB" };
+        write(root, unit, &style, (32, scale.top))?;
         write(root, "in memory", &style, (RIGHT + 40, scale.zero - 28))?;
         match ends[1] {
             0 => Ok(()),
@@ -191,14 +236,20 @@ impl Breakdown {
 
 /// Bytes of a bar, in memory (0) or in swap (1).
 fn sum(bar: &[Piece], place: usize) -> u64 {
-    bar.iter().map(|(_, bytes)| bytes[place]).fold(0, u64::saturating_add)
+    bar.iter()
+        .map(|(_, bytes)| bytes[place])
+        .fold(0, u64::saturating_add)
 }
 
 /// The pieces of a bar, in the order of the kinds.
-fn pieces(picture: &Picture, kinds: &[Kind]) -> Vec<Piece> {
+fn pieces(areas: &[AreaOf], kinds: &[Kind]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = kinds.iter().map(|kind| (*kind, [0; 2])).collect();
-    for area in &picture.areas {
-        let kind = if kinds.contains(&area.kind) { area.kind } else { Kind::Other };
+    for area in areas {
+        let kind = if kinds.contains(&area.kind) {
+            area.kind
+        } else {
+            Kind::Other
+        };
         for (_, bytes) in pieces.iter_mut().filter(|(known, _)| *known == kind) {
             bytes[0] = bytes[0].saturating_add(area.states.resident);
             bytes[1] = bytes[1].saturating_add(area.states.swapped);
@@ -216,7 +267,9 @@ fn bar(root: &Root, (left, right): (i32, i32), pieces: &[Piece], scale: &Scale) 
     for (place, direction) in [(0, -1.0), (1, 1.0)] {
         let mut below = 0u64;
         for (kind, bytes) in pieces {
-            let at = |bytes: u64| scale.zero + (direction * bytes as f64 * scale.pixels_per_byte).round() as i32;
+            let at = |bytes: u64| {
+                scale.zero + (direction * bytes as f64 * scale.pixels_per_byte).round() as i32
+            };
             let (from, to) = (at(below), at(below.saturating_add(bytes[place])));
             below = below.saturating_add(bytes[place]);
             if from != to {
@@ -265,78 +318,5 @@ fn legend(root: &Root, kinds: &[Kind]) -> Drawn<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use plimsoll_map::attribute::AreaOf;
-
-    const MIB: u64 = 1 << 20;
-
-    fn picture(areas: &[(Kind, u64, u64)]) -> Picture {
-        let area = |&(kind, resident, swapped): &(Kind, u64, u64)| AreaOf {
-            kind,
-            states: States {
-                resident: resident * MIB,
-                swapped: swapped * MIB,
-                ..States::default()
-            },
-        };
-        Picture {
-            areas: areas.iter().map(area).collect(),
-            ..Picture::default()
-        }
-    }
-
-    fn jvms(count: u64) -> Picture {
-        let lost = count.saturating_sub(6) * 40;
-        picture(&[
-            (Kind::Eden, 80 * count, 0),
-            (Kind::Old, 160 * count - lost * 3 / 4, lost * 3 / 4),
-            (Kind::Metaspace, 60 * count - lost / 4, lost / 4),
-            (Kind::CodeCache, 40 * count, 0),
-            (Kind::Stacks, count, 0),
-            (Kind::Libraries, 20 * count, 0),
-            (Kind::Malloc, 30 * count, 0),
-        ])
-    }
-
-    fn breakdown() -> Breakdown {
-        let bar = |count: u64| (count.to_string(), jvms(count));
-        Breakdown {
-            title: "Memory of <JVMs> by area".into(),
-            note: "256 MiB heap each".into(),
-            across: "JVMs".into(),
-            limit: 3500 * MIB,
-            bars: [4, 6, 8, 10, 12].map(bar).into(),
-        }
-    }
-
-    #[test]
-    fn what_is_in_swap_is_hatched_and_small_areas_lie_together() {
-        let svg = breakdown().svg().expect("drawn");
-        for words in ["old", "eden", "in swap", "limit", "MiB", "JVMs", "12"] {
-            assert!(svg.contains(&format!("\n{words}\n")), "{words}");
-        }
-        assert!(!svg.contains("\nstacks\n") && svg.contains("\nother\n"));
-        assert!(svg.contains("&lt;JVMs&gt;"));
-        if let Ok(path) = std::env::var("PLIMSOLL_SHOW") {
-            std::fs::write(path, svg).expect("written");
-        }
-    }
-
-    #[test]
-    fn nothing_and_too_much_are_pictures_too() {
-        assert!(Breakdown::default().svg().expect("drawn").starts_with("<svg"));
-        let huge = picture(&[(Kind::Old, u64::MAX / MIB, u64::MAX / MIB)]);
-        let mut breakdown = breakdown();
-        breakdown.bars.push(("∞".into(), huge));
-        assert!(breakdown.svg().expect("drawn").len() < 1 << 20);
-    }
-
-    #[test]
-    fn several_programs_are_one_bar() {
-        let sum = together([&jvms(4), &jvms(8)]);
-        let old = sum.areas.iter().find(|area| area.kind == Kind::Old);
-        assert_eq!(old.map(|area| area.states.resident + area.states.swapped), Some(160 * 12 * MIB));
-        assert!(sum.areas.is_sorted_by_key(|area| area.kind));
-    }
-}
+#[path = "breakdown_tests.rs"]
+mod tests;

@@ -25,6 +25,15 @@ pub struct Map {
     /// With --json: the address, file and states of each part of the address space too
     #[arg(long, requires = "json")]
     pub addresses: bool,
+    /// Draw it there, as one page of HTML (- is standard output)
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    /// Look again so often, in seconds (0.1 to 1000000), until the processes exit or Ctrl-C comes
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<f64>,
+    /// With --watch: for so long, in seconds (0.1 to 1000000)
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds, requires = "watch")]
+    pub duration: Option<f64>,
     /// The longest that reading one thing of one process may take, in seconds (1 to 600)
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
         value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -33,4 +42,12 @@ pub struct Map {
     #[arg(short, long, value_name = "COLUMNS",
         value_parser = clap::value_parser!(u16).range(60..=500))]
     pub width: Option<u16>,
+}
+
+/// Parses seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=1e6).contains(&seconds) => Ok(seconds),
+        _ => Err("give seconds from 0.1 to 1000000".into()),
+    }
 }

@@ -1,12 +1,15 @@
 //! `plimsoll map`: where the memory of processes is, by area and state.
 //!
 //! # Map
-//! `targets` finds the processes, `text` writes the map for people. What a process has is read in
-//! [`plimsoll_map`].
+//! `targets` finds the processes, `text` writes the map for people. `watch` looks again and again;
+//! `spread` says where in the address space memory lies, and [`html`] draws it. What a process has is
+//! read in [`plimsoll_map`].
 
 pub mod html;
+mod spread;
 mod targets;
 mod text;
+mod watch;
 
 use crate::args;
 use crate::embed::Place;
@@ -16,7 +19,7 @@ use plimsoll_map::{Failed, Options, Report, look};
 use std::time::Duration;
 use text::Style;
 
-/// Looks at the processes and prints what they have.
+/// Looks at the processes and prints or draws what they have.
 ///
 /// # Errors
 /// When there is no such group, principal or broker. A process that shows nothing is none: a line
@@ -27,6 +30,9 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
         limit: Duration::from_secs(args.timeout),
         addresses: args.addresses,
     };
+    if args.html.is_some() || args.watch.is_some() {
+        return watch::run(&pids, &options, args);
+    }
     let report = report(&pids, &options);
     let text = match args.json {
         true => json::pretty(&report),

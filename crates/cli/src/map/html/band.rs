@@ -17,8 +17,6 @@ const HEIGHT: f64 = 480.0;
 const GAP: f64 = 6.0;
 /// Most columns.
 const MOST_COLUMNS: usize = 120;
-/// Most boxes.
-pub(super) const MOST_BOXES: usize = 3000;
 /// Pixels from one name to the next.
 const NAME: f64 = 14.0;
 /// Thinner stretches of an area are not named, pixels.
@@ -54,10 +52,13 @@ struct Stretch {
     kib: u64,
 }
 
-/// The picture.
-pub(super) fn band(looks: &[Look]) -> String {
+/// The picture, of at most so many boxes if fewer looks do for that; there is one if anything is held.
+pub(super) fn band(looks: &[Look], boxes: usize) -> Option<String> {
     let mut svg = Svg::new(WIDTH);
-    let band = Band::of(looks);
+    let band = Band::of(looks, boxes);
+    if band.rows.rows.is_empty() {
+        return None;
+    }
     band.axis(&mut svg);
     band.boxes(&mut svg);
     band.gaps(&mut svg);
@@ -68,11 +69,11 @@ pub(super) fn band(looks: &[Look]) -> String {
         timeline(&mut svg, ACROSS, band.bottom() + 2.0, seconds);
     }
     band.legend(&mut svg, band.bottom() + 34.0);
-    svg.finish("The address space over time, by area and state")
+    Some(svg.finish("The address space over time, by area and state"))
 }
 
 impl<'a> Band<'a> {
-    fn of(looks: &'a [Look]) -> Band<'a> {
+    fn of(looks: &'a [Look], most: usize) -> Band<'a> {
         let rows = Rows::of(looks);
         let places = places(&rows.rows);
         let mut step = looks.len().div_ceil(MOST_COLUMNS).max(1);
@@ -80,7 +81,7 @@ impl<'a> Band<'a> {
             let columns: Vec<&Look> = looks.iter().step_by(step).collect();
             let runs = runs(&rows, &columns);
             let boxes: usize = runs.iter().map(Vec::len).sum();
-            if boxes <= MOST_BOXES || columns.len() <= 1 {
+            if boxes <= most || columns.len() <= 1 {
                 let edges = edges(&columns);
                 return Band {
                     rows,
@@ -96,7 +97,9 @@ impl<'a> Band<'a> {
 
     /// Pixels.
     fn bottom(&self) -> f64 {
-        self.places.first().map_or(TOP, |(top, height)| top + height)
+        self.places
+            .first()
+            .map_or(TOP, |(top, height)| top + height)
     }
 
     fn right(&self) -> f64 {
@@ -107,7 +110,12 @@ impl<'a> Band<'a> {
     fn axis(&self, svg: &mut Svg) {
         let all: u64 = self.rows.rows.iter().map(|row| row.kib << 10).sum();
         let unit = Unit::of(all);
-        svg.words((0.0, 11.0), Align::Start, "small", &format!("{}, by address", unit.name));
+        svg.words(
+            (0.0, 11.0),
+            Align::Start,
+            "small",
+            &format!("{}, by address", unit.name),
+        );
         let mut ticks = ticks(all as f64 / unit.bytes, 8).into_iter().peekable();
         let mut below = 0.0;
         for (row, (top, height)) in self.rows.rows.iter().zip(&self.places) {
@@ -115,7 +123,12 @@ impl<'a> Band<'a> {
             while let Some(tick) = ticks.next_if(|tick| *tick <= below + held) {
                 let y = top + height - height * (tick - below) / held.max(f64::MIN_POSITIVE);
                 svg.line((ACROSS.0 - 4.0, y), (ACROSS.0, y), "axis");
-                svg.words((ACROSS.0 - 7.0, y + 4.0), Align::End, "small", &number(tick));
+                svg.words(
+                    (ACROSS.0 - 7.0, y + 4.0),
+                    Align::End,
+                    "small",
+                    &number(tick),
+                );
             }
             below += held;
         }
@@ -123,7 +136,8 @@ impl<'a> Band<'a> {
     }
 
     fn boxes(&self, svg: &mut Svg) {
-        for ((row, (top, height)), runs) in self.rows.rows.iter().zip(&self.places).zip(&self.runs) {
+        for ((row, (top, height)), runs) in self.rows.rows.iter().zip(&self.places).zip(&self.runs)
+        {
             let addresses = self.rows.addresses(row);
             for run in runs {
                 let (left, right) = (self.edges[run.first], self.edges[run.end]);
@@ -143,11 +157,21 @@ impl<'a> Band<'a> {
 
     /// Gaps between addresses, and what is mapped there without holding anything.
     fn gaps(&self, svg: &mut Svg) {
-        for (index, _) in self.rows.rows.iter().enumerate().filter(|(_, row)| row.after_gap) {
+        for (index, _) in self
+            .rows
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.after_gap)
+        {
             let (top, height) = self.places[index];
-            let at = |left: f64, right: f64| Box::new(left, top + height + 1.0, right - left, GAP - 2.0);
-            let mapped: Vec<Option<Kind>> =
-                self.columns.iter().map(|look| self.rows.in_gap(index, look)).collect();
+            let at =
+                |left: f64, right: f64| Box::new(left, top + height + 1.0, right - left, GAP - 2.0);
+            let mapped: Vec<Option<Kind>> = self
+                .columns
+                .iter()
+                .map(|look| self.rows.in_gap(index, look))
+                .collect();
             let mut column = 0;
             for same in mapped.chunk_by(|a, b| a == b) {
                 let (left, right) = (self.edges[column], self.edges[column + same.len()]);
@@ -179,7 +203,11 @@ impl<'a> Band<'a> {
             let words = format!("{} {}", stretch.name, size(stretch.kib << 10));
             svg.words((x + 9.0, y), Align::Start, "", &words);
             let start = self.rows.addresses(&self.rows.rows[stretch.first]).start;
-            let at = if self.columns.len() > 1 { WIDTH } else { x + 290.0 };
+            let at = if self.columns.len() > 1 {
+                WIDTH
+            } else {
+                x + 290.0
+            };
             svg.words((at, y), Align::End, "small", &format!("{start:#x}"));
         }
     }
@@ -229,7 +257,9 @@ impl<'a> Band<'a> {
 /// The parts of a heap lie among one another, and have one name here.
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::Eden | Kind::Survivor | Kind::Old | Kind::Humongous | Kind::FreeHeap => Kind::Heap.name(),
+        Kind::Eden | Kind::Survivor | Kind::Old | Kind::Humongous | Kind::FreeHeap => {
+            Kind::Heap.name()
+        }
         kind => kind.name(),
     }
 }

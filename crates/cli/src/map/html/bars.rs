@@ -2,8 +2,8 @@
 
 use super::scale::size;
 use super::svg::{Align, Box, Svg};
-use super::{State, WIDTH};
-use plimsoll_map::{Kind, Picture, States};
+use super::{Look, State, WIDTH};
+use plimsoll_map::{Kind, States};
 
 /// Where bars begin and end, pixels.
 const BARS: (f64, f64) = (132.0, 500.0);
@@ -17,28 +17,37 @@ type Column = (f64, &'static str, fn(&States) -> u64);
 const COLUMNS: [Column; 6] = [
     (586.0, "in memory", |states| states.resident),
     (662.0, "in swap", |states| states.swapped),
-    (738.0, "only cached", States::cached_only),
+    (738.0, "only cached", only_cached),
     (810.0, "shared", |states| states.shared.unwrap_or(0)),
     (886.0, "referenced", |states| states.referenced.unwrap_or(0)),
     (WIDTH, "mapped", |states| states.size),
 ];
 
+/// Bytes of addresses whose page is in the page cache, and nowhere else. Of a page that the process
+/// has a private copy of, the copy counts.
+fn only_cached(states: &States) -> u64 {
+    let elsewhere = states.resident.saturating_add(states.swapped);
+    states
+        .cached_only()
+        .min(states.size.saturating_sub(elsewhere))
+}
+
 /// Bytes that are drawn.
 fn held(states: &States) -> u64 {
     let sum = states.resident.saturating_add(states.swapped);
-    sum.saturating_add(states.cached_only())
+    sum.saturating_add(only_cached(states))
 }
 
-/// The bars of a picture, and at the end the sums.
-pub(super) fn bars(picture: &Picture) -> String {
+/// The bars of a look, and at the end the sums.
+pub(super) fn bars(look: &Look) -> String {
     let mut svg = Svg::new(WIDTH);
     for (end, head, _) in COLUMNS {
         svg.words((end, 12.0), Align::End, "small", head);
     }
-    let longest = picture.areas.iter().map(|area| held(&area.states)).max();
+    let longest = look.areas.iter().map(|area| held(&area.states)).max();
     let longest = longest.unwrap_or(0).max(1);
     let mut top = 20.0;
-    for area in &picture.areas {
+    for area in &look.areas {
         svg.words((BARS.0 - 8.0, top + 12.0), Align::End, "", area.kind.name());
         bar(&mut svg, top, longest, area.kind, &area.states);
         numbers(&mut svg, top, "", &area.states);
@@ -46,7 +55,7 @@ pub(super) fn bars(picture: &Picture) -> String {
     }
     svg.line((0.0, top), (WIDTH, top), "grid");
     svg.words((BARS.0 - 8.0, top + 17.0), Align::End, "bold", "total");
-    numbers(&mut svg, top + 5.0, "bold", &picture.total);
+    numbers(&mut svg, top + 5.0, "bold", &look.total);
     legend(&mut svg, top + 40.0);
     svg.finish("Memory by area and state; the numbers stand beside the bars")
 }
@@ -57,7 +66,7 @@ fn bar(svg: &mut Svg, top: f64, longest: u64, kind: Kind, states: &States) {
     for (state, bytes) in [
         (State::Resident, states.resident),
         (State::Swapped, states.swapped),
-        (State::Cached, states.cached_only()),
+        (State::Cached, only_cached(states)),
     ] {
         if bytes == 0 {
             continue;

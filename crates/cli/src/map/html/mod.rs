@@ -26,7 +26,8 @@ mod svg;
 pub use page::page;
 pub use space::Space;
 
-use plimsoll_map::Picture;
+use plimsoll_map::States;
+use plimsoll_map::attribute::AreaOf;
 
 /// Pixels of all pictures.
 const WIDTH: f64 = 960.0;
@@ -73,24 +74,28 @@ impl State {
     }
 }
 
-/// One look at a process.
+/// One look at a process, or at several together.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     /// Seconds since the first look.
     pub seconds: f64,
+    /// All of its memory.
+    pub total: States,
     /// Its areas.
-    pub picture: Picture,
-    /// Where they lie.
+    pub areas: Vec<AreaOf>,
+    /// Where they lie; empty for several processes.
     pub space: Space,
 }
 
-/// What a page shows of one process.
+/// What a page shows of one process, or of several together.
 #[derive(Clone, Debug)]
-pub struct Shown<'a> {
+pub struct Shown {
     /// Its name and number.
-    pub title: &'a str,
-    /// By time, at least one.
-    pub looks: &'a [Look],
+    pub title: String,
+    /// By time.
+    pub looks: Vec<Look>,
+    /// Sentences for the person who reads it.
+    pub notes: Vec<String>,
 }
 
 #[cfg(test)]

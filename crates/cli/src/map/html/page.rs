@@ -16,14 +16,23 @@ const LONGEST_TITLE: usize = 200;
 const LONGEST_NOTE: usize = 600;
 const MOST_NOTES: usize = 100;
 
+/// Most boxes of all maps of address spaces.
+const MOST_BOXES: usize = 4000;
+
+/// Below the heading.
+const BY_ADDRESS: &str = "\
+Each row is a piece of the address space, as high as the most memory that it held; its colour is the area \
+and the state of most of it. A light strip is a gap between addresses in which something is mapped and \
+nothing is held. The first address of each stretch stands at the right.";
+
 /// Nothing is loaded from anywhere, and nothing runs, whatever the names of files say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// A page of HTML that needs no other file. `again` is after how many seconds a browser should read
 /// it again, while looks are still added.
-pub fn page(processes: &[Shown<'_>], again: Option<u32>) -> String {
+pub fn page(processes: &[Shown], again: Option<u32>) -> String {
     let kinds = kinds(processes);
-    let titles: Vec<&str> = processes.iter().map(|one| one.title).collect();
+    let titles: Vec<&str> = processes.iter().map(|one| one.title.as_str()).collect();
     let title = escape(&shortened(&titles.join(", "), LONGEST_TITLE));
     let again = again.map_or(String::new(), |seconds| {
         format!("<meta http-equiv=\"refresh\" content=\"{seconds}\">\n")
@@ -36,51 +45,57 @@ pub fn page(processes: &[Shown<'_>], again: Option<u32>) -> String {
         style(&kinds),
         patterns(&kinds)
     );
+    let boxes = MOST_BOXES / processes.len().max(1);
     for process in processes {
-        section(&mut text, process, &kinds);
+        section(&mut text, process, &kinds, boxes);
     }
     text.push_str("</body>\n</html>\n");
     text
 }
 
 /// The areas that any look has, and the one that legends are drawn with.
-fn kinds(processes: &[Shown<'_>]) -> Vec<Kind> {
-    let looks = || processes.iter().flat_map(|one| one.looks);
-    let of_pictures = looks().flat_map(|look| look.picture.areas.iter().map(|area| area.kind));
+fn kinds(processes: &[Shown]) -> Vec<Kind> {
+    let looks = || processes.iter().flat_map(|one| &one.looks);
+    let of_pictures = looks().flat_map(|look| look.areas.iter().map(|area| area.kind));
     let of_parts = looks().flat_map(|look| look.space.parts().iter().map(|part| part.kind));
     let of_empty = looks().flat_map(|look| look.space.empty().iter().map(|(_, kind)| *kind));
-    let mut kinds: Vec<Kind> = of_pictures.chain(of_parts).chain(of_empty).chain([Kind::Other]).collect();
+    let mut kinds: Vec<Kind> = of_pictures
+        .chain(of_parts)
+        .chain(of_empty)
+        .chain([Kind::Other])
+        .collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds
 }
 
-fn section(text: &mut String, process: &Shown<'_>, kinds: &[Kind]) {
-    let title = escape(&shortened(process.title, LONGEST_TITLE));
+fn section(text: &mut String, process: &Shown, kinds: &[Kind], boxes: usize) {
+    let title = escape(&shortened(&process.title, LONGEST_TITLE));
     let _ = writeln!(text, "<section>\n<h1>{title}</h1>");
     let Some(last) = process.looks.last() else {
-        text.push_str("<p>No look at it succeeded.</p>\n</section>\n");
+        text.push_str("<p>There is no map of it.</p>\n");
+        notes(text, &process.notes);
+        text.push_str("</section>\n");
         return;
     };
-    let _ = writeln!(text, "<p>{}</p>", summary(process.looks, last));
-    let _ = writeln!(text, "<h2>Where its memory is</h2>\n{}", bars(&last.picture));
-    if let Some(stacks) = stacks(process.looks, kinds) {
+    let _ = writeln!(text, "<p>{}</p>", summary(&process.looks, last));
+    let _ = writeln!(text, "<h2>Where its memory is</h2>\n{}", bars(last));
+    if let Some(stacks) = stacks(&process.looks, kinds) {
         let _ = writeln!(text, "<h2>Over time</h2>\n{stacks}");
     }
-    let _ = writeln!(
-        text,
-        "<h2>By address</h2>\n<p class=\"faint\">Each row is a piece of the address space, as high as the most \
-         memory that it held; its colour is the area and the state of most of it. A light strip is a gap: \
-         addresses that hold nothing. The first address of each stretch stands at the right.</p>\n{}",
-        band(process.looks)
-    );
-    notes(text, &last.picture.notes);
+    if let Some(band) = band(&process.looks, boxes) {
+        let _ = writeln!(
+            text,
+            "<h2>By address</h2>\n<p class=\"faint\">{BY_ADDRESS}</p>\n{band}"
+        );
+    }
+    notes(text, &process.notes);
     text.push_str("</section>\n");
 }
 
 /// The sentence on top.
 fn summary(looks: &[Look], last: &Look) -> String {
-    let total = &last.picture.total;
+    let total = &last.total;
     let first = looks.first().map_or(0.0, |look| look.seconds);
     let mut text = format!(
         "<b>{}</b> in memory and <b>{}</b> in swap, of {} mapped.",
@@ -90,7 +105,12 @@ fn summary(looks: &[Look], last: &Look) -> String {
     );
     if looks.len() > 1 {
         let seconds = ((last.seconds - first) * 10.0).round() / 10.0;
-        let _ = write!(text, " {} looks in {} seconds; the last one is shown first.", looks.len(), number(seconds));
+        let _ = write!(
+            text,
+            " {} looks in {} seconds; the last one is shown first.",
+            looks.len(),
+            number(seconds)
+        );
     }
     text
 }

@@ -46,7 +46,11 @@ pub(super) struct Rows {
 impl Rows {
     /// Rows for these looks.
     pub(super) fn of(looks: &[Look]) -> Rows {
-        let block = looks.iter().map(|look| look.space.block()).max().unwrap_or(1);
+        let block = looks
+            .iter()
+            .map(|look| look.space.block())
+            .max()
+            .unwrap_or(1);
         let mut held: BTreeMap<u64, u64> = BTreeMap::new();
         for look in looks {
             let space = look.space.coarser(block);
@@ -101,8 +105,15 @@ impl Rows {
         let before = self.rows.get(index.checked_sub(1)?)?;
         let (start, end) = (self.addresses(before).end, self.addresses(row).start);
         let within = |range: &Addresses| range.end.min(end).saturating_sub(range.start.max(start));
-        let ranges = look.space.empty().iter().map(|(range, kind)| (within(range), *kind));
-        ranges.filter(|(size, _)| *size >= SMALLEST_GAP).max_by_key(|(size, _)| *size).map(|(_, kind)| kind)
+        let ranges = look
+            .space
+            .empty()
+            .iter()
+            .map(|(range, kind)| (within(range), *kind));
+        ranges
+            .filter(|(size, _)| *size >= SMALLEST_GAP)
+            .max_by_key(|(size, _)| *size)
+            .map(|(_, kind)| kind)
     }
 }
 
@@ -137,7 +148,10 @@ fn cell(row: &Row, parts: &[Part]) -> Option<Cell> {
         state => parts.iter().map(|part| of(state, part)).sum(),
     };
     // Of equal ones the last counts, so that what is in memory comes last.
-    let state = State::ALL.into_iter().rev().max_by_key(|&state| sum(state))?;
+    let state = State::ALL
+        .into_iter()
+        .rev()
+        .max_by_key(|&state| sum(state))?;
     let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
     for part in parts {
         *kinds.entry(part.kind).or_default() += of(state, part);

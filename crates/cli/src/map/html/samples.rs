@@ -2,7 +2,7 @@
 
 use super::{Look, Space, State};
 use plimsoll_map::attribute::AreaOf;
-use plimsoll_map::{Kind, Picture, States};
+use plimsoll_map::{Kind, States};
 use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
@@ -37,14 +37,15 @@ impl Drawn {
         for states in self.areas.values() {
             total.add(states);
         }
-        let areas = self.areas.into_iter().map(|(kind, states)| AreaOf { kind, states });
+        let areas = self.areas.into_iter().map(|(kind, states)| AreaOf {
+            kind,
+            states,
+            estimated: Default::default(),
+        });
         Look {
             seconds,
-            picture: Picture {
-                total,
-                areas: areas.collect(),
-                notes: Vec::new(),
-            },
+            total,
+            areas: areas.collect(),
             space: self.space,
         }
     }

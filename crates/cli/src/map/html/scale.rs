@@ -56,7 +56,12 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// An axis of seconds between two pixels, at a height.
-pub(super) fn timeline(svg: &mut Svg, (left, right): (f64, f64), y: f64, (first, last): (f64, f64)) {
+pub(super) fn timeline(
+    svg: &mut Svg,
+    (left, right): (f64, f64),
+    y: f64,
+    (first, last): (f64, f64),
+) {
     let all = (last - first).max(f64::MIN_POSITIVE);
     svg.line((left, y), (right, y), "axis");
     for tick in ticks(all, 8) {
@@ -73,7 +78,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_few() {
-        assert_eq!(ticks(1500.0, 8), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0, 1400.0]);
+        assert_eq!(
+            ticks(1500.0, 8),
+            [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0, 1400.0]
+        );
         assert_eq!(ticks(1.0, 5), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
         assert_eq!(ticks(0.0, 5), [0.0]);
         assert_eq!(ticks(f64::NAN, 5), [0.0]);

@@ -94,8 +94,13 @@ impl Space {
     /// Keeps the largest.
     fn add_empty(&mut self, addresses: Addresses, kind: Kind) {
         let size = |range: &Addresses| range.end.saturating_sub(range.start);
-        if size(&addresses) < SMALLEST_EMPTY {
-            return;
+        match self.empty.last_mut() {
+            Some((last, same)) if last.end == addresses.start && *same == kind => {
+                last.end = addresses.end;
+                return;
+            }
+            _ if size(&addresses) < SMALLEST_EMPTY => return,
+            _ => {}
         }
         if self.empty.len() >= MOST_EMPTY {
             let smallest = (0..self.empty.len()).min_by_key(|&i| size(&self.empty[i].0));
@@ -144,7 +149,10 @@ impl Space {
 /// Adds to the part of the same block and area, if there is one. A block has at most as many parts
 /// as there are areas.
 fn push(parts: &mut Vec<Part>, new: Part) {
-    let same_block = parts.iter_mut().rev().take_while(|part| part.block == new.block);
+    let same_block = parts
+        .iter_mut()
+        .rev()
+        .take_while(|part| part.block == new.block);
     let Some(part) = same_block.into_iter().find(|part| part.kind == new.kind) else {
         parts.push(new);
         return;
@@ -181,9 +189,17 @@ mod tests {
         let mut space = Space::default();
         for index in 1..=1000u64 {
             let start = index << 32;
-            space.add(start..start + index * SMALLEST_EMPTY, Kind::Other, State::Absent);
+            space.add(
+                start..start + index * SMALLEST_EMPTY,
+                Kind::Other,
+                State::Absent,
+            );
         }
-        let least = space.empty().iter().map(|(range, _)| range.end - range.start).min();
+        let least = space
+            .empty()
+            .iter()
+            .map(|(range, _)| range.end - range.start)
+            .min();
         assert_eq!(space.empty().len(), MOST_EMPTY);
         assert!(least > Some(900 * SMALLEST_EMPTY));
     }

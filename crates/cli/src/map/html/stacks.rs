@@ -7,7 +7,7 @@ use plimsoll_map::{Kind, States};
 
 /// Left and right end of the axes, pixels.
 const ACROSS: (f64, f64) = (64.0, 740.0);
-const TOP: f64 = 10.0;
+const TOP: f64 = 24.0;
 /// Pixels of both stacks together.
 const HEIGHT: f64 = 300.0;
 /// Thinner areas are not named, pixels.
@@ -56,7 +56,7 @@ pub(super) fn stacks(looks: &[Look], kinds: &[Kind]) -> Option<String> {
 
 /// Bytes of all areas.
 fn sum(look: &Look, of: fn(&States) -> u64) -> u64 {
-    look.picture.areas.iter().map(|area| of(&area.states)).sum()
+    look.areas.iter().map(|area| of(&area.states)).sum()
 }
 
 fn grid(svg: &mut Svg, unit: Unit, (up, down): (u64, u64), zero: f64, scale: f64) {
@@ -67,29 +67,46 @@ fn grid(svg: &mut Svg, unit: Unit, (up, down): (u64, u64), zero: f64, scale: f64
             svg.line((ACROSS.0, y), (ACROSS.1, y), "grid");
             let of_zero = direction > 0.0 && *tick == 0.0;
             if !of_zero {
-                svg.words((ACROSS.0 - 6.0, y + 4.0), Align::End, "small", &number(*tick));
+                svg.words(
+                    (ACROSS.0 - 6.0, y + 4.0),
+                    Align::End,
+                    "small",
+                    &number(*tick),
+                );
             }
         }
     }
-    let words = |svg: &mut Svg, y: f64, words: &str| {
-        svg.words((0.0, y), Align::Start, "small", words);
+    let words = match down {
+        0 => format!("{} in memory; nothing is in swap", unit.name),
+        _ => format!("{} in memory above the line, in swap below it", unit.name),
     };
-    words(svg, TOP + 4.0, unit.name);
-    words(svg, zero - 8.0, "in memory");
-    words(svg, zero + 16.0, if down == 0 { "swap: none" } else { "in swap" });
+    svg.words((0.0, 11.0), Align::Start, "small", &words);
 }
 
 impl Stack<'_> {
     fn draw(&self, svg: &mut Svg, kinds: &[Kind]) {
         let mut bases = vec![0u64; self.looks.len()];
         for &kind in kinds {
-            let bytes: Vec<u64> = self.looks.iter().map(|look| self.bytes(look, kind)).collect();
+            let bytes: Vec<u64> = self
+                .looks
+                .iter()
+                .map(|look| self.bytes(look, kind))
+                .collect();
             let most = bytes.iter().copied().max().unwrap_or(0);
             if most == 0 {
                 continue;
             }
-            let tops: Vec<u64> = bases.iter().zip(&bytes).map(|(base, b)| base.saturating_add(*b)).collect();
-            let says = format!("{}, {}: at most {}", kind.name(), self.state.name(), size(most));
+            let tops: Vec<u64> = bases
+                .iter()
+                .zip(&bytes)
+                .map(|(base, b)| base.saturating_add(*b))
+                .collect();
+            let says = format!(
+                "{}, {}: at most {}",
+                kind.name(),
+                self.state.name(),
+                size(most)
+            );
             let upper = self.points(&tops);
             let lower = self.points(&bases).rev();
             svg.polygon(upper.chain(lower), kind, self.state, &says);
@@ -99,7 +116,7 @@ impl Stack<'_> {
     }
 
     fn bytes(&self, look: &Look, kind: Kind) -> u64 {
-        let area = look.picture.areas.iter().find(|area| area.kind == kind);
+        let area = look.areas.iter().find(|area| area.kind == kind);
         area.map_or(0, |area| (self.of)(&area.states))
     }
 
@@ -123,7 +140,12 @@ impl Stack<'_> {
             return;
         }
         let y = self.zero + self.scale * (*base as f64 + bytes as f64 / 2.0);
-        svg.shaded(Box::new(ACROSS.1 + 8.0, y - 5.0, 10.0, 10.0), kind, self.state, "");
+        svg.shaded(
+            Box::new(ACROSS.1 + 8.0, y - 5.0, 10.0, 10.0),
+            kind,
+            self.state,
+            "",
+        );
         let words = format!("{} {}", kind.name(), size(bytes));
         svg.words((ACROSS.1 + 24.0, y + 4.0), Align::Start, "", &words);
     }
