@@ -81,7 +81,7 @@ fn what_programs_share_of_files_counts_once() {
         process.areas[1].states.shared = Some(shared * MIB);
         process
     };
-    let report = Report::of(vec![process(30, 25), process(32, 30)], Vec::new());
+    let report = Report::of(0, vec![process(30, 25), process(32, 30)], Vec::new());
     let sums = once(&report);
     let found: Vec<_> = sums
         .iter()

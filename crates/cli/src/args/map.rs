@@ -19,7 +19,26 @@ pub struct Map {
     /// All processes of this principal, which the broker names
     #[arg(long, value_name = "NAME|ID", group = "which")]
     pub principal: Option<String>,
-    /// The same for programs, in exact bytes
+    /// Look again every so many seconds (1 to 3600; 2 when absent), and tell what happened meanwhile
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub watch: Option<u64>,
+    /// With --watch: end after so many looks
+    #[arg(long, value_name = "N", requires = "watch",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// With --watch: end after so many seconds (1 to 1000000)
+    #[arg(long = "for", value_name = "SECONDS", requires = "watch",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub duration: Option<u64>,
+    /// With --watch: clear the reference bits at each look, so that REFERENCED is what was touched
+    /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
+    #[arg(long, requires = "watch")]
+    pub referenced: bool,
+    /// Tell which other processes map the same files
+    #[arg(long)]
+    pub who: bool,
+    /// The same for programs, in exact bytes; with --watch one line a look
     #[arg(long)]
     pub json: bool,
     /// With --json: the address, file and states of each part of the address space too
@@ -28,12 +47,6 @@ pub struct Map {
     /// Draw it there, as one page of HTML (- is standard output)
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
-    /// Look again so often, in seconds (0.1 to 1000000), until the processes exit or Ctrl-C comes
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub watch: Option<f64>,
-    /// With --watch: for so long, in seconds (0.1 to 1000000)
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds, requires = "watch")]
-    pub duration: Option<f64>,
     /// The longest that reading one thing of one process may take, in seconds (1 to 600)
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
         value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -42,12 +55,4 @@ pub struct Map {
     #[arg(short, long, value_name = "COLUMNS",
         value_parser = clap::value_parser!(u16).range(60..=500))]
     pub width: Option<u16>,
-}
-
-/// Parses seconds.
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=1e6).contains(&seconds) => Ok(seconds),
-        _ => Err("give seconds from 0.1 to 1000000".into()),
-    }
 }

@@ -81,7 +81,10 @@ fn every_area_and_state_is_drawn_and_named() {
             state != State::Cached
         );
     }
-    assert!(page.contains(">seconds</text>") && page.contains(">MiB in memory above the line, in swap below it</text>"));
+    assert!(
+        page.contains(">seconds</text>")
+            && page.contains(">MiB in memory above the line, in swap below it</text>")
+    );
     assert!(page.contains("<b>1.50 GiB</b> in memory and <b>744 MiB</b> in swap"));
 }
 
