@@ -67,10 +67,15 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
             break !report.failed.is_empty() && (page.is_none() || looks == 1);
         };
         before = report.processes;
-        match &mut page {
-            Some(page) if !page.sleep(pause)? => break false,
-            Some(_) => {}
-            None => std::thread::sleep(pause),
+        let more = match &mut page {
+            Some(page) => page.sleep(pause)?,
+            None => {
+                std::thread::sleep(pause);
+                true
+            }
+        };
+        if !more {
+            break false;
         }
     };
     page.map_or(Ok(()), Page::end)?;

@@ -98,6 +98,17 @@ pub struct Shown {
     pub notes: Vec<String>,
 }
 
+impl Shown {
+    /// One of which there is no look yet.
+    pub fn titled(title: &str) -> Shown {
+        Shown {
+            title: title.to_owned(),
+            looks: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod page_tests;
 #[cfg(test)]

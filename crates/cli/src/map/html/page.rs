@@ -30,7 +30,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// A page of HTML that needs no other file. `again` is after how many seconds a browser should read
 /// it again, while looks are still added.
-pub fn page(processes: &[Shown], again: Option<u32>) -> String {
+pub fn page(processes: &[Shown], again: Option<u64>) -> String {
     let kinds = kinds(processes);
     let titles: Vec<&str> = processes.iter().map(|one| one.title.as_str()).collect();
     let title = escape(&shortened(&titles.join(", "), LONGEST_TITLE));
