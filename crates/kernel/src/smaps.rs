@@ -35,6 +35,8 @@ pub struct Area {
     pub readable: bool,
     /// Whether it can be written.
     pub writable: bool,
+    /// Whether it can be executed.
+    pub executable: bool,
     /// The file behind it.
     pub file: FileKey,
     /// The file's name, or `[heap]` and the like.
@@ -148,6 +150,7 @@ fn parse_head(line: &[u8]) -> Option<Area> {
         shared_mapping: permissions[3] == b's',
         readable: permissions[0] == b'r',
         writable: permissions[1] == b'w',
+        executable: permissions[2] == b'x',
         file,
         name,
         ..Area::default()
