@@ -69,7 +69,12 @@ impl Image {
             .get(usize::from(header.e_shstrndx.get(Little)))
             .and_then(|names| contents(&file, names))
             .unwrap_or_default();
-        let bias = bias(sight, first, &segments, header.e_type.get(Little) == ET_EXEC)?;
+        let bias = bias(
+            sight,
+            first,
+            &segments,
+            header.e_type.get(Little) == ET_EXEC,
+        )?;
         Some(Image {
             file,
             segments,

@@ -6,11 +6,13 @@
 //! | `elf` | where symbols, sections and variables of a mapped file are |
 //! | `words` | words of a process's memory, and ranges of its addresses |
 
+pub mod cpython;
 mod elf;
 pub mod go;
+pub mod v8;
 mod words;
 
 use crate::runtime::Runtime;
 
 /// The known runtimes, in the order in which they are asked.
-pub const ALL: &[&dyn Runtime] = &[&go::Go];
+pub const ALL: &[&dyn Runtime] = &[&go::Go, &cpython::CPython, &v8::V8];

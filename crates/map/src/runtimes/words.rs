@@ -1,7 +1,7 @@
 //! What the runtimes share to read a process's memory: its words, with bounds, and its writable
 //! ranges.
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Unread};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
 use std::cell::RefCell;
@@ -18,14 +18,17 @@ type Piece = Option<Box<[u8; PIECE as usize]>>;
 /// likely to be in it.
 pub(crate) struct Words<'a> {
     memory: &'a dyn Memory,
+    /// Memory of which nothing is in swap: what is absent there was never written to.
+    never_swapped: Ranges,
     kept: RefCell<HashMap<u64, Piece>>,
 }
 
 impl<'a> Words<'a> {
     /// Nothing is read yet.
-    pub(crate) fn new(memory: &'a dyn Memory) -> Words<'a> {
+    pub(crate) fn new(sight: &Sight, memory: &'a dyn Memory) -> Words<'a> {
         Words {
             memory,
+            never_swapped: Ranges::of(sight, |area| is_allocated(area) && area.swap == 0),
             kept: RefCell::new(HashMap::new()),
         }
     }
@@ -44,7 +47,13 @@ impl<'a> Words<'a> {
             }
             let piece = kept.entry(start).or_insert_with(|| {
                 let mut bytes = Box::new([0; PIECE as usize]);
-                self.memory.read(start, &mut bytes[..]).ok().map(|()| bytes)
+                match self.memory.read(start, &mut bytes[..]) {
+                    Ok(()) => Some(bytes),
+                    Err(Unread::NotResident) if self.never_swapped.has(start) => {
+                        Some(Box::new([0; PIECE as usize]))
+                    }
+                    Err(_) => None,
+                }
             });
             let Some(piece) = piece else {
                 return false;
@@ -125,13 +134,7 @@ impl Ranges {
     /// Where a program can have what it allocated: private memory of no file that can be read and
     /// written.
     pub(crate) fn allocated(sight: &Sight) -> Ranges {
-        Ranges::of(sight, |area| {
-            area.file.inode == 0
-                && area.readable
-                && area.writable
-                && !area.shared_mapping
-                && (area.name.is_empty() || area.name == "[heap]" || is_named(area))
-        })
+        Ranges::of(sight, is_allocated)
     }
 
     /// Ranges in any order.
@@ -180,7 +183,10 @@ impl Ranges {
     }
 }
 
-/// Whether the program gave a mapping its name (`PR_SET_VMA_ANON_NAME`).
-fn is_named(area: &Area) -> bool {
-    area.name.starts_with("[anon:")
+fn is_allocated(area: &Area) -> bool {
+    // A program can give such memory a name (`PR_SET_VMA_ANON_NAME`).
+    let name = area.name.as_str();
+    let is_anonymous = name.is_empty() || name == "[heap]" || name.starts_with("[anon:");
+    let is_private = area.file.inode == 0 && !area.shared_mapping;
+    is_private && is_anonymous && area.readable && area.writable
 }

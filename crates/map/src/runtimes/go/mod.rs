@@ -37,7 +37,7 @@ impl Runtime for Go {
         let Some(image) = executable(sight) else {
             return;
         };
-        let words = Words::new(memory);
+        let words = Words::new(sight, memory);
         let allocated = Ranges::allocated(sight);
         let variables: Vec<_> = image.variables().collect();
         by_names(sight, labels);
@@ -135,8 +135,8 @@ fn by_names(sight: &Sight, labels: &mut Labels) {
         let name = area.name.strip_prefix("[anon: Go: ");
         let kind = match name.map(|name| name.trim_end_matches(']')) {
             Some(
-                "heap index" | "page summary" | "page alloc" | "page alloc index" | "scavenge index"
-                | "gc bits" | "GC span queue" | "allspans array",
+                "heap index" | "page summary" | "page alloc" | "page alloc index"
+                | "scavenge index" | "gc bits" | "GC span queue" | "allspans array",
             ) => Kind::Collector,
             Some("OS thread stack" | "goroutine stack (system)") => Kind::Stacks,
             _ => continue,
