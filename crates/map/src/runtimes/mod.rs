@@ -2,17 +2,18 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
+//! | [`hotspot`], [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
 //! | `elf` | where symbols, sections and variables of a mapped file are |
 //! | `words` | words of a process's memory, and ranges of its addresses |
 
 pub mod cpython;
 mod elf;
 pub mod go;
+pub mod hotspot;
 pub mod v8;
 mod words;
 
 use crate::runtime::Runtime;
 
 /// The known runtimes, in the order in which they are asked.
-pub const ALL: &[&dyn Runtime] = &[&go::Go, &cpython::CPython, &v8::V8];
+pub const ALL: &[&dyn Runtime] = &[&hotspot::HotSpot, &go::Go, &cpython::CPython, &v8::V8];
