@@ -58,7 +58,7 @@ pub struct Area {
     pub swap: u64,
     /// Locked.
     pub locked: u64,
-    /// Resident as huge pages.
+    /// Resident as huge pages: anonymous and shared memory.
     pub huge: u64,
     /// In memory as pages of hugetlbfs, which the kernel does not count in `rss`.
     pub hugetlb: u64,
@@ -91,7 +91,7 @@ pub struct Rollup {
     pub referenced: u64,
     /// In swap.
     pub swap: u64,
-    /// Resident as huge pages.
+    /// Resident as huge pages: anonymous and shared memory.
     pub huge: u64,
 }
 
@@ -217,7 +217,7 @@ fn note(area: &mut Area, line: &[u8]) {
         b"Private_Clean" | b"Private_Dirty" => area.private = area.private.saturating_add(value),
         b"Swap" => area.swap = value,
         b"Locked" => area.locked = value,
-        b"AnonHugePages" => area.huge = value,
+        b"AnonHugePages" | b"ShmemPmdMapped" => area.huge = area.huge.saturating_add(value),
         b"Shared_Hugetlb" | b"Private_Hugetlb" => {
             area.hugetlb = area.hugetlb.saturating_add(value);
         }
@@ -235,7 +235,9 @@ pub fn parse_rollup(text: &[u8]) -> Rollup {
             Some((b"Anonymous", n)) => rollup.anonymous = n,
             Some((b"Referenced", n)) => rollup.referenced = n,
             Some((b"Swap", n)) => rollup.swap = n,
-            Some((b"AnonHugePages", n)) => rollup.huge = n,
+            Some((b"AnonHugePages" | b"ShmemPmdMapped", n)) => {
+                rollup.huge = rollup.huge.saturating_add(n);
+            }
             _ => {}
         }
     }
