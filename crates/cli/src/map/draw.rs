@@ -35,7 +35,8 @@ pub(super) struct Page<'a> {
     /// One of so many looks is kept.
     stride: u64,
     looks: u64,
-    begun: Instant,
+    /// When the first look was done.
+    begun: Option<Instant>,
     written: Option<Instant>,
     stopped: Arc<AtomicBool>,
 }
@@ -59,7 +60,7 @@ impl<'a> Page<'a> {
             left_out: false,
             stride: 1,
             looks: 0,
-            begun: Instant::now(),
+            begun: None,
             written: None,
             stopped,
         })
@@ -67,7 +68,8 @@ impl<'a> Page<'a> {
 
     /// Adds a look at all processes. `limit` is the longest that reading the pages of one may take.
     pub(super) fn add(&mut self, report: &mut Report, limit: Duration) {
-        let seconds = self.begun.elapsed().as_secs_f64();
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let seconds = begun.elapsed().as_secs_f64();
         let kept = self.looks.is_multiple_of(self.stride);
         self.looks += 1;
         if kept && report.processes.len() > 1 {
