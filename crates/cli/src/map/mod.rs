@@ -63,8 +63,8 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
         let pause = pause.filter(|pause| end.is_none_or(|end| Instant::now() + *pause <= end));
         let over = args.count.is_some_and(|count| looks >= count) || report.processes.is_empty();
         let Some(pause) = pause.filter(|_| !over) else {
-            // Looks that came before are drawn, and that all have exited is how it ends.
-            break !report.failed.is_empty() && (page.is_none() || looks == 1);
+            // Programs that end while they are watched are no failure.
+            break !report.failed.is_empty() && looks == 1;
         };
         before = report.processes;
         let more = match &mut page {
