@@ -160,9 +160,31 @@ impl PageMap {
         range: &Addresses,
         tell: &mut dyn FnMut(Addresses, u64) -> bool,
     ) -> Result<()> {
+        self.each_of(range, self.told, tell)
+    }
+
+    /// As [`PageMap::each_kind`], but does not tell for sure which pages are of a file ([`FILE`]). Ten
+    /// times as fast where pages are small: for that the kernel looks at what it keeps of each page.
+    ///
+    /// # Errors
+    /// As [`PageMap::counts`].
+    pub fn each_place(
+        &self,
+        range: &Addresses,
+        tell: &mut dyn FnMut(Addresses, u64) -> bool,
+    ) -> Result<()> {
+        self.each_of(range, self.told & !FILE, tell)
+    }
+
+    fn each_of(
+        &self,
+        range: &Addresses,
+        told: u64,
+        tell: &mut dyn FnMut(Addresses, u64) -> bool,
+    ) -> Result<()> {
         match self.tier {
             Tier::Scan => {
-                let query = Query::any_of(PRESENT | SWAPPED).telling(self.told);
+                let query = Query::any_of(PRESENT | SWAPPED).telling(told);
                 scan::walk(self.fd.as_fd(), range.clone(), query, tell)
                     .map_err(|error| self.failed("PAGEMAP_SCAN", error))
             }

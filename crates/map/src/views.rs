@@ -1,7 +1,7 @@
 //! Files that a process maps at several addresses: the kernel counts their pages once for each.
 //! ZGC of JDK 17 maps its heap three times.
 
-use crate::count::{Counted, Pages};
+use crate::count::{Counted, Pages, of_file};
 use crate::parts::Part;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::scan::{FILE, PRESENT};
@@ -102,22 +102,35 @@ fn in_window<'a>(
     for view in views {
         let start = view.addresses.start + (window.start - view.offset);
         let range = start..start + (window.end - window.start);
-        let complete = pages.each(&range, &mut |run, categories| {
-            if categories & PRESENT != 0 && categories & FILE != 0 {
-                for at in (run.start..run.end).step_by(page as usize) {
-                    let index = (at.saturating_sub(start) / page) as usize;
-                    let (word, bit) = (index / 64, 1 << (index % 64));
-                    let Some(word) = seen.get_mut(word) else {
-                        break;
-                    };
-                    if *word & bit != 0 {
-                        tell(at..at + page);
+        // Whole runs are told, because they are many fewer than pages.
+        let mut again = 0..0;
+        let all_of_file = of_file(view) == Some(true);
+        let mut look = |run: Addresses, categories: u64| {
+            let of_file = all_of_file || categories & FILE != 0;
+            if categories & PRESENT == 0 || !of_file {
+                return true;
+            }
+            for at in (run.start..run.end).step_by(page as usize) {
+                let index = (at.saturating_sub(start) / page) as usize;
+                let (word, bit) = (index / 64, 1 << (index % 64));
+                let Some(word) = seen.get_mut(word) else {
+                    break;
+                };
+                if *word & bit != 0 {
+                    if again.end != at {
+                        tell(std::mem::replace(&mut again, at..at));
                     }
-                    *word |= bit;
+                    again.end = at + page;
                 }
+                *word |= bit;
             }
             true
-        });
+        };
+        let complete = match all_of_file {
+            true => pages.each_place(&range, &mut look),
+            false => pages.each(&range, &mut look),
+        };
+        tell(again);
         if !complete {
             return false;
         }
@@ -127,6 +140,9 @@ fn in_window<'a>(
 
 /// Adds bytes to the parts that they lie in.
 fn add_repeated(parts: &[Part], again: &Addresses, repeated: &mut [u64]) {
+    if again.is_empty() {
+        return;
+    }
     let first = parts.partition_point(|part| part.addresses.end <= again.start);
     for (part, sum) in parts.iter().zip(repeated).skip(first) {
         let start = part.addresses.start.max(again.start);

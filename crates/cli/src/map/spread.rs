@@ -46,7 +46,7 @@ fn add(space: &mut Space, part: &PartOf, pages: Option<&PageMap>) {
         return;
     };
     // An error leaves the rest of the part without memory; the process may have exited.
-    let _ = pages.each_kind(&(part.start..part.end), &mut |run, categories| {
+    let _ = pages.each_place(&(part.start..part.end), &mut |run, categories| {
         filled.hole_before(run.start);
         let state = match categories {
             c if c & PRESENT != 0 && c & ZERO == 0 => State::Resident,
