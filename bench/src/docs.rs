@@ -2,7 +2,9 @@
 //! all targets and all measurements. The README gets the targets that can be understood without
 //! knowing the measurements.
 
-use crate::report::plot;
+use crate::report::breakdown::Breakdown;
+use crate::report::plot::Plot;
+use crate::report::recorded::redraw;
 use crate::report::results::{Results, Target, folder, root};
 use crate::scenarios::ALL;
 use crate::{Error, Result};
@@ -112,7 +114,8 @@ pub fn write() -> Result<()> {
         let path = place.path();
         std::fs::write(&path, place.filled()?).map_err(Error::file("write", &path))?;
     }
-    plot::redraw()
+    redraw::<Plot>()?;
+    redraw::<Breakdown>()
 }
 
 impl Place {

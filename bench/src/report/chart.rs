@@ -65,7 +65,7 @@ const PALETTE: [RGBColor; 8] = [
     RGBColor(87, 96, 106),
     RGBColor(107, 90, 0),
 ];
-const DARK: RGBColor = RGBColor(31, 35, 40);
+pub(super) const DARK: RGBColor = RGBColor(31, 35, 40);
 pub(super) const FAINT: RGBColor = RGBColor(89, 99, 110);
 /// Width and height of the picture in pixels: twice the size at which it is shown, because the points of
 /// lines are rounded to pixels.

@@ -9,8 +9,10 @@ pub use experiment::{Experiment, Turn, Variant};
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::progress::Progress;
+use crate::report::breakdown::Breakdown;
 use crate::report::curves::{self, Curve};
 use crate::report::plot::Plot;
+use crate::report::recorded::Recorded;
 use crate::report::results::{self, Results, root};
 use std::path::PathBuf;
 
@@ -84,9 +86,22 @@ impl Runner {
     /// # Errors
     /// When it cannot be written.
     pub fn plot(&self, part: &str, plot: &Plot) -> Result<()> {
+        self.keep(part, plot)
+    }
+
+    /// Draws memory by area and state, as `NAME-PART.svg`. What is recorded is kept with what it is
+    /// drawn from.
+    ///
+    /// # Errors
+    /// As [`Runner::plot`].
+    pub fn breakdown(&self, part: &str, breakdown: &Breakdown) -> Result<()> {
+        self.keep(part, breakdown)
+    }
+
+    fn keep(&self, part: &str, picture: &impl Recorded) -> Result<()> {
         match self.options.record {
-            true => plot.record(&self.file(part)),
-            false => plot.save(&self.picture(part)),
+            true => picture.record(&self.file(part)),
+            false => picture.save(&self.picture(part)),
         }
     }
 

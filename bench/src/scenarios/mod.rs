@@ -7,6 +7,7 @@ mod hog;
 mod hotspot;
 mod libgc;
 mod libgc_adaptive;
+mod map_cost;
 mod shares;
 mod sharing;
 mod split;
@@ -28,6 +29,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &split::want::SplitWant,
     &container::Container,
     &broker_cost::BrokerCost,
+    &map_cost::MapCost,
     &libgc_adaptive::LibgcAdaptive,
     &libgc::plain::Plain,
     &libgc::pressure::LibgcPressure,

@@ -14,6 +14,7 @@ use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::page::Page;
 use crate::report::plot::Plot;
+use crate::report::recorded::Recorded;
 use crate::report::results::{Results, commit};
 use crate::runner::{Runner, out};
 use crate::{Error, Result};

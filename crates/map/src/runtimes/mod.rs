@@ -1,6 +1,19 @@
-//! The runtimes, a module each.
+//! The runtimes, a module each, and what they share.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`hotspot`], [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
+//! | `elf` | where symbols, sections and variables of a mapped file are |
+//! | `words` | words of a process's memory, and ranges of its addresses |
+
+pub mod cpython;
+mod elf;
+pub mod go;
+pub mod hotspot;
+pub mod v8;
+mod words;
 
 use crate::runtime::Runtime;
 
 /// The known runtimes, in the order in which they are asked.
-pub const ALL: &[&dyn Runtime] = &[];
+pub const ALL: &[&dyn Runtime] = &[&hotspot::HotSpot, &go::Go, &cpython::CPython, &v8::V8];

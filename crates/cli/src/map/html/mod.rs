@@ -1,0 +1,115 @@
+//! One page of HTML with pictures of looks at processes. Pure functions from looks to text.
+//!
+//! | module | is |
+//! |---|---|
+//! | `space` | where the memory of one look lies, kept in little room |
+//! | `svg` | writes SVG, escapes what comes from outside |
+//! | `style` | colours, patterns, and both kinds of page: light and dark |
+//! | `scale` | round numbers along an axis, sizes as people read them |
+//! | `bars` | a bar per area and state |
+//! | `rows`, `band` | the address space over time: which addresses are a row; the picture |
+//! | `stacks` | the areas over time, stacked |
+//! | `page` | the page |
+//!
+//! The hue of a colour says the area, the shade says the state, in all of the pictures.
+
+mod band;
+mod bars;
+mod page;
+mod rows;
+mod scale;
+mod space;
+mod stacks;
+mod style;
+mod svg;
+
+pub use page::page;
+pub use space::Space;
+
+use plimsoll_map::States;
+use plimsoll_map::attribute::AreaOf;
+
+/// Pixels of all pictures.
+const WIDTH: f64 = 960.0;
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// In memory, mapped by the process.
+    Resident,
+    /// In swap.
+    Swapped,
+    /// In the page cache, and not mapped by the process.
+    Cached,
+    /// Nowhere: not touched yet, or given back; of a file: on disk only.
+    Absent,
+}
+
+impl State {
+    const ALL: [State; 4] = [
+        State::Resident,
+        State::Swapped,
+        State::Cached,
+        State::Absent,
+    ];
+
+    /// In the names of classes.
+    fn letter(self) -> char {
+        match self {
+            State::Resident => 'r',
+            State::Swapped => 's',
+            State::Cached => 'c',
+            State::Absent => 'a',
+        }
+    }
+
+    /// For legends.
+    fn name(self) -> &'static str {
+        match self {
+            State::Resident => "in memory",
+            State::Swapped => "in swap",
+            State::Cached => "in the page cache, not mapped",
+            State::Absent => "mapped, nowhere yet",
+        }
+    }
+}
+
+/// One look at a process, or at several together.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Seconds since the first look.
+    pub seconds: f64,
+    /// All of its memory.
+    pub total: States,
+    /// Its areas.
+    pub areas: Vec<AreaOf>,
+    /// Where they lie; empty for several processes.
+    pub space: Space,
+}
+
+/// What a page shows of one process, or of several together.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its name and number.
+    pub title: String,
+    /// By time.
+    pub looks: Vec<Look>,
+    /// Sentences for the person who reads it.
+    pub notes: Vec<String>,
+}
+
+impl Shown {
+    /// One of which there is no look yet.
+    pub fn titled(title: &str) -> Shown {
+        Shown {
+            title: title.to_owned(),
+            looks: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod page_tests;
+#[cfg(test)]
+mod samples;

@@ -1,0 +1,120 @@
+//! `plimsoll map`: where the memory of processes is, by area and state.
+//!
+//! # Map
+//! `targets` finds the processes, `text` writes the map for people. `draw` keeps the looks that
+//! [`html`] draws; `spread` says where in the address space memory lies. What a process has is read
+//! in [`plimsoll_map`].
+
+mod draw;
+pub mod html;
+mod spread;
+mod targets;
+mod text;
+
+use crate::args;
+use crate::embed::Place;
+use crate::error::{CliError, FAILED};
+use crate::json;
+use draw::Page;
+use plimsoll_map::{Failed, Look, Options, Report, look};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+use text::Style;
+
+/// Puts the cursor at the top and clears what is below it.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Looks at the processes and prints or draws what they have, once or again and again.
+///
+/// # Errors
+/// When there is no such group, principal or broker, or the page cannot be written. A process that
+/// shows nothing is none: a line says why, and the status is 1.
+pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> {
+    let options = Options {
+        limit: Duration::from_secs(args.timeout),
+        addresses: args.addresses || args.html.is_some(),
+        who: args.who,
+        clear_references: args.referenced,
+    };
+    let mut page = args.html.as_deref().map(Page::begin).transpose()?;
+    let end = args
+        .duration
+        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut before: Vec<Look> = Vec::new();
+    let mut looks = 0u64;
+    let failed = loop {
+        let pids = match targets::find(place, args) {
+            // The group is gone with its processes: what was seen of them is drawn.
+            Err(_) if page.is_some() && looks > 0 => break false,
+            pids => pids?,
+        };
+        let mut report = report(&pids, &options, &before);
+        looks += 1;
+        match &mut page {
+            Some(page) => page.add(&mut report, options.limit),
+            None => show(&report, args)?,
+        }
+        // Who watches a page reads of it there; the terminal has it once.
+        let told = page.is_some() && looks > 1;
+        for failed in report.failed.iter().filter(|_| !args.json && !told) {
+            crate::say(format_args!("{}", failed.why));
+        }
+        let pause = args.watch.map(Duration::from_secs);
+        let pause = pause.filter(|pause| end.is_none_or(|end| Instant::now() + *pause <= end));
+        let over = args.count.is_some_and(|count| looks >= count) || report.processes.is_empty();
+        let Some(pause) = pause.filter(|_| !over) else {
+            // Programs that end while they are watched are no failure.
+            break !report.failed.is_empty() && looks == 1;
+        };
+        before = report.processes;
+        let more = match &mut page {
+            Some(page) => page.sleep(pause)?,
+            None => {
+                std::thread::sleep(pause);
+                true
+            }
+        };
+        if !more {
+            break false;
+        }
+    };
+    page.map_or(Ok(()), Page::end)?;
+    Ok(if failed { FAILED } else { 0 })
+}
+
+fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
+    let text = match (args.json, args.watch) {
+        (true, None) => json::pretty(report),
+        (true, Some(_)) => json::line(report) + "\n",
+        (false, watch) => {
+            let clears = watch.is_some() && std::io::stdout().is_terminal();
+            let text = text::report(report, &Style::of_terminal(args.width));
+            match clears {
+                true => format!("{CLEAR}{text}"),
+                false => text + if watch.is_some() { "\n" } else { "" },
+            }
+        }
+    };
+    crate::print(&text).map(|_| ())
+}
+
+/// One look at each process.
+fn report(pids: &[i32], options: &Options, before: &[Look]) -> Report {
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+    let (mut looks, mut failed) = (Vec::new(), Vec::new());
+    for &pid in pids {
+        match look(pid, options) {
+            Ok(mut look) => {
+                for earlier in before.iter().filter(|earlier| earlier.pid == pid) {
+                    look.compare(earlier);
+                }
+                looks.push(look);
+            }
+            Err(error) => failed.push(Failed {
+                pid,
+                why: crate::rows::shown(&error.to_string(), 1000),
+            }),
+        }
+    }
+    Report::of(u64::try_from(now).unwrap_or(0), looks, failed)
+}

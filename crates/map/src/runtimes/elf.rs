@@ -1,0 +1,251 @@
+//! An ELF file that a process has mapped: where its symbols, sections and data are in that process.
+//! 64-bit, little-endian. Every read is bounded, whatever the file says.
+
+mod loader;
+
+use crate::sight::Sight;
+use object::LittleEndian as Little;
+use object::elf::{
+    ELFMAG, ET_EXEC, FileHeader64, PF_W, PT_LOAD, ProgramHeader64, SHT_DYNSYM, SHT_SYMTAB,
+    SectionHeader64, Sym64,
+};
+use object::pod::{Pod, from_bytes, slice_from_bytes};
+use plimsoll_kernel::smaps::{Addresses, Area};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The most entries of a table of segments or sections that are read.
+const MAX_HEADERS: usize = 1024;
+/// The largest table of symbols, or of their names, that is read, bytes.
+const MAX_TABLE: u64 = 32 << 20;
+/// The most mappings of one file that are looked at.
+const MAX_MAPPINGS: usize = 256;
+
+/// A file that is mapped, opened.
+#[derive(Debug)]
+pub(crate) struct Image {
+    file: File,
+    segments: Vec<ProgramHeader64<Little>>,
+    sections: Vec<SectionHeader64<Little>>,
+    /// The sections' names, each ended by a zero.
+    names: Vec<u8>,
+    /// What is added to the file's addresses to get the process's.
+    bias: u64,
+}
+
+impl Image {
+    /// The process's executable.
+    pub(crate) fn of_executable(sight: &Sight) -> Option<Image> {
+        let path = sight.executable.as_os_str();
+        if path.is_empty() {
+            return None;
+        }
+        Image::of(sight, |name| name == Path::new(path))
+    }
+
+    /// The first mapped file whose name satisfies `is`. `None` if there is none, if it cannot be
+    /// opened, and if it is not the kind of file that a program or a library is.
+    pub(crate) fn of(sight: &Sight, is: impl Fn(&Path) -> bool) -> Option<Image> {
+        let first = sight.mappings_of(is).find(|area| area.file.inode != 0)?;
+        let file = open(sight, first)?;
+        let header: FileHeader64<Little> = one(&file, 0)?;
+        let ident = header.e_ident;
+        let is_ours = ident.magic == ELFMAG && ident.class == 2 && ident.data == 1;
+        if !is_ours {
+            return None;
+        }
+        let segments = many::<ProgramHeader64<Little>>(
+            &file,
+            header.e_phoff.get(Little),
+            usize::from(header.e_phnum.get(Little)),
+        )?;
+        let sections = many::<SectionHeader64<Little>>(
+            &file,
+            header.e_shoff.get(Little),
+            usize::from(header.e_shnum.get(Little)),
+        )
+        .unwrap_or_default();
+        let names = sections
+            .get(usize::from(header.e_shstrndx.get(Little)))
+            .and_then(|names| contents(&file, names))
+            .unwrap_or_default();
+        let bias = bias(
+            sight,
+            first,
+            &segments,
+            header.e_type.get(Little) == ET_EXEC,
+        )?;
+        Some(Image {
+            file,
+            segments,
+            sections,
+            names,
+            bias,
+        })
+    }
+
+    /// Where a section is in the process. `None` if it is not there, or not loaded.
+    pub(crate) fn section(&self, name: &str) -> Option<Addresses> {
+        let section = self.sections.iter().find(|s| {
+            let at = s.sh_name.get(Little) as usize;
+            is_named(&self.names, at, name)
+        })?;
+        let start = section.sh_addr.get(Little);
+        if start == 0 {
+            return None;
+        }
+        let start = start.checked_add(self.bias)?;
+        Some(start..start.checked_add(section.sh_size.get(Little))?)
+    }
+
+    /// The contents of a section in the file, at most `most` bytes of it.
+    pub(crate) fn bytes_of(&self, name: &str, most: u64) -> Option<Vec<u8>> {
+        let section = self.sections.iter().find(|s| {
+            let at = s.sh_name.get(Little) as usize;
+            is_named(&self.names, at, name)
+        })?;
+        let length = section.sh_size.get(Little).min(most);
+        bytes(&self.file, section.sh_offset.get(Little), length)
+    }
+
+    /// Where a symbol is in the process, from the table that the loader uses or, if it is not
+    /// there, from the one that debuggers use. Its end is its start if the table gives no size.
+    pub(crate) fn symbol(&self, name: &str) -> Option<Addresses> {
+        let symbols = |kind| self.symbol_in(kind, name);
+        symbols(SHT_DYNSYM).or_else(|| symbols(SHT_SYMTAB))
+    }
+
+    /// Where a symbol is that the loader knows of: faster if it may not be there at all.
+    pub(crate) fn exported(&self, name: &str) -> Option<Addresses> {
+        self.symbol_in(SHT_DYNSYM, name)
+    }
+
+    fn symbol_in(&self, kind: u32, name: &str) -> Option<Addresses> {
+        let is_table = |s: &&SectionHeader64<Little>| s.sh_type.get(Little) == kind;
+        let table = self.sections.iter().find(is_table)?;
+        let names = self.sections.get(table.sh_link.get(Little) as usize)?;
+        let names = contents(&self.file, names)?;
+        let symbols = contents(&self.file, table)?;
+        let count = symbols.len() / size_of::<Sym64<Little>>();
+        let (symbols, _) = slice_from_bytes::<Sym64<Little>>(&symbols, count).ok()?;
+        let symbol = symbols.iter().find(|symbol| {
+            symbol.st_shndx.get(Little) != 0
+                && is_named(&names, symbol.st_name.get(Little) as usize, name)
+        })?;
+        let start = symbol.st_value.get(Little).checked_add(self.bias)?;
+        Some(start..start.checked_add(symbol.st_size.get(Little))?)
+    }
+
+    /// Where the process has the file's variables: those with a first value, and those without.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = Addresses> {
+        self.segments
+            .iter()
+            .filter(|s| s.p_type.get(Little) == PT_LOAD && s.p_flags.get(Little) & PF_W != 0)
+            .filter_map(|s| {
+                let start = s.p_vaddr.get(Little).checked_add(self.bias)?;
+                Some(start..start.checked_add(s.p_memsz.get(Little))?)
+            })
+    }
+}
+
+/// Opens the very file that is mapped, not one that has its name by now.
+fn open(sight: &Sight, area: &Area) -> Option<File> {
+    let range = &area.addresses;
+    let link = format!("{:x}-{:x}", range.start, range.end);
+    let by_mapping = sight.root.with_file_name("map_files").join(link);
+    let by_name: PathBuf = match area.name.strip_prefix('/') {
+        Some(rest) if !sight.root.as_os_str().is_empty() => sight.root.join(rest),
+        _ => PathBuf::from(&area.name),
+    };
+    let is_same = |file: &File| {
+        let Ok(found) = file.metadata() else {
+            return false;
+        };
+        let device = (
+            rustix::fs::major(found.dev()),
+            rustix::fs::minor(found.dev()),
+        );
+        found.ino() == area.file.inode && device == (area.file.major, area.file.minor)
+    };
+    // The kernel itself leads to the mapped file; some file systems give it another device there.
+    regular(&by_mapping).or_else(|| regular(&by_name).filter(is_same))
+}
+
+fn regular(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// The difference between the process's addresses and the file's. A file may be mapped more than
+/// once, as a program that reads its own executable does: what the loader mapped has the first
+/// segment, and the variables, at the distances that the file says.
+fn bias(
+    sight: &Sight,
+    first: &Area,
+    segments: &[ProgramHeader64<Little>],
+    is_fixed: bool,
+) -> Option<u64> {
+    let mine: Vec<&Area> = sight
+        .mappings
+        .iter()
+        .filter(|area| area.file == first.file)
+        .take(MAX_MAPPINGS)
+        .collect();
+    // Every kernel that we run on maps at multiples of this.
+    let page = |address: u64| address & !4095;
+    let loaded = |s: &&ProgramHeader64<Little>| s.p_type.get(Little) == PT_LOAD;
+    let lowest = segments.iter().find(loaded)?;
+    let lowest = page(lowest.p_vaddr.get(Little));
+    let is_there = |bias: u64| {
+        let written = |s: &&ProgramHeader64<Little>| {
+            loaded(s) && s.p_flags.get(Little) & PF_W != 0 && s.p_filesz.get(Little) > 0
+        };
+        segments.iter().filter(written).all(|segment| {
+            let at = page(segment.p_vaddr.get(Little)).wrapping_add(bias);
+            mine.iter().any(|area| area.addresses.contains(&at))
+        })
+    };
+    mine.iter()
+        .map(|area| area.addresses.start.wrapping_sub(lowest))
+        .filter(|&bias| !is_fixed || bias == 0)
+        .find(|&bias| is_there(bias))
+}
+
+fn bytes(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
+    let end = at.checked_add(length)?;
+    if length > MAX_TABLE || end > file.metadata().ok()?.len() {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    file.read_exact_at(&mut bytes, at).ok()?;
+    Some(bytes)
+}
+
+fn contents(file: &File, section: &SectionHeader64<Little>) -> Option<Vec<u8>> {
+    bytes(
+        file,
+        section.sh_offset.get(Little),
+        section.sh_size.get(Little),
+    )
+}
+
+fn one<T: Pod>(file: &File, at: u64) -> Option<T> {
+    let bytes = bytes(file, at, size_of::<T>() as u64)?;
+    from_bytes(&bytes).ok().map(|(value, _)| *value)
+}
+
+fn many<T: Pod>(file: &File, at: u64, count: usize) -> Option<Vec<T>> {
+    let count = count.min(MAX_HEADERS);
+    let bytes = bytes(file, at, (count * size_of::<T>()) as u64)?;
+    let (values, _) = slice_from_bytes(&bytes, count).ok()?;
+    Some(values.to_vec())
+}
+
+fn is_named(names: &[u8], at: usize, name: &str) -> bool {
+    let rest = names.get(at..).unwrap_or_default();
+    rest.strip_prefix(name.as_bytes())
+        .is_some_and(|rest| rest.first() == Some(&0))
+}

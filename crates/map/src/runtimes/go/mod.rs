@@ -1,0 +1,152 @@
+//! Go programs, with or without cgo, stripped or not. The heap's pages, and which of them hold
+//! objects, goroutines' stacks or nothing, are read from the runtime's list of spans. Source:
+//! `runtime/mheap.go` and `runtime/malloc.go` of Go 1.21 to 1.26.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | *arena* | 64 MiB of addresses, aligned, that belong to the heap alone |
+//! | *span* | adjacent pages (8 KiB) of an arena that are used for one thing |
+
+mod spans;
+
+use crate::area::Kind;
+use crate::memory::Memory;
+use crate::runtime::{Labels, Runtime};
+use crate::runtimes::elf::Image;
+use crate::runtimes::words::{PIECE, Ranges, Words};
+use crate::sight::Sight;
+use spans::{Found, Use};
+
+/// Bytes of addresses of an arena, and its alignment.
+const ARENA: u64 = 64 << 20;
+
+/// Programs that were compiled by Go's own compiler.
+#[derive(Debug)]
+pub struct Go;
+
+impl Runtime for Go {
+    fn name(&self) -> &'static str {
+        "Go"
+    }
+
+    fn recognises(&self, sight: &Sight) -> bool {
+        executable(sight).is_some()
+    }
+
+    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
+        let Some(image) = executable(sight) else {
+            return;
+        };
+        let words = Words::new(sight, memory);
+        let allocated = Ranges::allocated(sight);
+        let variables: Vec<_> = image.variables().collect();
+        by_names(sight, labels);
+        match spans::find(&words, &allocated, &variables) {
+            Some(found) => by_spans(&found, &allocated, labels),
+            None => {
+                by_place(&allocated, labels);
+                labels.note(
+                    "Go: the runtime's list of spans was not found (it is not in memory, may not be \
+                     read, or is laid out in a way that is not known), so only what lies where Go \
+                     documents its heap, from 0xc000000000 on, is shown as heap: objects, stacks of \
+                     goroutines and free memory together.",
+                );
+            }
+        }
+    }
+}
+
+/// The executable, if Go built it.
+fn executable(sight: &Sight) -> Option<Image> {
+    let image = Image::of_executable(sight)?;
+    image.section(".go.buildinfo").is_some().then_some(image)
+}
+
+/// Labels arenas by what is known of their spans; what no span has is free.
+fn by_spans(found: &Found, allocated: &Ranges, labels: &mut Labels) {
+    for span in &found.spans {
+        let kind = match span.usage {
+            Use::Objects => Kind::Heap,
+            Use::Stacks => Kind::Stacks,
+            Use::Other => Kind::Collector,
+        };
+        labels.add(span.addresses.clone(), kind);
+    }
+    let rest = if found.unread == 0 {
+        Kind::FreeHeap
+    } else {
+        labels.note(format!(
+            "Go: {} of {} entries of the runtime's list of spans are not in memory or too many, so \
+             free memory of the heap, and stacks of goroutines, count as heap where they are in \
+             none of the others.",
+            found.unread, found.listed,
+        ));
+        Kind::Heap
+    };
+    let mut arenas: Vec<u64> = Vec::new();
+    for span in &found.spans {
+        let mut arena = span.addresses.start / ARENA;
+        while arena * ARENA < span.addresses.end {
+            if arenas.last() != Some(&arena) {
+                arenas.push(arena);
+            }
+            arena += 1;
+        }
+    }
+    arenas.dedup();
+    for arena in arenas {
+        let arena = arena * ARENA..(arena + 1).saturating_mul(ARENA);
+        for part in allocated.within(&arena) {
+            labels.add(part, rest);
+        }
+    }
+    for table in &found.tables {
+        for part in allocated.within(table) {
+            labels.add(part, Kind::Collector);
+        }
+    }
+    labels.note(
+        "Go: an object's free neighbours in the same span count as heap; tables of the runtime that \
+         lie outside of the heap and are not its spans are shown as other.",
+    );
+}
+
+/// Labels what lies where Go puts its heap if it can (`runtime/malloc.go`, `mallocinit`). Versions
+/// from 1.26 on put it anywhere.
+fn by_place(allocated: &Ranges, labels: &mut Labels) {
+    const HEAP: u64 = 0xc0_0000_0000;
+    let mut arena = HEAP;
+    loop {
+        let before = labels.labels.len();
+        for part in allocated.within(&(arena..arena + ARENA)) {
+            labels.add(part, Kind::Heap);
+        }
+        arena += ARENA;
+        if labels.labels.len() == before || arena >= HEAP << 1 {
+            return;
+        }
+    }
+}
+
+/// Labels mappings by the names that the runtime gave them: from Go 1.25 on, where the kernel keeps
+/// names (`CONFIG_ANON_VMA_NAME`).
+fn by_names(sight: &Sight, labels: &mut Labels) {
+    for area in &sight.mappings {
+        let name = area.name.strip_prefix("[anon: Go: ");
+        let kind = match name.map(|name| name.trim_end_matches(']')) {
+            Some(
+                "heap index" | "page summary" | "page alloc" | "page alloc index"
+                | "scavenge index" | "gc bits" | "GC span queue" | "allspans array",
+            ) => Kind::Collector,
+            Some("OS thread stack" | "goroutine stack (system)") => Kind::Stacks,
+            _ => continue,
+        };
+        labels.add(area.addresses.clone(), kind);
+    }
+}
+
+/// The pieces that some bytes are in.
+fn pieces(start: u64, bytes: u64) -> plimsoll_kernel::smaps::Addresses {
+    let end = start.saturating_add(bytes);
+    start / PIECE * PIECE..end.checked_next_multiple_of(PIECE).unwrap_or(end)
+}

@@ -1,0 +1,64 @@
+//! Go.
+
+use crate::support::{Program, is_near};
+use plimsoll_map::Kind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds the program that holds memory. `None` without Go.
+fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/languages/programs/hold.go");
+    let built = Command::new("go")
+        .arg("build")
+        .args(flags)
+        .arg("-o")
+        .arg(&program)
+        .arg(source)
+        .status();
+    match built {
+        Ok(status) if status.success() => Some(program),
+        _ => {
+            plimsoll_testbed::skip("there is no Go that builds a program");
+            None
+        }
+    }
+}
+
+fn is_seen(program: &Path) {
+    let program = Program::start(Command::new(program).arg("180"));
+    let seen = program.look();
+    assert_eq!(seen.runtime, "Go");
+    let said = |name| program.said(name);
+    println!("{:?} says {:?}", seen.bytes, program.says);
+    assert!(said("heap") > 100 << 20);
+    assert!(
+        is_near(seen.of(Kind::Heap), said("heap")),
+        "{:?}",
+        seen.bytes
+    );
+    assert!(
+        is_near(seen.of(Kind::FreeHeap), said("idle")),
+        "{:?}",
+        seen.bytes
+    );
+    assert!(
+        is_near(seen.of(Kind::Stacks), said("stacks")),
+        "{:?}",
+        seen.bytes
+    );
+}
+
+#[test]
+fn objects_free_memory_and_stacks_are_what_the_runtime_says() {
+    if let Some(program) = built("hold-go", &[]) {
+        is_seen(&program);
+    }
+}
+
+#[test]
+fn a_stripped_program_shows_as_much() {
+    if let Some(program) = built("hold-go-stripped", &["-ldflags=-s -w"]) {
+        is_seen(&program);
+    }
+}

@@ -1,0 +1,6 @@
+//! Real programs of each runtime: what is labelled is what the runtime itself says.
+
+mod cpython;
+mod go;
+mod support;
+mod v8;
