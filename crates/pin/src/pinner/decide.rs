@@ -82,6 +82,10 @@ impl Pinner {
         self.pass_over(finished.passed);
         self.gather.pace(self.evidence.majors_per_second());
         self.release_unmapped();
+        if self.rounds == 1 {
+            // So that a refusal is told at once, not after a window.
+            self.find_domains();
+        }
     }
 
     /// Releases files that no program has mapped any more.
