@@ -44,6 +44,9 @@ pub struct Pinner {
     domains: Domains,
     started_ns: u64,
     decide_at_ns: u64,
+    /// How often was chosen.
+    chosen: u64,
+    /// Something was chosen.
     decided: bool,
     working: bool,
     allowance: Allowance,
@@ -77,6 +80,7 @@ impl Pinner {
             domains: Domains::default(),
             started_ns: now_ns,
             decide_at_ns: now_ns.saturating_add(options.window_ns),
+            chosen: 0,
             decided: false,
             working: false,
             allowance: Allowance {
@@ -154,6 +158,16 @@ impl Pinner {
     /// Whether none of the given programs runs any more.
     pub fn is_alone(&self) -> bool {
         self.gather.is_alone()
+    }
+
+    /// Whether it has chosen what to hold, be it nothing.
+    pub fn has_decided(&self) -> bool {
+        self.chosen > 0
+    }
+
+    /// Whether it has chosen, and holds all that it can of that.
+    pub fn is_settled(&self) -> bool {
+        self.has_decided() && !self.working
     }
 
     /// The ranges that are held (with `dry_run`, would be), most saved first, at most `max` of them.

@@ -173,6 +173,7 @@ impl Pinner {
             domains,
         };
         let chosen = choose(&candidates, &bounds);
+        self.chosen += 1;
         self.decided |= !chosen.is_empty();
         if !chosen.is_empty() && self.majors_before.is_none() {
             self.majors_before = Some(self.evidence.majors_per_second());
