@@ -7,7 +7,7 @@ use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_kernel::mounts::{Kinds, kinds};
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
-use plimsoll_kernel::smaps::{Addresses, Area, FileKey, mappings};
+use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
 
 /// The most mappings of one process that are looked at.
@@ -103,13 +103,19 @@ impl Watched {
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
-        let areas = mappings(&self.process, MAX_MAPPINGS)?;
+        let mut areas = Vec::new();
+        each_mapping(&self.process, &mut |area| {
+            if area.file.inode != 0 {
+                areas.push(area.clone());
+            }
+            areas.len() < MAX_MAPPINGS
+        })?;
         if areas.iter().any(|area| self.is_unknown(area)) {
             // Something was mounted meanwhile.
             self.kinds = kinds(self.pid())?;
         }
         let mut seen = Seen::default();
-        for area in areas.into_iter().filter(|area| area.file.inode != 0) {
+        for area in areas {
             match self.refusal(&area) {
                 Some(error) => seen.passed.push((area.file, error)),
                 None => seen.views.push(self.view(area)?),
