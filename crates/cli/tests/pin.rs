@@ -23,7 +23,10 @@ fn a_dry_run_says_what_it_saw_and_ends() {
     let (_one, pid) = sleeper(&place);
     let args = ["pin", &pid, "--dry-run", "--window", "1s", "--without-swap"];
     let text = place.text(&args);
-    assert!(text.starts_with("nothing to hold: 1 processes"), "{text}");
+    assert!(
+        text.starts_with("nothing to hold: 1 process lost"),
+        "{text}"
+    );
     let text = place.text(&[&args[..], &["--json", "--budget", "3M"]].concat());
     let value: Value = serde_json::from_str(text.trim()).unwrap();
     assert_eq!(value["state"], "watching");

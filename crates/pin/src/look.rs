@@ -9,6 +9,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
+use std::sync::OnceLock;
 
 /// The most mappings of one process that are looked at.
 const MAX_MAPPINGS: usize = 65_536;
@@ -66,6 +67,11 @@ pub struct Watched {
 
 /// Whether the kernel shows us frames: it hides those of our own pages when it hides any.
 fn shows_frames() -> bool {
+    static SHOWN: OnceLock<bool> = OnceLock::new();
+    *SHOWN.get_or_init(look_for_frames)
+}
+
+fn look_for_frames() -> bool {
     let here = 0u8;
     let page = page_size();
     let start = (&raw const here as u64) / page * page;

@@ -109,8 +109,13 @@ fn head(report: &Report, ranges: &[Held]) -> String {
     let held = Human(report.held);
     match report.state {
         State::Watching if report.refaults_per_second < 0.01 => format!(
-            "nothing to hold: {} processes lost no file page and read it again\n",
-            report.processes
+            "nothing to hold: {} {} lost no file page and read it again\n",
+            report.processes,
+            if report.processes == 1 {
+                "process"
+            } else {
+                "processes"
+            }
         ),
         State::Watching => "nothing is held: what is lost and read again has no value yet\n".into(),
         State::Refused => refusal(report) + "\n",
