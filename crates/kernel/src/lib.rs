@@ -26,6 +26,7 @@
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
+//! | [`mounts`], [`pin`] | kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
@@ -48,6 +49,7 @@ pub mod environment;
 mod error;
 pub mod identity;
 pub mod meminfo;
+pub mod mounts;
 pub mod overcommit;
 pub mod page_cache;
 pub mod pages;
@@ -55,6 +57,7 @@ pub mod parse;
 pub mod patience;
 pub mod peek;
 pub mod peer;
+pub mod pin;
 pub mod pressure;
 pub mod probe;
 pub mod process;

@@ -149,6 +149,40 @@ impl PageMap {
         }
     }
 
+    /// Calls `tell` for each run of present pages of files and shared memory (not of private copies
+    /// of them), by address, until it returns false.
+    ///
+    /// # Errors
+    /// As [`PageMap::counts`].
+    pub fn each_file_run(
+        &self,
+        range: &Addresses,
+        tell: &mut dyn FnMut(Addresses) -> bool,
+    ) -> Result<()> {
+        let (fd, range) = (self.fd.as_fd(), range.clone());
+        let mut tell = |addresses, _| tell(addresses);
+        match self.tier {
+            Tier::Scan => scan::walk(fd, range, Query::any_of(FILE), &mut tell),
+            Tier::Words => words::walk(fd, range, FILE, &mut tell),
+        }
+        .map_err(|error| self.failed("read", error))
+    }
+
+    /// Calls `tell` with the address and the frame of each present page, 39-86 ns a page. A page of a
+    /// file that was evicted and read again is in another frame than before. All frames are 0 without
+    /// CAP_SYS_ADMIN.
+    ///
+    /// # Errors
+    /// As [`PageMap::counts`].
+    pub fn each_frame(
+        &self,
+        range: &Addresses,
+        tell: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<()> {
+        words::frames(self.fd.as_fd(), range.clone(), tell)
+            .map_err(|error| self.failed("read", error))
+    }
+
     /// Calls `tell` for each run of present or swapped pages and the categories that they are in
     /// ([`crate::scan`]), by address, until it returns false. The slower tier does not tell the page of
     /// zeros.

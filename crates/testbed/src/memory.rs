@@ -74,6 +74,34 @@ impl Memory {
         })
     }
 
+    /// Maps a file for reading at random places: the kernel reads nothing ahead, and does not notice
+    /// what is used of it.
+    pub(crate) fn file(path: &str, bytes: u64) -> io::Result<Memory> {
+        let file = std::fs::File::open(path)?;
+        if file.metadata()?.len() < bytes {
+            return Err(io::Error::other(format!("{path} is shorter than that")));
+        }
+        // SAFETY: a fresh mapping of a file that is long enough, placed by the kernel. It is only
+        // ever accessed with volatile reads of single words.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )?
+        };
+        // SAFETY: the range is the mapping just made; the advice changes no contents.
+        unsafe { madvise(start, bytes as usize, Advice::Random)? };
+        Ok(Memory {
+            start: start.cast(),
+            bytes,
+            state: now_ns() | 1,
+        })
+    }
+
     /// The address of a page, which must begin inside.
     fn page(&self, at: u64) -> *mut u64 {
         assert!(at + page_size() <= self.bytes && at.is_multiple_of(page_size()));

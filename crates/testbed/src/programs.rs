@@ -13,6 +13,11 @@
 //!       if asked
 //! share --path FILE --bytes N --unpaced
 //!       the same as fast as it can; a round is as many touches as there are pages
+//! pages --path FILE --bytes N [--part 0.3] [--every MS]
+//!       maps that much of a file for random reading, and reads a byte of each page of that part of it
+//!       over and over
+//! stream --path FILE [--rate R]
+//!       reads a file from beginning to end over and over, R bytes a second
 //! tree  --depth D --width W
 //!       starts W children that each start W more, D levels deep, and waits
 //! ```
@@ -78,9 +83,11 @@ fn ends_well(arguments: &[String]) -> bool {
         "hog" => hog(&options),
         "touch" => touch(&options),
         "share" => share(&options),
+        "pages" => crate::files::pages(&options),
+        "stream" => crate::files::stream(&options),
         "tree" => tree(&options),
         other => Err(io::Error::other(format!(
-            "there is no program `{other}`: give hog, touch, share or tree"
+            "there is no program `{other}`: give hog, touch, share, pages, stream or tree"
         ))),
     });
     if let Err(e) = &result {
@@ -91,7 +98,7 @@ fn ends_well(arguments: &[String]) -> bool {
 }
 
 /// Prints now and then, and knows when to end.
-struct Reporter {
+pub(crate) struct Reporter {
     end: Arc<AtomicBool>,
     own: Option<Process>,
     every_ns: u64,
@@ -99,7 +106,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn new(options: &Options) -> io::Result<Reporter> {
+    pub(crate) fn new(options: &Options) -> io::Result<Reporter> {
         let end = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, Arc::clone(&end))?;
         signal_hook::flag::register(SIGINT, Arc::clone(&end))?;
@@ -112,18 +119,18 @@ impl Reporter {
         })
     }
 
-    fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.end.load(Ordering::Relaxed)
     }
 
     /// Prints when it is time. A reader that went away ends the program.
-    fn tell(&mut self, bytes: u64, rounds: u64, holding: bool) {
+    pub(crate) fn tell(&mut self, bytes: u64, rounds: u64, holding: bool) {
         if now_ns() >= self.next_ns {
             self.tell_now(bytes, rounds, holding);
         }
     }
 
-    fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
+    pub(crate) fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
         let now = now_ns();
         self.next_ns = now + self.every_ns;
         let faults = self
@@ -151,7 +158,7 @@ impl Reporter {
     }
 
     /// Waits for this many seconds and goes on printing. Returns false if the program is to end.
-    fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
+    pub(crate) fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
         let end = now_ns().saturating_add((seconds * SECOND) as u64);
         while now_ns() < end && !self.ended() {
             self.tell(bytes, rounds, holding);

@@ -4,10 +4,12 @@
 mod adapter;
 mod check;
 mod map;
+mod pin;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
 pub use map::Map;
+pub use pin::Pin;
 
 use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
@@ -59,6 +61,8 @@ pub enum Command {
     Set(Set),
     /// Show where the memory of programs is: by area and state, resident, swapped or cached
     Map(Map),
+    /// Keep file pages in memory that programs lose and read again
+    Pin(Pin),
     /// Show what this kernel and your rights allow, and what it costs to lack the rest
     Doctor(Doctor),
     /// Print a completion script for a shell
