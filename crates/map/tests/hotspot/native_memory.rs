@@ -82,7 +82,7 @@ fn areas_are_what_the_machine_accounts_for() {
     let Some(jdk) = jdks().into_iter().find(|jdk| jdk.version == 25) else {
         return;
     };
-    for collector in ["Serial", "Parallel", "G1", "Shenandoah", "Z"] {
+    for collector in ["Z", "Serial", "Parallel", "G1", "Shenandoah"] {
         let flag = format!("-XX:+Use{collector}GC");
         let flags = ["-XX:NativeMemoryTracking=summary", &flag];
         let Some(jvm) = Jvm::start(&jdk, &flags) else {

@@ -15,8 +15,12 @@ const MAX_CLASSES: usize = 1 << 18;
 const WHAT: &str = "the classes";
 /// Most reserved memory between the class data sharing archive and the class space, bytes.
 const MAX_GAP: u64 = 16 << 20;
-/// Metaspace is committed in multiples of this since JDK 16, bytes.
+/// Metaspace is committed in multiples of this since JDK 16, and its reservations begin at multiples of
+/// the other, bytes.
 const GRANULE: u64 = 64 << 10;
+const ALIGNMENT: u64 = 4 << 20;
+/// A type that debuggers are told of before that.
+const BEFORE_JDK_16: &str = "metaspace::Metablock";
 const FIRST: Name = ("ClassLoaderDataGraph", "_head");
 
 /// Labels the class space, other metaspace, and the archive.
@@ -25,6 +29,10 @@ pub(super) fn label(machine: &Machine<'_>, sight: &Sight, labels: &mut Labels) -
     labels.add(archive.clone(), Kind::ClassArchive);
     let mut found = Found {
         pieces: pieces(sight, labels),
+        alignment: match machine.has_type(BEFORE_JDK_16) {
+            true => GRANULE,
+            false => ALIGNMENT,
+        },
         classes: BTreeMap::new(),
         others: BTreeMap::new(),
     };
@@ -80,6 +88,8 @@ fn pieces(sight: &Sight, labels: &Labels) -> Vec<Piece> {
 /// Pieces in which metadata lies, and from where to where it was seen there.
 struct Found {
     pieces: Vec<Piece>,
+    /// What a reservation begins at multiples of, bytes.
+    alignment: u64,
     classes: BTreeMap<usize, Addresses>,
     others: BTreeMap<usize, Addresses>,
 }
@@ -109,13 +119,13 @@ impl Found {
     }
 
     /// The metaspace in a piece. The kernel may have made one mapping of it and of what lies beside
-    /// it: it begins with the first metadata that was seen, and ends where only reserved memory
-    /// follows, or else with the last that was seen.
+    /// it: it begins where a reservation can begin before the first metadata that was seen, and ends
+    /// where only reserved memory follows, or else with the last that was seen.
     fn metaspace(&self, at: usize, seen: &Addresses) -> Addresses {
         let piece = &self.pieces[at].addresses;
         let next = self.pieces.get(at + 1);
         let is_followed = next.is_some_and(|n| n.addresses.start == piece.end && !n.writable);
-        let start = (seen.start / GRANULE * GRANULE).max(piece.start);
+        let start = (seen.start / self.alignment * self.alignment).max(piece.start);
         let end = seen.end.saturating_add(GRANULE) / GRANULE * GRANULE;
         match is_followed {
             true => start..piece.end,
