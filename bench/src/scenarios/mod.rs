@@ -7,6 +7,7 @@ mod hog;
 mod hotspot;
 mod libgc;
 mod libgc_adaptive;
+mod pin;
 mod shares;
 mod sharing;
 mod split;
@@ -35,6 +36,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &libgc::kernels::Kernels,
     &sharing::Sharing,
     &hotspot::Hotspot,
+    &pin::Pin,
 ];
 
 /// The measurement of this name.
@@ -140,6 +142,7 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
         events: scenario.turning_points(),
         seconds: scenario.seconds,
         top: scenario.budget as f64 / MIB,
+        ..Plot::default()
     }
 }
 

@@ -74,6 +74,34 @@ impl Memory {
         })
     }
 
+    /// Maps all of a file to read it.
+    pub(crate) fn file(path: &str) -> io::Result<Memory> {
+        let file = std::fs::File::open(path)?;
+        let bytes = file.metadata()?.len().next_multiple_of(page_size());
+        // SAFETY: a fresh mapping of a file, placed by the kernel. It is locked and never read, so
+        // that a file which becomes shorter does no harm.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )?
+        };
+        Ok(Memory {
+            start: start.cast(),
+            bytes,
+            state: now_ns() | 1,
+        })
+    }
+
+    /// Bytes mapped.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The address of a page, which must begin inside.
     fn page(&self, at: u64) -> *mut u64 {
         assert!(at + page_size() <= self.bytes && at.is_multiple_of(page_size()));

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// The pause before a connection that failed is opened again.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long [`answers`] waits.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Most requests to one server. At the rates used here no run reaches it.
 const MOST: usize = 1_000_000;
 
@@ -59,6 +61,15 @@ pub struct Window {
     /// Seconds from when each request of the window was due to its answer. For an open request, the
     /// time that it has waited so far, which is too little. Failed requests are left out.
     pub latencies: Vec<f64>,
+}
+
+/// Whether a server gives a good answer within a few seconds.
+pub fn answers(server: SocketAddr, path: &str) -> bool {
+    let begin = Instant::now();
+    let late = || begin.elapsed() > PATIENCE;
+    let answer = Connection::open(server, LOOK)
+        .and_then(|mut connection| connection.ask(&http::request(path, server), late));
+    answer.is_ok_and(|answer| answer.status == 200)
 }
 
 impl Window {
