@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Which machine. Its class archive is mapped from a file where it was dumped to, page by page.
+/// Which virtual machine.
 pub(super) const JVM: Jvm = Jvm {
     version: 17,
     collector: "Serial",
@@ -147,6 +147,8 @@ impl Site {
         let address = free_address()?;
         let mut command = Command::new(self.folder.path().join("jvm/bin/java"));
         command.args(JVM.choice()).arg("-XX:-UsePerfData");
+        // The class archive stays as it is in the file, so that servers share its pages.
+        command.args(["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]);
         command.args([format!("-Xms{HEAP}m"), format!("-Xmx{HEAP}m")]);
         command.arg(format!("-Xmn{YOUNG}m"));
         command.arg(format!("-Dpin.kept={KEPT}"));
