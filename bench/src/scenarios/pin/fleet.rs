@@ -4,6 +4,7 @@ use super::holder::{Groups, Holder, Way};
 use super::site::{PAGE, Server, Site};
 use super::traffic::{Counters, Traffic};
 use super::{LIMIT, What};
+use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::interrupt;
 use crate::harness::load::{Load, Rate};
@@ -11,7 +12,6 @@ use crate::harness::programs::sibling;
 use crate::report::breakdown::once;
 use crate::report::statistics::quantile;
 use crate::runner::Turn;
-use crate::Result;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_map::attribute::AreaOf;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 8;
 const WARM_RATE: f64 = 150.0;
 const WARM: f64 = 10.0;
 /// Seconds of the load after the limit came down, before anything is measured.
-const SHRINK: f64 = 12.0;
+const SHRINK: f64 = 8.0;
 /// Seconds from the start of a run until it is measured. Who pins has chosen by then.
 pub(super) const SETTLE: f64 = 10.0;
 /// Seconds that are measured.
@@ -98,7 +98,7 @@ impl<'a> Fleet<'a> {
             return skipped("groups of version 2 have no swappiness");
         }
         self.become_many(what.servers, turn)?;
-        let load = Load::start(&self.rate(super::fleet::RATE))?;
+        let load = Load::start(&self.rate(RATE))?;
         let holder = Holder::start(
             what.way,
             self.ground,

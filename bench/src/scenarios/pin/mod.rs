@@ -51,7 +51,7 @@ impl Measurement for Pin {
             name: "pin",
             question: "Servers that need more memory than there is: what is keeping hot file pages worth?",
             asks: &report::CLAIMS,
-            minutes: 58,
+            minutes: 57,
         }
     }
 

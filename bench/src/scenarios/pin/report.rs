@@ -1,5 +1,6 @@
 //! The table of `pin`, its targets and its pictures.
 
+use super::super::MIB;
 use super::fleet::{Outcome, RATE, SECONDS, SETTLE};
 use super::holder::{BUDGET, WINDOW, Way};
 use super::site::{DOCUMENTS, HEAP, JVM, KEPT, YOUNG};
@@ -23,8 +24,8 @@ const EXECUTABLES: &str =
 /// What is asked for.
 pub(super) const CLAIMS: [&str; 5] = [TRAFFIC, THROUGHPUT, COST, VMTOUCH, EXECUTABLES];
 
+/// Bytes.
 const KIB: f64 = 1024.0;
-const MIB: f64 = 1024.0 * 1024.0;
 
 type Ran = [Variant<What, Outcome>];
 
@@ -92,15 +93,16 @@ fn method() -> String {
         format!("{} KiB", bytes >> 10)
     });
     format!(
-        "Open Liberty 24.0.0.9 on JDK {} ({}, {HEAP} MB of heap, {YOUNG} MB of it young, {KEPT} MB live for \
-         good) with a page that asks a Lucene index of {DOCUMENTS} documents, mapped from a file, for four \
-         words. {RATE} requests a second, spread over the servers, are due at fixed times, whatever the \
-         answers; latency counts from then. Limit {} MiB for servers and who pins together, swap behind it, \
-         the disk's readahead {ahead}. The servers of a round are started once; variants take turns in being \
-         first. Of each, {SETTLE} s settle and {SECONDS} s are measured. plimsoll pin: at most {BUDGET} MiB, \
-         a window of {WINDOW} s. vmtouch: all pages of the files of which plimsoll pin held some. All \
-         executables: as prelockd, all pages of files that are mapped as executable. Files: bytes read less \
-         bytes swapped in; swap: in and out. Disk wait: processor time that was idle with a read outstanding.",
+        "Open Liberty 24.0.0.9 on JDK {} ({}, {HEAP} MB of heap, {YOUNG} MB of it young, {KEPT} MB live \
+         for good) with a page that asks a Lucene index of {DOCUMENTS} documents, mapped from a file, for \
+         four words. {RATE} requests a second, spread over the servers, are due at fixed times, whatever \
+         the answers; latency counts from then. Limit {} MiB for servers and who pins together, swap \
+         behind it, the disk's readahead {ahead}. The servers of a round are started once; variants take \
+         turns in being first. Of each, {SETTLE} s settle and {SECONDS} s are measured. plimsoll pin: at \
+         most {BUDGET} MiB, a window of {WINDOW} s. vmtouch: all pages of the files of which plimsoll pin \
+         held some. All executables: as prelockd, all pages of files that are mapped as executable. \
+         Files: bytes read less bytes swapped in; swap: in and out. Disk wait: processor time that was \
+         idle with a read outstanding.",
         JVM.version,
         JVM.collector,
         LIMIT >> 20,

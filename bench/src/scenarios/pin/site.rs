@@ -148,7 +148,10 @@ impl Site {
         let mut command = Command::new(self.folder.path().join("jvm/bin/java"));
         command.args(JVM.choice()).arg("-XX:-UsePerfData");
         // The class archive stays as it is in the file, so that servers share its pages.
-        command.args(["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]);
+        command.args([
+            "-XX:+UnlockDiagnosticVMOptions",
+            "-XX:ArchiveRelocationMode=0",
+        ]);
         command.args([format!("-Xms{HEAP}m"), format!("-Xmx{HEAP}m")]);
         command.arg(format!("-Xmn{YOUNG}m"));
         command.arg(format!("-Dpin.kept={KEPT}"));

@@ -1,13 +1,15 @@
 //! Disk traffic of the servers: of files and of swap apart.
 //!
-//! | figure | source | why this one |
-//! |---|---|---|
-//! | all bytes read | `read_bytes` of `/proc/PID/io`, servers and holder | counts what a process had read from the disk, by faults and readahead too, swap included |
-//! | swapped in | `pswpin` of `/proc/vmstat`, at most `workingset_refault_anon` of the group | version 1 counts no swap-ins by group. The machine's number includes other groups, the group's includes pages of zeros, which are not on the disk: the smaller is closer |
-//! | files | all bytes read - swapped in | equals `workingset_refault_file` where only evicted pages are read |
-//! | swapped out | `pswpout` of `/proc/vmstat` | of the machine: measure with nothing else swapping |
+//! - *All bytes read*: `read_bytes` of `/proc/PID/io` of servers and holder. It counts what a process
+//!   had read from the disk, by faults and readahead too, from swap too.
+//! - *Swapped in*: `pswpin` of `/proc/vmstat`, at most `workingset_refault_anon` of the group. Version
+//!   1 counts no reads from swap by group. The machine's number includes other groups; the group's
+//!   includes pages of zeros, which are not on the disk. The smaller is closer.
+//! - *Files*: all bytes read less those swapped in. Where only evicted pages are read, it equals
+//!   `workingset_refault_file`.
+//! - *Swapped out*: `pswpout` of `/proc/vmstat`, of the machine: measure with nothing else swapping.
 //!
-//! `pgpgin` of a group is not it: it counts pages charged, read or not.
+//! `pgpgin` of a group is none of these: it counts pages that were charged, read or not.
 
 use super::holder::Groups;
 use crate::Result;
