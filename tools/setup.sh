@@ -114,6 +114,18 @@ lucene() {
   mvn -q -B -f bench/programs/lucene/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/lucene"
 }
 
+# Open Liberty, an application server that is not ours either: unpacked, once its checksum is right.
+liberty() {
+  [ -e "$cache/liberty/wlp/bin/tools/ws-server.jar" ] && return 0
+  packages maven python3
+  say "fetching Open Liberty"
+  local zip=$cache/liberty/openliberty-runtime-24.0.0.9.zip
+  mvn -q -B -f bench/programs/pin/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/liberty"
+  echo "a598ac580cbbdddaa7f77f7d6bfd1d78614555bcc4839db3d3f1aed9c8265db5  $zip" | sha256sum --quiet -c || { say "$zip is not what was measured with: remove $cache/liberty and try again"; exit 1; }
+  python3 -m zipfile -e "$zip" "$cache/liberty"
+  rm "$zip"
+}
+
 # A kernel with the memory controller of cgroup v2, to boot in QEMU. It is unpacked, not installed.
 guest() {
   packages qemu-system-x86 busybox-static cpio e2fsprogs util-linux
@@ -147,7 +159,8 @@ case $purpose in
   test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
-  demo | bench) packages libgc-dev guile-3.0 util-linux procps; java; lucene; [ "$purpose" = demo ] || guest ;;
+  demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
+  bench) packages libgc-dev guile-3.0 util-linux procps vmtouch; java; lucene; liberty; guest ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
   *) say "unknown purpose '$purpose': build, lint, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac

@@ -17,6 +17,7 @@ pub mod interrupt;
 pub mod java;
 pub mod job;
 pub mod libgc;
+pub mod load;
 pub mod mapped;
 pub mod pauses;
 pub mod play;

@@ -1,4 +1,5 @@
-//! Plots over time as SVG: bytes of some principals, their ideal shares, what happened when.
+//! Plots over time, or over another quantity, as SVG: bytes of some principals, their ideal shares,
+//! what happened when.
 
 use super::axis::Axis;
 use super::chart::{Chart, Series};
@@ -6,7 +7,7 @@ use super::recorded::Recorded;
 use crate::Result;
 use serde::{Deserialize, Serialize};
 
-/// A plot of lines and areas over seconds.
+/// A plot of lines and areas.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plot {
     /// Above the picture.
@@ -15,7 +16,10 @@ pub struct Plot {
     pub note: String,
     /// What the vertical axis counts.
     pub unit: String,
-    /// By `(seconds, value)`.
+    /// What the horizontal axis counts; empty: seconds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub across: String,
+    /// By `(seconds, value)`, or what `across` says instead of seconds.
     pub series: Vec<Series>,
     /// `(seconds, what happened)`.
     pub events: Vec<(f64, String)>,
@@ -37,10 +41,14 @@ impl Recorded for Plot {
             ends: (0.0, last.max(1e-9)),
             logarithmic: false,
         };
+        let across = match self.across.as_str() {
+            "" => "seconds",
+            other => other,
+        };
         Chart {
             title: &self.title,
             note: &self.note,
-            across: axis("seconds", right),
+            across: axis(across, right),
             up: axis(&self.unit, top),
             series: &self.series,
             marks: &self.events,

@@ -11,6 +11,8 @@ pub struct Experiment<'a, V> {
     pub(super) runner: &'a Runner,
     pub(super) variants: Vec<(String, V)>,
     pub(super) rounds: usize,
+    /// Numbers of neighbours that take turns in being first; empty: the order is always the same.
+    groups: Vec<usize>,
 }
 
 /// A variant and the outcomes of its runs, in order.
@@ -61,6 +63,7 @@ impl Runner {
             runner: self,
             variants: variants.map(|(name, what)| (name.into(), what)).collect(),
             rounds: self.repeat(),
+            groups: Vec::new(),
         }
     }
 }
@@ -75,6 +78,19 @@ impl<V> Experiment<'_, V> {
     /// Sets one round, however many repetitions were asked for.
     pub fn once(mut self) -> Self {
         self.rounds = 1;
+        self
+    }
+
+    /// Neighbours with the same key take turns in being first: each round begins with the next of them,
+    /// so that what one leaves behind meets each of the others.
+    pub fn rotating<K: PartialEq>(mut self, key: impl Fn(&V) -> K) -> Self {
+        let mut group = 0;
+        self.groups = vec![0; self.variants.len()];
+        for index in 1..self.variants.len() {
+            let same = key(&self.variants[index].1) == key(&self.variants[index - 1].1);
+            group += usize::from(!same);
+            self.groups[index] = group;
+        }
         self
     }
 
@@ -93,12 +109,12 @@ impl<V> Experiment<'_, V> {
         };
         let mut variants: Vec<_> = self.variants.into_iter().map(fresh).collect();
         for round in 1..=self.rounds {
-            for Variant {
-                name,
-                what,
-                outcomes,
-            } in &mut variants
-            {
+            for index in order(&self.groups, variants.len(), round) {
+                let Variant {
+                    name,
+                    what,
+                    outcomes,
+                } = &mut variants[index];
                 interrupt::check()?;
                 let turn = Turn::new(self.runner, name, (round, self.rounds));
                 outcomes.push(run(&*what, &turn)?);
@@ -106,6 +122,18 @@ impl<V> Experiment<'_, V> {
         }
         Ok(variants)
     }
+}
+
+/// The order of a round, 1 at least.
+fn order(groups: &[usize], count: usize, round: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if groups.len() == count {
+        for group in order.chunk_by_mut(|a, b| groups[*a] == groups[*b]) {
+            let by = (round - 1) % group.len().max(1);
+            group.rotate_left(by);
+        }
+    }
+    order
 }
 
 #[cfg(test)]
@@ -138,6 +166,22 @@ mod tests {
         assert!(!seen[2].2);
         assert_eq!(variants[0].outcomes, [1, 3, 5]);
         assert_eq!(variants[1].outcomes, [2, 4, 6]);
+    }
+
+    #[test]
+    fn neighbours_take_turns_in_being_first() {
+        let mut order = String::new();
+        let variants = [("a", 1), ("b", 1), ("c", 1), ("d", 2), ("e", 2)];
+        let ran = runner(None)
+            .experiment(variants)
+            .rotating(|key| *key)
+            .run(|_, turn| {
+                order.push_str(turn.variant);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(order, "abcde".to_owned() + "bcaed" + "cabde");
+        assert!(ran.iter().all(|variant| variant.outcomes.len() == 3));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod hotspot;
 mod libgc;
 mod libgc_adaptive;
 mod map_cost;
+mod pin;
 mod shares;
 mod sharing;
 mod split;
@@ -37,6 +38,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &libgc::kernels::Kernels,
     &sharing::Sharing,
     &hotspot::Hotspot,
+    &pin::Pin,
 ];
 
 /// The measurement of this name.
@@ -142,6 +144,7 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
         events: scenario.turning_points(),
         seconds: scenario.seconds,
         top: scenario.budget as f64 / MIB,
+        ..Plot::default()
     }
 }
 

@@ -74,15 +74,31 @@ impl Memory {
         })
     }
 
-    /// Maps a file for reading at random places: the kernel reads nothing ahead, and does not notice
-    /// what is used of it.
+    /// Maps the first `bytes` of a file for reading at random places: the kernel reads nothing ahead,
+    /// and does not notice what is used of it.
     pub(crate) fn file(path: &str, bytes: u64) -> io::Result<Memory> {
         let file = std::fs::File::open(path)?;
         if file.metadata()?.len() < bytes {
             return Err(io::Error::other(format!("{path} is shorter than that")));
         }
-        // SAFETY: a fresh mapping of a file that is long enough, placed by the kernel. It is only
-        // ever accessed with volatile reads of single words.
+        let memory = Memory::of_file(&file, bytes)?;
+        // SAFETY: the range is the mapping just made; the advice changes no contents.
+        unsafe { madvise(memory.start.cast(), bytes as usize, Advice::Random)? };
+        Ok(memory)
+    }
+
+    /// Maps all of a file to lock it. Nobody reads it, so that a file which becomes shorter does no
+    /// harm.
+    pub(crate) fn whole_file(path: &str) -> io::Result<Memory> {
+        let file = std::fs::File::open(path)?;
+        let bytes = file.metadata()?.len().next_multiple_of(page_size());
+        Memory::of_file(&file, bytes)
+    }
+
+    /// Maps a file to read it.
+    fn of_file(file: &std::fs::File, bytes: u64) -> io::Result<Memory> {
+        // SAFETY: a fresh mapping of a file, placed by the kernel. It is only ever accessed with
+        // volatile reads of single words; the callers see to it that the file is long enough.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -93,13 +109,16 @@ impl Memory {
                 0,
             )?
         };
-        // SAFETY: the range is the mapping just made; the advice changes no contents.
-        unsafe { madvise(start, bytes as usize, Advice::Random)? };
         Ok(Memory {
             start: start.cast(),
             bytes,
             state: now_ns() | 1,
         })
+    }
+
+    /// Bytes mapped.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The address of a page, which must begin inside.

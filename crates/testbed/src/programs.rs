@@ -18,6 +18,8 @@
 //!       over and over
 //! stream --path FILE [--rate R]
 //!       reads a file from beginning to end over and over, R bytes a second
+//! lock  --path LIST
+//!       locks all pages of the files that LIST names, one a line, and holds them
 //! tree  --depth D --width W
 //!       starts W children that each start W more, D levels deep, and waits
 //! ```
@@ -85,9 +87,10 @@ fn ends_well(arguments: &[String]) -> bool {
         "share" => share(&options),
         "pages" => crate::files::pages(&options),
         "stream" => crate::files::stream(&options),
+        "lock" => lock(&options),
         "tree" => tree(&options),
         other => Err(io::Error::other(format!(
-            "there is no program `{other}`: give hog, touch, share, pages, stream or tree"
+            "there is no program `{other}`: give hog, touch, share, pages, stream, lock or tree"
         ))),
     });
     if let Err(e) = &result {
@@ -321,6 +324,29 @@ fn share_unpaced(memory: &mut Memory, reporter: &mut Reporter, bytes: u64) -> io
         reporter.tell(bytes, rounds, true);
     }
     reporter.tell_now(bytes, rounds, false);
+    Ok(())
+}
+
+fn lock(options: &Options) -> io::Result<()> {
+    let list = options
+        .values
+        .get("path")
+        .ok_or_else(|| io::Error::other("`--path` is missing: which file names the files"))?;
+    let mut reporter = Reporter::new(options)?;
+    let mut held = Vec::new();
+    let mut bytes = 0;
+    for path in std::fs::read_to_string(list)?.lines() {
+        if reporter.ended() {
+            break;
+        }
+        let memory = Memory::whole_file(path)?;
+        memory.lock(0, memory.bytes())?;
+        bytes += memory.bytes();
+        held.push(memory);
+        reporter.tell(bytes, 0, false);
+    }
+    reporter.tell_now(bytes, 0, true);
+    reporter.wait(1e9, bytes, 0, true);
     Ok(())
 }
 

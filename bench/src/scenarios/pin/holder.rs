@@ -1,0 +1,260 @@
+//! Who keeps file pages in memory while the servers run, in its own cgroup under the same limit.
+
+use super::site::Server;
+use crate::harness::ground::Ground;
+use crate::harness::programs::sibling;
+use crate::{Error, Result};
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::process::{Handle, maps};
+use plimsoll_testbed::children::{end, end_with_us, enter};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The most that `plimsoll pin` may hold, MiB.
+pub(super) const BUDGET: u64 = 128;
+/// The time over which it looks for pages that come back, seconds.
+pub(super) const WINDOW: u64 = 6;
+/// What prelockd locks at the most by default: of a file, and of all, bytes.
+const FILE_MOST: u64 = 50 << 20;
+const ALL_MOST: u64 = 250 << 20;
+
+/// How file pages are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// By the kernel alone.
+    Plain,
+    /// `plimsoll pin`.
+    Pin,
+    /// `vmtouch -l`: all pages of the files of which `plimsoll pin` last held some.
+    Vmtouch,
+    /// As prelockd does: all pages of files that are mapped as executable.
+    Executables,
+}
+
+impl Way {
+    pub(super) const ALL: [Way; 4] = [Way::Plain, Way::Pin, Way::Vmtouch, Way::Executables];
+
+    /// For tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Way::Plain => "plain",
+            Way::Pin => "plimsoll pin",
+            Way::Vmtouch => "vmtouch -l",
+            Way::Executables => "all executables",
+        }
+    }
+}
+
+/// A program that holds pages until this is dropped.
+#[derive(Debug)]
+pub(super) struct Holder {
+    child: Child,
+    output: PathBuf,
+    log: PathBuf,
+}
+
+impl Holder {
+    /// Starts one. `files` are those that `plimsoll pin` held last; without any, all that the servers
+    /// have mapped are taken. `None` for [`Way::Plain`], and where the program is not installed.
+    ///
+    /// # Errors
+    /// When it cannot be started for another reason.
+    pub(super) fn start(
+        way: Way,
+        ground: &Ground,
+        groups: &Groups,
+        servers: &[Server],
+        files: &[PathBuf],
+    ) -> Result<Option<Holder>> {
+        let mut command = match way {
+            Way::Plain => return Ok(None),
+            Way::Pin => pin(groups.servers.dir()),
+            Way::Vmtouch => {
+                let mut command = Command::new("vmtouch");
+                command.args(["-l", "-q", "-m", "64G"]);
+                match files {
+                    [] => command.args(mapped(servers, false)),
+                    files => command.args(files),
+                };
+                command
+            }
+            Way::Executables => {
+                let list = ground.folder().join("executables");
+                let paths = within(mapped(servers, true));
+                let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+                std::fs::write(&list, paths.join("\n")).map_err(Error::file("write", &list))?;
+                let mut command = Command::new(sibling("plimsoll-misbehave"));
+                command.arg("lock").arg("--path").arg(list);
+                command
+            }
+        };
+        let output = ground.folder().join("holder.out");
+        let log = ground.folder().join("holder.log");
+        let file = |path: &Path| File::create(path).map_err(Error::file("write", path));
+        command
+            .stdin(Stdio::null())
+            .stdout(file(&output)?)
+            .stderr(file(&log)?);
+        end_with_us(&mut command);
+        let group = &groups.holder;
+        enter(&mut command, group).map_err(Error::file("enter", group.dir()))?;
+        match command.spawn() {
+            Ok(child) => Ok(Some(Holder { child, output, log })),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::start(&command)(e)),
+        }
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Why it has ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let last = log.lines().last().unwrap_or("it wrote nothing");
+        Some(format!("{status}: {last}"))
+    }
+
+    /// Bytes that it has locked.
+    pub(super) fn locked(&self) -> u64 {
+        let status = Handle::new(self.pid()).map(|process| process.path("status"));
+        let text = status.and_then(std::fs::read_to_string).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmLck:"));
+        let kib = line.and_then(|value| value.split_whitespace().next());
+        kib.and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+
+    /// The files of which `plimsoll pin` said that it holds some, as it said last.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let text = std::fs::read_to_string(&self.output).unwrap_or_default();
+        let reports = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
+        let mut paths = BTreeSet::new();
+        if let Some(report) = reports.map_while(std::result::Result::ok).last() {
+            find_held(&report, &mut paths);
+        }
+        paths.into_iter().collect()
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        end(&mut self.child, Duration::from_secs(5));
+    }
+}
+
+/// The groups below the one with the limit.
+#[derive(Debug)]
+pub(super) struct Groups {
+    pub(super) servers: Cgroup,
+    pub(super) holder: Cgroup,
+}
+
+impl Groups {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// When the kernel refuses them.
+    pub(super) fn new(ground: &Ground) -> Result<Groups> {
+        Ok(Groups {
+            servers: ground.cgroup().create_child("servers")?,
+            holder: ground.cgroup().create_child("holder")?,
+        })
+    }
+}
+
+fn pin(group: &Path) -> Command {
+    let mut command = Command::new(sibling("plimsoll"));
+    command.args(["pin", "--cgroup"]).arg(group);
+    command.args(["--budget", &format!("{BUDGET}M")]);
+    command.args(["--window", &WINDOW.to_string(), "--json"]);
+    command
+}
+
+/// Paths of all objects that name a file and a range of it.
+fn find_held(value: &serde_json::Value, paths: &mut BTreeSet<PathBuf>) {
+    match value {
+        serde_json::Value::Array(values) => values.iter().for_each(|one| find_held(one, paths)),
+        serde_json::Value::Object(fields) => {
+            let path = fields.get("path").and_then(serde_json::Value::as_str);
+            match path {
+                Some(path) if fields.contains_key("offset") => {
+                    paths.insert(PathBuf::from(path));
+                }
+                _ => fields.values().for_each(|one| find_held(one, paths)),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The files that the servers have mapped, or only those that they have mapped as executable.
+fn mapped(servers: &[Server], executable: bool) -> Vec<PathBuf> {
+    let mut paths = BTreeSet::new();
+    for server in servers {
+        // One that has ended maps nothing.
+        let Ok(text) = maps(server.pid()) else {
+            continue;
+        };
+        for line in text.lines().map_while(std::io::Result::ok) {
+            paths.extend(file_of(&line, executable));
+        }
+    }
+    let regular = |path: &PathBuf| path.is_file();
+    paths.into_iter().filter(regular).collect()
+}
+
+/// The file of a line of `/proc/PID/maps`: address, rights, offset, device, inode, path.
+fn file_of(line: &str, executable: bool) -> Option<PathBuf> {
+    let mut fields = line.splitn(6, ' ');
+    let rights = fields.nth(1)?;
+    let path = fields.nth(3)?.trim_start();
+    let wanted = !executable || rights.contains('x');
+    (wanted && path.starts_with('/')).then(|| PathBuf::from(path))
+}
+
+/// Those that prelockd's bounds let through.
+fn within(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut sum = 0;
+    paths.retain(|path| {
+        let bytes = path.metadata().map_or(0, |metadata| metadata.len());
+        let fits = bytes <= FILE_MOST && sum + bytes <= ALL_MOST;
+        sum += if fits { bytes } else { 0 };
+        fits
+    });
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_maps() {
+        let line = "7f00-7f10 r-xp 00001000 fe:00 1234     /usr/lib/a b.so";
+        assert_eq!(file_of(line, true), Some("/usr/lib/a b.so".into()));
+        assert_eq!(file_of(&line.replace("r-xp", "r--p"), true), None);
+        assert!(file_of(&line.replace("r-xp", "r--p"), false).is_some());
+        assert_eq!(file_of("7f00-7f10 rw-p 00000000 00:00 0 ", false), None);
+        assert_eq!(
+            file_of("7f00-7f10 rw-p 00000000 00:00 0 [heap]", false),
+            None
+        );
+    }
+
+    #[test]
+    fn held_files_are_found_in_reports() {
+        let text = r#"{"groups": [{"path": "/sys/x", "held": 1}],
+            "held": [{"path": "/a", "offset": 0, "bytes": 1}, {"path": "/b", "offset": 4096}]}"#;
+        let mut paths = BTreeSet::new();
+        find_held(&serde_json::from_str(text).unwrap(), &mut paths);
+        let wanted = ["/a", "/b"].map(PathBuf::from);
+        assert_eq!(paths, BTreeSet::from(wanted));
+    }
+}
