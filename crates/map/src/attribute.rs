@@ -146,14 +146,13 @@ fn divide(
     };
     divide_referenced(area, &mut divided);
     let before = counted.mapped_before.get(&parts[group.start].mapping);
+    let again = |bytes: u64| before.map_or(0, |&before| share(bytes, before, area.size()));
     for (index, states) in divided.parts.iter_mut().enumerate() {
         states.repeated = counted.repeated[group.start + index].min(states.resident);
-        if let Some(&bytes) = before {
-            states.repeated_swapped = share(states.swapped, bytes, area.size());
-        }
+        states.repeated_swapped = again(states.swapped);
         if let Some(cache) = cache(index) {
-            states.cached = Some(cache.cached);
-            states.evicted = Some(cache.evicted);
+            states.cached = Some(cache.cached - again(cache.cached));
+            states.evicted = Some(cache.evicted - again(cache.evicted));
         }
     }
     divided

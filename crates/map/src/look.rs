@@ -255,31 +255,46 @@ fn labelled(
     sight: &Arc<Sight>,
     limit: Duration,
 ) -> (Option<&'static str>, Labels) {
-    let (reader, seen) = (Arc::clone(process), Arc::clone(sight));
-    let done = within(limit, move || {
-        let mut labels = Labels::default();
-        let memory = match ProcessMemory::open(&reader) {
-            Ok(memory) => memory,
-            Err(error) => {
-                labels.note(format!("its memory was not read: {error}"));
-                return (None, labels);
-            }
-        };
-        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen));
-        if let Some(runtime) = runtime {
-            runtime.label(&seen, &memory, &mut labels);
+    let mut labels = Labels::default();
+    let memory = match ProcessMemory::open(process) {
+        Ok(memory) => Arc::new(memory),
+        Err(error) => {
+            labels.note(format!("what its memory is for could not be read: {error}"));
+            return (None, labels);
         }
-        native::label(&seen, &memory, &mut labels);
-        (runtime.map(|runtime| runtime.name()), labels)
-    });
-    done.unwrap_or_else(|| {
+    };
+    let (seen, reads) = (Arc::clone(sight), Arc::clone(&memory));
+    let of_runtime = within(limit, move || {
         let mut labels = Labels::default();
-        labels.note(format!(
-            "what its memory is for could not be read within {} s",
-            limit.as_secs_f64()
-        ));
-        (None, labels)
-    })
+        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
+        runtime.label(&seen, &*reads, &mut labels);
+        Some((runtime.name(), labels))
+    });
+    let runtime = match of_runtime {
+        Some(Some((name, found))) => {
+            labels = found;
+            Some(name)
+        }
+        Some(None) => None,
+        None => {
+            labels.note("what its runtime's areas are was not told in time");
+            None
+        }
+    };
+    let seen = Arc::clone(sight);
+    let of_program = within(limit, move || {
+        let mut labels = Labels::default();
+        native::label(&seen, &*memory, &mut labels);
+        labels
+    });
+    match of_program {
+        Some(mut found) => {
+            labels.labels.append(&mut found.labels);
+            labels.notes.append(&mut found.notes);
+        }
+        None => labels.note("what its other memory is for was not told in time"),
+    }
+    (runtime, labels)
 }
 
 fn counted(
