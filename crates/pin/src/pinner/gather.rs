@@ -7,7 +7,7 @@ use crate::report::Passed;
 use plimsoll_kernel::cgroup::{Cgroup, locate};
 use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::patience::within;
-use plimsoll_kernel::process::descendants;
+use plimsoll_kernel::process::{Process, descendants};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +31,21 @@ struct Subject {
     group: Option<PathBuf>,
 }
 
+/// Why a process is passed over.
+#[derive(Debug)]
+enum Why {
+    /// Told.
+    Named(String),
+    /// Counted only: one of many of other users.
+    Others,
+    /// Not worth a word: a kernel thread, among all processes.
+    Nothing,
+}
+
 /// A process that is passed over for a while.
 #[derive(Debug)]
 struct Refused {
-    /// `None` for one of many that belong to other users.
-    reason: Option<String>,
+    why: Why,
     until_ns: u64,
 }
 
@@ -123,13 +133,18 @@ impl Gather {
     }
 
     pub(super) fn passed(&self) -> impl Iterator<Item = Passed> + '_ {
-        let named = self.refused.iter().filter_map(|(pid, refused)| {
-            Some(Passed {
-                pid: Some(*pid),
-                reason: refused.reason.clone()?,
-            })
-        });
-        let count = self.refused.values().filter(|r| r.reason.is_none()).count();
+        let named = self
+            .refused
+            .iter()
+            .filter_map(|(pid, refused)| match &refused.why {
+                Why::Named(reason) => Some(Passed {
+                    pid: Some(*pid),
+                    reason: reason.clone(),
+                }),
+                Why::Others | Why::Nothing => None,
+            });
+        let of_others = |refused: &&Refused| matches!(refused.why, Why::Others);
+        let count = self.refused.values().filter(of_others).count();
         let others = (count > 0).then(|| {
             format!("{count} processes of other users or with other rights: root can look at them")
         });
@@ -248,7 +263,7 @@ impl Gather {
                 "process {pid} does not let itself be read within two seconds; it may wait for a \
                  disk or a server"
             );
-            return self.refuse_for(pid, now_ns, Some(reason));
+            return self.refuse_for(pid, now_ns, Why::Named(reason));
         };
         match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
             Ok((majors, seen)) => {
@@ -274,16 +289,24 @@ impl Gather {
             Programs::Processes(given) => given.contains(&pid),
             Programs::Group(_) | Programs::All => false,
         };
-        if !error.is_gone() || given {
-            let named = given || !error.is_denied();
-            self.refuse_for(pid, now_ns, named.then(|| error.to_string()));
-        }
+        // It has no memory of its own, so the kernel says that there is no such process.
+        let thread = error.is_gone() && Process::open(pid).is_ok_and(|process| process.alive());
+        let why = match (given, thread, error.is_gone(), error.is_denied()) {
+            (true, true, ..) => Why::Named(format!(
+                "process {pid} is a kernel thread, which maps no file"
+            )),
+            (false, true, ..) => Why::Nothing,
+            (false, _, true, _) => return,
+            (false, _, _, true) => Why::Others,
+            _ => Why::Named(error.to_string()),
+        };
+        self.refuse_for(pid, now_ns, why);
     }
 
-    fn refuse_for(&mut self, pid: i32, now_ns: u64, reason: Option<String>) {
+    fn refuse_for(&mut self, pid: i32, now_ns: u64, why: Why) {
         if self.refused.len() < MAX_PROCESSES {
             let until_ns = now_ns.saturating_add(self.window_ns);
-            self.refused.insert(pid, Refused { reason, until_ns });
+            self.refused.insert(pid, Refused { why, until_ns });
         }
     }
 
