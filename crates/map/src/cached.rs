@@ -8,12 +8,15 @@ use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Most files that are opened.
 const MAX_FILES: usize = 8192;
+/// Most answers about one file that are kept.
+const MAX_ANSWERS: usize = 4096;
 
 /// What is known of the part of a file that a part of a mapping shows, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +68,7 @@ pub fn look(
         let file = files
             .entry(area.file)
             .or_insert_with(|| File::open(sight, area));
-        match file.as_ref().map(|file| file.ask(area, &part.addresses)) {
+        match file.as_mut().map(|file| file.ask(area, &part.addresses)) {
             Some(Ok(cache)) => *slot = Some(cache),
             Some(Err(error)) if error.is_denied() => untold.denied += bytes,
             Some(Err(error)) if error.is_absent() => {
@@ -91,6 +94,9 @@ struct File {
     descriptor: OwnedFd,
     path: PathBuf,
     tmpfs: bool,
+    /// By what was asked, offsets in the file. A process may map the same part several times, as ZGC
+    /// does with its heap, and to answer the kernel walks through all pages.
+    answers: HashMap<Range<u64>, Cache>,
 }
 
 /// From `linux/magic.h`.
@@ -122,20 +128,24 @@ impl File {
             descriptor,
             path: PathBuf::from(&area.name),
             tmpfs,
+            answers: HashMap::new(),
         })
     }
 
     /// Asks about what a part of a mapping shows, in whole pages: each page belongs to the part in
     /// which it begins.
-    fn ask(&self, area: &Area, part: &Addresses) -> plimsoll_kernel::Result<Cache> {
+    fn ask(&mut self, area: &Area, part: &Addresses) -> plimsoll_kernel::Result<Cache> {
         let page = page_size();
         let offset = |address: u64| {
             let inside = (address - area.addresses.start).next_multiple_of(page);
             area.offset.saturating_add(inside)
         };
         let range = offset(part.start)..offset(part.end);
-        let found = page_cache::of(&self.descriptor, &self.path, range)?;
-        Ok(Cache {
+        if let Some(answer) = self.answers.get(&range) {
+            return Ok(*answer);
+        }
+        let found = page_cache::of(&self.descriptor, &self.path, range.clone())?;
+        let answer = Cache {
             cached: found.cached,
             evicted: if self.tmpfs {
                 0
@@ -143,7 +153,11 @@ impl File {
                 found.recently_evicted
             },
             swapped: if self.tmpfs { found.evicted } else { 0 },
-        })
+        };
+        if self.answers.len() < MAX_ANSWERS {
+            self.answers.insert(range, answer);
+        }
+        Ok(answer)
     }
 }
 

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 /// What is read at a time, bytes: never more than a page of the kernel's.
 pub(crate) const PIECE: u64 = 4096;
-/// The most pieces that are kept: 2 MiB.
-const KEPT: usize = 512;
+/// The most pieces that are kept: half a MiB.
+const KEPT: usize = 128;
 
 type Piece = Option<Box<[u8; PIECE as usize]>>;
 
