@@ -7,6 +7,7 @@ use crate::change::{Change, Counters};
 use crate::count::{Counted, count};
 use crate::memory::ProcessMemory;
 use crate::native;
+use crate::notes::{note_kinds, note_untold};
 use crate::parts::{MAX_LABELS, Part, cut};
 use crate::runtime::Labels;
 use crate::runtimes::ALL;
@@ -17,7 +18,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
-use plimsoll_kernel::smaps::{Area, FileKey};
+use plimsoll_kernel::smaps::FileKey;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -338,54 +339,4 @@ fn cached(
         };
         (Vec::new(), untold)
     })
-}
-
-fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
-    if untold.unsupported {
-        notes.push(
-            "what of its files is in the page cache is not known: this kernel has no cachestat (Linux 6.5)"
-                .into(),
-        );
-    } else if untold.late {
-        notes.push("what of its files is in the page cache was not told in time".into());
-    } else if untold.denied > 0 {
-        notes.push(format!(
-            "what is in the page cache of {} of mapped files is told only to their owner and root",
-            mebibytes(untold.denied)
-        ));
-    }
-    if untold.closed > 0 {
-        notes.push(format!(
-            "what is in the page cache of {} of mapped files is not known: they were deleted, replaced, or \
-             lie where they cannot be opened from here",
-            mebibytes(untold.closed)
-        ));
-    }
-}
-
-/// What the numbers themselves do not say.
-fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<String>) {
-    let hugetlb: u64 = mappings.iter().map(|area| area.hugetlb).sum();
-    if hugetlb > 0 {
-        notes.push(format!(
-            "{} more are in pages of hugetlbfs, which the kernel counts neither as resident nor as swappable",
-            mebibytes(hugetlb)
-        ));
-    }
-    let twice = picture.total.repeated + picture.total.repeated_swapped;
-    if twice > 0 {
-        notes.push(format!(
-            "{} count more than once, as in the kernel's own sums, because it maps them at several \
-             addresses",
-            mebibytes(twice)
-        ));
-    }
-}
-
-/// Bytes for a sentence.
-fn mebibytes(bytes: u64) -> String {
-    match bytes >> 20 {
-        0 => format!("{} KiB", bytes.div_ceil(1024)),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-    }
 }
