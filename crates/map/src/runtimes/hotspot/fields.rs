@@ -70,6 +70,11 @@ impl<'a> Machine<'a> {
         self.field(name).is_ok()
     }
 
+    /// Whether debuggers are told of such a type.
+    pub(super) fn has_type(&self, name: &str) -> bool {
+        self.tables.sizes.contains_key(name)
+    }
+
     fn field(&self, (kind, name): Name) -> Known<&Field> {
         let key = (kind.to_owned(), name.to_owned());
         let field = self.tables.fields.get(&key);

@@ -5,7 +5,7 @@ use super::{collector, regions, spaces, z};
 use crate::area::Kind;
 use crate::runtime::Labels;
 use crate::sight::Sight;
-use plimsoll_kernel::smaps::{Addresses, Area};
+use plimsoll_kernel::smaps::Addresses;
 
 /// A range of the heap, and what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,22 +92,25 @@ fn divide(
     Ok(())
 }
 
-/// Labels what can only be the heap by where it is mapped and how it is named, unless some is labelled.
+/// Labels what is the heap by where it is mapped and how it is named, unless some is labelled. What
+/// adjoins the class data sharing archive is the class space, which may lie there too.
 pub(super) fn label_by_mappings(sight: &Sight, labels: &mut Labels) {
-    if !labels.labels.is_empty() {
+    if labels.labels.iter().any(|label| label.kind == Kind::Heap) {
         return;
     }
-    let is_low = |area: &&Area| {
-        area.name.is_empty()
-            && area.file.inode == 0
-            && !area.shared_mapping
-            && COMPRESSED.start <= area.addresses.start
-            && area.addresses.end <= COMPRESSED.end
-    };
-    let by_name = |area: &&Area| z::is_heap(area);
-    let found = |area: &&Area| is_low(area) || by_name(area);
-    for area in sight.mappings.iter().filter(found) {
-        labels.add(area.addresses.clone(), Kind::Heap);
+    let mut end_of_archive = 0;
+    for area in &sight.mappings {
+        let addresses = &area.addresses;
+        let is_plain = area.name.is_empty() && area.file.inode == 0 && !area.shared_mapping;
+        let is_after_archive = addresses.start == end_of_archive;
+        if area.name.ends_with(".jsa") || (is_plain && is_after_archive) {
+            end_of_archive = addresses.end;
+            continue;
+        }
+        let is_low = COMPRESSED.start <= addresses.start && addresses.end <= COMPRESSED.end;
+        if (is_plain && is_low) || z::is_heap(area) {
+            labels.add(addresses.clone(), Kind::Heap);
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Metadata of classes. No table exports where it is; it is found by following the classes of all
-//! class loaders: the mappings in which their parts lie are metaspace.
+//! class loaders: the memory in which their parts lie is metaspace.
 
 use super::fields::{Known, Machine, Name, Unknown};
 use crate::area::Kind;
@@ -7,7 +7,7 @@ use crate::runtime::Labels;
 use crate::runtimes::words::Ranges;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Most class loaders, and most classes, that are followed.
 const MAX_LOADERS: usize = 1 << 16;
@@ -15,75 +15,129 @@ const MAX_CLASSES: usize = 1 << 18;
 const WHAT: &str = "the classes";
 /// Most reserved memory between the class data sharing archive and the class space, bytes.
 const MAX_GAP: u64 = 16 << 20;
+/// Metaspace is committed in multiples of this since JDK 16, and its reservations begin at multiples of
+/// the other, bytes.
+const GRANULE: u64 = 64 << 10;
+const ALIGNMENT: u64 = 4 << 20;
+/// A type that debuggers are told of before that.
+const BEFORE_JDK_16: &str = "metaspace::Metablock";
 const FIRST: Name = ("ClassLoaderDataGraph", "_head");
 
 /// Labels the class space, other metaspace, and the archive.
 pub(super) fn label(machine: &Machine<'_>, sight: &Sight, labels: &mut Labels) -> Known<()> {
     let archive = archive(machine).unwrap_or_default();
     labels.add(archive.clone(), Kind::ClassArchive);
-    let told = labels.labels.iter().map(|label| label.addresses.clone());
-    let told = Ranges::from(told.collect());
     let mut found = Found {
-        sight,
-        told: &told,
-        classes: BTreeSet::new(),
-        others: BTreeSet::new(),
+        pieces: pieces(sight, labels),
+        alignment: match machine.has_type(BEFORE_JDK_16) {
+            true => GRANULE,
+            false => ALIGNMENT,
+        },
+        classes: BTreeMap::new(),
+        others: BTreeMap::new(),
     };
     let outcome = follow(machine, &mut found);
-    let size = class_space_size(machine);
-    if let Some(size) = size {
-        // The class space follows the archive.
-        if !archive.is_empty() {
-            let next = sight
-                .mappings
-                .iter()
-                .position(|a| a.addresses.start == archive.end);
-            found
-                .classes
-                .extend(next.filter(|&at| found.may_be(&sight.mappings[at])));
-        }
-        let mut end = 0;
-        for &at in &found.classes {
-            if sight.mappings[at].addresses.start >= end {
-                let space = class_space(&found, at, size);
-                end = space.end;
-                labels.add(space, Kind::ClassSpace);
+    match class_space_size(machine) {
+        Some(size) => label_class_space(&mut found, &archive, size, labels),
+        None => {
+            // Classes are where their parts are.
+            for (at, seen) in std::mem::take(&mut found.classes) {
+                found.add_other(at, &seen);
             }
         }
-    } else {
-        let classes = std::mem::take(&mut found.classes);
-        found.others.extend(classes);
     }
-    for &at in &found.others {
-        labels.add(sight.mappings[at].addresses.clone(), Kind::Metaspace);
+    for (&at, seen) in &found.others {
+        labels.add(found.metaspace(at, seen), Kind::Metaspace);
     }
     outcome
 }
 
-/// Mappings in which metadata lies, by their places in the list.
-struct Found<'a> {
-    sight: &'a Sight,
-    /// What is labelled already.
-    told: &'a Ranges,
-    classes: BTreeSet<usize>,
-    others: BTreeSet<usize>,
+/// Memory of no file, of one mapping, that is not labelled yet.
+struct Piece {
+    addresses: Addresses,
+    /// Whether it is committed, and not only reserved.
+    writable: bool,
 }
 
-impl Found<'_> {
-    /// The place of the mapping that an address of metadata is in.
-    fn mapping(&self, address: u64) -> Option<usize> {
-        let mappings = &self.sight.mappings;
-        let at = mappings.partition_point(|area| area.addresses.end <= address);
-        let area = mappings.get(at)?;
-        let is_it = area.addresses.contains(&address) && area.writable && self.may_be(area);
-        is_it.then_some(at)
+/// All pieces, by address.
+fn pieces(sight: &Sight, labels: &Labels) -> Vec<Piece> {
+    let told = labels.labels.iter().map(|label| label.addresses.clone());
+    let told = Ranges::from(told.collect());
+    let is_plain =
+        |area: &&Area| area.name.is_empty() && area.file.inode == 0 && !area.shared_mapping;
+    let mut pieces = Vec::new();
+    for area in sight.mappings.iter().filter(is_plain) {
+        let mut push = |addresses: Addresses| {
+            if !addresses.is_empty() {
+                pieces.push(Piece {
+                    addresses,
+                    writable: area.writable,
+                });
+            }
+        };
+        let mut at = area.addresses.start;
+        for told in told.within(&area.addresses) {
+            push(at..told.start);
+            at = told.end;
+        }
+        push(at..area.addresses.end);
+    }
+    pieces
+}
+
+/// Pieces in which metadata lies, and from where to where it was seen there.
+struct Found {
+    pieces: Vec<Piece>,
+    /// What a reservation begins at multiples of, bytes.
+    alignment: u64,
+    classes: BTreeMap<usize, Addresses>,
+    others: BTreeMap<usize, Addresses>,
+}
+
+impl Found {
+    /// The place of the piece that an address is in, if it is committed.
+    fn piece(&self, address: u64) -> Option<usize> {
+        let at = (self.pieces).partition_point(|piece| piece.addresses.end <= address);
+        let piece = self.pieces.get(at)?;
+        (piece.addresses.contains(&address) && piece.writable).then_some(at)
     }
 
-    /// Whether a mapping can be metaspace: memory of no file, and not yet labelled.
-    fn may_be(&self, area: &Area) -> bool {
-        let is_plain = area.name.is_empty() && area.file.inode == 0 && !area.shared_mapping;
-        is_plain && self.told.within(&area.addresses).next().is_none()
+    fn see_class(&mut self, address: u64) {
+        if let Some(at) = self.piece(address) {
+            extend(&mut self.classes, at, &(address..address + 1));
+        }
     }
+
+    fn see_other(&mut self, address: u64) {
+        if let Some(at) = self.piece(address) {
+            self.add_other(at, &(address..address + 1));
+        }
+    }
+
+    fn add_other(&mut self, at: usize, seen: &Addresses) {
+        extend(&mut self.others, at, seen);
+    }
+
+    /// The metaspace in a piece. The kernel may have made one mapping of it and of what lies beside
+    /// it: it begins where a reservation can begin before the first metadata that was seen, and ends
+    /// where only reserved memory follows, or else with the last that was seen.
+    fn metaspace(&self, at: usize, seen: &Addresses) -> Addresses {
+        let piece = &self.pieces[at].addresses;
+        let next = self.pieces.get(at + 1);
+        let is_followed = next.is_some_and(|n| n.addresses.start == piece.end && !n.writable);
+        let start = (seen.start / self.alignment * self.alignment).max(piece.start);
+        let end = seen.end.saturating_add(GRANULE) / GRANULE * GRANULE;
+        match is_followed {
+            true => start..piece.end,
+            false => start..end.min(piece.end),
+        }
+    }
+}
+
+fn extend(ranges: &mut BTreeMap<usize, Addresses>, at: usize, by: &Addresses) {
+    let range = ranges.entry(at).or_insert_with(|| by.clone());
+    range.start = range.start.min(by.start);
+    range.end = range.end.max(by.end);
 }
 
 /// Where the archive of the JDK's classes is mapped.
@@ -103,31 +157,49 @@ fn class_space_size(machine: &Machine<'_>) -> Option<u64> {
     machine.word(at).ok().filter(|&size| size > 0)
 }
 
-/// The mappings around this one that can be the class space: what adjoins it, is not labelled, and is
-/// no more than was reserved.
-fn class_space(found: &Found<'_>, at: usize, size: u64) -> Addresses {
-    let mappings = &found.sight.mappings;
-    let most = size.saturating_add(MAX_GAP);
-    let mut space = mappings[at].addresses.clone();
-    for area in mappings[..at].iter().rev() {
-        let adjoins = found.may_be(area) && area.addresses.end == space.start;
-        if !adjoins || space.end - area.addresses.start > most {
-            break;
+/// Labels where classes were seen, and what follows the archive: the class space is mapped there.
+fn label_class_space(found: &mut Found, archive: &Addresses, size: u64, labels: &mut Labels) {
+    if !archive.is_empty() {
+        let next = found
+            .pieces
+            .iter()
+            .position(|piece| piece.addresses.start == archive.end);
+        if let Some(at) = next {
+            extend(&mut found.classes, at, &(archive.end..archive.end + 1));
         }
-        space.start = area.addresses.start;
     }
-    for area in &mappings[at + 1..] {
-        let adjoins = found.may_be(area) && area.addresses.start == space.end;
-        if !adjoins || area.addresses.end - space.start > most {
+    let mut end = 0;
+    for &at in found.classes.keys() {
+        if found.pieces[at].addresses.start >= end {
+            let space = class_space(&found.pieces, at, size);
+            end = space.end;
+            labels.add(space, Kind::ClassSpace);
+        }
+    }
+}
+
+/// The pieces around this one that can be the class space: what adjoins it, and no more than was
+/// reserved.
+fn class_space(pieces: &[Piece], at: usize, size: u64) -> Addresses {
+    let most = size.saturating_add(MAX_GAP);
+    let mut space = pieces[at].addresses.clone();
+    for Piece { addresses, .. } in pieces[..at].iter().rev() {
+        if addresses.end != space.start || space.end - addresses.start > most {
             break;
         }
-        space.end = area.addresses.end;
+        space.start = addresses.start;
+    }
+    for Piece { addresses, .. } in &pieces[at + 1..] {
+        if addresses.start != space.end || addresses.end - space.start > most {
+            break;
+        }
+        space.end = addresses.end;
     }
     space
 }
 
 /// Follows all classes of all class loaders, as far as they are in memory.
-fn follow(machine: &Machine<'_>, found: &mut Found<'_>) -> Known<()> {
+fn follow(machine: &Machine<'_>, found: &mut Found) -> Known<()> {
     let mut loader = machine.get_static(FIRST)?;
     let mut classes = 0;
     let mut last = Ok(());
@@ -138,8 +210,8 @@ fn follow(machine: &Machine<'_>, found: &mut Found<'_>) -> Known<()> {
         let mut class = machine.get(loader, ("ClassLoaderData", "_klasses"))?;
         while class != 0 && classes < MAX_CLASSES {
             classes += 1;
-            found.classes.extend(found.mapping(class));
-            if let Err(error) = add_parts(machine, class, found) {
+            found.see_class(class);
+            if let Err(error) = see_parts(machine, class, found) {
                 last = Err(error);
             }
             match machine.get(class, ("Klass", "_next_link")) {
@@ -158,15 +230,15 @@ fn follow(machine: &Machine<'_>, found: &mut Found<'_>) -> Known<()> {
     }
 }
 
-/// Adds where the parts of a class lie. Classes of arrays have none.
-fn add_parts(machine: &Machine<'_>, class: u64, found: &mut Found<'_>) -> Known<()> {
+/// Notes where the parts of a class lie. Classes of arrays have none.
+fn see_parts(machine: &Machine<'_>, class: u64, found: &mut Found) -> Known<()> {
     let layout = machine.half(machine.at(class, ("Klass", "_layout_helper"))?)?;
     if layout as i32 <= 0 {
         return Ok(());
     }
     for name in ["_constants", "_methods"] {
         let part = machine.get(class, ("InstanceKlass", name))?;
-        found.others.extend(found.mapping(part));
+        found.see_other(part);
     }
     Ok(())
 }

@@ -149,7 +149,10 @@ impl Tables {
         };
         let layout = Layout::read(library, "VMStructEntry", names, usual);
         let [kind, name, type_of, is_static, offset, address] = layout.parts;
-        library.know_numbers_in(table..table.saturating_add(MAX_TABLE));
+        let length = entries(table, layout.stride)
+            .take_while(|entry| library.name_at(entry + kind, MAX_NAME).is_some())
+            .count() as u64;
+        library.know_numbers_in(table..table + length * layout.stride);
         for entry in entries(table, layout.stride) {
             let Some(kind) = library.name_at(entry + kind, MAX_NAME) else {
                 break;
