@@ -24,11 +24,13 @@
 //! | [`process`], [`smaps`] | one process; what each of its areas holds |
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
+//! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
 //! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
+//! | [`patience`] | a bounded wait for what may block |
 //! | `error` | what can go wrong |
 //!
 //! # Conventions
@@ -47,8 +49,11 @@ mod error;
 pub mod identity;
 pub mod meminfo;
 pub mod overcommit;
+pub mod page_cache;
 pub mod pages;
 pub mod parse;
+pub mod patience;
+pub mod peek;
 pub mod peer;
 pub mod pressure;
 pub mod probe;

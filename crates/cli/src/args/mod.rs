@@ -3,9 +3,11 @@
 
 mod adapter;
 mod check;
+mod map;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
+pub use map::Map;
 
 use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
@@ -55,6 +57,8 @@ pub enum Command {
     Ps(Ps),
     /// Change a principal's weight, priority, maximum or parent
     Set(Set),
+    /// Show where the memory of programs is: by area and state, resident, swapped or cached
+    Map(Map),
     /// Show what this kernel and these rights allow, and what each missing thing costs
     Doctor(Doctor),
     /// Print a completion script for a shell

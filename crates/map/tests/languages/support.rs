@@ -1,16 +1,13 @@
 //! Programs that say what they hold, and one look at them.
 
-use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::smaps;
-use plimsoll_map::memory::{Memory, Unread};
+use plimsoll_map::memory::ProcessMemory;
 use plimsoll_map::{Kind, Labels, Sight, runtimes};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A program that prints one line of numbers and then waits for its input to end.
 pub struct Program {
@@ -75,19 +72,9 @@ impl Seen {
 
 /// One look at a process.
 pub fn look(pid: i32) -> Seen {
-    let process = Process::open(pid).unwrap();
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    let sight = Sight {
-        pid,
-        executable: std::fs::read_link(format!("/proc/{pid}/exe")).unwrap(),
-        root,
-        mappings: smaps::areas(&process, 100_000).unwrap(),
-        stack_pointers: Vec::new(),
-    };
-    let memory = Resident {
-        memory: File::open(format!("/proc/{pid}/mem")).unwrap(),
-        pages: File::open(format!("/proc/{pid}/pagemap")).unwrap(),
-    };
+    let process = Arc::new(Process::open(pid).unwrap());
+    let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
+    let memory = ProcessMemory::open(&process).unwrap();
     let mut labels = Labels::default();
     let runtime = runtimes::ALL
         .iter()
@@ -139,30 +126,6 @@ fn counted(labels: &Labels) -> HashMap<Kind, u64> {
         }
     }
     bytes
-}
-
-/// A process's memory, where it is present.
-struct Resident {
-    memory: File,
-    pages: File,
-}
-
-impl Memory for Resident {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread> {
-        let last = at + into.len() as u64 - 1;
-        for page in at / 4096..=last / 4096 {
-            let mut word = [0; 8];
-            self.pages
-                .read_exact_at(&mut word, page * 8)
-                .map_err(|_| Unread::Unmapped)?;
-            if u64::from_le_bytes(word) >> 63 == 0 {
-                return Err(Unread::NotResident);
-            }
-        }
-        self.memory
-            .read_exact_at(into, at)
-            .map_err(|_| Unread::Unmapped)
-    }
 }
 
 /// Whether `seen` is within 5 % of `said`.
