@@ -2,5 +2,6 @@
 
 mod cpython;
 mod go;
+mod libgc;
 mod support;
 mod v8;
