@@ -111,6 +111,21 @@ pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
     Ok(found)
 }
 
+/// Calls `take` with each mapping of a process, by `maps`, so that all sizes in memory are 0, until
+/// it returns false. Walks no pages: 1 us a mapping.
+///
+/// # Errors
+/// As [`areas`].
+pub fn each_mapping(process: &Process, take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
+    read_lines(&proc_path(process.pid(), "maps"), MAX_SMAPS, &mut |line| {
+        parse_head(line).is_none_or(|area| take(&area))
+    })?;
+    match process.alive() {
+        true => Ok(()),
+        false => Err(Error::Gone { pid: process.pid() }),
+    }
+}
+
 /// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB
 /// with huge ones.
 ///

@@ -226,9 +226,22 @@ fn by_pages(
         rest_swapped = 0;
         estimated.swapped = !exact;
     }
-    let private = certain(|t| t.present - t.file.min(t.present), |_| 0);
-    let (anonymous, rest_anonymous) = fit(&private, area.anonymous.min(area.rss));
-    let (shared, rest_shared) = divide_shared(area, tallies, &resident, &mut estimated);
+    // Of what is resident, each part has at most all as one of these.
+    let mut most = resident.clone();
+    most.push(rest_resident);
+    let private: Vec<u64> = tallies
+        .iter()
+        .map(|t| t.present.saturating_sub(t.file))
+        .collect();
+    let mut anonymous = fit_within(&private, &most, area.anonymous.min(area.rss));
+    let mut shared = divide_shared(area, tallies, &most, &mut estimated);
+    let rest = States {
+        resident: rest_resident,
+        swapped: rest_swapped,
+        shared: shared.pop().filter(|&bytes| bytes > 0),
+        anonymous: anonymous.pop().unwrap_or(0),
+        ..States::default()
+    };
     let states = |index: usize| States {
         size: size(&parts[index].addresses),
         resident: resident[index],
@@ -239,13 +252,7 @@ fn by_pages(
     };
     Divided {
         parts: (0..parts.len()).map(states).collect(),
-        rest: States {
-            resident: rest_resident,
-            swapped: rest_swapped,
-            shared: (rest_shared > 0).then_some(rest_shared),
-            anonymous: rest_anonymous,
-            ..States::default()
-        },
+        rest,
         estimated,
     }
 }
@@ -281,24 +288,24 @@ fn unseen(
     (absent.collect(), false)
 }
 
+/// Each part's shared memory and, last, that of the rest.
 fn divide_shared(
     area: &Area,
     tallies: &[Tally],
-    resident: &[u64],
+    most: &[u64],
     estimated: &mut Estimated,
-) -> (Vec<u64>, u64) {
+) -> Vec<u64> {
     let shared = area.shared();
-    let counted: Option<Vec<(u64, u64)>> = tallies
+    let counted: Option<Vec<u64>> = tallies
         .iter()
-        .map(|t| Some((t.present.saturating_sub(t.exclusive?), 0)))
+        .map(|t| Some(t.present.saturating_sub(t.exclusive?)))
         .collect();
     match counted {
-        _ if shared == 0 => (vec![0; tallies.len()], 0),
-        Some(counted) if area.private > 0 => fit(&counted, shared),
-        _ => {
-            estimated.shared = area.private > 0;
-            let certain: Vec<(u64, u64)> = resident.iter().map(|&bytes| (bytes, 0)).collect();
-            fit(&certain, shared)
+        Some(counted) => fit_within(&counted, most, shared),
+        None => {
+            // All of it is shared, or nothing; else the pages would have been asked.
+            estimated.shared = shared > 0 && area.private > 0;
+            scaled(most, shared)
         }
     }
 }
@@ -336,7 +343,27 @@ fn fit(counts: &[(u64, u64)], sum: u64) -> (Vec<u64>, u64) {
     (each, sum - sure - room)
 }
 
-/// Divides a sum by weights, exactly. Without any weight the first one gets it all.
+/// As [`fit`], with no more for each than its bound; the last bound is that of the rest, which is
+/// returned last. The bounds together must be at least the sum.
+fn fit_within(counts: &[u64], most: &[u64], sum: u64) -> Vec<u64> {
+    let certain: Vec<(u64, u64)> = counts.iter().map(|&count| (count, 0)).collect();
+    let (mut each, rest) = fit(&certain, sum);
+    each.push(rest);
+    let mut over = 0;
+    let mut room = Vec::with_capacity(each.len());
+    for (share, &most) in each.iter_mut().zip(most) {
+        over += share.saturating_sub(most);
+        *share = (*share).min(most);
+        room.push(most - *share);
+    }
+    for (share, more) in each.iter_mut().zip(scaled(&room, over)) {
+        *share += more;
+    }
+    each
+}
+
+/// Divides a sum by weights, exactly; no share exceeds its weight if the sum does not exceed all of
+/// them. Without any weight the first one gets it all.
 fn scaled(weights: &[u64], sum: u64) -> Vec<u64> {
     let total: u128 = weights.iter().map(|&w| u128::from(w)).sum();
     let mut shares = vec![0; weights.len()];

@@ -80,7 +80,10 @@ pub fn look(
 
 /// Whether a mapping shows a file that can have pages in the cache.
 fn has_file(area: &Area) -> bool {
-    area.file.inode != 0 && area.name.starts_with('/') && !area.name.starts_with("/dev/dri")
+    let none = ["/anon_hugepage", "/["];
+    area.file.inode != 0
+        && area.name.starts_with('/')
+        && !none.iter().any(|start| area.name.starts_with(start))
 }
 
 /// A mapped file, open.
@@ -101,16 +104,15 @@ impl File {
         let link = format!("/proc/{pid}/map_files/{:x}-{:x}", at.start, at.end);
         let link = Path::new(&link);
         let looked = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .or_else(|_| below(&sight.root, &area.name))
+            .or_else(|_| match area.name.starts_with("/memfd:") {
+                true => by_descriptor(pid, area.file),
+                false => below(&sight.root, &area.name),
+            })
             .ok()?;
         // Only what is certainly a regular file is opened: opening others may wait or have effects.
         let stat = rustix::fs::fstat(&looked).ok()?;
-        let key = FileKey {
-            major: rustix::fs::major(stat.st_dev),
-            minor: rustix::fs::minor(stat.st_dev),
-            inode: stat.st_ino,
-        };
-        if key != area.file || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        if key(&stat) != area.file || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        {
             return None;
         }
         let descriptor = reopen(&looked)?;
@@ -151,6 +153,39 @@ fn below(root: &Path, name: &str) -> rustix::io::Result<OwnedFd> {
     let root = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(&root, name, flags, Mode::empty(), resolve)
+}
+
+/// Most descriptors of a process that are looked at for one file.
+const MAX_DESCRIPTORS: usize = 4096;
+
+/// Looks up shared memory without a path, which the process itself has open.
+fn by_descriptor(pid: i32, file: FileKey) -> rustix::io::Result<OwnedFd> {
+    let none = rustix::io::Errno::NOENT;
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(|_| none)?;
+    for entry in entries.flatten().take(MAX_DESCRIPTORS) {
+        let path = entry.path();
+        let target = std::fs::read_link(&path).unwrap_or_default();
+        if !target
+            .as_os_str()
+            .as_encoded_bytes()
+            .starts_with(b"/memfd:")
+        {
+            continue;
+        }
+        let looked = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        if key(&rustix::fs::fstat(&looked)?) == file {
+            return Ok(looked);
+        }
+    }
+    Err(none)
+}
+
+fn key(stat: &rustix::fs::Stat) -> FileKey {
+    FileKey {
+        major: rustix::fs::major(stat.st_dev),
+        minor: rustix::fs::minor(stat.st_dev),
+        inode: stat.st_ino,
+    }
 }
 
 /// Opens for reading what was only looked up.

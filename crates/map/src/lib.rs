@@ -26,11 +26,13 @@
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
 //! | [`cached`] | what of mapped files is in the page cache |
 //! | [`attribute`] | dividing what the kernel counted; pure |
+//! | [`change`], [`who`] | what happened between two looks; who else maps the same files |
 //! | [`look`], [`report`] | all of it, for one process; several processes and their sum |
 
 pub mod area;
 pub mod attribute;
 pub mod cached;
+pub mod change;
 pub mod count;
 pub mod look;
 pub mod memory;
@@ -41,6 +43,7 @@ pub mod runtime;
 pub mod runtimes;
 pub mod sight;
 mod views;
+pub mod who;
 
 pub use area::{Kind, States};
 pub use attribute::Picture;

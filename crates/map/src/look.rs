@@ -3,6 +3,7 @@
 use crate::area::States;
 use crate::attribute::{AreaOf, PartOf, Picture, attribute};
 use crate::cached::{self, Untold};
+use crate::change::{Change, Counters};
 use crate::count::{Counted, count};
 use crate::memory::ProcessMemory;
 use crate::native;
@@ -10,12 +11,15 @@ use crate::parts::{MAX_LABELS, Part, cut};
 use crate::runtime::Labels;
 use crate::runtimes::ALL;
 use crate::sight::Sight;
+use crate::who::{Candidate, Sharers, sharers};
 use plimsoll_kernel::Error as KernelError;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::smaps::Area;
+use plimsoll_kernel::referenced;
+use plimsoll_kernel::smaps::{Area, FileKey};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +31,11 @@ pub struct Options {
     pub limit: Duration,
     /// Whether to tell the states of each part of the address space too.
     pub addresses: bool,
+    /// Whether to tell with whom memory is shared.
+    pub who: bool,
+    /// Whether to clear the reference bits afterwards, so that the next look tells what was touched
+    /// since this one. The kernel then knows less of what the process uses, and may evict worse.
+    pub clear_references: bool,
 }
 
 impl Default for Options {
@@ -35,6 +44,8 @@ impl Default for Options {
         Options {
             limit: Duration::from_secs(10),
             addresses: false,
+            who: false,
+            clear_references: false,
         }
     }
 }
@@ -56,6 +67,9 @@ pub enum LookError {
 pub struct Look {
     /// Its number.
     pub pid: i32,
+    /// When it started: clock ticks after boot. Number and start identify a process until the next
+    /// boot.
+    pub started: u64,
     /// Its short name.
     pub name: String,
     /// The program that it runs; empty where that is hidden.
@@ -72,8 +86,24 @@ pub struct Look {
     /// The parts of the address space, by address, when they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartOf>,
+    /// Who else maps its files, when it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sharers: Vec<Sharers>,
+    /// Counters that only grow.
+    pub counters: Counters,
+    /// What happened since the look before; `None` in the first one.
+    pub change: Option<Change>,
     /// What could not be told apart and why, a sentence each.
     pub notes: Vec<String>,
+}
+
+impl Look {
+    /// Tells what happened since an earlier look, if that was one at the same process.
+    pub fn compare(&mut self, before: &Look) {
+        if (self.pid, self.started) == (before.pid, before.started) {
+            self.change = Some(self.counters.since(&before.counters));
+        }
+    }
 }
 
 /// Looks at a process. Nothing of it is touched, stopped or changed.
@@ -104,7 +134,9 @@ pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
     };
     let mut look = Look {
         pid,
+        started: process.start_time(),
         name,
+        counters: Counters::of(&process),
         executable: sight.executable.clone(),
         ..Look::default()
     };
@@ -112,6 +144,9 @@ pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
         Some(picture) => picture,
         None => inside(&process, sight, options, &mut look),
     };
+    if options.clear_references {
+        clear_references(&process, options.limit, &mut look.notes);
+    }
     if !process.alive() {
         return Err(LookError::Gone { pid });
     }
@@ -119,6 +154,17 @@ pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
     look.areas = picture.areas;
     look.notes.extend(picture.notes);
     Ok(look)
+}
+
+fn clear_references(process: &Arc<Process>, limit: Duration, notes: &mut Vec<String>) {
+    let writer = Arc::clone(process);
+    match within(limit, move || referenced::clear(&writer)) {
+        Some(Ok(())) => {}
+        Some(Err(error)) => notes.push(format!(
+            "referenced is not since the last look, but ever: {error}"
+        )),
+        None => notes.push("the reference bits were not cleared in time".into()),
+    }
 }
 
 /// What everybody may know of a process.
@@ -163,24 +209,39 @@ fn inside(process: &Arc<Process>, sight: Sight, options: &Options, look: &mut Lo
     let (caches, untold) = cached(&sight, &parts, options.limit);
     note_untold(&untold, &mut look.notes);
     let mut all = Vec::new();
+    let mut shared: HashMap<FileKey, Candidate> = HashMap::new();
     let picture = attribute(
         &sight.mappings,
         &parts,
         &counted,
         &caches,
         &mut |part, states| {
+            let area = &sight.mappings[part.mapping];
+            if options.who && area.file.inode != 0 && states.shared > Some(0) {
+                let file = shared.entry(area.file).or_insert_with(|| Candidate {
+                    key: area.file,
+                    name: area.name.clone(),
+                    kind: part.kind,
+                    shared: 0,
+                });
+                file.shared = file.shared.saturating_add(states.shared.unwrap_or(0));
+            }
             if options.addresses {
                 all.push(PartOf {
                     start: part.addresses.start,
                     end: part.addresses.end,
                     kind: part.kind,
-                    name: sight.mappings[part.mapping].name.clone(),
+                    name: area.name.clone(),
                     states: *states,
                 });
             }
         },
     );
     look.parts = all;
+    if options.who {
+        let files = shared.into_values().collect();
+        look.sharers = sharers(sight.pid, files, options.limit, &mut look.notes);
+    }
     note_kinds(&sight.mappings, &picture, &mut look.notes);
     look.proportional = Some(sight.mappings.iter().map(|area| area.pss).sum());
     picture

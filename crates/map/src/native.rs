@@ -91,7 +91,10 @@ fn of_name(sight: &Sight, area: &Area, code: &HashSet<FileKey>) -> Kind {
         Kind::Executable
     } else if shared.iter().any(|start| name.starts_with(start)) {
         Kind::SharedMemory
-    } else if name.starts_with("/dev/") {
+    } else if ["/dev/", "/[", "/anon_hugepage"]
+        .iter()
+        .any(|start| name.starts_with(start))
+    {
         Kind::Other
     } else {
         of_path(Path::new(name), code.contains(&area.file))

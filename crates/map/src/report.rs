@@ -18,6 +18,8 @@ pub struct Failed {
 /// The maps of several processes at one time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
+    /// When it was begun: milliseconds since 1970.
+    pub unix_ms: u64,
     /// The sum of all processes. What several of them map counts once for each.
     pub total: States,
     /// The sum of all processes, by area. They sum up to `total`, but for processes that show their
@@ -32,8 +34,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Sums up.
-    pub fn of(processes: Vec<Look>, failed: Vec<Failed>) -> Report {
+    /// Sums up looks that were begun at this time, milliseconds since 1970.
+    pub fn of(unix_ms: u64, processes: Vec<Look>, failed: Vec<Failed>) -> Report {
         let mut total = States::default();
         let mut sums: BTreeMap<Kind, (States, Estimated)> = BTreeMap::new();
         for look in &processes {
@@ -50,6 +52,7 @@ impl Report {
             estimated,
         });
         let mut report = Report {
+            unix_ms,
             total,
             areas: areas.collect(),
             notes: Vec::new(),

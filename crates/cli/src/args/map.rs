@@ -19,7 +19,22 @@ pub struct Map {
     /// All processes of this principal, which the broker names
     #[arg(long, value_name = "NAME|ID", group = "which")]
     pub principal: Option<String>,
-    /// The same for programs, in exact bytes
+    /// Look again every so many seconds (1 to 3600; 2 when absent), and tell what happened meanwhile
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub watch: Option<u64>,
+    /// With --watch: end after so many looks
+    #[arg(long, value_name = "N", requires = "watch",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// With --watch: clear the reference bits at each look, so that REFERENCED is what was touched
+    /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
+    #[arg(long, requires = "watch")]
+    pub referenced: bool,
+    /// Tell which other processes map the same files
+    #[arg(long)]
+    pub who: bool,
+    /// The same for programs, in exact bytes; with --watch one line a look
     #[arg(long)]
     pub json: bool,
     /// With --json: the address, file and states of each part of the address space too

@@ -4,12 +4,14 @@ use crate::rows::shown;
 use crate::size::Human;
 use crate::top::render::Colours;
 use plimsoll_map::attribute::{AreaOf, Estimated};
+use plimsoll_map::change::Change;
+use plimsoll_map::who::Sharers;
 use plimsoll_map::{Look, Report, States};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 /// Columns left of the bar.
-const FIXED: usize = 14 + 10 + 9 + 8 + 8 + 11 + 1;
+const FIXED: usize = 14 + 9 + 8 + 7 + 7 + 11 + 1;
 /// Without a terminal.
 const USUAL_WIDTH: u16 = 80;
 /// Narrower terminals wrap lines.
@@ -64,45 +66,97 @@ pub(super) fn report(report: &Report, style: &Style) -> String {
 }
 
 fn add_process(text: &mut String, look: &Look, style: &Style) {
-    let runtime = match &look.runtime {
-        Some(runtime) => format!(" ({runtime})"),
-        None => String::new(),
-    };
-    let executable = look.executable.to_string_lossy();
-    let _ = writeln!(
-        text,
-        "{} {}{runtime}  {}",
+    let runtime = look.runtime.as_deref();
+    let runtime = runtime.map_or(String::new(), |runtime| format!(" ({runtime})"));
+    let head = format!(
+        "{} {}{runtime}, {} mapped",
         look.pid,
         shown(&look.name, 32),
-        shown(&executable, style.width.saturating_sub(50).max(20))
+        Human(look.total.size)
     );
+    let left = style.width.saturating_sub(head.chars().count() + 2);
+    let executable = shown(&look.executable.to_string_lossy(), left.max(8));
+    let between = if executable.is_empty() { "" } else { ", " };
+    let _ = writeln!(text, "{head}{between}{executable}");
     add_table(text, &look.areas, &look.total, style);
+    if let Some(change) = &look.change {
+        add_change(text, change);
+    }
+    add_sharers(text, &look.sharers, style);
     add_notes(text, &look.notes, style);
 }
 
 fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style) {
     let bar_width = style.width.saturating_sub(FIXED);
-    let _ = writeln!(
-        text,
-        "{:<14}{:>10}{:>9}{:>8}{:>8}{:>11} {RESIDENT} resident {SWAPPED} swapped {CACHED} cached",
-        "AREA",
-        "RESIDENT",
-        "SWAPPED",
-        "CACHED",
-        "SHARED",
-        "REFERENCED",
-        RESIDENT = RESIDENT.0,
-        SWAPPED = SWAPPED.0,
-        CACHED = CACHED.0,
-    );
+    if !areas.is_empty() {
+        let _ = writeln!(
+            text,
+            "{:<14}{:>9}{:>8}{:>7}{:>7}{:>11} {} RAM {} swap {} cache",
+            "AREA",
+            "RESIDENT",
+            "SWAPPED",
+            "CACHED",
+            "SHARED",
+            "REFERENCED",
+            RESIDENT.0,
+            SWAPPED.0,
+            CACHED.0,
+        );
+    }
     let longest = areas.iter().map(|area| length(&area.states)).max();
-    for area in areas {
+    let in_use = areas.iter().filter(|area| length(&area.states) > 0);
+    for area in in_use {
         let bar = bar(&area.states, longest.unwrap_or(0), bar_width, style.colours);
         let row = row(area.kind.name(), &area.states, area.estimated);
-        let _ = writeln!(text, "{}", format!("{row} {bar}").trim_end());
+        let _ = writeln!(text, "{row} {bar}");
     }
     let row = row("total", total, Estimated::default());
     let _ = writeln!(text, "{row}");
+}
+
+/// A line about what happened since the last look.
+fn add_change(text: &mut String, change: &Change) {
+    let _ = write!(
+        text,
+        "in {:.1} s: {} major faults, {} minor",
+        change.seconds, change.major_faults, change.minor_faults
+    );
+    if let (Some(file), Some(anon)) = (change.refaulted_file, change.refaulted_anon) {
+        let _ = write!(
+            text,
+            "; came back to its group: {} of files, {} from swap",
+            Human(file),
+            Human(anon)
+        );
+    }
+    text.push('\n');
+}
+
+/// Most files whose sharers are shown, and most names for one file.
+const MAX_SHARED: usize = 20;
+const MAX_NAMES: usize = 8;
+
+fn add_sharers(text: &mut String, files: &[Sharers], style: &Style) {
+    for file in files.iter().take(MAX_SHARED) {
+        let names: Vec<String> = file
+            .processes
+            .iter()
+            .take(MAX_NAMES)
+            .map(|process| format!("{} {}", process.pid, shown(&process.name, 16)))
+            .collect();
+        let more = file.processes.len() - names.len() + file.more;
+        let with = match (names.is_empty(), more) {
+            (true, _) => "no process that we may look into".to_owned(),
+            (_, 0) => names.join(", "),
+            _ => format!("{}, and {more} more", names.join(", ")),
+        };
+        let name = shown(&file.name, 200);
+        add_item(
+            text,
+            &format!("{} of {name} shared with {with}", Human(file.shared)),
+            style,
+        );
+    }
 }
 
 fn row(name: &str, states: &States, estimated: Estimated) -> String {
@@ -111,7 +165,7 @@ fn row(name: &str, states: &States, estimated: Estimated) -> String {
         None => "-".to_owned(),
     };
     format!(
-        "{name:<14}{:>10}{:>9}{:>8}{:>8}{:>11}",
+        "{name:<14}{:>9}{:>8}{:>7}{:>7}{:>11}",
         number(states.resident, estimated.resident),
         number(states.swapped, estimated.swapped),
         known(states.cached, false),
@@ -163,15 +217,19 @@ fn bar(states: &States, longest: u64, width: usize, colours: bool) -> String {
 
 fn add_notes(text: &mut String, notes: &[String], style: &Style) {
     for note in notes {
-        let note = shown(note, 2000);
-        let mut line = String::from("-");
-        for word in note.split(' ') {
-            if line.chars().count() + 1 + word.chars().count() > style.width {
-                let _ = writeln!(text, "{line}");
-                line = String::from(" ");
-            }
-            let _ = write!(line, " {word}");
-        }
-        let _ = writeln!(text, "{line}");
+        add_item(text, note, style);
     }
+}
+
+/// A sentence in lines of the given width, the first one marked.
+fn add_item(text: &mut String, sentence: &str, style: &Style) {
+    let mut line = String::from("-");
+    for word in shown(sentence, 4000).split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > style.width && line.len() > 1 {
+            let _ = writeln!(text, "{line}");
+            line = String::from(" ");
+        }
+        let _ = write!(line, " {word}");
+    }
+    let _ = writeln!(text, "{line}");
 }
