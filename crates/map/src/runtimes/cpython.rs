@@ -45,12 +45,17 @@ impl Runtime for CPython {
         let Some(image) = image(sight) else {
             return;
         };
-        let search = Search {
-            words: Words::new(sight, memory),
-            allocated: Ranges::allocated(sight),
-            variables: Ranges::from(image.variables().collect()),
-        };
-        match search.array() {
+        label_heap(sight, memory, image.variables().collect(), labels);
+    }
+}
+
+fn label_heap(sight: &Sight, memory: &dyn Memory, variables: Vec<Addresses>, labels: &mut Labels) {
+    let search = Search {
+        words: Words::new(sight, memory),
+        allocated: Ranges::allocated(sight),
+        variables: Ranges::from(variables),
+    };
+    match search.array() {
             Some((array, geometry)) => search.label(array, geometry, labels),
             None => labels.note(
                 "CPython: its allocator's arenas were not found: it may have none (PYTHONMALLOC=malloc, \
@@ -58,7 +63,6 @@ impl Runtime for CPython {
                  them. Objects are shown as malloc or other.",
             ),
         }
-    }
 }
 
 /// The file that the interpreter is in.

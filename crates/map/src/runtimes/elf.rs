@@ -1,6 +1,7 @@
 //! An ELF file that a process has mapped: where its symbols, sections and data are in that process.
 //! 64-bit, little-endian. Every read is bounded, whatever the file says.
 
+use crate::mapped;
 use crate::sight::Sight;
 use object::LittleEndian as Little;
 use object::elf::{
@@ -9,10 +10,9 @@ use object::elf::{
 };
 use object::pod::{Pod, from_bytes, slice_from_bytes};
 use plimsoll_kernel::smaps::{Addresses, Area};
-use rustix::fs::{Mode, OFlags};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// The most entries of a table of segments or sections that are read.
 const MAX_HEADERS: usize = 1024;
@@ -47,7 +47,7 @@ impl Image {
     /// opened, and if it is not the kind of file that a program or a library is.
     pub(crate) fn of(sight: &Sight, is: impl Fn(&Path) -> bool) -> Option<Image> {
         let first = sight.mappings_of(is).find(|area| area.file.inode != 0)?;
-        let file = open(sight, first)?;
+        let file = File::from(mapped::open(sight, first)?.descriptor);
         let header: FileHeader64<Little> = one(&file, 0)?;
         let ident = header.e_ident;
         let is_ours = ident.magic == ELFMAG && ident.class == 2 && ident.data == 1;
@@ -98,16 +98,6 @@ impl Image {
         Some(start..start.checked_add(section.sh_size.get(Little))?)
     }
 
-    /// The contents of a section in the file, at most `most` bytes of it.
-    pub(crate) fn bytes_of(&self, name: &str, most: u64) -> Option<Vec<u8>> {
-        let section = self.sections.iter().find(|s| {
-            let at = s.sh_name.get(Little) as usize;
-            is_named(&self.names, at, name)
-        })?;
-        let length = section.sh_size.get(Little).min(most);
-        bytes(&self.file, section.sh_offset.get(Little), length)
-    }
-
     /// Where a symbol is in the process, from the table that the loader uses or, if it is not
     /// there, from the one that debuggers use. Its end is its start if the table gives no size.
     pub(crate) fn symbol(&self, name: &str) -> Option<Addresses> {
@@ -146,35 +136,6 @@ impl Image {
                 Some(start..start.checked_add(s.p_memsz.get(Little))?)
             })
     }
-}
-
-/// Opens the very file that is mapped, not one that has its name by now.
-fn open(sight: &Sight, area: &Area) -> Option<File> {
-    let range = &area.addresses;
-    let link = format!("{:x}-{:x}", range.start, range.end);
-    let by_mapping = sight.root.with_file_name("map_files").join(link);
-    let by_name: PathBuf = match area.name.strip_prefix('/') {
-        Some(rest) if !sight.root.as_os_str().is_empty() => sight.root.join(rest),
-        _ => PathBuf::from(&area.name),
-    };
-    let is_same = |file: &File| {
-        let Ok(found) = file.metadata() else {
-            return false;
-        };
-        let device = (
-            rustix::fs::major(found.dev()),
-            rustix::fs::minor(found.dev()),
-        );
-        found.ino() == area.file.inode && device == (area.file.major, area.file.minor)
-    };
-    // The kernel itself leads to the mapped file; some file systems give it another device there.
-    regular(&by_mapping).or_else(|| regular(&by_name).filter(is_same))
-}
-
-fn regular(path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    file.metadata().ok()?.is_file().then_some(file)
 }
 
 /// The difference between the process's addresses and the file's. A file may be mapped more than

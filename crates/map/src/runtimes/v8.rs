@@ -45,22 +45,27 @@ impl Runtime for V8 {
         let version = image
             .exported(VERSION)
             .and_then(|at| memory.half_word(at.start).ok());
-        let generations = matches!(version, Some(9..=14));
-        if !generations {
-            labels.note(
-                "V8: this version is not known, so the whole heap is shown as one: young and old \
-                 objects and free memory together.",
-            );
-        }
-        let found = pages(sight, memory);
-        label_pages(&found, generations, labels);
-        for area in sight.mappings.iter().filter(|area| is_private(area)) {
-            if area.executable {
-                labels.add(area.addresses.clone(), Kind::CodeCache);
-            }
-        }
-        notes(&found, labels);
+        label_heap(sight, memory, version, labels);
     }
+}
+
+/// Labels the heap; `version` is the first number of V8's, if it is known.
+fn label_heap(sight: &Sight, memory: &dyn Memory, version: Option<u32>, labels: &mut Labels) {
+    let generations = matches!(version, Some(9..=14));
+    if !generations {
+        labels.note(
+            "V8: this version is not known, so the whole heap is shown as one: young and old \
+                 objects and free memory together.",
+        );
+    }
+    let found = pages(sight, memory);
+    label_pages(&found, generations, labels);
+    for area in sight.mappings.iter().filter(|area| is_private(area)) {
+        if area.executable {
+            labels.add(area.addresses.clone(), Kind::CodeCache);
+        }
+    }
+    notes(&found, labels);
 }
 
 /// The variable that holds the first number of the version.

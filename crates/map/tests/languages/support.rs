@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A program that prints one line of numbers and then waits for its input to end.
-pub struct Program {
+pub(crate) struct Program {
     child: Child,
     /// What it said of itself: `name=number` each.
-    pub says: HashMap<String, u64>,
+    pub(crate) says: HashMap<String, u64>,
 }
 
 impl Program {
     /// Starts it, and waits for its line.
-    pub fn start(command: &mut Command) -> Program {
+    pub(crate) fn start(command: &mut Command) -> Program {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -37,12 +37,12 @@ impl Program {
     }
 
     /// What it said.
-    pub fn said(&self, name: &str) -> u64 {
+    pub(crate) fn said(&self, name: &str) -> u64 {
         self.says[name]
     }
 
     /// Looks at it.
-    pub fn look(&self) -> Seen {
+    pub(crate) fn look(&self) -> Seen {
         look(self.child.id() as i32)
     }
 }
@@ -55,23 +55,23 @@ impl Drop for Program {
 }
 
 /// What was labelled.
-pub struct Seen {
+pub(crate) struct Seen {
     /// The name of the runtime; empty if none knew the program.
-    pub runtime: &'static str,
+    pub(crate) runtime: &'static str,
     /// Bytes of addresses by area, each address counted once.
-    pub bytes: HashMap<Kind, u64>,
-    pub labels: Labels,
-    pub sight: Sight,
+    pub(crate) bytes: HashMap<Kind, u64>,
+    pub(crate) labels: Labels,
+    pub(crate) sight: Sight,
 }
 
 impl Seen {
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
         self.bytes.get(&kind).copied().unwrap_or(0)
     }
 }
 
 /// One look at a process.
-pub fn look(pid: i32) -> Seen {
+pub(crate) fn look(pid: i32) -> Seen {
     let process = Arc::new(Process::open(pid).unwrap());
     let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
     let memory = ProcessMemory::open(&process).unwrap();
@@ -92,7 +92,7 @@ pub fn look(pid: i32) -> Seen {
 }
 
 /// Every label is in mappings.
-pub fn check(sight: &Sight, labels: &Labels) {
+pub(crate) fn check(sight: &Sight, labels: &Labels) {
     for label in &labels.labels {
         let mut at = label.addresses.start;
         for area in &sight.mappings {
@@ -129,7 +129,7 @@ fn counted(labels: &Labels) -> HashMap<Kind, u64> {
 }
 
 /// Whether `seen` is within 5 % of `said`.
-pub fn is_near(seen: u64, said: u64) -> bool {
+pub(crate) fn is_near(seen: u64, said: u64) -> bool {
     seen.abs_diff(said) <= said / 20
 }
 

@@ -36,10 +36,9 @@ impl Runtime for LibGc {
             return;
         };
         let words = Words::new(sight, memory);
-        let allocated = Ranges::allocated(sight);
         if let Some(table) = image.exported("plimsoll_gc_places") {
             match Places::read(&words, table.start) {
-                Some(places) => places.label(&words, &allocated, labels),
+                Some(places) => places.label(&words, &Ranges::allocated(sight), labels),
                 None => labels.note(
                     "libgc (Plimsoll's): the table of its places is not in memory, or the program has \
                      not allocated yet; its heap is shown as other.",
@@ -47,44 +46,60 @@ impl Runtime for LibGc {
             }
             return;
         }
-        let variables: Vec<_> = image.variables().collect();
         // Its first word is the heap's size.
-        let arrays = image.exported("GC_arrays");
-        let size = arrays
-            .and_then(|at| words.word(at.start))
-            .filter(|&size| size > 0);
-        let private = Ranges::of(sight, |area| area.file.inode == 0 && !area.shared_mapping);
-        let Some(found) = sections::find(&words, &private, &variables, size) else {
-            labels.note(
-                "libgc: its list of heap sections was not found (its variables may not be in memory, \
-                 or not be readable by us, or the program has not allocated yet); its heap is shown \
-                 as malloc or other.",
-            );
-            return;
-        };
-        let free = blocks::free(&words, &found);
-        for block in &free.blocks {
-            for part in allocated.within(block) {
-                labels.add(part, Kind::FreeHeap);
-            }
-        }
-        for section in &found.sections {
-            for part in allocated.within(section) {
-                labels.add(part, Kind::Heap);
-            }
-        }
-        if free.unread > 0 {
-            labels.note(format!(
-                "libgc: of {} KiB of the heap it is not known whether they are free, because the \
-                 collector's headers are not in memory; they are shown as heap.",
-                free.unread >> 10,
-            ));
-        }
-        labels.note(
-            "libgc: free objects in blocks that hold others count as heap; the collector's own tables \
-             and mark bits are shown as other.",
+        let arrays = image.symbol("GC_arrays");
+        let size = arrays.and_then(|at| words.word(at.start));
+        let variables: Vec<_> = image.variables().collect();
+        label_sections(
+            sight,
+            &words,
+            &variables,
+            size.filter(|&size| size > 0),
+            labels,
         );
     }
+}
+
+/// Labels the heap of the original libgc; `size` is its size in bytes, if that is known.
+fn label_sections(
+    sight: &Sight,
+    words: &Words,
+    variables: &[Addresses],
+    size: Option<u64>,
+    labels: &mut Labels,
+) {
+    let allocated = Ranges::allocated(sight);
+    let private = Ranges::of(sight, |area| area.file.inode == 0 && !area.shared_mapping);
+    let Some(found) = sections::find(words, &private, variables, size) else {
+        labels.note(
+            "libgc: its list of heap sections was not found (its variables may not be in memory, \
+             or not be readable by us, or the program has not allocated yet); its heap is shown \
+             as malloc or other.",
+        );
+        return;
+    };
+    let free = blocks::free(words, &found);
+    for block in &free.blocks {
+        for part in allocated.within(block) {
+            labels.add(part, Kind::FreeHeap);
+        }
+    }
+    for section in &found.sections {
+        for part in allocated.within(section) {
+            labels.add(part, Kind::Heap);
+        }
+    }
+    if free.unread > 0 {
+        labels.note(format!(
+            "libgc: of {} KiB of the heap it is not known whether they are free, because the \
+             collector's headers are not in memory; they are shown as heap.",
+            free.unread >> 10,
+        ));
+    }
+    labels.note(
+        "libgc: free objects in blocks that hold others count as heap; the collector's own tables \
+         and mark bits are shown as other.",
+    );
 }
 
 /// The library, or the executable if it was linked into that.
