@@ -91,7 +91,8 @@ pub struct States {
     /// Resident, and mapped more than once: by other processes, or again by this one. `None` where
     /// the kernel does not show it to us, as all that follows.
     pub shared: Option<u64>,
-    /// Resident, with the reference bit set.
+    /// Resident, and used since its reference bit was cleared last; of files and shared memory by
+    /// whatever process.
     pub referenced: Option<u64>,
     /// Resident, and private to this process: of no file and of no shared memory.
     pub anonymous: u64,

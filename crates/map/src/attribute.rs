@@ -151,8 +151,8 @@ fn divide(
             states.repeated_swapped = share(states.swapped, bytes, area.size());
         }
         if let Some(cache) = cache(index) {
-            states.cached = Some(cache.cached.min(states.size));
-            states.evicted = Some(cache.evicted.min(states.size));
+            states.cached = Some(cache.cached);
+            states.evicted = Some(cache.evicted);
         }
     }
     divided

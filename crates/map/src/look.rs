@@ -118,11 +118,12 @@ pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
     };
     let process = Arc::new(Process::open(pid).map_err(gone)?);
     let name = process.comm().map_err(gone)?;
+    if process.stat().map_err(gone)?.of_kernel {
+        return Err(LookError::KernelThread { pid, name });
+    }
+    // A process that is about to exit has no memory any more.
     if process.memory_fast().map_err(gone)?.size == 0 {
-        return Err(match process.alive() {
-            true => LookError::KernelThread { pid, name },
-            false => LookError::Gone { pid },
-        });
+        return Err(LookError::Gone { pid });
     }
     let (sight, mut picture) = match Sight::of(&process, options.limit) {
         Ok(sight) => (sight, None),

@@ -32,19 +32,19 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
         clear_references: args.referenced,
     };
     let mut before: Vec<Look> = Vec::new();
-    let mut looks = 0u64;
-    loop {
+    for looks in 1u64.. {
         let report = report(&targets::find(place, args)?, &options, &before);
         show(&report, args)?;
-        looks += 1;
-        let failed = !report.failed.is_empty();
-        let over = args.count.is_some_and(|count| looks >= count);
-        let Some(seconds) = args.watch.filter(|_| !over && !report.processes.is_empty()) else {
-            return Ok(if failed { FAILED } else { 0 });
-        };
+        // Programs that end while they are watched are no failure.
+        let failed = !report.failed.is_empty() && looks == 1;
+        let over = args.count.is_some_and(|count| looks >= count) || report.processes.is_empty();
+        match args.watch.filter(|_| !over) {
+            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds)),
+            None => return Ok(if failed { FAILED } else { 0 }),
+        }
         before = report.processes;
-        std::thread::sleep(Duration::from_secs(seconds));
     }
+    Ok(0)
 }
 
 fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {

@@ -208,3 +208,87 @@ fn is_named(names: &[u8], at: usize, name: &str) -> bool {
     rest.strip_prefix(name.as_bytes())
         .is_some_and(|rest| rest.first() == Some(&0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_kernel::smaps::FileKey;
+    use proptest::prelude::*;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::PathBuf;
+
+    /// A process that has mapped a file as the loader does.
+    fn sight(path: &Path) -> Sight {
+        let there = std::fs::metadata(path).unwrap();
+        let area = |start: u64| Area {
+            addresses: start..start + (1 << 30),
+            file: FileKey {
+                major: rustix::fs::major(there.dev()),
+                minor: rustix::fs::minor(there.dev()),
+                inode: there.ino(),
+            },
+            name: path.to_str().unwrap().into(),
+            ..Area::default()
+        };
+        Sight {
+            executable: path.into(),
+            root: "/".into(),
+            mappings: vec![area(0x5500_0000_0000)],
+            ..Sight::default()
+        }
+    }
+
+    fn ask(sight: &Sight) -> Option<(Vec<Addresses>, Option<Addresses>, Option<Addresses>)> {
+        let image = Image::of_executable(sight)?;
+        let variables = image.variables().collect();
+        Some((
+            variables,
+            image.section(".data"),
+            image.symbol("no such symbol"),
+        ))
+    }
+
+    #[test]
+    fn variables_are_where_the_sections_say() {
+        let own = std::env::current_exe().unwrap();
+        let (variables, data, none) = ask(&sight(&own)).unwrap();
+        let data = data.unwrap();
+        assert!(
+            variables
+                .iter()
+                .any(|range| range.start <= data.start && data.end <= range.end)
+        );
+        assert_eq!(none, None);
+    }
+
+    #[test]
+    fn a_file_that_took_the_mapped_one_s_place_is_not_read() {
+        let mut sight = sight(&std::env::current_exe().unwrap());
+        for area in &mut sight.mappings {
+            area.file.inode += 1;
+        }
+        assert!(ask(&sight).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn damaged_files_are_read_without_harm(
+            case in 0u32..1000,
+            damage in proptest::collection::vec((0usize..1 << 16, any::<bool>(), any::<u8>()), 1..40),
+        ) {
+            let Ok(mut bytes) = std::fs::read("/bin/true") else { return Ok(()) };
+            let length = bytes.len();
+            for (at, is_end, byte) in damage {
+                // The header and the segments are at the start, the sections at the end.
+                let at = if is_end { length - 1 - at % 2048.min(length) } else { at % 1024 };
+                bytes[at] = byte;
+            }
+            let name = format!("plimsoll-elf-{}-{case}", std::process::id());
+            let path: PathBuf = std::env::temp_dir().join(name);
+            std::fs::write(&path, &bytes).unwrap();
+            let _ = ask(&sight(&path));
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

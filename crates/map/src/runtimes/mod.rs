@@ -10,6 +10,8 @@ pub mod cpython;
 mod elf;
 pub mod go;
 pub mod libgc;
+#[cfg(test)]
+mod noise;
 pub mod v8;
 mod words;
 

@@ -4,4 +4,5 @@ mod cpython;
 mod go;
 mod libgc;
 mod support;
+mod swapped;
 mod v8;

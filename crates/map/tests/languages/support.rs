@@ -19,11 +19,13 @@ pub(crate) struct Program {
 impl Program {
     /// Starts it, and waits for its line.
     pub(crate) fn start(command: &mut Command) -> Program {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Program::try_start(command).unwrap()
+    }
+
+    /// As [`Program::start`]; an error if it is not installed.
+    pub(crate) fn try_start(command: &mut Command) -> std::io::Result<Program> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -33,7 +35,7 @@ impl Program {
             Some((name.to_owned(), number.parse().ok()?))
         });
         let says = numbers.collect();
-        Program { child, says }
+        Ok(Program { child, says })
     }
 
     /// What it said.
@@ -41,9 +43,14 @@ impl Program {
         self.says[name]
     }
 
+    /// Its number.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Looks at it.
     pub(crate) fn look(&self) -> Seen {
-        look(self.child.id() as i32)
+        look(self.pid())
     }
 }
 

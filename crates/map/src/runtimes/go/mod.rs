@@ -8,6 +8,8 @@
 //! | *span* | adjacent pages (8 KiB) of an arena that are used for one thing |
 
 mod spans;
+#[cfg(test)]
+mod tests;
 
 use crate::area::Kind;
 use crate::memory::Memory;

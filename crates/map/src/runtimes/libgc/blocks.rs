@@ -16,6 +16,8 @@ const PART: u64 = ENTRIES * BLOCK;
 const FREE: u64 = 4;
 /// The most lower indices that are read: a heap of 64 GiB.
 const MAX_INDICES: usize = 16_384;
+/// The most pointers that are followed to find them.
+const MAX_FOLLOWED: usize = 1 << 20;
 /// The most blocks of which headers are looked up: 32 GiB.
 const MAX_BLOCKS: u64 = 8 << 20;
 
@@ -106,7 +108,7 @@ fn indices(words: &Words, found: &Found) -> HashMap<u64, u64> {
         }
     }
     let mut missing = wanted.len();
-    let mut left = MAX_INDICES;
+    let mut left = MAX_FOLLOWED;
     for &pointer in &found.pointers {
         let mut at = pointer;
         while missing > 0 && left > 0 {
@@ -115,14 +117,14 @@ fn indices(words: &Words, found: &Found) -> HashMap<u64, u64> {
                 break;
             };
             let [ascending, _descending, key, _next] = words_of(&bytes);
-            let is_known = wanted.get(&key) == Some(&at);
-            if is_known || !is_index(words, at, key) {
-                break;
-            }
             left -= 1;
-            if let Some(index) = wanted.get_mut(&key) {
-                *index = at;
-                missing -= 1;
+            match wanted.get_mut(&key) {
+                Some(index) if *index == 0 && is_index(words, at, key) => {
+                    *index = at;
+                    missing -= 1;
+                }
+                None if is_linked(words, at) => {}
+                _ => break,
             }
             at = ascending;
         }
@@ -131,21 +133,25 @@ fn indices(words: &Words, found: &Found) -> HashMap<u64, u64> {
     wanted
 }
 
-/// Whether this is a lower index: it leads to a header that knows its block, or a neighbour in the
-/// list of all lower indices knows it. Headers of free blocks do not know theirs.
+/// Whether this is a lower index: a neighbour in the list of all lower indices knows it, or it leads
+/// to a header that knows its block. Headers of free blocks do not know theirs.
 fn is_index(words: &Words, index: u64, key: u64) -> bool {
-    let link = |at: u64, offset: u64| words.word(at.checked_add(ENTRIES * 8 + offset)?);
-    let is_linked = |there: u64, back: u64| {
-        link(index, there).is_some_and(|other| other != 0 && link(other, back) == Some(index))
-    };
     let mut entries = (0..ENTRIES).filter_map(|entry| {
         let header = words.word(index.checked_add(entry * 8)?)?;
         let block = key.checked_mul(PART)?.checked_add(entry * BLOCK)?;
         (header >= BLOCK).then_some((header, block))
     });
-    is_linked(0, 8)
-        || is_linked(8, 0)
+    is_linked(words, index)
         || entries.by_ref().take(16).any(|(header, block)| {
             header.checked_add(16).and_then(|at| words.word(at)) == Some(block)
         })
+}
+
+/// Whether the next lower index, or the one before, links back to this one.
+fn is_linked(words: &Words, index: u64) -> bool {
+    let link = |at: u64, offset: u64| words.word(at.checked_add(ENTRIES * 8 + offset)?);
+    let is_linked = |there: u64, back: u64| {
+        link(index, there).is_some_and(|other| other != 0 && link(other, back) == Some(index))
+    };
+    is_linked(0, 8) || is_linked(8, 0)
 }

@@ -5,6 +5,8 @@
 
 mod blocks;
 mod sections;
+#[cfg(test)]
+mod tests;
 
 use crate::area::Kind;
 use crate::memory::Memory;
@@ -148,10 +150,11 @@ impl Places {
         let committed = words.word(committed)?;
         let is_sound = metadata < heap
             && heap <= end
+            && end < 1 << 57
             && committed <= end - heap
             && (4096..=1 << 24).contains(&superpage)
             && (metadata..heap).contains(&free);
-        is_sound.then_some(Places {
+        is_sound.then(|| Places {
             metadata: metadata..heap,
             heap: heap..heap + committed,
             free,

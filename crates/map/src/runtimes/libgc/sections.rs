@@ -16,7 +16,7 @@ const MAX_SEARCHED: u64 = 8 << 20;
 const MAX_SECTIONS: usize = 1 << 16;
 
 /// The most pairs that are looked at in all lists.
-const MAX_PAIRS: usize = 8 << 20;
+const MAX_PAIRS: usize = 1 << 20;
 
 /// The heap, and the variables among which it was found.
 #[derive(Debug, Default)]
