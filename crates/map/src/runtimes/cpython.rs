@@ -253,7 +253,8 @@ impl Search<'_> {
         let fresh = (arena.addresses.end - arena.fresh) / geometry.pool;
         let listed = arena.free.saturating_sub(fresh);
         while (free.len() as u64) < listed {
-            let is_pool = pool % geometry.pool == 0 && (arena.first..arena.fresh).contains(&pool);
+            let is_pool =
+                pool.is_multiple_of(geometry.pool) && (arena.first..arena.fresh).contains(&pool);
             if !is_pool {
                 break;
             }

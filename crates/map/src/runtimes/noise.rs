@@ -96,7 +96,8 @@ impl Noise {
     /// The first mapping, in which tests say that variables are.
     pub(super) fn variables(&self) -> Vec<Addresses> {
         let first = &self.mapped[0];
-        vec![first.start..first.end.min(first.start + (256 << 10))]
+        let end = first.end.min(first.start + (256 << 10));
+        std::iter::once(first.start..end).collect()
     }
 
     /// Every label is in mappings, and the reads were few.

@@ -68,7 +68,6 @@ pub(crate) struct Seen {
     /// Bytes of addresses by area, each address counted once.
     pub(crate) bytes: HashMap<Kind, u64>,
     pub(crate) labels: Labels,
-    pub(crate) sight: Sight,
 }
 
 impl Seen {
@@ -94,12 +93,11 @@ pub(crate) fn look(pid: i32) -> Seen {
         runtime: runtime.map_or("", |runtime| runtime.name()),
         bytes: counted(&labels),
         labels,
-        sight,
     }
 }
 
 /// Every label is in mappings.
-pub(crate) fn check(sight: &Sight, labels: &Labels) {
+fn check(sight: &Sight, labels: &Labels) {
     for label in &labels.labels {
         let mut at = label.addresses.start;
         for area in &sight.mappings {
@@ -138,38 +136,4 @@ fn counted(labels: &Labels) -> HashMap<Kind, u64> {
 /// Whether `seen` is within 5 % of `said`.
 pub(crate) fn is_near(seen: u64, said: u64) -> bool {
     seen.abs_diff(said) <= said / 20
-}
-
-/// Looks at the process that a variable names: for people.
-#[test]
-fn look_at_the_process_that_plimsoll_look_names() {
-    let Some(pid) = std::env::var("PLIMSOLL_LOOK")
-        .ok()
-        .and_then(|pid| pid.parse().ok())
-    else {
-        return;
-    };
-    let begun = std::time::Instant::now();
-    let seen = look(pid);
-    println!("{} {:?} in {:?}", seen.runtime, seen.bytes, begun.elapsed());
-    println!(
-        "{} labels, {:#?}",
-        seen.labels.labels.len(),
-        seen.labels.notes
-    );
-    for area in &seen.sight.mappings {
-        let labels = seen.labels.labels.iter().filter(|label| {
-            label.addresses.start < area.addresses.end && label.addresses.end > area.addresses.start
-        });
-        let kinds: std::collections::BTreeSet<_> = labels.map(|label| label.kind).collect();
-        println!(
-            "{:x?} {} {}{}{} rss {} {kinds:?}",
-            area.addresses,
-            area.name,
-            if area.readable { 'r' } else { '-' },
-            if area.writable { 'w' } else { '-' },
-            if area.executable { 'x' } else { '-' },
-            area.rss,
-        );
-    }
 }

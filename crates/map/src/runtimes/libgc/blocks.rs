@@ -1,7 +1,7 @@
 //! Which blocks of libgc's heap are free. Each block has a header, which an index of two levels
 //! leads to. Its lower level (`bottom_index`) knows which part of the address space it is for, and the
-//! header of a block in use knows its block: both are checked. Source: `include/private/gc_hdrs.h` and `gc_priv.h` of
-//! bdwgc 7.4 to 8.2.
+//! header of a block in use knows its block: both are checked. Source: `include/private/gc_hdrs.h`
+//! and `gc_priv.h` of bdwgc 7.4 to 8.2.
 
 use super::sections::{BLOCK, Found};
 use crate::runtimes::words::{Ranges, Words, words_of};
