@@ -77,6 +77,23 @@ pub struct Heap {
     pub(crate) looked: AtomicBool,
 }
 
+/// Where a heap and its metadata are, for tools that look at the process from outside. Addresses;
+/// they hold as long as the process lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// The first byte of the metadata, which ends where the heap begins.
+    pub metadata: usize,
+    /// The heap's first byte.
+    pub heap: usize,
+    /// One past the last byte that may ever belong to the heap.
+    pub end: usize,
+    /// A table of bits in 64-bit words, one for each superpage, the lowest first: set if the superpage
+    /// is committed and free.
+    pub free: usize,
+    /// The word that says how many bytes of the heap are committed.
+    pub committed: usize,
+}
+
 impl Heap {
     /// Makes a heap that may grow to `most` bytes of addresses, or to as many as the kernel lets it
     /// reserve. It takes no memory yet. The second value is the state that the heap's threads
@@ -172,6 +189,18 @@ impl Heap {
     pub fn reserved(&self) -> Range<usize> {
         let start = self.side.heap();
         start..start + self.side.superpages() * SUPERPAGE
+    }
+
+    /// Where the heap and its metadata are.
+    pub fn places(&self) -> Places {
+        let reserved = self.reserved();
+        Places {
+            metadata: self.side.metadata(),
+            heap: reserved.start,
+            end: reserved.end,
+            free: self.side.free(0).as_ptr() as usize,
+            committed: self.reach.as_ptr() as usize,
+        }
     }
 
     /// Bytes handed out since the start, including the holes that bins hold.

@@ -67,7 +67,7 @@ pub use alloc::{Bin, Bins};
 pub use census::Census;
 pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};
-pub use heap::{Error, Heap};
+pub use heap::{Error, Heap, Places};
 pub use kind::{KINDS, Kind, KindId, Layout};
 pub use residency::{Look, Means, Residency};
 pub use side::UsedBy;

@@ -324,6 +324,11 @@ impl Side {
         Ok(())
     }
 
+    /// The first byte of the tables.
+    pub(crate) fn metadata(&self) -> usize {
+        self.start
+    }
+
     /// The heap's first byte.
     #[inline]
     pub(crate) fn heap(&self) -> usize {

@@ -18,7 +18,7 @@ use crate::thread::unknown::Unknown;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
 use crate::unwind::{Whole, end_where_we_panic};
-use crate::{environ, fork, report, stress};
+use crate::{environ, fork, places, report, stress};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Crew, Marker};
 use plimsoll_heap::{Bins, Central, Heap, SUPERPAGE};
@@ -211,6 +211,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     let whole = Whole::begin();
     kinds::add_first(&heap);
     let heap = HEAP.get_or_init(|| heap);
+    places::tell(heap);
     let range = heap.reserved();
     // One word less than the heap's start, as in libgc: a program that refers to this variable has
     // its value in static data, which would keep the first object alive.

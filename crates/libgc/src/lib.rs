@@ -15,6 +15,7 @@
 //! | `incremental`, `steps`, `helpers` | collections of young objects; in steps; by several threads |
 //! | `footprint`, `follow` | how much memory the heap takes; following a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | settings, environment variables, statistics, messages |
+//! | `places` | where the heap is, for tools that look from outside |
 //! | `private` | functions of libgc's private headers |
 //! | `fork`, `unwind` | children of fork; exceptions |
 //! | `stress` | frequent collections, each of them checked |
@@ -52,6 +53,7 @@ mod loader;
 mod lock;
 mod mark;
 mod pace;
+mod places;
 mod private;
 mod release;
 mod report;

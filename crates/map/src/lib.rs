@@ -22,6 +22,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`area`], [`memory`], [`sight`] | kinds and states; words of another process; what was read |
+//! | `mapped` | opens a mapped file |
 //! | [`runtime`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
 //! | [`cached`] | what of mapped files is in the page cache |
@@ -35,6 +36,7 @@ pub mod cached;
 pub mod change;
 pub mod count;
 pub mod look;
+mod mapped;
 pub mod memory;
 pub mod native;
 mod notes;

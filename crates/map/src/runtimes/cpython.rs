@@ -25,6 +25,8 @@ const ENTRY: u64 = 48;
 const MAX_ENTRIES: u64 = 1 << 20;
 /// How many entries are looked at to tell whether an array is the right one.
 const SAMPLES: u64 = 1024;
+/// The most entries that are looked at before the right array is found.
+const MAX_SAMPLES: u64 = 1 << 20;
 /// The most bytes of variables that are searched.
 const MAX_SEARCHED: u64 = 64 << 20;
 
@@ -45,12 +47,17 @@ impl Runtime for CPython {
         let Some(image) = image(sight) else {
             return;
         };
-        let search = Search {
-            words: Words::new(sight, memory),
-            allocated: Ranges::allocated(sight),
-            variables: Ranges::from(image.variables().collect()),
-        };
-        match search.array() {
+        label_heap(sight, memory, image.variables().collect(), labels);
+    }
+}
+
+fn label_heap(sight: &Sight, memory: &dyn Memory, variables: Vec<Addresses>, labels: &mut Labels) {
+    let search = Search {
+        words: Words::new(sight, memory),
+        allocated: Ranges::allocated(sight),
+        variables: Ranges::from(variables),
+    };
+    match search.array() {
             Some((array, geometry)) => search.label(array, geometry, labels),
             None => labels.note(
                 "CPython: its allocator's arenas were not found: it may have none (PYTHONMALLOC=malloc, \
@@ -58,7 +65,6 @@ impl Runtime for CPython {
                  them. Objects are shown as malloc or other.",
             ),
         }
-    }
 }
 
 /// The file that the interpreter is in.
@@ -128,12 +134,13 @@ impl Search<'_> {
     /// The array that has most arenas.
     fn array(&self) -> Option<(u64, Geometry)> {
         let mut best: Option<(u64, u64, Geometry)> = None;
+        let mut left = MAX_SAMPLES;
         for range in self.variables.iter() {
             self.words.each(range, MAX_SEARCHED, &mut |_, [array]| {
                 let is_place = array % 8 == 0 && self.allocated.has(array);
                 if is_place && !self.variables.has(array) {
                     for geometry in GEOMETRIES {
-                        let arenas = self.arenas_in(array, geometry);
+                        let arenas = self.arenas_in(array, geometry, &mut left);
                         if arenas > best.map_or(0, |best| best.0) {
                             best = Some((arenas, array, geometry));
                         }
@@ -146,9 +153,10 @@ impl Search<'_> {
     }
 
     /// How many arenas the first entries of an array have; 0 if it is not the array.
-    fn arenas_in(&self, array: u64, geometry: Geometry) -> u64 {
+    fn arenas_in(&self, array: u64, geometry: Geometry, left: &mut u64) -> u64 {
         let (mut live, mut checked) = (0, 0);
-        for index in 0..SAMPLES {
+        for index in 0..SAMPLES.min(*left) {
+            *left -= 1;
             match self.entry(array, index, geometry) {
                 Some(Entry::Live(arena)) => {
                     live += 1;
@@ -245,7 +253,8 @@ impl Search<'_> {
         let fresh = (arena.addresses.end - arena.fresh) / geometry.pool;
         let listed = arena.free.saturating_sub(fresh);
         while (free.len() as u64) < listed {
-            let is_pool = pool % geometry.pool == 0 && (arena.first..arena.fresh).contains(&pool);
+            let is_pool =
+                pool.is_multiple_of(geometry.pool) && (arena.first..arena.fresh).contains(&pool);
             if !is_pool {
                 break;
             }
@@ -262,5 +271,81 @@ impl Search<'_> {
         labels.add(arena.first..arena.fresh, Kind::Heap);
         labels.add(arena.addresses.clone(), Kind::FreeHeap);
         listed - found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::noise::{Noise, noise};
+    use proptest::prelude::*;
+
+    const START: u64 = 0x40_0000_0000;
+
+    /// Three arenas in an array of four. In each, the first pool is in use and the second is free.
+    fn heap(geometry: Geometry) -> Noise {
+        let mut process = Noise::still(START..START + (8 << 20));
+        let array = START + (512 << 10);
+        process.write(START + 64, &[array]);
+        for index in [0, 1, 3] {
+            let arena = START + (1 << 20) + index * geometry.arena;
+            let (second, fresh) = (arena + geometry.pool, arena + 2 * geometry.pool);
+            let counts = POOLS << 32 | (POOLS - 1);
+            process.write(array + index * ENTRY, &[arena, fresh, counts, second, 0, 0]);
+            // Blocks of 32 bytes.
+            let sizes = (geometry.pool - 32) << 32 | 48;
+            process.write(arena, &[1, 0, 0, 0, 1 << 32 | index, sizes]);
+            process.write(second + 16, &[0]);
+        }
+        process
+    }
+
+    fn label(process: &Noise) -> Labels {
+        let mut labels = Labels::default();
+        label_heap(&process.sight(), process, process.variables(), &mut labels);
+        process.check(&labels);
+        labels
+    }
+
+    #[test]
+    fn arenas_of_both_sizes_are_told_with_their_free_pools() {
+        for geometry in GEOMETRIES {
+            let labels = label(&heap(geometry)).labels;
+            assert_eq!(labels.len(), 9);
+            for (index, label) in labels.chunks(3).enumerate() {
+                let arena = START + (1 << 20) + [0, 1, 3][index] * geometry.arena;
+                let second = arena + geometry.pool;
+                assert_eq!(label[0].addresses, second..second + geometry.pool);
+                assert_eq!(label[1].addresses, arena..second + geometry.pool);
+                assert_eq!(label[2].addresses, arena..arena + geometry.arena);
+                let kinds = [label[0].kind, label[1].kind, label[2].kind];
+                assert_eq!(kinds, [Kind::FreeHeap, Kind::Heap, Kind::FreeHeap]);
+            }
+        }
+    }
+
+    #[test]
+    fn pools_that_name_another_arena_are_none() {
+        let mut process = heap(GEOMETRIES[0]);
+        process.write(START + (1 << 20) + 32, &[1 << 32 | 7]);
+        assert_eq!(label(&process).labels, []);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn whatever_is_there_labels_stay_in_mappings(process in noise()) {
+            label(&process);
+        }
+
+        #[test]
+        fn whatever_changes_labels_stay_in_mappings(
+            geometry in 0usize..2,
+            changes in proptest::collection::vec(any::<(usize, u64)>(), 1..6),
+        ) {
+            let mut process = heap(GEOMETRIES[geometry]);
+            process.change(&changes);
+            label(&process);
+        }
     }
 }

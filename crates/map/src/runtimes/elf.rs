@@ -3,6 +3,7 @@
 
 mod loader;
 
+use crate::mapped;
 use crate::sight::Sight;
 use object::LittleEndian as Little;
 use object::elf::{
@@ -11,10 +12,9 @@ use object::elf::{
 };
 use object::pod::{Pod, from_bytes, slice_from_bytes};
 use plimsoll_kernel::smaps::{Addresses, Area};
-use rustix::fs::{Mode, OFlags};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// The most entries of a table of segments or sections that are read.
 const MAX_HEADERS: usize = 1024;
@@ -49,7 +49,7 @@ impl Image {
     /// opened, and if it is not the kind of file that a program or a library is.
     pub(crate) fn of(sight: &Sight, is: impl Fn(&Path) -> bool) -> Option<Image> {
         let first = sight.mappings_of(is).find(|area| area.file.inode != 0)?;
-        let file = open(sight, first)?;
+        let file = File::from(mapped::open(sight, first)?.descriptor);
         let header: FileHeader64<Little> = one(&file, 0)?;
         let ident = header.e_ident;
         let is_ours = ident.magic == ELFMAG && ident.class == 2 && ident.data == 1;
@@ -100,16 +100,6 @@ impl Image {
         Some(start..start.checked_add(section.sh_size.get(Little))?)
     }
 
-    /// The contents of a section in the file, at most `most` bytes of it.
-    pub(crate) fn bytes_of(&self, name: &str, most: u64) -> Option<Vec<u8>> {
-        let section = self.sections.iter().find(|s| {
-            let at = s.sh_name.get(Little) as usize;
-            is_named(&self.names, at, name)
-        })?;
-        let length = section.sh_size.get(Little).min(most);
-        bytes(&self.file, section.sh_offset.get(Little), length)
-    }
-
     /// Where a symbol is in the process, from the table that the loader uses or, if it is not
     /// there, from the one that debuggers use. Its end is its start if the table gives no size.
     pub(crate) fn symbol(&self, name: &str) -> Option<Addresses> {
@@ -148,35 +138,6 @@ impl Image {
                 Some(start..start.checked_add(s.p_memsz.get(Little))?)
             })
     }
-}
-
-/// Opens the very file that is mapped, not one that has its name by now.
-fn open(sight: &Sight, area: &Area) -> Option<File> {
-    let range = &area.addresses;
-    let link = format!("{:x}-{:x}", range.start, range.end);
-    let by_mapping = sight.root.with_file_name("map_files").join(link);
-    let by_name: PathBuf = match area.name.strip_prefix('/') {
-        Some(rest) if !sight.root.as_os_str().is_empty() => sight.root.join(rest),
-        _ => PathBuf::from(&area.name),
-    };
-    let is_same = |file: &File| {
-        let Ok(found) = file.metadata() else {
-            return false;
-        };
-        let device = (
-            rustix::fs::major(found.dev()),
-            rustix::fs::minor(found.dev()),
-        );
-        found.ino() == area.file.inode && device == (area.file.major, area.file.minor)
-    };
-    // The kernel itself leads to the mapped file; some file systems give it another device there.
-    regular(&by_mapping).or_else(|| regular(&by_name).filter(is_same))
-}
-
-fn regular(path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    file.metadata().ok()?.is_file().then_some(file)
 }
 
 /// The difference between the process's addresses and the file's. A file may be mapped more than
@@ -248,4 +209,88 @@ fn is_named(names: &[u8], at: usize, name: &str) -> bool {
     let rest = names.get(at..).unwrap_or_default();
     rest.strip_prefix(name.as_bytes())
         .is_some_and(|rest| rest.first() == Some(&0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_kernel::smaps::FileKey;
+    use proptest::prelude::*;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::PathBuf;
+
+    /// A process that has mapped a file as the loader does.
+    fn sight(path: &Path) -> Sight {
+        let there = std::fs::metadata(path).unwrap();
+        let area = |start: u64| Area {
+            addresses: start..start + (1 << 30),
+            file: FileKey {
+                major: rustix::fs::major(there.dev()),
+                minor: rustix::fs::minor(there.dev()),
+                inode: there.ino(),
+            },
+            name: path.to_str().unwrap().into(),
+            ..Area::default()
+        };
+        Sight {
+            executable: path.into(),
+            root: "/".into(),
+            mappings: vec![area(0x5500_0000_0000)],
+            ..Sight::default()
+        }
+    }
+
+    fn ask(sight: &Sight) -> Option<(Vec<Addresses>, Option<Addresses>, Option<Addresses>)> {
+        let image = Image::of_executable(sight)?;
+        let variables = image.variables().collect();
+        Some((
+            variables,
+            image.section(".data"),
+            image.symbol("no such symbol"),
+        ))
+    }
+
+    #[test]
+    fn variables_are_where_the_sections_say() {
+        let own = std::env::current_exe().unwrap();
+        let (variables, data, none) = ask(&sight(&own)).unwrap();
+        let data = data.unwrap();
+        assert!(
+            variables
+                .iter()
+                .any(|range| range.start <= data.start && data.end <= range.end)
+        );
+        assert_eq!(none, None);
+    }
+
+    #[test]
+    fn a_file_that_took_the_mapped_one_s_place_is_not_read() {
+        let mut sight = sight(&std::env::current_exe().unwrap());
+        for area in &mut sight.mappings {
+            area.file.inode += 1;
+        }
+        assert!(ask(&sight).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn damaged_files_are_read_without_harm(
+            case in 0u32..1000,
+            damage in proptest::collection::vec((0usize..1 << 16, any::<bool>(), any::<u8>()), 1..40),
+        ) {
+            let Ok(mut bytes) = std::fs::read("/bin/true") else { return Ok(()) };
+            let length = bytes.len();
+            for (at, is_end, byte) in damage {
+                // The header and the segments are at the start, the sections at the end.
+                let at = if is_end { length - 1 - at % 2048.min(length) } else { at % 1024 };
+                bytes[at] = byte;
+            }
+            let name = format!("plimsoll-elf-{}-{case}", std::process::id());
+            let path: PathBuf = std::env::temp_dir().join(name);
+            std::fs::write(&path, &bytes).unwrap();
+            let _ = ask(&sight(&path));
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
 }

@@ -10,10 +10,19 @@ pub mod cpython;
 mod elf;
 pub mod go;
 pub mod hotspot;
+pub mod libgc;
+#[cfg(test)]
+mod noise;
 pub mod v8;
 mod words;
 
 use crate::runtime::Runtime;
 
 /// The known runtimes, in the order in which they are asked.
-pub const ALL: &[&dyn Runtime] = &[&hotspot::HotSpot, &go::Go, &cpython::CPython, &v8::V8];
+pub const ALL: &[&dyn Runtime] = &[
+    &hotspot::HotSpot,
+    &go::Go,
+    &cpython::CPython,
+    &v8::V8,
+    &libgc::LibGc,
+];

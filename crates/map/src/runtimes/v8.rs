@@ -45,22 +45,27 @@ impl Runtime for V8 {
         let version = image
             .exported(VERSION)
             .and_then(|at| memory.half_word(at.start).ok());
-        let generations = matches!(version, Some(9..=14));
-        if !generations {
-            labels.note(
-                "V8: this version is not known, so the whole heap is shown as one: young and old \
-                 objects and free memory together.",
-            );
-        }
-        let found = pages(sight, memory);
-        label_pages(&found, generations, labels);
-        for area in sight.mappings.iter().filter(|area| is_private(area)) {
-            if area.executable {
-                labels.add(area.addresses.clone(), Kind::CodeCache);
-            }
-        }
-        notes(&found, labels);
+        label_heap(sight, memory, version, labels);
     }
+}
+
+/// Labels the heap; `version` is the first number of V8's, if it is known.
+fn label_heap(sight: &Sight, memory: &dyn Memory, version: Option<u32>, labels: &mut Labels) {
+    let generations = matches!(version, Some(9..=14));
+    if !generations {
+        labels.note(
+            "V8: this version is not known, so the whole heap is shown as one: young and old \
+                 objects and free memory together.",
+        );
+    }
+    let found = pages(sight, memory);
+    label_pages(&found, generations, labels);
+    for area in sight.mappings.iter().filter(|area| is_private(area)) {
+        if area.executable {
+            labels.add(area.addresses.clone(), Kind::CodeCache);
+        }
+    }
+    notes(&found, labels);
 }
 
 /// The variable that holds the first number of the version.
@@ -227,4 +232,65 @@ fn notes(found: &Found, labels: &mut Labels) {
          survived one collection; free memory inside of pages counts as theirs. Contents of \
          ArrayBuffers, and what compilers use, are malloc.",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::noise::{Noise, noise};
+    use proptest::prelude::*;
+
+    /// A young page and an old one, laid out as a version does.
+    fn heap(version: u32) -> Noise {
+        let start = 0x40_0000_0000;
+        let mut process = Noise::still(start..start + (4 << 20));
+        let heap = start + (2 << 20);
+        for (page, flags) in [(start, 0x12), (start + PAGE, 4)] {
+            let (first, end) = (page + 0x1000, page + PAGE);
+            match version {
+                9..=11 => process.write(page, &[PAGE, flags, heap, first, end]),
+                12 => process.write(page, &[flags, page, PAGE, heap, first, end]),
+                _ => {
+                    let rest = heap + (page - start);
+                    process.write(page, &[flags, rest]);
+                    process.write(rest + 48, &[PAGE, end, heap, first]);
+                }
+            }
+        }
+        process
+    }
+
+    fn kinds(process: &Noise, version: Option<u32>) -> Vec<Kind> {
+        let mut labels = Labels::default();
+        label_heap(&process.sight(), process, version, &mut labels);
+        process.check(&labels);
+        labels.labels.iter().map(|label| label.kind).collect()
+    }
+
+    #[test]
+    fn pages_of_each_layout_are_told_by_their_flags() {
+        for version in [9, 12, 13] {
+            let process = heap(version);
+            assert_eq!(kinds(&process, Some(version)), [Kind::Eden, Kind::Old]);
+            assert_eq!(kinds(&process, Some(99)), [Kind::Heap, Kind::Heap]);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn whatever_is_there_labels_stay_in_mappings(process in noise()) {
+            kinds(&process, Some(11));
+        }
+
+        #[test]
+        fn whatever_changes_labels_stay_in_mappings(
+            version in 9u32..15,
+            changes in proptest::collection::vec(any::<(usize, u64)>(), 1..6),
+        ) {
+            let mut process = heap(version);
+            process.change(&changes);
+            kinds(&process, Some(version));
+        }
+    }
 }

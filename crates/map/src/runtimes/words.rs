@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 /// What is read at a time, bytes: never more than a page of the kernel's.
 pub(crate) const PIECE: u64 = 4096;
-/// The most pieces that are kept: 2 MiB.
-const KEPT: usize = 512;
+/// The most pieces that are kept: half a MiB.
+const KEPT: usize = 128;
 
 type Piece = Option<Box<[u8; PIECE as usize]>>;
 
@@ -84,7 +84,11 @@ impl<'a> Words<'a> {
         most: u64,
         tell: &mut dyn FnMut(u64, [u64; N]) -> bool,
     ) {
-        let end = range.end.min(range.start.saturating_add(most));
+        // Programs have no addresses beyond.
+        let end = range.end.min(range.start.saturating_add(most)).min(1 << 63);
+        if range.start >= end {
+            return;
+        }
         let mut at = range.start.next_multiple_of(8);
         let mut bytes = vec![0; PIECE as usize + 8 * (N - 1)];
         while at < end {

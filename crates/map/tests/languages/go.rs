@@ -5,16 +5,25 @@ use plimsoll_map::Kind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The flag with which C comes into the program.
+const WITH_C: &str = "-tags=c";
+
 /// Builds the program that holds memory. `None` without Go.
-fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
+pub(crate) fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/languages/programs/hold.go");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/languages/programs");
+    let sources = [sources.join("hold.go"), sources.join("hold_c.go")];
+    let sources = if flags.contains(&WITH_C) {
+        &sources[..]
+    } else {
+        &sources[..1]
+    };
     let built = Command::new("go")
         .arg("build")
         .args(flags)
         .arg("-o")
         .arg(&program)
-        .arg(source)
+        .args(sources)
         .status();
     match built {
         Ok(status) if status.success() => Some(program),
@@ -57,8 +66,16 @@ fn objects_free_memory_and_stacks_are_what_the_runtime_says() {
 }
 
 #[test]
-fn a_stripped_program_shows_as_much() {
-    if let Some(program) = built("hold-go-stripped", &["-ldflags=-s -w"]) {
+fn a_stripped_program_that_is_loaded_anywhere_shows_as_much() {
+    let flags = ["-ldflags=-s -w", "-buildmode=pie"];
+    if let Some(program) = built("hold-go-stripped", &flags) {
+        is_seen(&program);
+    }
+}
+
+#[test]
+fn a_program_with_c_in_it_shows_as_much() {
+    if let Some(program) = built("hold-go-c", &[WITH_C]) {
         is_seen(&program);
     }
 }

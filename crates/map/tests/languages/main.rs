@@ -2,5 +2,7 @@
 
 mod cpython;
 mod go;
+mod libgc;
 mod support;
+mod swapped;
 mod v8;

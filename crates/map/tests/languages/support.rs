@@ -1,32 +1,31 @@
 //! Programs that say what they hold, and one look at them.
 
-use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::smaps;
-use plimsoll_map::memory::{Memory, Unread};
+use plimsoll_map::memory::ProcessMemory;
 use plimsoll_map::{Kind, Labels, Sight, runtimes};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A program that prints one line of numbers and then waits for its input to end.
-pub struct Program {
+pub(crate) struct Program {
     child: Child,
     /// What it said of itself: `name=number` each.
-    pub says: HashMap<String, u64>,
+    pub(crate) says: HashMap<String, u64>,
 }
 
 impl Program {
     /// Starts it, and waits for its line.
-    pub fn start(command: &mut Command) -> Program {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    pub(crate) fn start(command: &mut Command) -> Program {
+        Program::try_start(command).unwrap()
+    }
+
+    /// As [`Program::start`]; an error if it is not installed.
+    pub(crate) fn try_start(command: &mut Command) -> std::io::Result<Program> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -36,17 +35,22 @@ impl Program {
             Some((name.to_owned(), number.parse().ok()?))
         });
         let says = numbers.collect();
-        Program { child, says }
+        Ok(Program { child, says })
     }
 
     /// What it said.
-    pub fn said(&self, name: &str) -> u64 {
+    pub(crate) fn said(&self, name: &str) -> u64 {
         self.says[name]
     }
 
+    /// Its number.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Looks at it.
-    pub fn look(&self) -> Seen {
-        look(self.child.id() as i32)
+    pub(crate) fn look(&self) -> Seen {
+        look(self.pid())
     }
 }
 
@@ -58,36 +62,25 @@ impl Drop for Program {
 }
 
 /// What was labelled.
-pub struct Seen {
+pub(crate) struct Seen {
     /// The name of the runtime; empty if none knew the program.
-    pub runtime: &'static str,
+    pub(crate) runtime: &'static str,
     /// Bytes of addresses by area, each address counted once.
-    pub bytes: HashMap<Kind, u64>,
-    pub labels: Labels,
-    pub sight: Sight,
+    pub(crate) bytes: HashMap<Kind, u64>,
+    pub(crate) labels: Labels,
 }
 
 impl Seen {
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
         self.bytes.get(&kind).copied().unwrap_or(0)
     }
 }
 
 /// One look at a process.
-pub fn look(pid: i32) -> Seen {
-    let process = Process::open(pid).unwrap();
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    let sight = Sight {
-        pid,
-        executable: std::fs::read_link(format!("/proc/{pid}/exe")).unwrap(),
-        root,
-        mappings: smaps::areas(&process, 100_000).unwrap(),
-        stack_pointers: Vec::new(),
-    };
-    let memory = Resident {
-        memory: File::open(format!("/proc/{pid}/mem")).unwrap(),
-        pages: File::open(format!("/proc/{pid}/pagemap")).unwrap(),
-    };
+pub(crate) fn look(pid: i32) -> Seen {
+    let process = Arc::new(Process::open(pid).unwrap());
+    let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
+    let memory = ProcessMemory::open(&process).unwrap();
     let mut labels = Labels::default();
     let runtime = runtimes::ALL
         .iter()
@@ -100,12 +93,11 @@ pub fn look(pid: i32) -> Seen {
         runtime: runtime.map_or("", |runtime| runtime.name()),
         bytes: counted(&labels),
         labels,
-        sight,
     }
 }
 
 /// Every label is in mappings.
-pub fn check(sight: &Sight, labels: &Labels) {
+fn check(sight: &Sight, labels: &Labels) {
     for label in &labels.labels {
         let mut at = label.addresses.start;
         for area in &sight.mappings {
@@ -141,65 +133,7 @@ fn counted(labels: &Labels) -> HashMap<Kind, u64> {
     bytes
 }
 
-/// A process's memory, where it is present.
-struct Resident {
-    memory: File,
-    pages: File,
-}
-
-impl Memory for Resident {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread> {
-        let last = at + into.len() as u64 - 1;
-        for page in at / 4096..=last / 4096 {
-            let mut word = [0; 8];
-            self.pages
-                .read_exact_at(&mut word, page * 8)
-                .map_err(|_| Unread::Unmapped)?;
-            if u64::from_le_bytes(word) >> 63 == 0 {
-                return Err(Unread::NotResident);
-            }
-        }
-        self.memory
-            .read_exact_at(into, at)
-            .map_err(|_| Unread::Unmapped)
-    }
-}
-
 /// Whether `seen` is within 5 % of `said`.
-pub fn is_near(seen: u64, said: u64) -> bool {
+pub(crate) fn is_near(seen: u64, said: u64) -> bool {
     seen.abs_diff(said) <= said / 20
-}
-
-/// Looks at the process that a variable names: for people.
-#[test]
-fn look_at_the_process_that_plimsoll_look_names() {
-    let Some(pid) = std::env::var("PLIMSOLL_LOOK")
-        .ok()
-        .and_then(|pid| pid.parse().ok())
-    else {
-        return;
-    };
-    let begun = std::time::Instant::now();
-    let seen = look(pid);
-    println!("{} {:?} in {:?}", seen.runtime, seen.bytes, begun.elapsed());
-    println!(
-        "{} labels, {:#?}",
-        seen.labels.labels.len(),
-        seen.labels.notes
-    );
-    for area in &seen.sight.mappings {
-        let labels = seen.labels.labels.iter().filter(|label| {
-            label.addresses.start < area.addresses.end && label.addresses.end > area.addresses.start
-        });
-        let kinds: std::collections::BTreeSet<_> = labels.map(|label| label.kind).collect();
-        println!(
-            "{:x?} {} {}{}{} rss {} {kinds:?}",
-            area.addresses,
-            area.name,
-            if area.readable { 'r' } else { '-' },
-            if area.writable { 'w' } else { '-' },
-            if area.executable { 'x' } else { '-' },
-            area.rss,
-        );
-    }
 }

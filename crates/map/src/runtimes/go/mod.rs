@@ -8,6 +8,8 @@
 //! | *span* | adjacent pages (8 KiB) of an arena that are used for one thing |
 
 mod spans;
+#[cfg(test)]
+mod tests;
 
 use crate::area::Kind;
 use crate::memory::Memory;
@@ -15,6 +17,7 @@ use crate::runtime::{Labels, Runtime};
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::{PIECE, Ranges, Words};
 use crate::sight::Sight;
+use plimsoll_kernel::smaps::Addresses;
 use spans::{Found, Use};
 
 /// Bytes of addresses of an arena, and its alignment.
@@ -37,21 +40,25 @@ impl Runtime for Go {
         let Some(image) = executable(sight) else {
             return;
         };
-        let words = Words::new(sight, memory);
-        let allocated = Ranges::allocated(sight);
         let variables: Vec<_> = image.variables().collect();
-        by_names(sight, labels);
-        match spans::find(&words, &allocated, &variables) {
-            Some(found) => by_spans(&found, &allocated, labels),
-            None => {
-                by_place(&allocated, labels);
-                labels.note(
-                    "Go: the runtime's list of spans was not found (it is not in memory, may not be \
-                     read, or is laid out in a way that is not known), so only what lies where Go \
-                     documents its heap, from 0xc000000000 on, is shown as heap: objects, stacks of \
-                     goroutines and free memory together.",
-                );
-            }
+        label_heap(sight, memory, &variables, labels);
+    }
+}
+
+fn label_heap(sight: &Sight, memory: &dyn Memory, variables: &[Addresses], labels: &mut Labels) {
+    let words = Words::new(sight, memory);
+    let allocated = Ranges::allocated(sight);
+    by_names(sight, labels);
+    match spans::find(&words, &allocated, variables) {
+        Some(found) => by_spans(&found, &allocated, labels),
+        None => {
+            by_place(&allocated, labels);
+            labels.note(
+                "Go: the runtime's list of spans was not found (it is not in memory, may not be read, \
+                 or is laid out in a way that is not known), so only what lies where Go documents its \
+                 heap, from 0xc000000000 on, is shown as heap: objects, stacks of goroutines and free \
+                 memory together.",
+            );
         }
     }
 }
@@ -146,7 +153,7 @@ fn by_names(sight: &Sight, labels: &mut Labels) {
 }
 
 /// The pieces that some bytes are in.
-fn pieces(start: u64, bytes: u64) -> plimsoll_kernel::smaps::Addresses {
+fn pieces(start: u64, bytes: u64) -> Addresses {
     let end = start.saturating_add(bytes);
     start / PIECE * PIECE..end.checked_next_multiple_of(PIECE).unwrap_or(end)
 }

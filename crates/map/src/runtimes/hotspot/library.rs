@@ -12,8 +12,8 @@ use std::path::Path;
 
 /// How much of the file is read at a time to find names, bytes.
 const BLOCK: u64 = 16 << 10;
-/// Most blocks that are kept: 4 MiB.
-const MAX_BLOCKS: usize = 256;
+/// Most blocks that are kept: 1 MiB.
+const MAX_BLOCKS: usize = 64;
 
 /// The library of a process.
 pub(super) struct Library<'a> {
