@@ -10,15 +10,17 @@
 //!   waits most of the time refaults less often, so seconds of the clock would hide the harm.
 //! - *usual*: the swappiness that was found. It is put back at the end.
 //! - *kept*: the best swappiness so far.
-//! - *trial*: a few periods with another swappiness, one step away from the kept one.
+//! - *walk*: a trial of other values, step by step in one direction. Each is measured for a few
+//!   periods.
 //!
 //! # How it decides
-//! Nothing moves while little is lost. Then one step is tried at a time: first towards the kind
-//! whose refaults cost less in all, then the other way, then both ways with a longer step. A step
-//! stays only if it lowered the loss clearly. Else the kept value returns, and the next trial comes
-//! after a rest that doubles with each failure. So a wrong guess costs a few periods, and ever more
-//! rarely. Trials are judged by the loss and not by refaults alone, because refaults of a file that
-//! is streamed through can be prevented by no balance.
+//! Nothing moves while little is lost. Then a walk begins, towards the kind whose refaults cost less
+//! in all. It goes on while the loss does not rise, because the loss often falls only at the end of
+//! the way: a hot file thrashes until nearly all of it has room. Where it rose, or at the bound, the
+//! walk ends. If a value lowered the loss clearly, it is kept. Else the kept value returns, and the
+//! next walk, the other way if that could help, comes after a rest that doubles with each failure.
+//! So a wrong guess costs a few periods, and ever more rarely. Walks are judged by the loss and not
+//! by refaults alone, because no balance prevents refaults of a file that is streamed through.
 
 mod cost;
 #[cfg(test)]
@@ -28,36 +30,37 @@ mod tests;
 
 pub use cost::{CostEstimate, Costs};
 
-/// Least swappiness that a trial sets. At 0 the kernel takes file pages only, until nothing but a
+/// Least swappiness of a walk. At 0 the kernel takes file pages only, until nothing but a
 /// kill is left; at 20 it looks at nine file pages for each anonymous one.
 pub const LEAST: u32 = 20;
 /// Greatest swappiness; the kernel's own limit. File pages are then reclaimed only if they are not
 /// in use.
 pub const MOST: u32 = 200;
-/// First step, and the longest.
+/// First step of a walk, and each further one.
 const STEP: u32 = 20;
-const LONGEST_STEP: u32 = 80;
-/// Periods of a trial that are not counted: the lists of the kernel adapt first.
+const NEXT_STEP: u32 = 40;
+/// Periods after each step that are not counted: the lists of the kernel adapt first.
 const SETTLE: u32 = 1;
 /// Periods over which a loss is measured.
 const MEASURE: u32 = 3;
-/// Below this loss (seconds waited per second of the clock) nothing is worth a trial.
+/// Below this loss (seconds waited per second of the clock) nothing is worth a walk.
 const QUIET: f64 = 0.005;
-/// A trial succeeds if the loss falls below this part of the loss before.
+/// A value is better if the loss is below this part of the least loss so far, and worse if that is
+/// below this part of it.
 const CLEARLY: f64 = 0.9;
-/// A trial ends early if a single period loses this many times as much as before.
+/// A walk ends early if a single period loses this many times as much as before.
 const HARMFUL: f64 = 1.5;
 /// A kind of refault that makes up less than this part of what is lost is not worth protecting.
 const WORTHWHILE: f64 = 0.1;
 /// Rest after a first failure, in periods; it doubles with each further one, up to the longest.
 const REST: u32 = 5;
 const LONGEST_REST: u32 = 320;
-/// A loss that changed by this factor since the last failure is another situation: trials begin
-/// anew.
+/// A loss that changed by this factor since the last failure is another situation: walks come more
+/// often again.
 const OTHER: f64 = 2.0;
 /// Least part of a period for which programs count as having run. Bounds the loss where they stood
 /// still.
-const LEAST_RUN: f64 = 0.01;
+const LEAST_RUN: f64 = 0.001;
 
 /// What one period brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -126,13 +129,19 @@ enum Phase {
     Measuring(Window),
     /// As many periods more of the kept value, then it is measured.
     Resting(u32),
-    /// Another value is tried; the loss before, and as many periods more that are not counted.
-    Trying {
-        value: u32,
-        before: f64,
-        unsettled: u32,
-        window: Window,
-    },
+    /// Another value is tried.
+    Walking(Walk),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    value: u32,
+    up: bool,
+    /// The least loss so far, and its value.
+    best: (f64, u32),
+    /// Periods more that are not counted.
+    unsettled: u32,
+    window: Window,
 }
 
 /// The balance of one group.
@@ -141,12 +150,10 @@ pub struct Balance {
     usual: u32,
     kept: u32,
     phase: Phase,
-    /// Trials that failed in a row.
+    /// Walks that failed in a row.
     failures: u32,
-    /// The loss when the last trial failed.
+    /// The loss when the last walk failed.
     failed_at: f64,
-    /// The last step that succeeded upwards or downwards.
-    last_up: Option<bool>,
 }
 
 impl Balance {
@@ -160,7 +167,6 @@ impl Balance {
             phase: Phase::Measuring(Window::default()),
             failures: 0,
             failed_at: 0.0,
-            last_up: None,
         }
     }
 
@@ -174,13 +180,13 @@ impl Balance {
     #[must_use]
     pub fn swappiness(&self) -> u32 {
         match self.phase {
-            Phase::Trying { value, .. } => value,
+            Phase::Walking(walk) => walk.value,
             _ => self.kept,
         }
     }
 
     /// Takes a period in account; returns the swappiness for the next one. `may` says whether a
-    /// trial may begin now; one in progress ends at once where it may not.
+    /// walk may begin now; one in progress ends at once where it may not.
     pub fn step(&mut self, period: &Period, costs: &Costs, may: bool) -> u32 {
         if !may || self.usual == 0 {
             self.phase = Phase::Measuring(Window::default());
@@ -203,34 +209,11 @@ impl Balance {
                     false => self.measured(&window),
                 }
             }
-            Phase::Trying {
-                value,
-                before,
-                unsettled,
-                mut window,
-            } => {
-                let mut single = Window::default();
-                single.add(period, costs);
-                if single.loss() > before * HARMFUL && unsettled == 0 {
-                    return self.failed(before);
-                }
-                if unsettled == 0 {
-                    window.add(period, costs);
-                }
-                if window.periods == MEASURE {
-                    return self.judge(value, before, &window);
-                }
-                Phase::Trying {
-                    value,
-                    before,
-                    unsettled: unsettled.saturating_sub(1),
-                    window,
-                }
-            }
+            Phase::Walking(walk) => self.walk(walk, period, costs),
         }
     }
 
-    /// The loss of the kept value is known: begins a trial, rests, or measures again.
+    /// The loss of the kept value is known: begins a walk, rests, or measures again.
     fn measured(&mut self, window: &Window) -> Phase {
         if window.is_quiet() {
             return Phase::Measuring(Window::default());
@@ -239,58 +222,85 @@ impl Balance {
         if loss > self.failed_at * OTHER || loss < self.failed_at / OTHER {
             self.failures = 0;
         }
-        match self.proposal(window) {
-            Some(value) => Phase::Trying {
+        let first = (window.file > window.anon) != (self.failures % 2 == 1);
+        let way = [first, !first]
+            .into_iter()
+            .find(|&up| helps(up, window) && next(self.kept, up, STEP).is_some());
+        let value = way.and_then(|up| Some((up, next(self.kept, up, STEP)?)));
+        match value {
+            Some((up, value)) => Phase::Walking(Walk {
                 value,
-                before: loss,
+                up,
+                best: (loss, self.kept),
                 unsettled: SETTLE,
                 window: Window::default(),
-            },
+            }),
             None => self.failed(loss),
         }
     }
 
-    /// The value to try next, if it differs from the kept one and could help.
-    fn proposal(&self, window: &Window) -> Option<u32> {
-        let cheaper_up = window.file > window.anon;
-        let first_up = self.last_up.unwrap_or(cheaper_up);
-        let up = first_up != (self.failures % 2 == 1);
-        let protected = if up { window.file } else { window.anon };
-        if protected < window.waited() * WORTHWHILE {
-            return None;
+    fn walk(&mut self, mut walk: Walk, period: &Period, costs: &Costs) -> Phase {
+        if walk.unsettled > 0 {
+            walk.unsettled -= 1;
+            return Phase::Walking(walk);
         }
-        let doublings = (self.failures / 2).min(LONGEST_STEP.ilog2());
-        let step = (STEP << doublings).min(LONGEST_STEP);
-        let value = match up {
-            true => self.kept.saturating_add(step).min(MOST),
-            false => self.kept.saturating_sub(step).max(LEAST),
-        };
-        let ahead = if up {
-            value > self.kept
-        } else {
-            value < self.kept
-        };
-        ahead.then_some(value)
+        let mut single = Window::default();
+        single.add(period, costs);
+        if single.loss() > walk.best.0 * HARMFUL {
+            return self.arrive(&walk);
+        }
+        walk.window.add(period, costs);
+        if walk.window.periods < MEASURE {
+            return Phase::Walking(walk);
+        }
+        let loss = walk.window.loss();
+        if loss < walk.best.0 * CLEARLY {
+            walk.best = (loss, walk.value);
+        } else if !(loss * CLEARLY <= walk.best.0) {
+            return self.arrive(&walk);
+        }
+        match next(walk.value, walk.up, NEXT_STEP) {
+            Some(value) => Phase::Walking(Walk {
+                value,
+                unsettled: SETTLE,
+                window: Window::default(),
+                ..walk
+            }),
+            None => self.arrive(&walk),
+        }
     }
 
-    fn judge(&mut self, value: u32, before: f64, window: &Window) -> Phase {
-        let loss = window.loss();
-        if !(loss < before * CLEARLY) {
-            return self.failed(before);
+    /// Ends a walk.
+    fn arrive(&mut self, walk: &Walk) -> Phase {
+        if walk.best.1 == self.kept {
+            return self.failed(walk.best.0);
         }
-        self.last_up = Some(value > self.kept);
-        self.kept = value;
+        self.kept = walk.best.1;
         self.failures = 0;
         self.failed_at = 0.0;
-        // What was just measured is the loss of the value that is kept now.
-        self.measured(window)
+        Phase::Measuring(Window::default())
     }
 
     fn failed(&mut self, loss: f64) -> Phase {
         let rest = REST << self.failures.min(LONGEST_REST.ilog2());
         self.failures = self.failures.saturating_add(1);
         self.failed_at = loss;
-        self.last_up = None;
         Phase::Resting(rest.min(LONGEST_REST))
     }
+}
+
+/// Whether a walk could lower the loss: upwards it spares file pages, downwards anonymous ones.
+fn helps(up: bool, window: &Window) -> bool {
+    let spared = if up { window.file } else { window.anon };
+    spared >= window.waited() * WORTHWHILE
+}
+
+/// The next value of a walk, within the bounds; `None` if there is none.
+fn next(value: u32, up: bool, step: u32) -> Option<u32> {
+    let next = match up {
+        true => value.saturating_add(step).min(MOST),
+        false => value.saturating_sub(step).max(LEAST),
+    };
+    let ahead = if up { next > value } else { next < value };
+    ahead.then_some(next)
 }

@@ -23,6 +23,8 @@ pub(super) struct Group {
     pub(super) anon: Vec<Part>,
     /// Pages per second of running time that are read once only, as from a long file.
     pub(super) streamed: f64,
+    /// Up to this swappiness the kernel takes file pages only.
+    pub(super) knee: u32,
     pub(super) costs: Costs,
 }
 
@@ -46,7 +48,8 @@ impl Group {
         let all = |parts: &[Part]| parts.iter().map(|part| part.pages).sum::<f64>();
         let (files, anon) = (all(&self.files), all(&self.anon));
         let short = (files + anon - self.room).max(0.0);
-        let from_files = short * (1.0 - f64::from(swappiness) / 200.0);
+        let way = f64::from(swappiness.saturating_sub(self.knee)) / f64::from(200 - self.knee);
+        let from_files = short * (1.0 - way);
         let from_files = from_files.clamp((short - anon).max(0.0), files.min(short));
         files - from_files
     }

@@ -22,6 +22,7 @@ fn hot_file() -> Group {
         files: vec![part(200.0, 10.0)],
         anon: vec![part(20.0, 10.0), part(200.0, 0.01)],
         streamed: 0.0,
+        knee: 0,
         costs: SAME,
     }
 }
@@ -33,26 +34,28 @@ fn streamed_file() -> Group {
         files: vec![part(100.0, 0.01)],
         anon: vec![part(280.0, 10.0)],
         streamed: 10_000.0,
+        knee: 0,
         costs: SAME,
     }
 }
 
-/// Lets a group run; returns the mean loss of the last quarter, and the swappiness most often in
-/// force then.
+/// Lets a group run; returns the loss in the last quarter (seconds waited per second of running
+/// time), and the swappiness most often in force then.
 fn run(group: &Group, usual: u32, periods: u32, mut noise: impl FnMut() -> f64) -> (f64, u32) {
     let mut balance = Balance::new(usual);
-    let (mut loss, mut counted, mut counts) = (0.0, 0.0, [0u32; 201]);
+    let (mut waited, mut ran, mut counts) = (0.0, 0.0, [0u32; 201]);
     for n in 0..periods {
         let now = balance.swappiness();
         if n >= periods * 3 / 4 {
-            loss += group.loss(now);
-            counted += 1.0;
+            let running = 1.0 / (1.0 + group.loss(now));
+            ran += running;
+            waited += 1.0 - running;
             counts[now as usize] += 1;
         }
         balance.step(&group.period(now, noise()), &group.costs, true);
     }
     let most = (0..=200).max_by_key(|&n| counts[n as usize]).unwrap_or(0);
-    (loss / counted, most)
+    (waited / ran, most)
 }
 
 #[test]
@@ -61,6 +64,19 @@ fn cold_anonymous_memory_goes_before_a_hot_file() {
     let (loss, swappiness) = run(&group, 60, 400, || 1.0);
     assert!(loss < group.loss(60) / 20.0, "{loss} of {}", group.loss(60));
     assert!(swappiness >= 180, "{swappiness}");
+}
+
+/// A file that is not taken for hot, such as one that is mapped for random access, thrashes unless
+/// nearly all that is reclaimed is anonymous. Here the loss falls only above 160.
+#[test]
+fn a_way_on_which_nothing_changes_at_first_is_walked_to_its_end() {
+    let group = Group {
+        knee: 160,
+        ..hot_file()
+    };
+    let (loss, swappiness) = run(&group, 60, 100, || 1.0);
+    assert!(loss < group.loss(60) / 20.0, "{loss} of {}", group.loss(60));
+    assert_eq!(swappiness, MOST);
 }
 
 #[test]
@@ -110,7 +126,7 @@ fn who_wants_no_swapping_gets_none() {
 }
 
 #[test]
-fn where_no_trial_may_run_the_best_value_so_far_stays() {
+fn where_no_walk_may_begin_the_best_value_so_far_stays() {
     let (group, mut balance) = (hot_file(), Balance::new(60));
     let mut run = |may| {
         let period = group.period(balance.swappiness(), 1.0);
@@ -182,16 +198,17 @@ prop_compose! {
         anon in parts(),
         full in 0.3..0.95f64,
         streamed in prop_oneof![Just(0.0), 0.0..20_000.0f64],
+        knee in prop_oneof![Just(0u32), 0u32..190],
         (file, ratio) in (20e-6..2e-3f64, 0.05..20.0f64),
     ) -> Group {
         let all: f64 = files.iter().chain(&anon).map(|part| part.pages).sum();
         let costs = Costs { file, anon: file / ratio };
-        Group { room: all * full, files, anon, streamed, costs }
+        Group { room: all * full, files, anon, streamed, knee, costs }
     }
 }
 
 proptest! {
-    /// In no group, however noisy, is the outcome worse than without us, but for the trials.
+    /// In no group, however noisy, is the outcome worse than without us, but for the walks.
     #[test]
     fn no_group_is_worse_off(group in groups(), usual in 20u32..=100, seed in 1u64..) {
         let mut state = seed;
@@ -203,7 +220,7 @@ proptest! {
         };
         let (loss, _) = run(&group, usual, 2000, noise);
         let usually = group.loss(usual);
-        prop_assert!(loss <= usually * 1.05 + 0.01, "{} of {}", loss, usually);
+        prop_assert!(loss <= usually * 1.08 + 0.01, "{} of {}", loss, usually);
     }
 
     /// Where the loss falls towards one side only, its best value is approached.
@@ -227,14 +244,14 @@ proptest! {
         let mut balance = Balance::new(usual);
         let mut estimate = CostEstimate::default();
         for (length, file, anon, ran, one, other, may) in steps {
-            let kept = balance.kept;
+            let before = balance.swappiness();
             estimate.note(file, anon, one);
             let devices = Costs { file: one, anon: other };
             let costs = estimate.costs(&devices);
             prop_assert!(costs.file > 0.0 && costs.anon > 0.0 && costs.file.is_finite());
             let now = balance.step(&Period { length, file, anon, ran }, &costs, may);
             prop_assert!(now == usual || (LEAST..=MOST).contains(&now));
-            prop_assert!(now.abs_diff(kept) <= 2 * LONGEST_STEP);
+            prop_assert!(now == balance.kept || now.abs_diff(before) <= NEXT_STEP);
             prop_assert!(may || now == balance.kept);
         }
     }
