@@ -25,7 +25,7 @@
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`advise`] | advice on another process's memory |
-//! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
+//! | [`pressure`], [`stalls`], [`disk`] | early warning; which programs had to wait for memory; how long devices take |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
@@ -42,6 +42,7 @@ pub mod advise;
 pub mod capacity;
 pub mod cgroup;
 pub mod clock;
+pub mod disk;
 pub mod environment;
 mod error;
 pub mod identity;

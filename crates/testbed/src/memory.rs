@@ -74,6 +74,29 @@ impl Memory {
         })
     }
 
+    /// Maps a file for reading in no order: the kernel then does not take its pages for hot,
+    /// however often they are touched (`madvise(2)`, `MADV_RANDOM`).
+    pub(crate) fn of_file(file: &std::fs::File, bytes: u64) -> io::Result<Memory> {
+        // SAFETY: a fresh mapping, placed by the kernel, that is only read, one word at a time.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                file,
+                0,
+            )?
+        };
+        // SAFETY: the range is the mapping just made; the advice changes no contents.
+        unsafe { madvise(start, bytes as usize, Advice::Random)? };
+        Ok(Memory {
+            start: start.cast(),
+            bytes,
+            state: now_ns() | 1,
+        })
+    }
+
     /// The address of a page, which must begin inside.
     fn page(&self, at: u64) -> *mut u64 {
         assert!(at + page_size() <= self.bytes && at.is_multiple_of(page_size()));

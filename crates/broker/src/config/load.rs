@@ -34,7 +34,8 @@ pub enum ConfigError {
 }
 
 const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, \
-                     sharing, revoke \
+                     sharing, revoke, \
+                     [balance] with measure, shift \
                      and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, \
                      user_weight, \
                      user_priority";

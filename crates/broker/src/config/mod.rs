@@ -5,6 +5,10 @@
 //! reserve = "64M"           # held back for warnings; measured by default
 //! max_principals = 4096
 //!
+//! [balance]
+//! measure = true            # what pages cost that are read again after they were reclaimed
+//! shift = false             # make the kernel reclaim the cheaper kind first
+//!
 //! [[rule]]                  # comes before what a program asks for; the first that matches wins
 //! executable = "*/java"     # also: cgroup, unit, user; all that are given must match
 //! weight = 200
@@ -34,6 +38,23 @@ pub const MAX_PRINCIPALS: usize = 4096;
 /// Principals and connections of one user at most, by default.
 pub const MAX_PER_USER: usize = 1024;
 
+/// `[balance]`, as written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BalanceFile {
+    measure: Option<bool>,
+    shift: Option<bool>,
+}
+
+/// What is done about the balance between reclaiming file pages and anonymous pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// Whether refaults and their costs are measured.
+    pub measure: bool,
+    /// Whether reclaim is shifted to the kind of pages that costs less.
+    pub shift: bool,
+}
+
 /// One file, as written. Absent values keep their default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -46,6 +67,7 @@ pub struct File {
     working_sets: Option<bool>,
     sharing: Option<bool>,
     revoke: Option<bool>,
+    balance: BalanceFile,
     #[serde(rename = "rule")]
     rules: Vec<Rule>,
 }
@@ -69,6 +91,8 @@ pub struct Config {
     pub sharing: bool,
     /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
     pub revoke: bool,
+    /// The balance of reclaim.
+    pub balance: Balance,
     /// Rules in the order in which they are tried.
     pub rules: Vec<Rule>,
 }
@@ -84,6 +108,10 @@ impl Default for Config {
             working_sets: true,
             sharing: true,
             revoke: true,
+            balance: Balance {
+                measure: true,
+                shift: false,
+            },
             rules: Vec::new(),
         }
     }
@@ -130,6 +158,10 @@ impl Config {
         self.working_sets = file.working_sets.unwrap_or(self.working_sets);
         self.sharing = file.sharing.unwrap_or(self.sharing);
         self.revoke = file.revoke.unwrap_or(self.revoke);
+        self.balance = Balance {
+            measure: file.balance.measure.unwrap_or(self.balance.measure),
+            shift: file.balance.shift.unwrap_or(self.balance.shift),
+        };
         self.rules.splice(0..0, file.rules);
     }
 }

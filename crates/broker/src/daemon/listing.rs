@@ -171,7 +171,7 @@ fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
 mod tests {
     use super::*;
     use plimsoll_wire::checks;
-    use plimsoll_wire::messages::{Kind, Priority, Statistics, Weight};
+    use plimsoll_wire::messages::{Kind, Priority, Refaults, Statistics, Weight};
     use plimsoll_wire::page::Level;
 
     #[test]
@@ -216,6 +216,13 @@ mod tests {
             working_set: most,
             swapped: u64::MAX,
             major_faults: u64::MAX,
+            refaults: Some(Refaults {
+                file: u64::MAX,
+                anon: u64::MAX,
+                file_ns: most,
+                anon_ns: most,
+                swappiness: Some(200),
+            }),
             level: Level::Critical,
             live: most,
             collections: most,

@@ -53,6 +53,11 @@ impl Daemon {
         if let Some(sampler) = &self.sampler {
             sampler.exchange(&mut self.members, now);
         }
+        if let Some(balancer) = &mut self.balancer
+            && balancer.exchange(&mut self.members, self.config.balance.shift, now)
+        {
+            self.state.touch();
+        }
         let domain = self.domain.read();
         if domain.capacity != self.configured_for {
             self.configure();

@@ -1,6 +1,7 @@
 //! The real broker, in a directory and on a socket of its own, against good and bad clients.
 
 mod bad_input;
+mod balance;
 mod common;
 mod config;
 mod files;

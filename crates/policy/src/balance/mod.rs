@@ -176,6 +176,12 @@ impl Balance {
         self.usual
     }
 
+    /// The best swappiness so far.
+    #[must_use]
+    pub fn kept(&self) -> u32 {
+        self.kept
+    }
+
     /// The swappiness that should be in force now.
     #[must_use]
     pub fn swappiness(&self) -> u32 {
