@@ -48,6 +48,8 @@ pub enum CliError {
         source: io::Error,
     },
     #[error("{0}")]
+    Pin(String),
+    #[error("{0}")]
     Usage(String),
 }
 

@@ -18,7 +18,7 @@
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
-//! | [`ps`], [`set`], [`top`], [`doctor`], [`man`] | the commands of those names |
+//! | [`ps`], [`set`], [`top`], [`pin`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -32,6 +32,7 @@ pub mod embed;
 pub mod error;
 pub mod json;
 pub mod man;
+pub mod pin;
 pub mod programs;
 pub mod ps;
 pub mod rows;
@@ -94,6 +95,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             })
         }
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
+        Command::Pin(args) => pin::run(args),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());
             print(&if args.json {

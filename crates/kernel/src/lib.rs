@@ -25,10 +25,12 @@
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`advise`] | advice on another process's memory |
+//! | [`page_cache`], [`mounts`], [`pin`] | how much of a file is cached; kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`], [`disk`] | early warning; which programs had to wait for memory; how long devices take |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
+//! | [`patience`] | a bounded wait for what may block |
 //! | `error` | what can go wrong |
 //!
 //! # Conventions
@@ -47,10 +49,14 @@ pub mod environment;
 mod error;
 pub mod identity;
 pub mod meminfo;
+pub mod mounts;
 pub mod overcommit;
+pub mod page_cache;
 pub mod pages;
 pub mod parse;
+pub mod patience;
 pub mod peer;
+pub mod pin;
 pub mod pressure;
 pub mod probe;
 pub mod process;

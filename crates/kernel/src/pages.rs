@@ -3,7 +3,7 @@
 //! is needed for processes of the same user.
 
 use crate::process::{Process, page_size, proc_path};
-use crate::scan::{self, PRESENT, Query, SWAPPED};
+use crate::scan::{self, FILE, PRESENT, Query, SWAPPED};
 use crate::smaps::Addresses;
 use crate::{Error, Result, words};
 use rustix::fs::{Mode, OFlags};
@@ -137,6 +137,25 @@ impl PageMap {
             Tier::Scan => self.scan_all(range, tell),
             Tier::Words => self.read_words(range, tell),
         }
+    }
+
+    /// Calls `tell` for each run of present pages of files and shared memory (not of private copies
+    /// of them), by address, until it returns false.
+    ///
+    /// # Errors
+    /// As [`PageMap::counts`].
+    pub fn each_file_run(
+        &self,
+        range: &Addresses,
+        tell: &mut dyn FnMut(Addresses) -> bool,
+    ) -> Result<()> {
+        let (fd, range) = (self.fd.as_fd(), range.clone());
+        let mut tell = |addresses, _| tell(addresses);
+        match self.tier {
+            Tier::Scan => scan::walk(fd, range, Query::any_of(FILE), &mut tell),
+            Tier::Words => words::walk(fd, range, FILE, &mut tell),
+        }
+        .map_err(|error| self.failed("read", error))
     }
 
     fn scan_all(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {

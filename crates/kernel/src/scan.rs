@@ -16,10 +16,18 @@ const MAX_CALLS: usize = 1 << 20;
 
 /// Categories of pages (`linux/fs.h`): written to since they were armed, or never armed.
 pub const WRITTEN: u64 = 1 << 1;
+/// Of a file or of shared memory, not a private copy.
+pub const FILE: u64 = 1 << 2;
 /// In memory.
 pub const PRESENT: u64 = 1 << 3;
 /// In swap; guard pages and markers of write protection look the same.
 pub const SWAPPED: u64 = 1 << 4;
+/// The page of zeros that all processes share. It is present, but does not count as resident.
+pub const ZERO: u64 = 1 << 5;
+/// Mapped by a huge entry of the page table.
+pub const HUGE: u64 = 1 << 6;
+/// A guard page (Linux 6.15); it is swapped too, though nothing of it is in swap.
+pub const GUARD: u64 = 1 << 8;
 
 /// Arm the pages that match.
 const WP_MATCHING: u64 = 1;
@@ -32,6 +40,7 @@ pub struct Query {
     flags: u64,
     all_of: u64,
     any_of: u64,
+    returned: u64,
 }
 
 impl Query {
@@ -41,6 +50,15 @@ impl Query {
             flags: 0,
             all_of: 0,
             any_of: categories,
+            returned: categories,
+        }
+    }
+
+    /// Tells these categories of the pages too.
+    pub const fn telling(self, categories: u64) -> Query {
+        Query {
+            returned: self.returned | categories,
+            ..self
         }
     }
 
@@ -49,6 +67,7 @@ impl Query {
         flags: CHECK_WPASYNC,
         all_of: WRITTEN,
         any_of: 0,
+        returned: WRITTEN,
     };
 
     /// Arms the pages of a tracked range that are in memory or in swap. Arming others would create
@@ -57,6 +76,7 @@ impl Query {
         flags: WP_MATCHING | CHECK_WPASYNC,
         all_of: WRITTEN,
         any_of: PRESENT | SWAPPED,
+        returned: WRITTEN | PRESENT | SWAPPED,
     };
 }
 
@@ -136,7 +156,7 @@ pub fn walk(
             vec_len: REGIONS as u64,
             mask: query.all_of,
             any_of: query.any_of,
-            returned: query.all_of | query.any_of,
+            returned: query.returned,
             ..Arguments::default()
         };
         // SAFETY: `vec` points to `vec_len` regions that outlive the call.

@@ -37,6 +37,8 @@ pub struct Area {
     pub writable: bool,
     /// The file behind it.
     pub file: FileKey,
+    /// Where in the file it begins, bytes.
+    pub offset: u64,
     /// The file's name, or `[heap]` and the like.
     pub name: String,
     /// Resident.
@@ -90,6 +92,20 @@ pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
     Ok(parse_areas(&text, max))
 }
 
+/// Reads where the areas of a process are (`maps`), at most `max` of them; all their sizes are 0.
+/// Walks no pages: 1 us an area.
+///
+/// # Errors
+/// As [`areas`].
+pub fn mappings(process: &Process, max: usize) -> Result<Vec<Area>> {
+    let mut text = Vec::new();
+    read_text(&proc_path(process.pid(), "maps"), MAX_SMAPS, &mut text)?;
+    if !process.alive() {
+        return Err(Error::Gone { pid: process.pid() });
+    }
+    Ok(parse_areas(&text, max))
+}
+
 /// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB
 /// with huge ones.
 ///
@@ -132,7 +148,8 @@ fn parse_head(line: &[u8]) -> Option<Area> {
     if permissions.len() < 4 || addresses.is_empty() {
         return None;
     }
-    let device = fields.nth(1)?;
+    let offset = hexadecimal(fields.next()?)?;
+    let device = fields.next()?;
     let colon = device.iter().position(|&b| b == b':')?;
     let file = FileKey {
         major: hexadecimal(&device[..colon])? as u32,
@@ -149,6 +166,7 @@ fn parse_head(line: &[u8]) -> Option<Area> {
         readable: permissions[0] == b'r',
         writable: permissions[1] == b'w',
         file,
+        offset,
         name,
         ..Area::default()
     })

@@ -4,7 +4,7 @@
 //! is stopped.
 
 use crate::process::page_size;
-use crate::scan::{PRESENT, SWAPPED};
+use crate::scan::{FILE, GUARD, PRESENT, SWAPPED, WRITTEN};
 use crate::smaps::Addresses;
 use rustix::io::{Errno, pread};
 use std::io;
@@ -13,6 +13,14 @@ use std::os::fd::BorrowedFd;
 /// Words read at a time. They lie on the stack of the allocating thread, which may be small.
 const WORDS: usize = 256;
 
+/// A category that only the words tell: no other mapping has the page.
+pub const EXCLUSIVE: u64 = 1 << 32;
+
+const WORD_EXCLUSIVE: u64 = 1 << 56;
+/// Protected from writes by userfaultfd; of a page that is not there, a marker.
+const WORD_PROTECTED: u64 = 1 << 57;
+const WORD_GUARD: u64 = 1 << 58;
+const WORD_FILE: u64 = 1 << 61;
 const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_PRESENT: u64 = 1 << 63;
 
@@ -22,9 +30,10 @@ struct Run {
     category: u64,
 }
 
-/// Calls `tell` with each run of pages in one of `categories` ([`PRESENT`], [`SWAPPED`]) and its
-/// category, by address, until it returns false. Addresses beyond the end of the process are in
-/// none.
+/// Calls `tell` with each run of pages in one of `categories` and its categories, by address, until
+/// it returns false. Addresses beyond the end of the process are in none. The words tell [`PRESENT`],
+/// [`SWAPPED`], [`FILE`], [`EXCLUSIVE`], [`WRITTEN`] and [`GUARD`], not whether a page is the page of
+/// zeros or a part of a huge one.
 ///
 /// # Errors
 /// `ESRCH` when the process is gone, `EIO` and the like where the file cannot be read.
@@ -64,11 +73,24 @@ pub fn walk(
 
 fn category(word: &[u8]) -> u64 {
     let word = word.try_into().map_or(0, u64::from_le_bytes);
-    match (word & WORD_PRESENT != 0, word & WORD_SWAPPED != 0) {
+    let place = match (word & WORD_PRESENT != 0, word & WORD_SWAPPED != 0) {
         (true, _) => PRESENT,
         (false, true) => SWAPPED,
-        (false, false) => 0,
-    }
+        (false, false) => return 0,
+    };
+    let written = if word & WORD_PROTECTED == 0 {
+        WRITTEN
+    } else {
+        0
+    };
+    [
+        (WORD_FILE, FILE),
+        (WORD_EXCLUSIVE, EXCLUSIVE),
+        (WORD_GUARD, GUARD),
+    ]
+    .iter()
+    .filter(|(bit, _)| word & bit != 0)
+    .fold(place | written, |all, (_, category)| all | category)
 }
 
 /// Adds a page to the open run, or closes that run and opens another. Returns whether to go on.

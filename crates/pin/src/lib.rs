@@ -1,1 +1,49 @@
 //! Which file pages are worth keeping in memory, and keeping them.
+//!
+//! When memory is short, Linux gives up pages of files before it swaps, and programs read them from
+//! disk again and again (Nakaike et al., "Performance Characteristics of Linux for Java Workloads
+//! Oversubscribing Memory"). [`Pinner`] watches programs from outside, finds those pages, and keeps
+//! them by locking the same pages of the same files from its own process. The programs are never
+//! touched.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | *look* | reading which file pages one process has mapped and present |
+//! | *round* | a look at every program that is watched |
+//! | *block* | 16 pages of a file (64 KiB with pages of 4 KiB): the unit of evidence |
+//! | *lost* | a page was mapped and present in one round, and is mapped but absent in a later one |
+//! | *refault* | a lost page is present again |
+//! | *window* | the time over which refaults are counted, seconds |
+//! | *value* | what losing a page costs: time spent reading it again, ns a second |
+//! | *budget* | the most bytes that are ever held |
+//! | *allowance* | the most bytes that may be held now: less than the budget when memory is short |
+//! | *held* | locked by us |
+//!
+//! Data flows one way: look -> [`Evidence`] -> rank -> hold -> [`Report`]. [`Pinner::tick`] does a
+//! bounded part of that; there is no thread inside.
+//!
+//! Rooms inside, each imports only from those before it:
+//! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives);
+//! - [`look`] (one process), [`evidence`] (what was lost and came back; pure), [`source`] (opening the
+//!   file that a process has mapped);
+//! - [`rank`] (which pages are worth it; pure), [`margin`] (how much may be held now), [`hold`]
+//!   (mapping and locking);
+//! - [`report`] (what is told), [`pinner`] (the whole).
+
+pub mod error;
+pub mod evidence;
+pub mod hold;
+pub mod look;
+pub mod margin;
+pub mod options;
+pub mod pages;
+pub mod pinner;
+pub mod rank;
+pub mod report;
+pub mod source;
+
+pub use error::PinError;
+pub use evidence::Evidence;
+pub use options::{Options, Programs};
+pub use pinner::Pinner;
+pub use report::Report;

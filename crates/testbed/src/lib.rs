@@ -12,7 +12,7 @@
 //! | module | is |
 //! |---|---|
 //! | `cgroup`, `swap` | grounds |
-//! | [`programs`], `options`, `memory` | programs: what each does, its arguments, the memory that it takes |
+//! | [`programs`], `files`, `options`, `memory` | programs: what each does, those that read files, their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
 //! | [`guest`] | a guest that boots into one of our programs |
@@ -23,6 +23,7 @@
 mod cgroup;
 mod child;
 pub mod children;
+mod files;
 pub mod guest;
 mod memory;
 mod options;

@@ -74,17 +74,22 @@ impl Memory {
         })
     }
 
-    /// Maps a file for reading in no order: the kernel then does not take its pages for hot,
-    /// however often they are touched (`madvise(2)`, `MADV_RANDOM`).
-    pub(crate) fn of_file(file: &std::fs::File, bytes: u64) -> io::Result<Memory> {
-        // SAFETY: a fresh mapping, placed by the kernel, that is only read, one word at a time.
+    /// Maps a file for reading at random places: the kernel reads nothing ahead, and does not notice
+    /// what is used of it.
+    pub(crate) fn file(path: &str, bytes: u64) -> io::Result<Memory> {
+        let file = std::fs::File::open(path)?;
+        if file.metadata()?.len() < bytes {
+            return Err(io::Error::other(format!("{path} is shorter than that")));
+        }
+        // SAFETY: a fresh mapping of a file that is long enough, placed by the kernel. It is only
+        // ever accessed with volatile reads of single words.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
                 bytes as usize,
                 ProtFlags::READ,
                 MapFlags::SHARED,
-                file,
+                &file,
                 0,
             )?
         };

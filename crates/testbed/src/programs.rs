@@ -16,6 +16,11 @@
 //! mix   --path FILE --bytes N [--part 0.5] [--stream] [--delay SECONDS]
 //!       takes N bytes and touches random pages of them and of the file, that part of the touches in the
 //!       file; or reads on in the file for each touch of the bytes; a round is 1000 touches
+//! pages --path FILE --bytes N [--part 0.3] [--every MS]
+//!       maps that much of a file for random reading, and reads a byte of each page of that part of it
+//!       over and over
+//! stream --path FILE [--rate R]
+//!       reads a file from beginning to end over and over, R bytes a second
 //! tree  --depth D --width W
 //!       starts W children that each start W more, D levels deep, and waits
 //! ```
@@ -82,9 +87,11 @@ fn ends_well(arguments: &[String]) -> bool {
         "touch" => touch(&options),
         "share" => share(&options),
         "mix" => mix(&options),
+        "pages" => crate::files::pages(&options),
+        "stream" => crate::files::stream(&options),
         "tree" => tree(&options),
         other => Err(io::Error::other(format!(
-            "there is no program `{other}`: give hog, touch, share, mix or tree"
+            "there is no program `{other}`: give hog, touch, share, mix, pages, stream or tree"
         ))),
     });
     if let Err(e) = &result {
@@ -95,7 +102,7 @@ fn ends_well(arguments: &[String]) -> bool {
 }
 
 /// Prints now and then, and knows when to end.
-struct Reporter {
+pub(crate) struct Reporter {
     end: Arc<AtomicBool>,
     own: Option<Process>,
     every_ns: u64,
@@ -103,7 +110,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn new(options: &Options) -> io::Result<Reporter> {
+    pub(crate) fn new(options: &Options) -> io::Result<Reporter> {
         let end = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, Arc::clone(&end))?;
         signal_hook::flag::register(SIGINT, Arc::clone(&end))?;
@@ -116,18 +123,18 @@ impl Reporter {
         })
     }
 
-    fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.end.load(Ordering::Relaxed)
     }
 
     /// Prints when it is time. A reader that went away ends the program.
-    fn tell(&mut self, bytes: u64, rounds: u64, holding: bool) {
+    pub(crate) fn tell(&mut self, bytes: u64, rounds: u64, holding: bool) {
         if now_ns() >= self.next_ns {
             self.tell_now(bytes, rounds, holding);
         }
     }
 
-    fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
+    pub(crate) fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
         let now = now_ns();
         self.next_ns = now + self.every_ns;
         let faults = self
@@ -155,7 +162,7 @@ impl Reporter {
     }
 
     /// Waits for so many seconds, still printing; false when it is to end.
-    fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
+    pub(crate) fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
         let end = now_ns().saturating_add((seconds * SECOND) as u64);
         while now_ns() < end && !self.ended() {
             self.tell(bytes, rounds, holding);
@@ -334,7 +341,7 @@ fn mix(options: &Options) -> io::Result<()> {
     let length = file.metadata()?.len();
     let mut memory = Memory::anonymous(bytes, false)?;
     memory.fill(0, bytes);
-    let mapped = Memory::of_file(&file, length)?;
+    let mapped = Memory::file(path, length)?;
     let page = page_size();
     let (mut rounds, mut at, mut buffer) = (0, 0, vec![0; 64 << 10]);
     while !reporter.ended() {

@@ -3,9 +3,11 @@
 
 mod adapter;
 mod check;
+mod pin;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
+pub use pin::Pin;
 
 use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
@@ -55,6 +57,8 @@ pub enum Command {
     Ps(Ps),
     /// Change a principal's weight, priority, maximum or parent
     Set(Set),
+    /// Keep file pages in memory that programs lose and read again
+    Pin(Pin),
     /// Show what this kernel and these rights allow, and what each missing thing costs
     Doctor(Doctor),
     /// Print a completion script for a shell

@@ -53,6 +53,12 @@ fn bad_input_is_named() {
         ("plimsoll adopt 4294967297", "not in"),
         ("plimsoll set x", "--weight"),
         ("plimsoll top --interval 5", "5 is not in 100..=60000"),
+        ("plimsoll pin", "--all"),
+        ("plimsoll pin 1 --all", "cannot be used with"),
+        ("plimsoll pin 1 --budget much", "is no size"),
+        ("plimsoll pin 1 --window 0", "is no time"),
+        ("plimsoll pin 1 --share 3M", "--budget"),
+        ("plimsoll pin 1 --once --dry-run", "cannot be used with"),
         ("plimsoll completions cmd", "invalid value"),
     ] {
         let error = parse(line).expect_err(line);

@@ -1,0 +1,195 @@
+//! `plimsoll pin`: keeps the file pages in memory that programs lose and read again.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `render` | what is shown, as text and as JSON |
+//!
+//! The work is that of [`plimsoll_pin`]; this is the loop around it.
+
+mod render;
+
+use crate::args;
+use crate::error::CliError;
+use crate::json;
+use crate::run::signals::Signals;
+use crate::{print, say};
+use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::Process;
+use plimsoll_pin::report::State;
+use plimsoll_pin::{Options, Pinner, Programs, Report};
+use render::Progress;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Signals that end it.
+const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// Longest time without a look at signals.
+const LONGEST: Duration = Duration::from_secs(1);
+/// The most ranges in one line of JSON.
+const MAX_RANGES: usize = 4096;
+/// What is held has to change by this part before it is told again.
+const NEWS: u64 = 16;
+
+/// Watches and holds until a signal comes, all given processes ended, or (dry run) a window is over.
+///
+/// # Errors
+/// When there is no such process or group, when none may be looked at, or when nothing may be held.
+pub fn run(args: &args::Pin) -> Result<u8, CliError> {
+    let signals = Signals::block(&HEARD)?;
+    let programs = programs(args)?;
+    let options = options(args);
+    let mut pinner = Pinner::new(options, programs, now_ns()).map_err(refused)?;
+    let mut teller = Teller {
+        args,
+        progress: Progress::new(std::io::stderr().is_terminal(), args.window),
+        told: None,
+        checked: false,
+    };
+    loop {
+        let now = now_ns();
+        let report = pinner.tick(now).map_err(refused)?;
+        teller.check(&report, &pinner)?;
+        teller.tell(&report, &pinner)?;
+        if teller.is_over(&report, &pinner) {
+            break;
+        }
+        let wait = pinner.due_ns(now).saturating_sub(now_ns());
+        if signalled(&signals, Duration::from_nanos(wait).min(LONGEST)) {
+            break;
+        }
+    }
+    teller.progress.clear();
+    pinner.release();
+    Ok(0)
+}
+
+fn refused(error: plimsoll_pin::PinError) -> CliError {
+    CliError::Pin(error.to_string())
+}
+
+fn options(args: &args::Pin) -> Options {
+    let bytes = args.budget.and_then(|budget| match budget {
+        crate::size::Size::Bytes(bytes) => Some(bytes),
+        crate::size::Size::Part(_) => None,
+    });
+    let share = args.budget.and_then(|budget| match budget {
+        crate::size::Size::Bytes(_) => None,
+        crate::size::Size::Part(part) => Some(part),
+    });
+    Options {
+        bytes,
+        share: match (share, args.share) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        },
+        window_ns: u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX),
+        without_swap: args.without_swap,
+        dry_run: args.dry_run,
+        once: args.once,
+        ..Options::default()
+    }
+}
+
+fn programs(args: &args::Pin) -> Result<Programs, CliError> {
+    if args.all {
+        return Ok(Programs::All);
+    }
+    if let Some(dir) = &args.cgroup {
+        Cgroup::at(dir).map_err(|error| CliError::Pin(error.to_string()))?;
+        return Ok(Programs::Group(dir.clone()));
+    }
+    let mut pids = Vec::new();
+    for &pid in &args.pids {
+        let number = i32::try_from(pid).map_err(|_| CliError::NoSuchProcess(pid))?;
+        match Process::open(number) {
+            Err(error) if error.is_gone() => return Err(CliError::NoSuchProcess(pid)),
+            Err(error) => return Err(CliError::Pin(error.to_string())),
+            Ok(_) => pids.push(number),
+        }
+    }
+    Ok(Programs::Processes(pids))
+}
+
+/// Waits; true when a signal tells us to end.
+fn signalled(signals: &Signals, wait: Duration) -> bool {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1),
+        tv_nsec: i64::from(wait.subsec_nanos()),
+    };
+    let mut fds = [PollFd::new(signals, PollFlags::IN)];
+    // An interrupted wait is a short one.
+    let _ = poll(&mut fds, Some(&timeout));
+    signals.next().is_some()
+}
+
+/// What was told, so that only news are.
+struct Teller<'a> {
+    args: &'a args::Pin,
+    progress: Progress,
+    /// State and bytes held when something was told last.
+    told: Option<(State, u64)>,
+    checked: bool,
+}
+
+impl Teller<'_> {
+    /// After the first round: whether there is anything to watch, and anything may be held.
+    fn check(&mut self, report: &Report, pinner: &Pinner) -> Result<(), CliError> {
+        if self.checked || report.rounds == 0 {
+            return Ok(());
+        }
+        self.checked = true;
+        for passed in pinner
+            .passed()
+            .iter()
+            .take(if self.args.explain { 64 } else { 8 })
+        {
+            say(format_args!(
+                "passed over: {}",
+                render::clean(&passed.reason)
+            ));
+        }
+        if report.processes == 0 && !self.args.all && self.args.cgroup.is_none() {
+            return Err(CliError::Pin(
+                "none of these processes can be watched".into(),
+            ));
+        }
+        if report.state == State::Refused {
+            return Err(CliError::Pin(render::refusal(report)));
+        }
+        if report.files == 0 {
+            say(format_args!(
+                "no file of a disk is mapped; pages that are read by read(2) are not seen"
+            ));
+        }
+        if let Some(text) = render::limited(report) {
+            say(format_args!("{text}"));
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, report: &Report, pinner: &Pinner) -> Result<(), CliError> {
+        let before = self.told.unwrap_or((State::Watching, 0));
+        let changed = report.held.abs_diff(before.1) > before.1 / NEWS;
+        let settled = pinner.is_settled();
+        let last = self.is_over(report, pinner);
+        if (report.state == before.0 && !changed || !settled) && !last {
+            self.progress.show(report);
+            return Ok(());
+        }
+        self.told = Some((report.state, report.held));
+        self.progress.clear();
+        let text = match self.args.json {
+            true => json::line(&render::Document::of(report, pinner, MAX_RANGES)) + "\n",
+            false => render::text(report, pinner, self.args.explain),
+        };
+        print(&text).map(|_| ())
+    }
+
+    fn is_over(&self, report: &Report, pinner: &Pinner) -> bool {
+        let dry = self.args.dry_run && pinner.has_decided();
+        dry || pinner.is_alone() && report.rounds > 0
+    }
+}

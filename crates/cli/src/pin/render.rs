@@ -1,0 +1,374 @@
+//! What `plimsoll pin` shows.
+//!
+//! # The JSON contract
+//! A line whenever what is held changes: the fields of [`Report`], `ranges`, a list of [`Held`], and
+//! `passed`, a list of [`Passed`]. Sizes are bytes.
+
+use crate::rows::shown;
+use crate::size::Human;
+use plimsoll_pin::margin::Bound;
+use plimsoll_pin::report::{Held, Passed, State};
+use plimsoll_pin::{Pinner, Report};
+use plimsoll_wire::checks::is_printable;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+/// Ranges, or files, that are listed for people.
+const MAX_LINES: usize = 40;
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// What one line of JSON holds.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    #[serde(flatten)]
+    report: Report,
+    ranges: Vec<Held>,
+    passed: Vec<Passed>,
+}
+
+impl Document {
+    pub(super) fn of(report: &Report, pinner: &Pinner, max: usize) -> Document {
+        Document {
+            report: report.clone(),
+            ranges: pinner.held(max),
+            passed: pinner.passed(),
+        }
+    }
+}
+
+/// Text of others, safe to print.
+pub(super) fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if is_printable(c) { c } else { '?' })
+        .collect()
+}
+
+/// Why nothing may be held.
+pub(super) fn refusal(report: &Report) -> String {
+    let group = report
+        .groups
+        .iter()
+        .find(|group| group.bound == Bound::NoSwap);
+    let place = match (report.bound, group) {
+        (Some(Bound::NoSwap), _) | (_, None) => "here".to_owned(),
+        (_, Some(group)) => format!("in {}", clean(&group.path)),
+    };
+    format!(
+        "nothing is pinned: no memory {place} can go to swap (no swap space, none left, or swappiness \
+         0). Pinned files would turn a shortage, in which programs read files again, into one in \
+         which the kernel kills a program. Add swap or zram, or give --without-swap"
+    )
+}
+
+/// What holds less than was asked for, from the start.
+pub(super) fn limited(report: &Report) -> Option<String> {
+    let (allowed, budget) = (Human(report.allowance), Human(report.budget));
+    match report.bound? {
+        Bound::LockLimit => Some(format!(
+            "this user may lock {allowed} in all, less than the budget of {budget}: raise it with \
+             `ulimit -l`, LimitMEMLOCK= in a unit, or CAP_IPC_LOCK"
+        )),
+        Bound::Short => Some(format!(
+            "memory is short: {allowed} of the budget of {budget} may be held now"
+        )),
+        Bound::Budget | Bound::NoSwap => None,
+    }
+}
+
+/// What is held now, for people.
+pub(super) fn text(report: &Report, pinner: &Pinner, explain: bool) -> String {
+    let ranges = pinner.held(usize::MAX);
+    let mut text = head(report, &ranges);
+    if !ranges.is_empty() {
+        text.push_str(&if explain {
+            by_range(&ranges)
+        } else {
+            by_file(&ranges)
+        });
+    }
+    if explain {
+        for passed in pinner.passed() {
+            let _ = writeln!(text, "  passed over: {}", clean(&passed.reason));
+        }
+    }
+    text
+}
+
+fn head(report: &Report, ranges: &[Held]) -> String {
+    let reads: f64 = ranges.iter().map(|range| range.reads_per_second).sum();
+    let held = Human(report.held);
+    match report.state {
+        State::Watching if report.refaults_per_second < 0.01 => format!(
+            "nothing to hold: {} processes lost no file page and read it again\n",
+            report.processes
+        ),
+        State::Watching => "nothing is held: what is lost and read again has no value yet\n".into(),
+        State::Refused => refusal(report) + "\n",
+        State::Short if report.bound == Some(Bound::LockLimit) => {
+            "nothing is held: this user may lock no memory (`ulimit -l`)\n".into()
+        }
+        State::Short => "nothing is held: memory is too short\n".into(),
+        State::Holding => format!(
+            "{held} of at most {}: saves about {} reads a second\n",
+            Human(report.budget),
+            number(reads)
+        ),
+    }
+}
+
+/// A rate in at most six characters.
+fn number(rate: f64) -> String {
+    match rate {
+        r if r < 9.95 => format!("{r:.1}"),
+        r if r < 99_999.5 => format!("{r:.0}"),
+        r if r < 99_999_500.0 => format!("{:.0}k", r / 1e3),
+        _ => "many".into(),
+    }
+}
+
+fn by_file(ranges: &[Held]) -> String {
+    let mut files: BTreeMap<(&str, u64), (u64, usize, f64, f64)> = BTreeMap::new();
+    for range in ranges {
+        let sum = files.entry((&range.path, range.inode)).or_default();
+        *sum = (
+            sum.0 + range.bytes,
+            sum.1 + 1,
+            sum.2 + range.reads_per_second,
+            sum.3 + range.bytes_per_second,
+        );
+    }
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort_by(|a, b| b.1.2.total_cmp(&a.1.2));
+    let mut text = format!(
+        "{:>6} {:>6} {:>7} {:>8}  FILE\n",
+        "HELD", "RANGES", "READS/S", "BYTES/S"
+    );
+    for ((path, _), (bytes, count, reads, saved)) in files.iter().take(MAX_LINES) {
+        let _ = writeln!(
+            text,
+            "{:>6} {count:>6} {:>7} {:>8}  {}",
+            Human(*bytes),
+            number(*reads),
+            Human(*saved as u64),
+            tail(path, WIDTH - 32)
+        );
+    }
+    more(&mut text, files.len(), "files");
+    text
+}
+
+fn by_range(ranges: &[Held]) -> String {
+    let mut text = format!(
+        "{:>6} {:>7} {:>8} {:>9} {:>4}  FILE\n",
+        "HELD", "READS/S", "FAULTS/S", "OFFSET", "PIDS"
+    );
+    for range in ranges.iter().take(MAX_LINES) {
+        let deleted = if range.deleted { " (deleted)" } else { "" };
+        let _ = writeln!(
+            text,
+            "{:>6} {:>7} {:>8} {:>9x} {:>4}  {}{deleted}",
+            Human(range.bytes),
+            number(range.reads_per_second),
+            number(range.refaults_per_second),
+            range.offset,
+            range.pids.len(),
+            tail(&range.path, WIDTH - 40 - deleted.len())
+        );
+    }
+    more(&mut text, ranges.len(), "ranges");
+    text
+}
+
+fn more(text: &mut String, count: usize, what: &str) {
+    if count > MAX_LINES {
+        let _ = writeln!(
+            text,
+            "and {} more {what}; --json lists them",
+            count - MAX_LINES
+        );
+    }
+}
+
+/// The end of a path, which says more than its beginning.
+fn tail(path: &str, width: usize) -> String {
+    let count = path.chars().count();
+    if count <= width {
+        return shown(path, width);
+    }
+    let rest: String = path.chars().skip(count + 1 - width).collect();
+    format!("~{}", shown(&rest, width))
+}
+
+/// A line on a terminal that is written over while a window lasts.
+pub(super) struct Progress {
+    terminal: bool,
+    window: Duration,
+    started: Instant,
+    last: Option<Instant>,
+}
+
+impl Progress {
+    pub(super) fn new(terminal: bool, window: Duration) -> Progress {
+        Progress {
+            terminal,
+            window,
+            started: Instant::now(),
+            last: None,
+        }
+    }
+
+    /// Shows where it stands, twice a second.
+    pub(super) fn show(&mut self, report: &Report) {
+        let now = Instant::now();
+        let soon = self
+            .last
+            .is_some_and(|last| now - last < Duration::from_millis(500));
+        if !self.terminal || soon {
+            return;
+        }
+        self.last = Some(now);
+        let left = self.window.saturating_sub(now - self.started).as_secs();
+        let phase = match left {
+            0 => format!("{} held", Human(report.held)),
+            seconds => format!("{seconds} s to the first choice"),
+        };
+        let line = format!(
+            "{phase}: {} processes, {} files, {} refaults/s, {} major faults/s",
+            report.processes,
+            report.files,
+            number(report.refaults_per_second),
+            number(report.major_faults_per_second)
+        );
+        let line = shown(&line, WIDTH - 1);
+        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        let _ = std::io::stderr().flush();
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&mut self) {
+        if self.last.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_pin::report::Group;
+
+    fn range(path: &str, offset: u64, bytes: u64, reads: f64) -> Held {
+        Held {
+            path: path.into(),
+            device: "254:0".into(),
+            inode: 7,
+            offset,
+            bytes,
+            refaults_per_second: reads * 2.0,
+            reads_per_second: reads,
+            bytes_per_second: reads * 8192.0,
+            pids: vec![1, 2],
+            deleted: path.ends_with('x'),
+        }
+    }
+
+    fn sample() -> Vec<Held> {
+        vec![
+            range("/usr/lib/libjvm.so", 0x1000, 4 << 20, 123.4),
+            range(
+                &format!("/opt/{}/x", "a\u{9b}".repeat(60)),
+                1 << 35,
+                4096,
+                3.25,
+            ),
+            range("/usr/lib/libjvm.so", 0x900_0000, 8 << 20, 1.0),
+        ]
+    }
+
+    #[test]
+    fn tables_fit_a_terminal() {
+        for text in [by_range(&sample()), by_file(&sample())] {
+            for line in text.lines() {
+                assert!(line.chars().count() <= WIDTH, "{line:?}");
+                assert!(line.chars().all(is_printable), "{line:?}");
+            }
+        }
+        let files = by_file(&sample());
+        assert!(
+            files
+                .lines()
+                .nth(1)
+                .is_some_and(|l| l.starts_with(" 12.0M      2     124")),
+            "{files}"
+        );
+        let ranges = by_range(&vec![range("/a", 0, 4096, 1.0); 45]);
+        assert!(ranges.ends_with("and 5 more ranges; --json lists them\n"));
+    }
+
+    #[test]
+    fn a_refusal_says_where_and_what_to_do() {
+        let mut report = Report {
+            state: State::Refused,
+            bound: Some(Bound::NoSwap),
+            ..Report::default()
+        };
+        assert!(refusal(&report).contains("no memory here can go to swap"));
+        report.bound = Some(Bound::Budget);
+        report.groups = vec![Group {
+            path: "/sys/fs/cgroup/x".into(),
+            allowance: 0,
+            bound: Bound::NoSwap,
+            held: 0,
+        }];
+        let text = refusal(&report);
+        assert!(
+            text.contains("in /sys/fs/cgroup/x") && text.contains("--without-swap"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json_keeps_its_contract() {
+        let document = Document {
+            report: Report::default(),
+            ranges: sample(),
+            passed: vec![Passed {
+                pid: Some(3),
+                reason: "why".into(),
+            }],
+        };
+        let line = crate::json::line(&document);
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        for field in [
+            "state",
+            "capacity",
+            "budget",
+            "allowance",
+            "bound",
+            "held",
+            "processes",
+            "files",
+            "present",
+            "rounds",
+            "refaults_per_second",
+            "major_faults_per_second",
+            "major_faults_before",
+            "processor",
+            "groups",
+            "truncated",
+            "ranges",
+            "passed",
+        ] {
+            assert!(value.get(field).is_some(), "{field}");
+        }
+        assert_eq!(value["state"], "watching");
+        assert_eq!(value["ranges"][0]["offset"], 0x1000);
+        assert_eq!(value["ranges"][0]["reads_per_second"], 123.4);
+        assert_eq!(value["passed"][0]["pid"], 3);
+    }
+}

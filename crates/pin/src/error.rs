@@ -1,0 +1,52 @@
+//! Why pages are not watched or not held.
+
+use plimsoll_kernel::Error as KernelError;
+use plimsoll_kernel::smaps::FileKey;
+use std::io;
+
+/// Why a file, a process or the whole is passed over.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum PinError {
+    /// A file of the kernel.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The file system is of a kind whose pages are not locked.
+    #[error("{path}: on {kind}, {why}")]
+    FileSystem {
+        path: String,
+        kind: String,
+        why: &'static str,
+    },
+    /// The device is not in the process's list of mounts.
+    #[error(
+        "{path}: on device {major}:{minor}, which process {pid} has not mounted; it may be of a \
+         network file system"
+    )]
+    UnknownDevice {
+        path: String,
+        major: u32,
+        minor: u32,
+        pid: i32,
+    },
+    /// Not a regular file.
+    #[error("{path}: not a regular file")]
+    NotAFile { path: String },
+    /// Another file is at this path now.
+    #[error(
+        "{path}: another file is there now (inode {} is mapped); root can open the mapped one", key.inode
+    )]
+    Replaced { path: String, key: FileKey },
+    /// Opening failed.
+    #[error("{path}: cannot be opened for reading: {source}")]
+    Open { path: String, source: io::Error },
+    /// Mapping or locking failed.
+    #[error("{path}: {doing} {bytes} bytes failed: {source}{hint}")]
+    Lock {
+        path: String,
+        doing: &'static str,
+        bytes: u64,
+        source: io::Error,
+        hint: &'static str,
+    },
+}

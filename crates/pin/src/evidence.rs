@@ -1,0 +1,230 @@
+//! Which pages were lost and came back: the evidence of refaults. Pure: no clock, no I/O.
+//!
+//! Per round: [`Evidence::begin`], [`Evidence::saw`] for each mapping, [`Evidence::end`]. A page is
+//! lost when it is present in no process any more that had it, although its mapping is still there:
+//! the kernel evicted it. If it is present again in a later round, a program needed it: a refault.
+//! Readahead brings pages into the page cache, not into page tables, so what it guessed is no
+//! evidence.
+//!
+//! Rounds are samples: a page that goes and comes back between two of them is not seen. So the
+//! programs' major faults, which the kernel counts, set the scale ([`Evidence::scale`]).
+
+mod file;
+
+pub use file::{Block, Tracked};
+
+use crate::look::View;
+use crate::pages::{Run, blocks};
+use plimsoll_kernel::smaps::FileKey;
+use std::collections::BTreeMap;
+
+/// The most files that are followed.
+pub const MAX_FILES: usize = 8192;
+/// The most blocks of all files: 16 GiB of pages in use with pages of 4 KiB.
+pub const MAX_BLOCKS: usize = 1 << 18;
+/// What is held shows no refaults any more. Its evidence fades over this many windows, instead of one.
+const HELD_WINDOWS: f64 = 20.0;
+/// The range of [`Evidence::scale`]: one read may bring back several pages, and most refaults may be
+/// missed.
+const SCALES: std::ops::RangeInclusive<f64> = 1.0 / 64.0..=64.0;
+
+/// What others know about pages, at the end of a round.
+pub trait Beside {
+    /// Which pages of a block we hold: bit `n` for the block's page `n`.
+    fn held(&self, file: FileKey, block: u64) -> u16;
+
+    /// How many pages of a run are in the page cache; `None` if that cannot be known.
+    fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64>;
+}
+
+/// A rate that fades with time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faded {
+    count: f64,
+    seconds: f64,
+}
+
+impl Faded {
+    fn add(&mut self, keep: f64, count: f64, seconds: f64) {
+        self.count = self.count * keep + count;
+        self.seconds = self.seconds * keep + seconds;
+    }
+
+    /// Per second.
+    fn rate(self) -> f64 {
+        if self.seconds > 0.0 {
+            self.count / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What a round found, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Were lost.
+    pub lost: u64,
+    /// Came back.
+    pub refaults: u64,
+    /// Are in use.
+    pub present: u64,
+}
+
+/// The evidence of all files.
+#[derive(Debug)]
+pub struct Evidence {
+    files: BTreeMap<FileKey, Tracked>,
+    window_s: f64,
+    window_ns: u64,
+    turned_ns: u64,
+    ended_ns: u64,
+    blocks: usize,
+    full: bool,
+    seen: Faded,
+    majors: Faded,
+}
+
+impl Evidence {
+    /// Starts at `now_ns`, with a window in ns.
+    pub fn new(window_ns: u64, now_ns: u64) -> Evidence {
+        Evidence {
+            files: BTreeMap::new(),
+            window_s: window_ns.max(1) as f64 / 1e9,
+            window_ns,
+            turned_ns: now_ns,
+            ended_ns: now_ns,
+            blocks: 0,
+            full: false,
+            seen: Faded::default(),
+            majors: Faded::default(),
+        }
+    }
+
+    /// 1. Begins a round.
+    pub fn begin(&mut self) {
+        for file in self.files.values_mut() {
+            file.begin();
+        }
+    }
+
+    /// 2. Takes in one mapping of one process.
+    pub fn saw(&mut self, view: &View) {
+        let known = self.files.contains_key(&view.key);
+        if !known && self.files.len() >= MAX_FILES {
+            self.full = true;
+            return;
+        }
+        let file = self.files.entry(view.key).or_default();
+        let before = file.blocks.len();
+        let room = MAX_BLOCKS.saturating_sub(self.blocks);
+        self.full |= !file.saw(view, room);
+        self.blocks += file.blocks.len() - before;
+    }
+
+    /// 3. Ends the round: compares it with the one before. `majors` are the programs' major faults
+    ///    since then, count.
+    pub fn end(&mut self, now_ns: u64, majors: u64, beside: &mut dyn Beside) -> Round {
+        let seconds = now_ns.saturating_sub(self.ended_ns) as f64 / 1e9;
+        self.ended_ns = now_ns;
+        let keep = |windows: f64| (-seconds / (self.window_s * windows)).exp();
+        let (fresh, held) = (keep(1.0), keep(HELD_WINDOWS));
+        let mut round = Round::default();
+        for (key, file) in &mut self.files {
+            file.end(*key, fresh, held, beside, &mut round);
+        }
+        self.seen.add(fresh, round.refaults as f64, seconds);
+        self.majors.add(fresh, majors as f64, seconds);
+        self.inherit();
+        if now_ns.saturating_sub(self.turned_ns) >= self.window_ns {
+            self.turned_ns = now_ns;
+            self.turn(beside);
+        }
+        round
+    }
+
+    /// A file that is new at the path of another takes over what is known of that one: an upgraded
+    /// library is used like the old one.
+    fn inherit(&mut self) {
+        let new = |(_, file): &(&FileKey, &Tracked)| file.is_new;
+        let heirs: Vec<FileKey> = self.files.iter().filter(new).map(|(key, _)| *key).collect();
+        for heir in heirs {
+            let path = self.files[&heir].path.clone();
+            let is_old = |(key, file): &(&FileKey, &Tracked)| {
+                **key != heir && !file.is_new && file.path == path && !path.is_empty()
+            };
+            let old = self
+                .files
+                .iter()
+                .filter(is_old)
+                .max_by_key(|(key, _)| **key);
+            let left: Vec<(u64, f32)> = old.map_or_else(Vec::new, |(_, file)| file.estate());
+            if let Some(file) = self.files.get_mut(&heir) {
+                file.is_new = false;
+                file.inherit(&left);
+            }
+        }
+    }
+
+    /// A window is over: forgets what was in no use for a whole one.
+    fn turn(&mut self, beside: &dyn Beside) {
+        for (key, file) in &mut self.files {
+            file.turn(|block| beside.held(*key, block));
+        }
+        self.files.retain(|_, file| !file.is_forgotten());
+        self.blocks = self.files.values().map(|file| file.blocks.len()).sum();
+        self.full = false;
+    }
+
+    /// The files, by device and inode.
+    pub fn files(&self) -> &BTreeMap<FileKey, Tracked> {
+        &self.files
+    }
+
+    /// One file.
+    pub fn file(&self, key: &FileKey) -> Option<&Tracked> {
+        self.files.get(key)
+    }
+
+    /// Whether there was more than can be followed.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Refaults that were seen, pages a second.
+    pub fn refaults_per_second(&self) -> f64 {
+        self.seen.rate()
+    }
+
+    /// Major faults of the programs, a second. Those that read from swap count too.
+    pub fn majors_per_second(&self) -> f64 {
+        self.majors.rate()
+    }
+
+    /// Reads for each refault that was seen: major faults over refaults. Exact where programs fault
+    /// on files only; too large where they swap as well.
+    pub fn scale(&self) -> f64 {
+        if self.seen.count < 1.0 {
+            return 1.0;
+        }
+        (self.majors.count / self.seen.count).clamp(*SCALES.start(), *SCALES.end())
+    }
+
+    /// Refaults a second of one block of one file, as seen.
+    pub fn rate_of(&self, block: &Block) -> f64 {
+        Faded {
+            count: f64::from(block.refaults),
+            seconds: self.seen.seconds,
+        }
+        .rate()
+    }
+}
+
+/// All blocks that a view reaches into, with the mask of pages; helper of tests and of `file`.
+pub(crate) fn masks(runs: &[Run]) -> impl Iterator<Item = (u64, u16)> + '_ {
+    runs.iter()
+        .flat_map(|run| blocks(run).map(move |block| (block, crate::pages::bits(block, run))))
+}
+
+#[cfg(test)]
+mod tests;

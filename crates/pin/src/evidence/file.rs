@@ -1,0 +1,220 @@
+//! The evidence of one file.
+
+use super::{Beside, Round, masks};
+use crate::look::View;
+use crate::pages::{PageSet, Run, runs_of};
+use plimsoll_kernel::smaps::FileKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most mappings of one file that are followed.
+const MAX_MAPPERS: usize = 65_536;
+/// Below this count, evidence has faded away.
+const FADED: f32 = 0.02;
+
+/// What is known of 16 pages. Bit `n` of a mask is the block's page `n`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Block {
+    /// Present in this round, so far.
+    now: u16,
+    /// Present in the round before.
+    before: u16,
+    /// Lost, and not back yet.
+    lost: u16,
+    /// Present at some time of this window.
+    used: u16,
+    /// Present at some time of the window before.
+    used_before: u16,
+    /// Refaults, pages; fades over a window.
+    pub refaults: f32,
+}
+
+impl Block {
+    /// The pages that are worth holding together with it: present within this window or the one
+    /// before.
+    pub fn wanted(&self) -> u16 {
+        self.used | self.used_before
+    }
+}
+
+/// A mapping of a file, so that we can tell an evicted page from an unmapped one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Mapper {
+    pid: i32,
+    at: u64,
+    first: u64,
+    end: u64,
+}
+
+/// A file that programs have mapped.
+#[derive(Clone, Debug, Default)]
+pub struct Tracked {
+    /// Its path as a program sees it, without the kernel's mark of a deleted file.
+    pub path: String,
+    /// Whether it has no name any more.
+    pub deleted: bool,
+    /// Its blocks that were in use, by number.
+    pub blocks: BTreeMap<u64, Block>,
+    /// A process that had it mapped in the last round, and where.
+    pub seen_at: Option<(i32, plimsoll_kernel::smaps::Addresses)>,
+    /// It was not there in the rounds before.
+    pub(super) is_new: bool,
+    mappers: Vec<Mapper>,
+    mappers_before: Vec<Mapper>,
+    covered: PageSet,
+    ended_once: bool,
+    unmapped_windows: u32,
+}
+
+/// The kernel's mark behind the path of a file that has no name any more.
+const DELETED: &str = " (deleted)";
+
+impl Tracked {
+    pub(super) fn begin(&mut self) {
+        self.mappers_before = std::mem::take(&mut self.mappers);
+        self.seen_at = None;
+    }
+
+    /// Takes in a mapping; false when there was no room for all of it.
+    pub(super) fn saw(&mut self, view: &View, mut room: usize) -> bool {
+        let path = view.path.strip_suffix(DELETED);
+        self.deleted = path.is_some();
+        let path = path.unwrap_or(&view.path);
+        if self.path != path {
+            path.clone_into(&mut self.path);
+        }
+        self.seen_at = Some((view.pid, view.addresses.clone()));
+        if self.mappers.len() >= MAX_MAPPERS {
+            return false;
+        }
+        self.mappers.push(Mapper {
+            pid: view.pid,
+            at: view.addresses.start,
+            first: view.run.start,
+            end: view.run.end,
+        });
+        for (number, mask) in masks(&view.present) {
+            if let Some(block) = self.blocks.get_mut(&number) {
+                block.now |= mask;
+                continue;
+            }
+            if room == 0 {
+                return false;
+            }
+            room -= 1;
+            let block = Block {
+                now: mask,
+                ..Block::default()
+            };
+            self.blocks.insert(number, block);
+        }
+        true
+    }
+
+    pub(super) fn end(
+        &mut self,
+        key: FileKey,
+        fresh: f64,
+        slow: f64,
+        beside: &mut dyn Beside,
+        round: &mut Round,
+    ) {
+        self.is_new = !self.ended_once;
+        self.ended_once = true;
+        self.compare_mappers();
+        let evicted = self.evicted(key, beside);
+        for (number, block) in &mut self.blocks {
+            let held = beside.held(key, *number);
+            let covered = self.covered.of_block(*number);
+            let gone = evicted.of_block(*number) & !held;
+            let again = block.now & block.lost & !held;
+            block.lost = (block.lost & !block.now | gone) & covered & !held;
+            let keep = if held != 0 { slow } else { fresh };
+            block.refaults = block.refaults * keep as f32 + again.count_ones() as f32;
+            block.used |= block.now;
+            block.before = std::mem::take(&mut block.now);
+            round.lost += u64::from(gone.count_ones());
+            round.refaults += u64::from(again.count_ones());
+            round.present += u64::from(block.before.count_ones());
+        }
+    }
+
+    /// Finds the pages that are mapped as they were in the round before. Only those can be evicted;
+    /// others may have been unmapped.
+    fn compare_mappers(&mut self) {
+        self.mappers.sort_unstable();
+        let pages = |mapper: &Mapper| mapper.first..mapper.end;
+        self.covered = PageSet::of(self.mappers.iter().map(pages).collect());
+    }
+
+    /// The pages that were present, are not, and did not vanish with a mapping.
+    fn evicted(&self, key: FileKey, beside: &mut dyn Beside) -> PageSet {
+        let here = |mapper: &&Mapper| self.mappers.binary_search(mapper).is_err();
+        let vanished = self.mappers_before.iter().filter(here);
+        let vanished = PageSet::of(vanished.map(|m| m.first..m.end).collect());
+        let mut runs = Vec::new();
+        for (number, block) in &self.blocks {
+            let same = self.covered.of_block(*number) & !vanished.of_block(*number);
+            let gone = block.before & !block.now & same & !beside.held(key, *number);
+            runs.extend(runs_of(*number, gone));
+        }
+        let gone = PageSet::of(runs);
+        // What is still cached was dropped from page tables only.
+        let evicted = |run: &&Run| match beside.cached(key, self, run) {
+            Some(cached) => cached * 2 < run.end - run.start,
+            None => true,
+        };
+        PageSet::of(gone.runs().iter().filter(evicted).cloned().collect())
+    }
+
+    pub(super) fn turn(&mut self, held: impl Fn(u64) -> u16) {
+        self.unmapped_windows = if self.mappers.is_empty() {
+            self.unmapped_windows + 1
+        } else {
+            0
+        };
+        self.blocks.retain(|number, block| {
+            block.used_before = std::mem::take(&mut block.used);
+            block.used_before | block.before | block.lost != 0
+                || block.refaults > FADED
+                || held(*number) != 0
+        });
+    }
+
+    /// Whether it has been unmapped for a whole window.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.unmapped_windows > 1
+    }
+
+    /// What another file at its path takes over: refaults by block.
+    pub(super) fn estate(&self) -> Vec<(u64, f32)> {
+        let some = self
+            .blocks
+            .iter()
+            .filter(|(_, block)| block.refaults > FADED);
+        some.map(|(number, block)| (*number, block.refaults))
+            .collect()
+    }
+
+    pub(super) fn inherit(&mut self, estate: &[(u64, f32)]) {
+        for (number, refaults) in estate {
+            if let Some(block) = self.blocks.get_mut(number) {
+                block.refaults = block.refaults.max(*refaults);
+            }
+        }
+    }
+
+    /// Whether a program had it mapped in the last round.
+    pub fn is_mapped(&self) -> bool {
+        !self.mappers.is_empty()
+    }
+
+    /// Which of its pages were mapped in the last round.
+    pub fn mapped(&self) -> &PageSet {
+        &self.covered
+    }
+
+    /// The processes that had it mapped in the last round, in order.
+    pub fn pids(&self) -> BTreeSet<i32> {
+        self.mappers.iter().map(|mapper| mapper.pid).collect()
+    }
+}

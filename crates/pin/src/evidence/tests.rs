@@ -1,0 +1,237 @@
+use super::*;
+use crate::options::SECOND;
+use crate::pages::{PageSet, runs_of};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const FILE: FileKey = FileKey {
+    major: 8,
+    minor: 1,
+    inode: 7,
+};
+
+/// Nothing held; nothing cached but what is said.
+#[derive(Default)]
+struct World {
+    held: PageSet,
+    cached: PageSet,
+}
+
+impl Beside for World {
+    fn held(&self, _: FileKey, block: u64) -> u16 {
+        self.held.of_block(block)
+    }
+
+    fn cached(&mut self, _: FileKey, _: &Tracked, run: &Run) -> Option<u64> {
+        let asked = PageSet::of(vec![run.clone()]);
+        Some(asked.pages() - asked.without(&self.cached).pages())
+    }
+}
+
+fn view(pid: i32, key: FileKey, run: Run, present: &[Run]) -> View {
+    View {
+        pid,
+        key,
+        addresses: 0x10000..0x10000 + (run.end - run.start) * 4096,
+        run,
+        present: present.to_vec(),
+        path: "/lib/libx.so".into(),
+    }
+}
+
+/// One round a second.
+struct Story {
+    evidence: Evidence,
+    now_ns: u64,
+    world: World,
+}
+
+impl Story {
+    fn new() -> Story {
+        Story {
+            evidence: Evidence::new(10 * SECOND, 0),
+            now_ns: 0,
+            world: World::default(),
+        }
+    }
+
+    fn round(&mut self, views: &[View]) -> Round {
+        self.now_ns += SECOND;
+        self.evidence.begin();
+        for view in views {
+            self.evidence.saw(view);
+        }
+        self.evidence.end(self.now_ns, 0, &mut self.world)
+    }
+
+    fn simple(&mut self, present: &[Run]) -> Round {
+        self.round(&[view(1, FILE, 0..100, present)])
+    }
+
+    fn refaults(&self, key: FileKey) -> f32 {
+        let blocks = self.evidence.file(&key).map(|file| file.blocks.values());
+        blocks
+            .into_iter()
+            .flatten()
+            .map(|block| block.refaults)
+            .sum()
+    }
+}
+
+#[test]
+fn a_page_that_goes_and_comes_back_is_a_refault() {
+    let mut story = Story::new();
+    assert_eq!(story.simple(&[0..20]).lost, 0);
+    let round = story.simple(&[0..10]);
+    assert_eq!((round.lost, round.refaults), (10, 0));
+    let round = story.simple(&[0..15]);
+    assert_eq!((round.lost, round.refaults), (0, 5));
+    // Once lost and back it counts once.
+    assert_eq!(story.simple(&[0..15]).refaults, 0);
+    assert!(story.evidence.refaults_per_second() > 1.0);
+}
+
+#[test]
+fn what_is_new_is_no_refault() {
+    let mut story = Story::new();
+    for end in [10, 20, 30] {
+        let round = story.simple(std::slice::from_ref(&(0..end)));
+        assert_eq!((round.lost, round.refaults), (0, 0));
+    }
+}
+
+#[test]
+fn an_exit_and_an_unmapping_lose_nothing() {
+    let mut story = Story::new();
+    let both = [view(1, FILE, 0..100, &[0..50]), view(2, FILE, 0..100, &[])];
+    story.round(&both);
+    // Process 1 exits. Process 2 has the file mapped, but never had the pages.
+    assert_eq!(story.round(&both[1..]).lost, 0);
+    // It uses them now for the first time.
+    let round = story.round(&[view(2, FILE, 0..100, &[0..50])]);
+    assert_eq!(round.refaults, 0);
+    // It maps less than before.
+    let round = story.round(&[view(2, FILE, 0..20, &[0..20])]);
+    assert_eq!(round.lost, 0);
+}
+
+#[test]
+fn a_page_that_another_process_still_has_is_not_lost() {
+    let mut story = Story::new();
+    let full = |pid| view(pid, FILE, 0..100, &[0..50]);
+    story.round(&[full(1), full(2)]);
+    let round = story.round(&[full(1), view(2, FILE, 0..100, &[])]);
+    assert_eq!(round.lost, 0);
+}
+
+#[test]
+fn what_is_still_cached_was_not_evicted() {
+    let mut story = Story::new();
+    story.world.cached = PageSet::of(vec![0..100]);
+    story.simple(&[0..20]);
+    assert_eq!(story.simple(&[]).lost, 0);
+    assert_eq!(story.simple(&[0..20]).refaults, 0);
+}
+
+#[test]
+fn what_is_held_keeps_its_evidence_and_gains_none() {
+    let mut story = Story::new();
+    for _ in 0..5 {
+        story.simple(&[0..16]);
+        story.simple(&[]);
+    }
+    let before = story.refaults(FILE);
+    story.world.held = PageSet::of(vec![0..16]);
+    for _ in 0..10 {
+        story.simple(&[]);
+        assert_eq!(story.simple(&[0..16]).refaults, 0);
+    }
+    let after = story.refaults(FILE);
+    assert!(after > before / 2.0 && after < before, "{before} {after}");
+    story.world.held = PageSet::default();
+    for _ in 0..30 {
+        story.simple(&[0..16]);
+    }
+    assert!(story.refaults(FILE) < after / 5.0);
+}
+
+#[test]
+fn a_new_file_at_the_same_path_inherits() {
+    let new = FileKey { inode: 8, ..FILE };
+    let mut story = Story::new();
+    for _ in 0..5 {
+        story.simple(&[0..16, 32..48]);
+        story.simple(&[]);
+    }
+    let old = story.refaults(FILE);
+    story.round(&[view(2, new, 0..100, &[0..16])]);
+    // Of what it uses itself, and nothing else.
+    let heir = story.refaults(new);
+    assert!(heir > old / 3.0 && heir < old * 0.7, "{old} {heir}");
+    assert!(!story.evidence.file(&FILE).is_some_and(Tracked::is_mapped));
+    for _ in 0..40 {
+        story.round(&[view(2, new, 0..100, &[0..16])]);
+    }
+    assert!(story.evidence.file(&FILE).is_none(), "it is forgotten");
+}
+
+#[test]
+fn what_is_not_used_any_more_is_forgotten() {
+    let mut story = Story::new();
+    story.simple(&[0..100]);
+    for _ in 0..120 {
+        story.simple(std::slice::from_ref(&(0..16)));
+    }
+    let file = story.evidence.file(&FILE).unwrap();
+    let lost = file.blocks.values().filter(|block| block.wanted() == 0);
+    // Lost pages are remembered as long as they are mapped: they may still come back.
+    assert_eq!(lost.count(), 6);
+    assert_eq!(file.pids().into_iter().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn major_faults_set_the_scale() {
+    let mut story = Story::new();
+    assert_eq!(story.evidence.scale(), 1.0);
+    for step in 0..10u64 {
+        story.now_ns += SECOND;
+        story.evidence.begin();
+        let present = if step % 2 == 0 { 0..16 } else { 0..0 };
+        story.evidence.saw(&view(1, FILE, 0..100, &[present]));
+        story.evidence.end(story.now_ns, 80, &mut story.world);
+    }
+    // 64 pages in 10 rounds were seen to come back, of 800 faults.
+    let scale = story.evidence.scale();
+    assert!(scale > 8.0 && scale < 20.0, "{scale}");
+    assert!((story.evidence.majors_per_second() - 80.0).abs() < 1.0);
+}
+
+proptest! {
+    /// Whatever is seen, evidence stays within what was seen.
+    #[test]
+    fn refaults_are_never_more_than_what_came_back(
+        rounds in proptest::collection::vec(
+            proptest::collection::vec((1i32..4, 0u64..60, 0u64..60, any::<u32>()), 0..4), 1..30),
+    ) {
+        let mut story = Story::new();
+        let mut ever = BTreeSet::new();
+        for views in rounds {
+            let views: Vec<View> = views
+                .into_iter()
+                .map(|(pid, start, length, mask)| {
+                    let run = start..start + length;
+                    let pages = PageSet::of(runs_of(start / 16, mask as u16).collect());
+                    let outside = pages.without(&PageSet::of(vec![run.clone()]));
+                    view(pid, FILE, run, pages.without(&outside).runs())
+                })
+                .collect();
+            let present: BTreeSet<u64> =
+                views.iter().flat_map(|v| v.present.iter().cloned().flatten()).collect();
+            let known = present.intersection(&ever).count() as u64;
+            let round = story.round(&views);
+            prop_assert!(round.refaults <= known);
+            prop_assert_eq!(round.present, present.len() as u64);
+            ever.extend(present);
+        }
+    }
+}

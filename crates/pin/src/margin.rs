@@ -1,0 +1,200 @@
+//! How much may be held now: the allowance. Less than the budget when memory is short, nothing
+//! where nothing can be swapped.
+//!
+//! Pages that we hold cannot be reclaimed, so everything else has to give way to a program that
+//! grows: what is free, what can be dropped, what can go to swap. We hold at most half of that. When
+//! nothing is left to give way, the kernel kills a program instead; so far it read files again.
+
+use plimsoll_kernel::Result;
+use plimsoll_kernel::capacity::{Domain, Reading};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Part of a domain's memory that is kept free of any plan.
+const RESERVE: u64 = 16;
+/// The most groups whose margins are watched.
+const MAX_GROUPS: usize = 256;
+
+/// What bounds the allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The budget.
+    Budget,
+    /// The domain is short of memory.
+    Short,
+    /// Nothing of the domain can go to swap.
+    NoSwap,
+    /// RLIMIT_MEMLOCK.
+    LockLimit,
+}
+
+/// How much may be held now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes.
+    pub bytes: u64,
+    /// Why not more.
+    pub bound: Bound,
+}
+
+/// The allowance of a domain. `held` are the bytes that we hold in it now, `pageable` those that can
+/// still go to swap. Pure.
+pub fn allowance(
+    budget: u64,
+    reading: &Reading,
+    pageable: u64,
+    held: u64,
+    without_swap: bool,
+) -> Allowance {
+    if pageable == 0 && !without_swap {
+        return Allowance {
+            bytes: 0,
+            bound: Bound::NoSwap,
+        };
+    }
+    let margin = reading.room().saturating_add(held).saturating_add(pageable);
+    let bytes = margin.saturating_sub(reading.capacity / RESERVE) / 2;
+    match bytes < budget {
+        true => Allowance {
+            bytes,
+            bound: Bound::Short,
+        },
+        false => Allowance {
+            bytes: budget,
+            bound: Bound::Budget,
+        },
+    }
+}
+
+/// The domains that matter: ours, and those of the programs, whose memory the pages may be in.
+#[derive(Debug)]
+pub struct Margins {
+    own: Domain,
+    groups: BTreeMap<PathBuf, Domain>,
+}
+
+impl Margins {
+    /// Starts with the domain that we are in.
+    ///
+    /// # Errors
+    /// When our cgroup or `/proc` cannot be read.
+    pub fn new() -> Result<Margins> {
+        Ok(Margins {
+            own: Domain::of_self()?,
+            groups: BTreeMap::new(),
+        })
+    }
+
+    /// Watches these groups and no others.
+    pub fn watch<'a>(&mut self, groups: impl Iterator<Item = &'a Path>) {
+        let mut known = std::mem::take(&mut self.groups);
+        for dir in groups {
+            if self.groups.contains_key(dir) || self.groups.len() >= MAX_GROUPS {
+                continue;
+            }
+            let domain = known.remove(dir).map_or_else(|| Domain::of_group(dir), Ok);
+            // A group that is gone has no program any more.
+            if let Ok(domain) = domain {
+                self.groups.insert(dir.to_owned(), domain);
+            }
+        }
+    }
+
+    /// Reads our own domain: capacity (bytes) and allowance.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn own(
+        &mut self,
+        budget: impl Fn(u64) -> u64,
+        held: u64,
+        without_swap: bool,
+    ) -> Result<(u64, Allowance)> {
+        let reading = self.own.read()?;
+        let pageable = self.own.pageable(&reading)?;
+        // The budget is a share of what the domain can ever hold, whatever binds at the moment.
+        let budget = budget(reading.lowest);
+        let allowance = allowance(budget, &reading, pageable, held, without_swap);
+        Ok((reading.lowest, allowance))
+    }
+
+    /// Reads the domain of a group of programs.
+    ///
+    /// # Errors
+    /// When it cannot be read; also when it is not watched.
+    pub fn group(
+        &mut self,
+        dir: &Path,
+        budget: u64,
+        held: u64,
+        without_swap: bool,
+    ) -> Result<Allowance> {
+        let Some(domain) = self.groups.get_mut(dir) else {
+            return Err(plimsoll_kernel::Error::Absent { path: dir.into() });
+        };
+        let reading = domain.read()?;
+        let pageable = domain.pageable(&reading)?;
+        Ok(allowance(budget, &reading, pageable, held, without_swap))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn reading(capacity: u64, used: u64) -> Reading {
+        Reading {
+            capacity,
+            lowest: capacity,
+            used,
+            usage: used,
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn a_full_domain_with_swap_may_hold_and_one_without_may_not() {
+        let full = reading(400 * MIB, 400 * MIB);
+        let with = allowance(64 * MIB, &full, 512 * MIB, 0, false);
+        assert_eq!(with.bytes, 64 * MIB);
+        let without = allowance(64 * MIB, &full, 0, 0, false);
+        assert_eq!((without.bytes, without.bound), (0, Bound::NoSwap));
+        // Not even by force when nothing is free.
+        assert_eq!(allowance(64 * MIB, &full, 0, 0, true).bytes, 0);
+        let roomy = reading(400 * MIB, 100 * MIB);
+        assert_eq!(allowance(64 * MIB, &roomy, 0, 0, true).bytes, 64 * MIB);
+        assert_eq!(allowance(64 * MIB, &roomy, 0, 0, false).bytes, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn never_above_the_budget_and_less_when_shorter(
+            budget: u64, capacity: u64, used: u64, more: u64, pageable: u64, held: u64, force: bool,
+        ) {
+            let now = allowance(budget, &reading(capacity, used), pageable, held, force);
+            prop_assert!(now.bytes <= budget);
+            let used_later = used.saturating_add(more);
+            let later = allowance(budget, &reading(capacity, used_later), pageable, held, force);
+            prop_assert!(later.bytes <= now.bytes);
+        }
+
+        /// What is held is used memory, so holding as much as allowed must not itself take the
+        /// allowance away.
+        #[test]
+        fn holding_does_not_change_the_allowance(
+            budget in 0u64..1 << 40, capacity in 1u64..1 << 40, used in 0u64..1 << 40,
+            pageable in 1u64..1 << 40,
+        ) {
+            prop_assume!(used <= capacity);
+            let before = allowance(budget, &reading(capacity, used), pageable, 0, false);
+            let held = before.bytes.min(capacity - used);
+            let after = allowance(budget, &reading(capacity, used + held), pageable, held, false);
+            prop_assert_eq!(before, after);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The whole: looks, decides and holds, a bounded piece of it in each tick.
+
+mod decide;
+mod gather;
+mod known;
+
+use crate::error::PinError;
+use crate::evidence::Evidence;
+use crate::hold::Holder;
+use crate::margin::{Allowance, Bound, Margins};
+use crate::options::{Options, Programs, SECOND};
+use crate::pages::Run;
+use crate::report::{Held, Passed, Report, State};
+use decide::{Domains, Why};
+use gather::Gather;
+use known::Known;
+use plimsoll_kernel::clock::{now_ns as clock, thread_cpu_ns};
+use plimsoll_kernel::pin::lockable;
+use plimsoll_kernel::process::{Process, page_size};
+use plimsoll_kernel::smaps::FileKey;
+use std::collections::BTreeMap;
+
+/// Longest work of one tick on looks, and again on locks, ns.
+const SLICE: u64 = 20_000_000;
+/// From one look at the margins to the next while pages are held, ns.
+const MARGIN_EVERY: u64 = SECOND / 4;
+/// The most things that are passed over and told.
+const MAX_PASSED: usize = 64;
+
+/// Watches programs and holds the file pages that they lose and read again.
+///
+/// Call [`Pinner::tick`] at [`Pinner::due_ns`], from one thread. Dropping it releases everything.
+#[derive(Debug)]
+pub struct Pinner {
+    options: Options,
+    gather: Gather,
+    evidence: Evidence,
+    holder: Holder,
+    margins: Margins,
+    /// Why each block is held, or would be.
+    why: BTreeMap<(FileKey, u64), Why>,
+    passed: BTreeMap<FileKey, String>,
+    known: Known,
+    domains: Domains,
+    started_ns: u64,
+    decide_at_ns: u64,
+    /// How often was chosen.
+    chosen: u64,
+    /// Something was chosen.
+    decided: bool,
+    working: bool,
+    allowance: Allowance,
+    capacity: u64,
+    budget: u64,
+    rounds: u64,
+    present: u64,
+    majors_before: Option<f64>,
+    spent_ns: u64,
+}
+
+impl Pinner {
+    /// Starts to watch at `now_ns` (monotonic). Holds nothing before the first window is over.
+    ///
+    /// # Errors
+    /// [`PinError::Kernel`] when our own memory domain cannot be read.
+    pub fn new(options: Options, programs: Programs, now_ns: u64) -> Result<Pinner, PinError> {
+        let options = Options {
+            window_ns: options.window_ns.max(SECOND),
+            ..options
+        };
+        let mut pinner = Pinner {
+            options,
+            gather: Gather::new(programs, options, now_ns),
+            evidence: Evidence::new(options.window_ns, now_ns),
+            holder: Holder::default(),
+            margins: Margins::new()?,
+            why: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            known: Known::default(),
+            domains: Domains::default(),
+            started_ns: now_ns,
+            decide_at_ns: now_ns.saturating_add(options.window_ns),
+            chosen: 0,
+            decided: false,
+            working: false,
+            allowance: Allowance {
+                bytes: 0,
+                bound: Bound::Budget,
+            },
+            capacity: 0,
+            budget: 0,
+            rounds: 0,
+            present: 0,
+            majors_before: None,
+            spent_ns: 0,
+        };
+        pinner.heed_margins()?;
+        Ok(pinner)
+    }
+
+    /// Watches other programs from the next round on.
+    pub fn watch(&mut self, programs: Programs) {
+        self.gather.watch(programs);
+    }
+
+    /// Does what is due, within about 50 ms of work, and tells where it stands. Where a program does
+    /// not let itself be read, a look takes up to half a second, once in a window.
+    ///
+    /// # Errors
+    /// [`PinError::Kernel`] when our own memory domain cannot be read any more. Everything is
+    /// released then.
+    pub fn tick(&mut self, now_ns: u64) -> Result<Report, PinError> {
+        let start = thread_cpu_ns();
+        if let Err(error) = self.heed_margins() {
+            self.release();
+            return Err(error);
+        }
+        self.holder.check();
+        if !(self.options.once && self.decided) {
+            self.look(now_ns);
+        }
+        let due = now_ns >= self.decide_at_ns && !self.gather.is_amid() && self.rounds > 1;
+        if due && !(self.options.once && self.decided) {
+            self.decide(now_ns);
+        }
+        if !self.options.dry_run {
+            let until = clock().saturating_add(SLICE);
+            let (done, failures) = self.holder.work(self.allowance.bytes, until);
+            self.working = !done;
+            self.pass_over(failures);
+        }
+        self.spent_ns += thread_cpu_ns().saturating_sub(start);
+        Ok(self.report(now_ns))
+    }
+
+    /// When the next tick is due, monotonic ns.
+    pub fn due_ns(&self, now_ns: u64) -> u64 {
+        if self.working || self.gather.is_amid() {
+            return now_ns.saturating_add(SLICE / 4);
+        }
+        let margins = match self.holder.bytes() {
+            0 => SECOND,
+            _ => MARGIN_EVERY,
+        };
+        let next = now_ns.saturating_add(margins);
+        if self.options.once && self.decided {
+            return next;
+        }
+        next.min(self.gather.due_ns()).max(now_ns)
+    }
+
+    /// Releases everything. What was learned stays.
+    pub fn release(&mut self) {
+        self.holder.release_all();
+        self.why.clear();
+    }
+
+    /// Whether none of the given programs runs any more.
+    pub fn is_alone(&self) -> bool {
+        self.gather.is_alone()
+    }
+
+    /// Whether it has chosen what to hold, be it nothing.
+    pub fn has_decided(&self) -> bool {
+        self.chosen > 0
+    }
+
+    /// Whether it has chosen, and holds all that it can of that.
+    pub fn is_settled(&self) -> bool {
+        self.has_decided() && !self.working
+    }
+
+    /// The ranges that are held (with `dry_run`, would be), most saved first, at most `max` of them.
+    pub fn held(&self, max: usize) -> Vec<Held> {
+        let mut all = Vec::new();
+        for (key, run, why) in decide::ranges(&self.why) {
+            let file = self.evidence.file(&key);
+            let (page, pages) = (page_size(), run.end - run.start);
+            all.push(Held {
+                path: file.map_or_else(String::new, |file| file.path.clone()),
+                deleted: file.is_some_and(|file| file.deleted),
+                device: format!("{}:{}", key.major, key.minor),
+                inode: key.inode,
+                offset: run.start.saturating_mul(page),
+                bytes: pages.saturating_mul(page),
+                refaults_per_second: why.refaults,
+                reads_per_second: why.reads,
+                bytes_per_second: why.refaults * page as f64,
+                pids: file.map_or_else(Vec::new, |file| file.pids().into_iter().collect()),
+            });
+        }
+        all.sort_by(|a, b| b.reads_per_second.total_cmp(&a.reads_per_second));
+        all.truncate(max);
+        all
+    }
+
+    /// What is passed over, and why.
+    pub fn passed(&self) -> Vec<Passed> {
+        let files = self.passed.values().map(|reason| Passed {
+            pid: None,
+            reason: reason.clone(),
+        });
+        self.gather.passed().chain(files).take(MAX_PASSED).collect()
+    }
+
+    /// Reads the margins, and releases what is too much.
+    fn heed_margins(&mut self) -> Result<(), PinError> {
+        let held = self.holder.bytes();
+        let options = self.options;
+        let (capacity, mut allowance) = self.margins.own(
+            |capacity| options.budget(capacity),
+            held,
+            options.without_swap,
+        )?;
+        self.capacity = capacity;
+        self.budget = options.budget(capacity);
+        if let Some(most) = self.lock_limit()
+            && most < allowance.bytes
+        {
+            allowance = Allowance {
+                bytes: most,
+                bound: Bound::LockLimit,
+            };
+        }
+        self.allowance = allowance;
+        self.heed_groups();
+        if self.holder.bytes() > self.allowance.bytes {
+            let order = decide::worst_first(&self.why);
+            self.shrink(self.allowance.bytes, &order);
+        }
+        Ok(())
+    }
+
+    /// What this process may lock for pages, bytes; `None` if without bound.
+    fn lock_limit(&self) -> Option<u64> {
+        let most = lockable()?;
+        let locked = Process::own().and_then(|own| own.memory());
+        let others = locked.map_or(0, |memory| {
+            memory.locked.saturating_sub(self.holder.bytes())
+        });
+        Some(most.saturating_sub(others))
+    }
+
+    /// Releases pages until at most `bytes` are held of all that is held.
+    fn shrink(&mut self, bytes: u64, worst_first: &[(FileKey, Run)]) {
+        self.holder.shrink(bytes, worst_first);
+        self.forget_released();
+    }
+
+    /// Keeps reasons only of what is held.
+    fn forget_released(&mut self) {
+        if self.options.dry_run {
+            return;
+        }
+        let holder = &self.holder;
+        self.why.retain(|(file, block), why| {
+            let wanted = holder.wanted(file).map_or(0, |set| set.of_block(*block));
+            why.pages &= wanted;
+            why.pages != 0
+        });
+    }
+
+    fn pass_over(&mut self, failures: Vec<(FileKey, PinError)>) {
+        for (key, error) in failures {
+            if self.passed.len() < MAX_PASSED || self.passed.contains_key(&key) {
+                self.passed.insert(key, error.to_string());
+            }
+        }
+    }
+
+    fn report(&self, now_ns: u64) -> Report {
+        let held = match self.options.dry_run {
+            true => decide::bytes(&self.why),
+            false => self.holder.bytes(),
+        };
+        let state = match (self.allowance.bound, self.allowance.bytes, held) {
+            (Bound::NoSwap, ..) => State::Refused,
+            _ if self.domains.all_refused() => State::Refused,
+            (_, 0, _) => State::Short,
+            (_, _, 0) => State::Watching,
+            _ => State::Holding,
+        };
+        let elapsed = now_ns.saturating_sub(self.started_ns).max(1);
+        Report {
+            state,
+            capacity: self.capacity,
+            budget: self.budget,
+            allowance: self.allowance.bytes,
+            bound: Some(self.allowance.bound),
+            held,
+            processes: self.gather.processes(),
+            files: self.evidence.files().len(),
+            present: self.present.saturating_mul(page_size()),
+            rounds: self.rounds,
+            refaults_per_second: self.evidence.refaults_per_second(),
+            major_faults_per_second: self.evidence.majors_per_second(),
+            major_faults_before: self.majors_before,
+            processor: (self.spent_ns + self.gather.spent_ns()) as f64 / elapsed as f64,
+            groups: self.domains.told(),
+            truncated: self.evidence.is_full() || self.gather.is_full(),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Deciding what to hold, and in which domains it may be held.
+
+use super::{Pinner, SLICE};
+use crate::error::PinError;
+use crate::evidence::{Block, Tracked};
+use crate::hold::MAX_RUNS;
+use crate::margin::{Allowance, Bound};
+use crate::options::SECOND;
+use crate::pages::{Run, runs_of};
+use crate::rank::{Bounds, Candidate, choose};
+use crate::report::Group;
+use crate::source::open_mapped;
+use plimsoll_kernel::process::page_size;
+use plimsoll_kernel::smaps::FileKey;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What one read from a disk costs, ns. Programs wait for it, whatever the disk does at a time.
+const READ_NS: f64 = 100_000.0;
+/// Refaults of a block within a window from which on it is a candidate, pages.
+const LEAST: f32 = 0.5;
+
+/// Why a block is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Why {
+    /// Its pages that are held or wanted.
+    pub(super) pages: u16,
+    /// Refaults a second when it was chosen, pages.
+    pub(super) refaults: f64,
+    /// Reads a second that this stood for.
+    pub(super) reads: f64,
+}
+
+impl Why {
+    fn density(&self) -> f64 {
+        self.reads / f64::from(self.pages.count_ones().max(1))
+    }
+}
+
+/// The groups of the programs and what may be held in them.
+#[derive(Debug, Default)]
+pub(super) struct Domains {
+    /// Directory, allowance, bytes held. The first is our own domain.
+    groups: Vec<(PathBuf, Allowance, u64)>,
+    of_file: BTreeMap<FileKey, usize>,
+}
+
+impl Domains {
+    /// Whether there are groups and none of them may have anything held.
+    pub(super) fn all_refused(&self) -> bool {
+        let refused = |group: &(PathBuf, Allowance, u64)| group.1.bound == Bound::NoSwap;
+        !self.groups.is_empty() && self.groups.iter().all(refused)
+    }
+
+    /// The groups in which less than the budget may be held.
+    pub(super) fn told(&self) -> Vec<Group> {
+        let less = self
+            .groups
+            .iter()
+            .filter(|group| group.1.bound != Bound::Budget);
+        less.map(|(dir, allowance, held)| Group {
+            path: dir.display().to_string(),
+            allowance: allowance.bytes,
+            bound: allowance.bound,
+            held: *held,
+        })
+        .collect()
+    }
+}
+
+impl Pinner {
+    /// Goes on looking; takes in a round that is finished.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        let Some(finished) = self.gather.step(now_ns, SLICE, &mut self.evidence) else {
+            return;
+        };
+        let mut beside = self.known.beside(&self.holder);
+        let round = self.evidence.end(now_ns, finished.majors, &mut beside);
+        self.known.tidy(&self.evidence);
+        self.rounds += 1;
+        self.present = round.present;
+        self.pass_over(finished.passed);
+        self.gather.pace(self.evidence.majors_per_second());
+        self.release_unmapped();
+        if self.rounds == 1 {
+            // So that a refusal is told at once, not after a window.
+            self.find_domains();
+        }
+    }
+
+    /// Releases files that no program has mapped any more.
+    fn release_unmapped(&mut self) {
+        let unmapped = |key: &FileKey| !self.evidence.file(key).is_some_and(Tracked::is_mapped);
+        let gone: Vec<FileKey> = self.holder.files().map(|(key, _)| *key).collect();
+        for key in gone.iter().filter(|key| unmapped(key)) {
+            self.holder.release(key);
+            self.why.retain(|(file, _), _| file != key);
+        }
+    }
+
+    /// Reads the margins of the programs' groups, and releases what is too much there.
+    pub(super) fn heed_groups(&mut self) {
+        let own = self.allowance.bytes;
+        let page = page_size();
+        let mut held = vec![0u64; self.domains.groups.len()];
+        for (key, set) in self.holder.files() {
+            if let Some(domain) = self.domains.of_file.get(key) {
+                held[*domain] += set.pages() * page;
+            }
+        }
+        for (domain, bytes) in held.into_iter().enumerate() {
+            let dir = self.domains.groups[domain].0.clone();
+            let force = self.options.without_swap;
+            // A group that is gone has no program any more; the next round finds out.
+            let Ok(allowance) = self.margins.group(&dir, self.budget, bytes, force) else {
+                continue;
+            };
+            self.domains.groups[domain] = (dir, allowance, bytes);
+            if bytes > allowance.bytes {
+                let mut order = worst_first(&self.why);
+                order.retain(|(key, _)| self.domains.of_file.get(key) == Some(&domain));
+                let surplus = bytes - allowance.bytes;
+                let rest = self.holder.bytes().min(own).saturating_sub(surplus);
+                self.shrink(rest, &order);
+            }
+        }
+    }
+
+    /// Finds the groups of the programs, and of each file the group that may have least held.
+    fn find_domains(&mut self) {
+        let dirs: Vec<PathBuf> = self
+            .gather
+            .groups()
+            .into_iter()
+            .map(PathBuf::from)
+            .collect();
+        self.margins.watch(dirs.iter().map(PathBuf::as_path));
+        let own = self.allowance;
+        self.domains.groups = dirs.into_iter().map(|dir| (dir, own, 0)).collect();
+        self.domains.of_file.clear();
+        self.heed_groups();
+        let groups = &self.domains.groups;
+        for (key, file) in self.evidence.files() {
+            let of = |pid| {
+                let dir = self.gather.group_of(pid)?;
+                groups.iter().position(|group| group.0 == dir)
+            };
+            let all = file.pids().into_iter().filter_map(of);
+            if let Some(tightest) = all.min_by_key(|group| groups[*group].1.bytes) {
+                self.domains.of_file.insert(*key, tightest);
+            }
+        }
+    }
+
+    /// Ranks what was seen, and has the best of it held.
+    pub(super) fn decide(&mut self, now_ns: u64) {
+        let again = (self.options.window_ns / 3).max(2 * SECOND);
+        self.decide_at_ns = now_ns.saturating_add(again);
+        self.find_domains();
+        let candidates = self.candidates();
+        let page = page_size();
+        let mut domains: Vec<u64> = self
+            .domains
+            .groups
+            .iter()
+            .map(|g| g.1.bytes / page)
+            .collect();
+        // Files of processes without a group.
+        domains.push(self.allowance.bytes / page);
+        let bounds = Bounds {
+            pages: self.allowance.bytes / page,
+            runs: MAX_RUNS,
+            domains,
+        };
+        let chosen = choose(&candidates, &bounds);
+        self.chosen += 1;
+        self.decided |= !chosen.is_empty();
+        if !chosen.is_empty() && self.majors_before.is_none() {
+            self.majors_before = Some(self.evidence.majors_per_second());
+        }
+        let scale = self.evidence.scale();
+        self.explain(&candidates, &chosen, scale);
+        if self.options.dry_run {
+            return;
+        }
+        let evidence = &self.evidence;
+        let failures = self.holder.want(chosen, &mut |key| {
+            let gone = || PinError::Replaced {
+                path: String::new(),
+                key: *key,
+            };
+            let file = evidence.file(key).ok_or_else(gone)?;
+            let (pid, addresses) = file.seen_at.as_ref().ok_or_else(gone)?;
+            let opened = open_mapped(*pid, addresses, *key, &file.path)?;
+            Ok((opened, file.path.clone()))
+        });
+        self.pass_over(failures);
+        self.forget_released();
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let scale = self.evidence.scale();
+        let elsewhere = self.domains.groups.len();
+        let mut all = Vec::new();
+        for (key, file) in self.evidence.files().iter().filter(|(_, f)| f.is_mapped()) {
+            let domain = *self.domains.of_file.get(key).unwrap_or(&elsewhere);
+            for (number, block) in &file.blocks {
+                let held = self.why.get(&(*key, *number));
+                let pages = self.pages_of(file, *number, block);
+                if pages == 0 || held.is_none() && block.refaults < LEAST {
+                    continue;
+                }
+                // What is held shows no refaults: what it showed before fades slowly.
+                let reads = match held {
+                    Some(why) => why.reads.min(self.evidence.rate_of(block) * scale.max(1.0)),
+                    None => self.evidence.rate_of(block) * scale,
+                };
+                all.push(Candidate {
+                    file: *key,
+                    block: *number,
+                    pages,
+                    held: held.map_or(0, |why| why.pages),
+                    value: reads.max(f64::MIN_POSITIVE) * READ_NS,
+                    domain,
+                });
+            }
+        }
+        all
+    }
+
+    /// The pages of a block that would be held: in use, and mapped.
+    fn pages_of(&self, file: &Tracked, number: u64, block: &Block) -> u16 {
+        block.wanted() & file.mapped().of_block(number)
+    }
+
+    /// Notes why each chosen block is held. Blocks that were held before keep their first reason.
+    fn explain(
+        &mut self,
+        candidates: &[Candidate],
+        chosen: &BTreeMap<FileKey, crate::pages::PageSet>,
+        scale: f64,
+    ) {
+        let before = std::mem::take(&mut self.why);
+        for candidate in candidates {
+            let place = (candidate.file, candidate.block);
+            let set = chosen.get(&candidate.file);
+            let pages = set.map_or(0, |set| set.of_block(candidate.block));
+            if pages == 0 {
+                continue;
+            }
+            let reads = candidate.value / READ_NS;
+            let why = before.get(&place).map_or(
+                Why {
+                    pages,
+                    refaults: reads / scale,
+                    reads,
+                },
+                |why| Why { pages, ..*why },
+            );
+            self.why.insert(place, why);
+        }
+    }
+}
+
+/// The blocks that are held as runs over several blocks, with the sums of their reasons.
+pub(super) fn ranges(why: &BTreeMap<(FileKey, u64), Why>) -> Vec<(FileKey, Run, Why)> {
+    let mut all: Vec<(FileKey, Run, Why)> = Vec::new();
+    for ((key, number), why) in why {
+        let count = f64::from(why.pages.count_ones().max(1));
+        for run in runs_of(*number, why.pages) {
+            let part = (run.end - run.start) as f64 / count;
+            let (refaults, reads) = (why.refaults * part, why.reads * part);
+            match all.last_mut() {
+                Some((file, last, sum)) if file == key && last.end == run.start => {
+                    last.end = run.end;
+                    sum.refaults += refaults;
+                    sum.reads += reads;
+                }
+                _ => all.push((
+                    *key,
+                    run,
+                    Why {
+                        pages: why.pages,
+                        refaults,
+                        reads,
+                    },
+                )),
+            }
+        }
+    }
+    all
+}
+
+/// What the blocks that are held or chosen sum up to, bytes.
+pub(super) fn bytes(why: &BTreeMap<(FileKey, u64), Why>) -> u64 {
+    let pages = why.values().map(|why| u64::from(why.pages.count_ones()));
+    pages.sum::<u64>() * page_size()
+}
+
+/// The runs that are held, those that save least a page first.
+pub(super) fn worst_first(why: &BTreeMap<(FileKey, u64), Why>) -> Vec<(FileKey, Run)> {
+    let mut all: Vec<(f64, FileKey, Run)> = Vec::new();
+    for ((key, number), why) in why {
+        let runs = runs_of(*number, why.pages);
+        all.extend(runs.map(|run| (why.density(), *key, run)));
+    }
+    all.sort_by(|a, b| {
+        a.0.total_cmp(&b.0)
+            .then_with(|| (a.1, a.2.start).cmp(&(b.1, b.2.start)))
+    });
+    all.into_iter().map(|(_, key, run)| (key, run)).collect()
+}

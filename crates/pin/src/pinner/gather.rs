@@ -1,0 +1,305 @@
+//! Rounds of looks at the programs.
+
+use crate::evidence::Evidence;
+use crate::look::{Seen, Watched};
+use crate::options::{Options, Programs, SECOND};
+use crate::report::Passed;
+use plimsoll_kernel::cgroup::{Cgroup, locate};
+use plimsoll_kernel::clock::now_ns as clock;
+use plimsoll_kernel::patience::within;
+use plimsoll_kernel::process::descendants;
+use plimsoll_kernel::smaps::FileKey;
+use plimsoll_kernel::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The most processes that are watched.
+const MAX_PROCESSES: usize = 4096;
+/// How long one look may take before the process is passed over.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Shortest and longest time from one round to the next, ns.
+const SHORTEST: u64 = SECOND / 10;
+const LONGEST: u64 = 2 * SECOND;
+/// From this many major faults a second on, rounds follow each other as fast as they may.
+const ALARM: f64 = 20.0;
+
+/// A process that is watched, and the memory cgroup that it is in.
+#[derive(Debug)]
+struct Subject {
+    watched: Watched,
+    group: Option<PathBuf>,
+}
+
+/// A process that is passed over for a while.
+#[derive(Debug)]
+struct Refused {
+    reason: String,
+    until_ns: u64,
+}
+
+/// What a finished round found.
+#[derive(Debug, Default)]
+pub(super) struct Finished {
+    /// Major faults of the programs since the round before.
+    pub(super) majors: u64,
+    /// Files that cannot be held.
+    pub(super) passed: Vec<(FileKey, crate::error::PinError)>,
+}
+
+/// The programs, and where the present round stands.
+#[derive(Debug)]
+pub(super) struct Gather {
+    programs: Programs,
+    window_ns: u64,
+    share: f64,
+    subjects: BTreeMap<i32, Subject>,
+    refused: BTreeMap<i32, Refused>,
+    /// Still to be looked at in this round.
+    queue: Vec<i32>,
+    amid: bool,
+    next_ns: u64,
+    round_ns: u64,
+    finished: Finished,
+    round_cost_ns: u64,
+    spent_ns: u64,
+    full: bool,
+    note: Option<String>,
+}
+
+impl Gather {
+    pub(super) fn new(programs: Programs, options: Options, now_ns: u64) -> Gather {
+        Gather {
+            programs,
+            window_ns: options.window_ns,
+            share: options.processor.clamp(0.001, 1.0),
+            subjects: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            queue: Vec::new(),
+            amid: false,
+            next_ns: now_ns,
+            round_ns: now_ns,
+            finished: Finished::default(),
+            round_cost_ns: 0,
+            spent_ns: 0,
+            full: false,
+            note: None,
+        }
+    }
+
+    pub(super) fn watch(&mut self, programs: Programs) {
+        self.programs = programs;
+    }
+
+    pub(super) fn is_amid(&self) -> bool {
+        self.amid
+    }
+
+    pub(super) fn due_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    pub(super) fn processes(&self) -> usize {
+        self.subjects.len()
+    }
+
+    /// Processor time of the looks so far, ns.
+    pub(super) fn spent_ns(&self) -> u64 {
+        self.spent_ns
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        let given = match &self.programs {
+            Programs::Processes(given) => given,
+            Programs::Group(_) | Programs::All => return false,
+        };
+        let exists = |pid: &&i32| Path::new("/proc").join(pid.to_string()).exists();
+        self.subjects.is_empty() && given.iter().find(exists).is_none()
+    }
+
+    pub(super) fn passed(&self) -> impl Iterator<Item = Passed> + '_ {
+        let processes = self.refused.iter().map(|(pid, refused)| Passed {
+            pid: Some(*pid),
+            reason: refused.reason.clone(),
+        });
+        let note = self.note.iter().map(|reason| Passed {
+            pid: None,
+            reason: reason.clone(),
+        });
+        note.chain(processes)
+    }
+
+    /// The memory cgroup of a process that is watched.
+    pub(super) fn group_of(&self, pid: i32) -> Option<&Path> {
+        self.subjects.get(&pid)?.group.as_deref()
+    }
+
+    /// The memory cgroups of all that are watched.
+    pub(super) fn groups(&self) -> BTreeSet<&Path> {
+        let groups = self.subjects.values();
+        groups
+            .filter_map(|subject| subject.group.as_deref())
+            .collect()
+    }
+
+    /// Goes on with a round, or begins one that is due. Returns what it found when it is finished.
+    pub(super) fn step(
+        &mut self,
+        now_ns: u64,
+        slice_ns: u64,
+        evidence: &mut Evidence,
+    ) -> Option<Finished> {
+        if !self.amid {
+            if now_ns < self.next_ns {
+                return None;
+            }
+            self.begin(now_ns);
+            evidence.begin();
+        }
+        let until = clock().saturating_add(slice_ns);
+        while let Some(pid) = self.queue.pop() {
+            self.look(pid, now_ns, evidence);
+            if clock() >= until && !self.queue.is_empty() {
+                return None;
+            }
+        }
+        self.amid = false;
+        self.spent_ns += self.round_cost_ns;
+        Some(std::mem::take(&mut self.finished))
+    }
+
+    fn begin(&mut self, now_ns: u64) {
+        self.amid = true;
+        (self.round_ns, self.round_cost_ns) = (now_ns, 0);
+        self.refused.retain(|_, refused| refused.until_ns > now_ns);
+        self.subjects.retain(|_, subject| subject.watched.alive());
+        let mut found = Vec::new();
+        self.full = false;
+        self.note = None;
+        match self.list(&mut found) {
+            Ok(complete) => self.full = !complete,
+            Err(error) => self.note = Some(error.to_string()),
+        }
+        found.extend(self.subjects.keys());
+        found.sort_unstable();
+        found.dedup();
+        let own = std::process::id() as i32;
+        found.retain(|pid| *pid != own && !self.refused.contains_key(pid));
+        self.full |= found.len() > MAX_PROCESSES;
+        found.truncate(MAX_PROCESSES);
+        if !matches!(self.programs, Programs::Processes(_)) {
+            // Who left the group is watched no more.
+            self.subjects
+                .retain(|pid, _| found.binary_search(pid).is_ok());
+        }
+        self.queue = found;
+    }
+
+    /// Lists the processes; false when there are more.
+    fn list(&self, found: &mut Vec<i32>) -> Result<bool> {
+        match &self.programs {
+            Programs::Processes(given) => {
+                let mut complete = true;
+                for pid in given.iter().take(MAX_PROCESSES) {
+                    found.push(*pid);
+                    let room = MAX_PROCESSES.saturating_sub(found.len());
+                    complete &= descendants(*pid, room, found)?;
+                }
+                Ok(complete)
+            }
+            Programs::Group(dir) => Cgroup::at(dir)?.processes(MAX_PROCESSES, found),
+            Programs::All => {
+                let path = Path::new("/proc");
+                let entries = std::fs::read_dir(path).map_err(|source| Error::Io {
+                    doing: "read",
+                    path: path.to_path_buf(),
+                    source,
+                })?;
+                let number =
+                    |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+                found.extend(entries.flatten().filter_map(number));
+                Ok(true)
+            }
+        }
+    }
+
+    fn look(&mut self, pid: i32, now_ns: u64, evidence: &mut Evidence) {
+        let subject = match self.subjects.remove(&pid).map_or_else(|| open(pid), Ok) {
+            Ok(subject) => subject,
+            Err(error) => return self.refuse(pid, now_ns, &error),
+        };
+        let Subject { mut watched, group } = subject;
+        let looked = within(PATIENCE, move || {
+            let seen = watched.look();
+            (watched, seen)
+        });
+        let Some((mut watched, seen)) = looked else {
+            let reason = format!(
+                "process {pid} does not let itself be read within half a second; it may wait for a \
+                 disk or a server"
+            );
+            return self.refuse_for(pid, now_ns, reason);
+        };
+        match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
+            Ok((majors, seen)) => {
+                self.take_in(majors, seen, evidence);
+                self.subjects.insert(pid, Subject { watched, group });
+            }
+            Err(error) => self.refuse(pid, now_ns, &error),
+        }
+    }
+
+    fn take_in(&mut self, majors: u64, seen: Seen, evidence: &mut Evidence) {
+        self.round_cost_ns += seen.cost_ns;
+        self.finished.majors = self.finished.majors.saturating_add(majors);
+        for view in &seen.views {
+            evidence.saw(view);
+        }
+        self.finished.passed.extend(seen.passed);
+    }
+
+    /// Passes over a process for a window. One that exited is nothing to tell of.
+    fn refuse(&mut self, pid: i32, now_ns: u64, error: &Error) {
+        let given = match &self.programs {
+            Programs::Processes(given) => given.contains(&pid),
+            Programs::Group(_) | Programs::All => false,
+        };
+        if !error.is_gone() || given {
+            self.refuse_for(pid, now_ns, error.to_string());
+        }
+    }
+
+    fn refuse_for(&mut self, pid: i32, now_ns: u64, reason: String) {
+        if self.refused.len() < MAX_PROCESSES {
+            let until_ns = now_ns.saturating_add(self.window_ns);
+            self.refused.insert(pid, Refused { reason, until_ns });
+        }
+    }
+
+    /// Sets when the next round is due: at once when programs wait for their pages, but never so
+    /// often that looking takes more than its share.
+    pub(super) fn pace(&mut self, majors_per_second: f64) {
+        let calm = (self.window_ns / 30).clamp(SHORTEST, LONGEST);
+        let wanted = match majors_per_second >= ALARM {
+            true => SHORTEST,
+            false => calm,
+        };
+        let affordable = (self.round_cost_ns as f64 / self.share) as u64;
+        let interval = wanted.max(affordable);
+        self.next_ns = self.round_ns.saturating_add(interval);
+    }
+}
+
+fn open(pid: i32) -> Result<Subject> {
+    let watched = Watched::open(pid)?;
+    // Without a memory controller the machine is the only domain.
+    let group = locate(pid)?.filter(|location| location.exact);
+    Ok(Subject {
+        watched,
+        group: group.map(|location| location.dir),
+    })
+}

@@ -1,0 +1,69 @@
+//! What the holder and the page cache know of pages, for the evidence.
+
+use crate::evidence::{Beside, Evidence, Tracked};
+use crate::hold::Holder;
+use crate::pages::Run;
+use crate::source::open_mapped;
+use plimsoll_kernel::page_cache;
+use plimsoll_kernel::process::page_size;
+use plimsoll_kernel::smaps::FileKey;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The most files that are kept open to ask the page cache about them.
+const MAX_OPEN: usize = 256;
+/// The most questions to the page cache in one round, 1 us each.
+const MAX_ASKED: u32 = 4096;
+
+/// Files that lost pages, open. `None` where one cannot be opened, or not for sure.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    open: BTreeMap<FileKey, Option<OwnedFd>>,
+}
+
+impl Known {
+    /// Closes files that are not followed any more.
+    pub(super) fn tidy(&mut self, evidence: &Evidence) {
+        self.open
+            .retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
+    }
+
+    pub(super) fn beside<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
+        World {
+            known: self,
+            holder,
+            asked: 0,
+        }
+    }
+}
+
+/// For one round.
+pub(super) struct World<'a> {
+    known: &'a mut Known,
+    holder: &'a Holder,
+    asked: u32,
+}
+
+impl Beside for World<'_> {
+    fn held(&self, file: FileKey, block: u64) -> u16 {
+        self.holder.held(&file).map_or(0, |set| set.of_block(block))
+    }
+
+    fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64> {
+        self.asked += 1;
+        let full = self.known.open.len() >= MAX_OPEN && !self.known.open.contains_key(&key);
+        if self.asked > MAX_ASKED || full {
+            return None;
+        }
+        let open = self.known.open.entry(key).or_insert_with(|| {
+            let (pid, addresses) = file.seen_at.as_ref()?;
+            let opened = open_mapped(*pid, addresses, key, &file.path).ok()?;
+            opened.certain.then_some(opened.file)
+        });
+        let page = page_size();
+        let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);
+        let found = page_cache::of(open.as_ref()?, Path::new(&file.path), bytes).ok()?;
+        Some(found.cached / page)
+    }
+}

@@ -1,0 +1,103 @@
+//! What is told. The fields are a contract of `plimsoll pin --json`.
+
+use crate::margin::Bound;
+use serde::Serialize;
+
+/// Where the pinner stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// The first window is not over, or nothing is worth holding.
+    #[default]
+    Watching,
+    /// Pages are held.
+    Holding,
+    /// Nothing may be held now, because memory is short or the process may lock nothing.
+    Short,
+    /// Nothing is held, because nothing can be swapped.
+    Refused,
+}
+
+/// Figures of now; sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Where it stands.
+    pub state: State,
+    /// Memory of the domain that we are in.
+    pub capacity: u64,
+    /// The most that is ever held.
+    pub budget: u64,
+    /// The most that may be held now.
+    pub allowance: u64,
+    /// Why not more.
+    pub bound: Option<Bound>,
+    /// Locked now, with `--dry-run` what would be.
+    pub held: u64,
+    /// Processes that are watched.
+    pub processes: usize,
+    /// Files that they have mapped and that may be held.
+    pub files: usize,
+    /// Their file pages that are present in page tables.
+    pub present: u64,
+    /// Rounds so far.
+    pub rounds: u64,
+    /// Refaults that were seen, pages a second.
+    pub refaults_per_second: f64,
+    /// The programs' major faults a second; those that read from swap count too.
+    pub major_faults_per_second: f64,
+    /// The same when pages were first held; null before that.
+    pub major_faults_before: Option<f64>,
+    /// Processor time that we took, part of one processor.
+    pub processor: f64,
+    /// Groups of the programs that may have less held in them than the budget.
+    pub groups: Vec<Group>,
+    /// Whether there were more files, pages or processes than are followed.
+    pub truncated: bool,
+}
+
+/// A cgroup of programs in which less than the budget may be held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// Its directory.
+    pub path: String,
+    /// The most that may be held now of files that its programs have mapped.
+    pub allowance: u64,
+    /// Why not more.
+    pub bound: Bound,
+    /// Held of such files.
+    pub held: u64,
+}
+
+/// A range of a file that is held, and why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Held {
+    /// The file as a program sees it.
+    pub path: String,
+    /// Whether the file has no name any more.
+    pub deleted: bool,
+    /// The device, `major:minor`.
+    pub device: String,
+    /// The inode.
+    pub inode: u64,
+    /// Where the range begins in the file.
+    pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Pages of it that came back a second, as seen when it was chosen.
+    pub refaults_per_second: f64,
+    /// Reads a second that this stood for: what holding it saves.
+    pub reads_per_second: f64,
+    /// Bytes a second that were read again.
+    pub bytes_per_second: f64,
+    /// The processes that have the file mapped.
+    pub pids: Vec<i32>,
+}
+
+/// What is passed over, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Passed {
+    /// A process, or null.
+    pub pid: Option<i32>,
+    /// Why, a sentence that names the file or the process.
+    pub reason: String,
+}

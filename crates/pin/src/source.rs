@@ -1,0 +1,86 @@
+//! Opening the file that a process has mapped, whatever is at its path now.
+//!
+//! Best by `/proc/PID/map_files`, which names the very file of a mapping, deleted or in a container
+//! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the process's root. A file is
+//! first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened.
+
+use crate::error::PinError;
+use plimsoll_kernel::pin::{FileMapping, open_named};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::smaps::{Addresses, FileKey, mappings};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, major, minor, open, openat2};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+
+/// Most mappings of ours that are searched.
+const MAX_OWN: usize = 65_536;
+
+/// An open file, and whether it is known to be the one that was asked for.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file, open for reading.
+    pub file: OwnedFd,
+    /// Device and inode are those of the mapping. If not, the file system may still show them
+    /// differently (overlay, btrfs): [`is_mapped_as`] tells.
+    pub certain: bool,
+}
+
+/// Opens the file that a process has mapped at an address.
+///
+/// # Errors
+/// [`PinError::Open`] without rights or when it is gone; [`PinError::NotAFile`].
+pub fn open_mapped(
+    pid: i32,
+    addresses: &Addresses,
+    key: FileKey,
+    path: &str,
+) -> Result<Opened, PinError> {
+    let by_mapping = format!(
+        "/proc/{pid}/map_files/{:x}-{:x}",
+        addresses.start, addresses.end
+    );
+    let named = match open(&by_mapping, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(named) => named,
+        Err(_) => below_root(pid, path).map_err(|errno| failed(path, errno))?,
+    };
+    let stat = fstat(&named).map_err(|errno| failed(path, errno))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(PinError::NotAFile { path: path.into() });
+    }
+    let device = (major(stat.st_dev), minor(stat.st_dev));
+    let file = open_named(&named).map_err(|source| PinError::Open {
+        path: path.into(),
+        source,
+    })?;
+    Ok(Opened {
+        file,
+        certain: stat.st_ino == key.inode && device == (key.major, key.minor),
+    })
+}
+
+/// Names the file at a path below the root directory of a process. Links are followed inside of
+/// that root only.
+fn below_root(pid: i32, path: &str) -> Result<OwnedFd, Errno> {
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(format!("/proc/{pid}/root"), directory, Mode::empty())?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    openat2(&root, path, flags, Mode::empty(), resolve)
+}
+
+fn failed(path: &str, errno: Errno) -> PinError {
+    PinError::Open {
+        path: path.into(),
+        source: errno.into(),
+    }
+}
+
+/// Whether the kernel lists a mapping of ours with this device and inode.
+pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
+    let at = mapping.addresses().start;
+    let own = Process::own().and_then(|own| mappings(&own, MAX_OWN));
+    own.is_ok_and(|areas| {
+        let here = areas.iter().find(|area| area.addresses.contains(&at));
+        here.is_some_and(|area| area.file == key)
+    })
+}

@@ -1,0 +1,149 @@
+//! Grounds and programs of these tests.
+
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::smaps::FileKey;
+use plimsoll_pin::options::SECOND;
+use plimsoll_pin::{Options, Pinner, Programs, Report};
+use plimsoll_testbed::{Child, Progress, TestCgroup, programs, skip};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// The file of which a third is hot.
+pub(crate) const FILE: u64 = 48 * MIB;
+pub(crate) const HOT: u64 = 16 * MIB;
+
+/// The programs of these tests are this binary, started again.
+#[test]
+fn program() {
+    programs::run_as_asked();
+}
+
+/// One test at a time: they share the disk and the machine's swap.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A directory on the disk, gone with its guard.
+pub(crate) fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Makes a file whose bytes are on the disk and in no cache.
+pub(crate) fn make_file(dir: &Path, name: &str, bytes: u64) -> PathBuf {
+    let path = dir.join(name);
+    let mut file = File::create(&path).unwrap();
+    let piece: Vec<u8> = (0..MIB).map(|n| (n * 7 + n / 4096) as u8).collect();
+    for _ in 0..bytes / MIB {
+        file.write_all(&piece).unwrap();
+    }
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    path
+}
+
+pub(crate) fn key_of(path: &Path) -> FileKey {
+    let stat = std::fs::metadata(path).unwrap();
+    FileKey {
+        major: rustix::fs::major(stat.dev()),
+        minor: rustix::fs::minor(stat.dev()),
+        inode: stat.ino(),
+    }
+}
+
+pub(crate) fn group(name: &str, limit: u64) -> Option<TestCgroup> {
+    match TestCgroup::new(name, Some(limit)) {
+        Ok(group) => Some(group),
+        Err(error) => {
+            skip(error);
+            None
+        }
+    }
+}
+
+pub(crate) fn start(arguments: &[&str], group: Option<&TestCgroup>) -> Child {
+    Child::start_again("common::program", arguments, group).unwrap()
+}
+
+/// A program that reads the first third of a file over and over.
+pub(crate) fn start_pages(path: &Path, group: Option<&TestCgroup>) -> Child {
+    let (bytes, part) = (
+        FILE.to_string(),
+        (HOT as f64 / FILE as f64 + 1e-9).to_string(),
+    );
+    let path = path.to_str().unwrap();
+    let arguments = [
+        "pages", "--path", path, "--bytes", &bytes, "--part", &part, "--every", "5",
+    ];
+    start(&arguments, group)
+}
+
+/// A program that streams another file through the page cache.
+pub(crate) fn start_stream(path: &Path, group: Option<&TestCgroup>) -> Child {
+    let path = path.to_str().unwrap();
+    start(&["stream", "--path", path, "--rate", "100M"], group)
+}
+
+/// Bytes that this process has locked.
+pub(crate) fn locked() -> u64 {
+    Process::own().unwrap().memory().unwrap().locked
+}
+
+pub(crate) fn options() -> Options {
+    Options {
+        bytes: Some(HOT + 4 * MIB),
+        share: None,
+        window_ns: 3 * SECOND,
+        without_swap: true,
+        processor: 0.2,
+        ..Options::default()
+    }
+}
+
+pub(crate) fn pinner(options: Options, pids: &[i32]) -> Pinner {
+    Pinner::new(options, Programs::Processes(pids.to_vec()), now_ns()).unwrap()
+}
+
+/// Ticks until something is so, checking at each tick that the budget is kept.
+pub(crate) fn tick_until(
+    pinner: &mut Pinner,
+    what: &str,
+    mut is_so: impl FnMut(&Report, &Pinner) -> bool,
+) -> Report {
+    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    loop {
+        let report = pinner.tick(now_ns()).unwrap();
+        assert!(locked() <= report.budget, "{} locked: {report:?}", locked());
+        if is_so(&report, pinner) {
+            return report;
+        }
+        let now = now_ns();
+        assert!(now < end, "never {what}: {report:?} {:?}", pinner.passed());
+        let wait = pinner.due_ns(now).saturating_sub(now);
+        std::thread::sleep(Duration::from_nanos(wait).min(Duration::from_millis(250)));
+    }
+}
+
+/// Ticks for so many seconds.
+pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
+    let end = now_ns() + seconds * SECOND;
+    tick_until(pinner, "over", |_, _| now_ns() >= end)
+}
+
+/// The last report of a program that is there by now.
+pub(crate) fn latest(child: &mut Child) -> Progress {
+    let mut last = child.next(PATIENCE).unwrap().unwrap();
+    while let Some(next) = child.next(Duration::from_millis(1)).unwrap() {
+        last = next;
+    }
+    last
+}

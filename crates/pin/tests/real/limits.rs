@@ -1,0 +1,78 @@
+//! How much is held, and where nothing is.
+
+use crate::common::*;
+use plimsoll_pin::Options;
+use plimsoll_pin::margin::Bound;
+use plimsoll_pin::report::State;
+use plimsoll_testbed::skip;
+
+#[test]
+fn nothing_is_held_where_nothing_can_be_swapped() {
+    let _one = alone();
+    let Some(group) = group("pin-refused", 56 * MIB) else {
+        return;
+    };
+    // The machine may have swap; this group's memory may not go there.
+    if let Err(error) = group.cgroup().set_swappiness(0) {
+        skip(error);
+        return;
+    }
+    let dir = directory();
+    let hot = make_file(dir.path(), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let mut program = start_pages(&hot, Some(&group));
+    let _stream = start_stream(&cold, Some(&group));
+    program
+        .until(PATIENCE, |p| p.major_faults > 10_000)
+        .unwrap();
+    let options = Options {
+        without_swap: false,
+        ..options()
+    };
+    let mut pinner = pinner(options, &[program.pid()]);
+    let before = locked();
+    let report = tick_until(&mut pinner, "refused", |r, _| r.state == State::Refused);
+    let reason = &report.groups;
+    let refused = report.bound == Some(Bound::NoSwap)
+        || reason.iter().any(|group| group.bound == Bound::NoSwap);
+    assert!(refused, "{report:?}");
+    let report = tick_for(&mut pinner, 5);
+    assert_eq!((report.held, locked()), (0, before), "{report:?}");
+}
+
+#[test]
+fn what_is_held_is_released_when_its_domain_is_short() {
+    let _one = alone();
+    let Some(group) = group("pin-short", 96 * MIB) else {
+        return;
+    };
+    // The machine may have swap; with it there would be no shortage.
+    if let Err(error) = group.cgroup().set_swappiness(0) {
+        skip(error);
+        return;
+    }
+    let dir = directory();
+    let hot = make_file(dir.path(), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let mut program = start_pages(&hot, Some(&group));
+    let _stream = start_stream(&cold, Some(&group));
+    program
+        .until(PATIENCE, |p| p.major_faults > 10_000)
+        .unwrap();
+    let mut pinner = pinner(options(), &[program.pid()]);
+    let report = tick_until(&mut pinner, "held", |report, _| report.held > HOT / 2);
+    let most = report.held;
+    // Without swap, what others take is gone: 96 - 56 is left, a half of it may be held.
+    let mut hog = start(&["hog", "--bytes", "68M", "--rate", "30M"], Some(&group));
+    hog.until(PATIENCE, |p| p.holding).unwrap();
+    let report = tick_until(&mut pinner, "released", |report, _| {
+        report.held < most * 3 / 4
+    });
+    let short = report
+        .groups
+        .iter()
+        .any(|group| group.bound == Bound::Short);
+    assert!(short || report.bound == Some(Bound::Short), "{report:?}");
+    assert!(program.end().unwrap().is_some(), "nothing was killed");
+    assert!(hog.end().unwrap().is_some(), "nothing was killed");
+}

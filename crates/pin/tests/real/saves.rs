@@ -1,0 +1,122 @@
+//! What holding saves.
+
+use crate::common::*;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::smaps;
+use plimsoll_testbed::Child;
+
+/// Major faults in the next three seconds, ticking meanwhile.
+fn faults(pinner: &mut plimsoll_pin::Pinner, child: &mut Child) -> u64 {
+    let before = latest(child).major_faults;
+    tick_for(pinner, 3);
+    latest(child).major_faults - before
+}
+
+#[test]
+fn a_program_that_lost_its_hot_pages_faults_no_more() {
+    let _one = alone();
+    let Some(group) = group("pin-saves", 56 * MIB) else {
+        return;
+    };
+    let dir = directory();
+    let hot = make_file(dir.path(), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let mut program = start_pages(&hot, Some(&group));
+    program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
+    let _stream = start_stream(&cold, Some(&group));
+    program
+        .until(PATIENCE, |p| p.major_faults > 20_000)
+        .unwrap();
+
+    let before = locked();
+    let mut pinner = pinner(options(), &[program.pid()]);
+    let report = tick_until(&mut pinner, "held", |report, _| report.held > HOT / 2);
+    assert!(report.refaults_per_second > 1.0, "{report:?}");
+    // Give it time to find the rest.
+    let report = tick_for(&mut pinner, 8);
+    assert!(report.held <= FILE / 2, "{report:?}");
+    assert_eq!(locked() - before, report.held);
+
+    let after = faults(&mut pinner, &mut program);
+    let held = pinner.held(1000);
+    assert!(
+        held.iter().any(|range| range.path.ends_with("/hot")),
+        "{held:?}"
+    );
+    assert!(
+        held.iter().all(|range| !range.path.ends_with("/cold")),
+        "{held:?}"
+    );
+    let saved: f64 = held.iter().map(|range| range.reads_per_second).sum();
+    assert!(saved > 100.0, "{saved} reads a second: {held:?}");
+
+    pinner.release();
+    assert_eq!(locked(), before);
+    drop(pinner);
+    let start = latest(&mut program).major_faults;
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let without = latest(&mut program).major_faults - start;
+    assert!(
+        after * 20 < without,
+        "{after} major faults while held, {without} without; {report:?}"
+    );
+}
+
+#[test]
+fn looking_changes_nothing_in_the_program() {
+    let _one = alone();
+    let dir = directory();
+    let file = make_file(dir.path(), "file", FILE);
+    let path = file.to_str().unwrap();
+    // It reads once, and then sleeps.
+    let arguments = [
+        "pages", "--path", path, "--bytes", "48M", "--every", "1000000",
+    ];
+    let mut program = start(&arguments, None);
+    program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
+    let process = Process::open(program.pid()).unwrap();
+    let picture = || {
+        let areas = smaps::areas(&process, 10_000).unwrap();
+        let file = areas
+            .iter()
+            .find(|area| area.name == path)
+            .cloned()
+            .unwrap();
+        (file.rss, file.referenced, file.locked, areas.len())
+    };
+    let before = picture();
+    let mut pinner = pinner(options(), &[program.pid()]);
+    let report = tick_for(&mut pinner, 5);
+    assert!(report.present >= FILE && report.rounds > 5, "{report:?}");
+    assert_eq!(report.held, 0, "nothing was lost, so nothing is held");
+    assert_eq!(picture(), before);
+    assert_eq!(
+        process.faults().unwrap().major,
+        latest(&mut program).major_faults
+    );
+}
+
+#[test]
+fn a_dry_run_locks_nothing() {
+    let _one = alone();
+    let Some(group) = group("pin-dry", 56 * MIB) else {
+        return;
+    };
+    let dir = directory();
+    let hot = make_file(dir.path(), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let mut program = start_pages(&hot, Some(&group));
+    let _stream = start_stream(&cold, Some(&group));
+    program
+        .until(PATIENCE, |p| p.major_faults > 10_000)
+        .unwrap();
+    let before = locked();
+    let options = plimsoll_pin::Options {
+        dry_run: true,
+        ..options()
+    };
+    let mut pinner = pinner(options, &[program.pid()]);
+    let report = tick_until(&mut pinner, "chosen", |report, _| report.held > 0);
+    assert_eq!(locked(), before);
+    assert!(!pinner.held(10).is_empty(), "{report:?}");
+}

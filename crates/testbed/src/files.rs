@@ -1,0 +1,65 @@
+//! Programs that read files.
+
+use crate::memory::Memory;
+use crate::options::Options;
+use crate::programs::Reporter;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::page_size;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::time::Duration;
+
+/// Bytes that are read in one call.
+const PIECE: usize = 256 << 10;
+
+/// Reads pages of a mapped file over and over.
+pub(crate) fn pages(options: &Options) -> io::Result<()> {
+    let bytes = options.bytes()?;
+    let part = options.number("part")?.unwrap_or(1.0).min(1.0);
+    let every = options.number("every")?.unwrap_or(10.0) / 1000.0;
+    let mut reporter = Reporter::new(options)?;
+    let memory = Memory::file(path(options)?, bytes)?;
+    let page = page_size();
+    let read = (bytes as f64 * part) as u64 / page * page;
+    let mut rounds = 0;
+    loop {
+        for at in (0..read).step_by(page as usize) {
+            memory.touch(at, false);
+        }
+        rounds += 1;
+        reporter.tell(read, rounds, true);
+        if !reporter.wait(every, read, rounds, true) {
+            reporter.tell_now(read, rounds, false);
+            return Ok(());
+        }
+    }
+}
+
+/// Reads a file from beginning to end over and over.
+pub(crate) fn stream(options: &Options) -> io::Result<()> {
+    let rate = options.number("rate")?.unwrap_or(f64::INFINITY);
+    let mut reporter = Reporter::new(options)?;
+    let mut file = File::open(path(options)?)?;
+    let mut buffer = vec![0; PIECE];
+    let (start, mut bytes, mut rounds) = (now_ns(), 0u64, 0);
+    while !reporter.ended() {
+        match file.read(&mut buffer)? {
+            0 => {
+                file.rewind()?;
+                rounds += 1;
+            }
+            count => bytes += count as u64,
+        }
+        reporter.tell(bytes, rounds, true);
+        while bytes as f64 > rate * ((now_ns() - start) as f64 / 1e9) && !reporter.ended() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    reporter.tell_now(bytes, rounds, false);
+    Ok(())
+}
+
+fn path(options: &Options) -> io::Result<&str> {
+    let missing = || io::Error::other("`--path` is missing: which file to read");
+    Ok(options.values.get("path").ok_or_else(missing)?)
+}
