@@ -253,6 +253,22 @@ pub struct Principal {
     pub children: Vec<Principal>,
 }
 
+/// File pages that the broker keeps in memory (`[pin]` of its configuration). Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pinned {
+    /// `watching`, `holding`, `short`, `refused` or `failed`.
+    pub state: String,
+    /// Held now.
+    pub held: u64,
+    /// The most that may be held now.
+    pub allowance: u64,
+    /// The most that is ever held.
+    pub budget: u64,
+    /// Why nothing is held, where that has a reason.
+    pub why: Option<String>,
+}
+
 /// Reply to `List` and `Watch`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -275,6 +291,8 @@ pub struct Listing {
     pub principals: Vec<Principal>,
     /// Number of principals left out because the listing would be too long.
     pub left_out: u64,
+    /// File pages that are kept in memory; absent where that is switched off.
+    pub pinned: Option<Pinned>,
 }
 
 /// Parameters or a reply without a field (`List`, `Reload`; replies to `Attach`, `Adapt`,

@@ -9,6 +9,11 @@
 //! measure = true            # what pages cost that are read again after they were reclaimed
 //! shift = false             # make the kernel reclaim the cheaper kind first
 //!
+//! [pin]
+//! enabled = false           # keep file pages in memory that are read again and again
+//! budget = "5%"             # at most
+//! window = 30               # seconds over which that is counted
+//!
 //! [[rule]]                  # comes before what a program asks for; the first that matches wins
 //! executable = "*/java"     # also: cgroup, unit, user; all that are given must match
 //! weight = 200
@@ -55,6 +60,30 @@ pub struct Balance {
     pub shift: bool,
 }
 
+/// `[pin]`, as written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PinFile {
+    enabled: Option<bool>,
+    budget: Option<Amount>,
+    /// Seconds.
+    window: Option<u64>,
+}
+
+/// Shortest and longest window of `[pin]`, seconds.
+const WINDOWS: std::ops::RangeInclusive<u64> = 1..=3600;
+
+/// Keeping file pages of principals in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pin {
+    /// Whether that is done.
+    pub enabled: bool,
+    /// The most that is held. `None`: 5 % of the domain, at most 256 MiB.
+    pub budget: Option<Amount>,
+    /// Time over which refaults are counted, ns.
+    pub window_ns: u64,
+}
+
 /// One file, as written. Absent values keep their default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -68,6 +97,7 @@ pub struct File {
     sharing: Option<bool>,
     revoke: Option<bool>,
     balance: BalanceFile,
+    pin: PinFile,
     #[serde(rename = "rule")]
     rules: Vec<Rule>,
 }
@@ -93,6 +123,8 @@ pub struct Config {
     pub revoke: bool,
     /// The balance of reclaim.
     pub balance: Balance,
+    /// Keeping file pages in memory.
+    pub pin: Pin,
     /// Rules in the order in which they are tried.
     pub rules: Vec<Rule>,
 }
@@ -111,6 +143,11 @@ impl Default for Config {
             balance: Balance {
                 measure: true,
                 shift: false,
+            },
+            pin: Pin {
+                enabled: false,
+                budget: None,
+                window_ns: plimsoll_pin::options::DEFAULT_WINDOW,
             },
             rules: Vec::new(),
         }
@@ -161,6 +198,12 @@ impl Config {
         self.balance = Balance {
             measure: file.balance.measure.unwrap_or(self.balance.measure),
             shift: file.balance.shift.unwrap_or(self.balance.shift),
+        };
+        let window_ns = |seconds: u64| seconds.saturating_mul(plimsoll_pin::options::SECOND);
+        self.pin = Pin {
+            enabled: file.pin.enabled.unwrap_or(self.pin.enabled),
+            budget: file.pin.budget.or(self.pin.budget),
+            window_ns: file.pin.window.map_or(self.pin.window_ns, window_ns),
         };
         self.rules.splice(0..0, file.rules);
     }

@@ -111,6 +111,10 @@ impl Daemon {
             domain: self.domain.name(),
             principals: nest(shown.collect()),
             left_out: left_out as u64,
+            pinned: self
+                .pinning
+                .as_ref()
+                .and_then(|pinning| pinning.told().cloned()),
         }
     }
 

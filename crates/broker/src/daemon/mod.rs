@@ -23,6 +23,7 @@ use crate::core::{self, Core, SensedPrincipal};
 use crate::error::Error;
 use crate::members::Members;
 use crate::options::{Options, Paths};
+use crate::pinning::Pinning;
 use crate::publish::{PageDirectory, PressureSocket};
 use crate::sense::{RootDomain, Sampler, Scanner};
 use crate::server::clients::Clients;
@@ -76,6 +77,10 @@ pub(crate) struct Daemon {
     rights: Rights,
     sampler: Option<Sampler>,
     balancer: Option<Balancer>,
+    /// Absent while `[pin]` is off.
+    pinning: Option<Pinning>,
+    /// Earliest time to start that thread, ns.
+    pinning_at: u64,
     scanner: Scanner,
     /// Time that the work for each user cost this thread.
     spending: Spending,
@@ -177,6 +182,8 @@ impl Daemon {
             rights: Rights::default(),
             sampler,
             balancer,
+            pinning: None,
+            pinning_at: now,
             scanner,
             spending: Spending::new(SPENT_ONE_IN, SPENT_BURST_NS),
             tick_took: 0,
@@ -407,6 +414,7 @@ impl Daemon {
     /// their cgroups, where the next broker finds them.
     fn stop(mut self) {
         self.manager.stopping();
+        self.pinning = None;
         // It puts back what it changed while the cgroups are still there.
         self.balancer = None;
         if self.listener.is_ours() {

@@ -6,6 +6,7 @@ use super::users::rules;
 use crate::act::{Job, Order};
 use crate::core::{Action, SensedPrincipal};
 use crate::members::Members;
+use crate::pinning::{Pinning, Settings};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
 
@@ -17,6 +18,8 @@ const LATER_NS: u64 = 100_000_000;
 const MOVED: u64 = 8 << 20;
 /// Longest time between two writes of a page, ns.
 const HEARTBEAT_NS: u64 = 900_000_000;
+/// Shortest time between two attempts to start the thread that holds file pages, ns.
+const PINNING_NS: u64 = 10_000_000_000;
 /// Most principals per tick for which a search for descendants is requested.
 const SCANS_PER_TICK: usize = 64;
 
@@ -92,9 +95,34 @@ impl Daemon {
             self.core.acted(job.id, false);
         }
         self.revise();
+        self.pin(now);
         self.beat(now);
         self.pace(now);
         self.tick_took = now_ns().saturating_sub(began);
+    }
+
+    /// Starts and ends the thread that holds file pages as the configuration says, and tells it how
+    /// memory stands.
+    fn pin(&mut self, now: u64) {
+        if self.config.pin.enabled != self.pinning.is_some() {
+            self.pinning = None;
+            if self.config.pin.enabled && now >= self.pinning_at {
+                self.pinning_at = now.saturating_add(PINNING_NS);
+                self.pinning = Pinning::start()
+                    .inspect_err(|error| tracing::warn!(%error, "no file pages are held"))
+                    .ok();
+            }
+        }
+        let Some(pinning) = &mut self.pinning else {
+            return;
+        };
+        let capacity = self.domain.last().capacity;
+        let settings = Settings {
+            bytes: self.config.pin.budget.map(|budget| budget.of(capacity)),
+            window_ns: self.config.pin.window_ns,
+        };
+        let short = self.core.domain(None).is_some_and(|domain| domain.urgent);
+        pinning.exchange(&self.members, settings, short, now);
     }
 
     /// Reads the memory of each principal; of idle ones too when `all` is set. If reading a user's
