@@ -99,8 +99,8 @@ pub struct Cgroups {
 impl Cgroups {
     /// Finds the broker's own cgroup and cleans up after an earlier broker with the same directory
     /// (`tag`). It looks below its own cgroup and at the cgroups noted in `kept`: it lifts their
-    /// limits, puts back their swappiness, and removes the empty ones. A cgroup with live processes stays; they keep it when
-    /// they join again.
+    /// limits, puts back their swappiness, and removes the empty ones. A cgroup with live processes
+    /// stays; they keep it when they join again.
     #[must_use]
     pub fn new(tag: u32, kept: impl Iterator<Item = KeptHome>) -> Cgroups {
         let mut cgroups = Cgroups {

@@ -211,6 +211,7 @@ mod tests {
             order: Order::PageOut(4096),
             processes: vec![(i32::MAX, 1)],
             cgroup: None,
+            swappiness: None,
         };
         worker.order(USER, job);
         let until = Instant::now() + Duration::from_secs(10);
@@ -243,6 +244,7 @@ mod tests {
             order,
             processes: Vec::new(),
             cgroup: None,
+            swappiness: None,
         }
     }
 

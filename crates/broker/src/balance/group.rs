@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// Rounds after which a subject without a cgroup of its own is looked for again.
 const ROUNDS_PER_LOOK: u32 = 16;
 
+/// Most rounds that pass without a look at a subject of which nothing is read again.
+const LONGEST_CALM: u32 = 15;
+
 /// What a process had waited and run when it was read last, ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
@@ -50,6 +53,9 @@ pub(super) struct Group {
     estimate: CostEstimate,
     /// Present where the swappiness is ours to change.
     lever: Option<Lever>,
+    /// Rounds that pass after a look at which nothing had been read again, and how many are left.
+    calm: u32,
+    left: u32,
 }
 
 /// The swappiness of a cgroup of ours.
@@ -75,6 +81,26 @@ pub(super) struct Round<'r> {
 }
 
 impl Group {
+    /// Whether it is to be measured in this round. Calm subjects are looked at ever more rarely.
+    pub(super) fn is_due(&mut self) -> bool {
+        let due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        due
+    }
+
+    /// Notes how much was read again. One whose swappiness differs from the usual is looked at in
+    /// each round.
+    fn pace(&mut self, pages: u64) {
+        let moved = |lever: &Lever| lever.now != lever.balance.usual();
+        let awake = pages > 0 || self.lever.as_ref().is_some_and(moved);
+        self.calm = if awake {
+            0
+        } else {
+            (self.calm * 2).clamp(1, LONGEST_CALM)
+        };
+        self.left = self.calm;
+    }
+
     /// Measures the subject, and changes its swappiness where that is allowed. `None` until there
     /// are two readings, and where it cannot be told from others.
     pub(super) fn step(&mut self, subject: &Subject, round: &mut Round<'_>) -> Option<Reading> {
@@ -108,6 +134,7 @@ impl Group {
         let usable = costs.unwrap_or(Costs::UNKNOWN);
         let may = round.may_shift && subject.noted;
         self.shift(&cgroup, &period, &usable, may, subject);
+        self.pace(period.file.saturating_add(period.anon));
         let rate = |pages: u64| pages as f64 / length.max(0.001);
         Some(Reading {
             file: rate(period.file),
@@ -300,4 +327,28 @@ fn alone_in(processes: &[(i32, u64)]) -> Option<PathBuf> {
     let known = |pid: &i32| processes.iter().any(|(known, _)| known == pid);
     let alone = all && members.iter().all(known) && members.contains(&root);
     alone.then(|| Path::to_path_buf(cgroup.dir()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_calm_is_looked_at_rarely_and_who_is_not_each_time() {
+        let mut group = Group::default();
+        let mut looks = |rounds: u32, pages: u64| {
+            let mut looks = 0;
+            for _ in 0..rounds {
+                if group.is_due() {
+                    looks += 1;
+                    group.pace(pages);
+                }
+            }
+            looks
+        };
+        assert_eq!(looks(100, 1), 100);
+        assert!((6..=12).contains(&looks(100, 0)));
+        looks(16, 1);
+        assert_eq!(looks(100, 1), 100);
+    }
 }

@@ -99,6 +99,9 @@ impl Thread {
                 taskstats: self.taskstats.as_mut().filter(|_| counted),
             };
             let group = self.groups.entry(subject.id).or_default();
+            if !group.is_due() {
+                continue;
+            }
             match group.step(subject, &mut round) {
                 Some(reading) => self.found.insert(subject.id, reading),
                 None => self.found.remove(&subject.id),

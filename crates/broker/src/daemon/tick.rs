@@ -87,7 +87,8 @@ impl Daemon {
             let Some((id, order)) = order_of(action).filter(|_| self.config.revoke) else {
                 continue;
             };
-            if let Some((uid, job)) = job_for(publisher.members, id, order) {
+            if let Some((uid, mut job)) = job_for(publisher.members, id, order) {
+                job.swappiness = job.swappiness.filter(|_| self.config.balance.shift);
                 given_up.extend(self.worker.order(uid, job));
             }
         }
@@ -279,6 +280,7 @@ fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
         cgroup: (member.home.as_ref())
             .filter(|home| home.complete)
             .map(|home| home.directory().to_path_buf()),
+        swappiness: member.refaults.and_then(|reading| reading.take_by()),
     };
     Some((member.uid, job))
 }

@@ -60,7 +60,8 @@ impl Ground {
             .call("Register", json!({"name": name, "pid": program.pid()}))
             .expect("it is registered");
         Some(Ground {
-            home: registered["cgroup"].as_str().expect("a cgroup").into(),
+            // Under version 2 a program that runs already stays in the group, here alone.
+            home: registered["cgroup"].as_str().unwrap_or(&domain).into(),
             id: registered["id"].as_u64().expect("a number"),
             broker,
             client,

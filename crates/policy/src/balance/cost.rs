@@ -112,7 +112,7 @@ impl CostEstimate {
             + 2.0 * file * anon * self.file_anon
             + anon * anon * self.anon_anon;
         let factor = (file * self.file_waited + anon * self.anon_waited) / explained;
-        (factor.is_finite() && factor > 0.0).then(|| Costs {
+        (factor.is_finite() && factor > 0.0).then_some(Costs {
             file: file * factor,
             anon: anon * factor,
         })

@@ -58,6 +58,8 @@ const LONGEST_REST: u32 = 320;
 /// A loss that changed by this factor since the last failure is another situation: walks come more
 /// often again.
 const OTHER: f64 = 2.0;
+/// A longer period (seconds) is none.
+const LONGEST_PERIOD: f64 = 86_400.0;
 /// Least part of a period for which programs count as having run. Bounds the loss where they stood
 /// still.
 const LEAST_RUN: f64 = 0.001;
@@ -82,8 +84,9 @@ impl Period {
         (self.file as f64 * costs.file, self.anon as f64 * costs.anon)
     }
 
+    /// Whether it can be reckoned with.
     fn is_sound(&self) -> bool {
-        self.length.is_finite() && self.length > 0.0
+        self.length > 0.0 && self.length <= LONGEST_PERIOD
     }
 }
 
@@ -100,7 +103,9 @@ struct Window {
 impl Window {
     fn add(&mut self, period: &Period, costs: &Costs) {
         let (file, anon) = period.waited(costs);
-        let ran = period.ran.filter(|ran| ran.is_finite());
+        let ran = period
+            .ran
+            .filter(|ran| (0.0..f64::MAX / 16.0).contains(ran));
         self.periods += 1;
         self.length += period.length;
         self.ran += ran.unwrap_or(period.length).max(period.length * LEAST_RUN);
@@ -118,8 +123,7 @@ impl Window {
     }
 
     fn is_quiet(&self) -> bool {
-        // Also true where the sums are no numbers.
-        !(self.waited() >= self.length * QUIET)
+        self.waited() < self.length * QUIET
     }
 }
 
@@ -262,7 +266,7 @@ impl Balance {
         let loss = walk.window.loss();
         if loss < walk.best.0 * CLEARLY {
             walk.best = (loss, walk.value);
-        } else if !(loss * CLEARLY <= walk.best.0) {
+        } else if loss * CLEARLY > walk.best.0 {
             return self.arrive(&walk);
         }
         match next(walk.value, walk.up, NEXT_STEP) {
