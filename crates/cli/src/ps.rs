@@ -180,6 +180,7 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             "reserve",
             "budget",
             "left_out",
+            "pinned",
         ] {
             assert!(value.get(field).is_some(), "{field}");
         }

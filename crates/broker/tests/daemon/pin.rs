@@ -57,6 +57,28 @@ fn a_principals_major_faults_stop_and_what_is_held_is_released() {
     assert_eq!(pinned(&mut ground), json!(null));
 }
 
+/// The ladder pages out what makes room, so that memory is not short for long.
+#[test]
+fn what_is_held_stays_while_the_ladder_makes_room_for_it() {
+    let Some(mut ground) = Ground::new("pin-revoke", 60, LINE) else {
+        return;
+    };
+    until("it reads its file", || {
+        Process::open(ground.program.pid())
+            .and_then(|process| process.faults())
+            .is_ok_and(|faults| faults.major > 500)
+    });
+    ground.configure(&ON.replace("revoke = false\n", ""));
+    let held = |ground: &mut Ground| pinned(ground)["held"].as_u64().unwrap_or(0);
+    until("its file is held", || held(&mut ground) >= 58 * MIB);
+    for _ in 0..12 {
+        ground.wait(1);
+        assert!(held(&mut ground) >= 50 * MIB, "{}", pinned(&mut ground));
+    }
+    let killed = ground.group.cgroup().events().expect("readable").oom_kill;
+    assert_eq!(killed, 0);
+}
+
 #[test]
 fn nothing_is_held_where_nothing_can_be_swapped() {
     let Some(mut ground) = Ground::new("pin-no-swap", 60, LINE.replace("120M", "60M").as_str())
