@@ -68,6 +68,13 @@ struct Lever {
     given_up: bool,
 }
 
+impl Lever {
+    /// The swappiness to put back at the end; none if somebody else set another.
+    fn to_put_back(&self) -> Option<u32> {
+        (!self.given_up).then(|| self.balance.usual())
+    }
+}
+
 /// What holds for all subjects of a round.
 pub(super) struct Round<'r> {
     /// ns.
@@ -91,7 +98,7 @@ impl Group {
     /// Notes how much was read again. One whose swappiness differs from the usual is looked at in
     /// each round.
     fn pace(&mut self, pages: u64) {
-        let moved = |lever: &Lever| lever.now != lever.balance.usual();
+        let moved = |lever: &Lever| lever.to_put_back().is_some_and(|usual| usual != lever.now);
         let awake = pages > 0 || self.lever.as_ref().is_some_and(moved);
         self.calm = if awake {
             0
@@ -141,7 +148,7 @@ impl Group {
             anon: rate(period.anon),
             costs,
             swappiness: self.swappiness(&cgroup),
-            usual: self.lever.as_ref().map(|lever| lever.balance.usual()),
+            usual: self.lever.as_ref().and_then(Lever::to_put_back),
         })
     }
 
@@ -276,12 +283,11 @@ impl Group {
         let (Some(lever), Some(directory)) = (self.lever.take(), &self.directory) else {
             return;
         };
-        let (ours, usual) = (lever.now, lever.balance.usual());
-        if ours != usual
+        if let Some(usual) = lever.to_put_back().filter(|&usual| usual != lever.now)
             // A cgroup that is gone needs nothing.
             && let Ok(cgroup) = Cgroup::at(directory)
         {
-            put_back(&cgroup, ours, usual);
+            put_back(&cgroup, lever.now, usual);
         }
     }
 }

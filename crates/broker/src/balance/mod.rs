@@ -76,7 +76,7 @@ pub struct Reading {
     costs: Option<Costs>,
     /// Swappiness of its cgroup (version 1 only).
     swappiness: Option<u32>,
-    /// The swappiness that was found, where the broker may change it.
+    /// The swappiness that was found, where the broker may change it and nobody else did.
     pub usual: Option<u32>,
 }
 
@@ -173,10 +173,10 @@ impl Balancer {
         let (mut to_note, mut turns) = (false, Turns::default());
         for member in members.iter_mut() {
             member.refaults = exchange.found.get(&member.id).copied();
-            if let Some(usual) = member.refaults.and_then(|reading| reading.usual)
-                && member.swappiness != Some(usual)
+            if let Some(reading) = member.refaults
+                && member.swappiness != reading.usual
             {
-                member.swappiness = Some(usual);
+                member.swappiness = reading.usual;
                 member.noted = false;
                 to_note = true;
             }
