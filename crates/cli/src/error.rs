@@ -34,6 +34,10 @@ pub enum CliError {
     Ambiguous { name: String, candidates: String },
     #[error("no process has the number {0}, or it has ended")]
     NoSuchProcess(u32),
+    #[error("there is no process in `{0}`")]
+    NoProcesses(String),
+    #[error("{0}")]
+    Kernel(String),
     #[error("{program}: not found; give its path, or put its directory into PATH")]
     ProgramNotFound { program: String },
     #[error("{program}: cannot be executed: {source}")]

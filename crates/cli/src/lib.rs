@@ -18,7 +18,7 @@
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
-//! | [`ps`], [`set`], [`top`], [`pin`], [`doctor`], [`man`] | the commands of those names |
+//! | [`ps`], [`set`], [`top`], [`map`], [`pin`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -32,6 +32,7 @@ pub mod embed;
 pub mod error;
 pub mod json;
 pub mod man;
+pub mod map;
 pub mod pin;
 pub mod programs;
 pub mod ps;
@@ -95,6 +96,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             })
         }
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
+        Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());
@@ -130,7 +132,7 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
 }
 
 /// Prints to standard output. Ends quietly if the reader has gone.
-fn print(text: &str) -> Result<u8, CliError> {
+pub(crate) fn print(text: &str) -> Result<u8, CliError> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(CliError::system("standard output")(error))

@@ -24,8 +24,9 @@
 //! | [`process`], [`smaps`] | one process; what each of its areas holds |
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
+//! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
-//! | [`page_cache`], [`mounts`], [`pin`] | how much of a file is cached; kinds of file systems; locking pages of files |
+//! | [`mounts`], [`pin`] | kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`], [`disk`] | early warning; which programs had to wait for memory; how long devices take |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
@@ -55,6 +56,7 @@ pub mod page_cache;
 pub mod pages;
 pub mod parse;
 pub mod patience;
+pub mod peek;
 pub mod peer;
 pub mod pin;
 pub mod pressure;

@@ -138,7 +138,8 @@ impl FileMapping {
         let whole = self.range();
         let inside =
             bytes.start >= whole.start && bytes.end <= whole.end && bytes.start < bytes.end;
-        if !inside || bytes.start % page != 0 || bytes.end % page != 0 {
+        let aligned = bytes.start.is_multiple_of(page) && bytes.end.is_multiple_of(page);
+        if !inside || !aligned {
             return Err(Errno::INVAL.into());
         }
         let (from, length) = (bytes.start - self.offset, bytes.end - bytes.start);

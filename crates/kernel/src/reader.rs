@@ -138,6 +138,49 @@ pub fn read_text(path: &Path, max: usize, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// Longest line that [`read_lines`] passes on whole, bytes; of a longer one it passes on pieces.
+const MAX_LINE: usize = 64 << 10;
+
+/// Calls `take` with each line of a file, without its end, until `take` returns false or `max` bytes
+/// were read. Holds 64 KiB of the text at a time.
+///
+/// # Errors
+/// As [`Reader::open`].
+pub fn read_lines(path: &Path, max: u64, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
+    let reader = Reader::open(path)?;
+    let mut buffer = vec![0u8; MAX_LINE];
+    let (mut filled, mut seen) = (0, 0u64);
+    while seen < max {
+        let got = match rustix::io::read(&reader.fd, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(errno) => return Err(Error::of_file("read", path, errno)),
+        };
+        seen += got as u64;
+        filled += got;
+        let mut start = 0;
+        while let Some(length) = buffer[start..filled].iter().position(|&b| b == b'\n') {
+            if !take(&buffer[start..start + length]) {
+                return Ok(());
+            }
+            start += length + 1;
+        }
+        if start == 0 && filled == buffer.len() {
+            if !take(&buffer) {
+                return Ok(());
+            }
+            start = filled;
+        }
+        buffer.copy_within(start..filled, 0);
+        filled -= start;
+    }
+    if filled > 0 {
+        take(&buffer[..filled]);
+    }
+    Ok(())
+}
+
 /// Writes `text` to a kernel file in one `write`.
 ///
 /// # Errors

@@ -3,12 +3,12 @@
 
 use crate::parse::{hexadecimal, lines, number, pair, words};
 use crate::process::{Process, proc_path};
-use crate::reader::{Reader, read_text};
+use crate::reader::{Reader, read_lines};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// Longest `smaps` that is read, bytes: about 40,000 areas.
-const MAX_SMAPS: usize = 48 << 20;
+/// Longest `smaps` that is read, bytes: about 250,000 areas. It is never in memory as a whole.
+const MAX_SMAPS: u64 = 256 << 20;
 
 /// Addresses, from first byte to one past the last.
 pub type Addresses = Range<u64>;
@@ -35,10 +35,12 @@ pub struct Area {
     pub readable: bool,
     /// Whether it can be written.
     pub writable: bool,
+    /// Whether it can be executed.
+    pub executable: bool,
+    /// Where in the file it begins, bytes; 0 for anonymous memory.
+    pub offset: u64,
     /// The file behind it.
     pub file: FileKey,
-    /// Where in the file it begins, bytes.
-    pub offset: u64,
     /// The file's name, or `[heap]` and the like.
     pub name: String,
     /// Resident.
@@ -51,14 +53,29 @@ pub struct Area {
     pub referenced: u64,
     /// Resident and mapped by nobody else.
     pub private: u64,
-    /// In swap.
+    /// In swap. Of a shared mapping of tmpfs: what of the mapped part of the file is in swap, whoever
+    /// used it.
     pub swap: u64,
     /// Locked.
     pub locked: u64,
     /// Resident as huge pages.
     pub huge: u64,
+    /// In memory as pages of hugetlbfs, which the kernel does not count in `rss`.
+    pub hugetlb: u64,
     /// Whether its flags (`VmFlags`) forbid paging it out: locked, I/O, hugetlb, PFN map.
     pub pinned: bool,
+}
+
+impl Area {
+    /// Mapped addresses, bytes.
+    pub fn size(&self) -> u64 {
+        self.addresses.end.saturating_sub(self.addresses.start)
+    }
+
+    /// Resident and mapped more than once: by other processes, or again by this one. Bytes.
+    pub fn shared(&self) -> u64 {
+        self.rss.saturating_sub(self.private)
+    }
 }
 
 /// What a whole process holds; sizes in bytes.
@@ -78,32 +95,35 @@ pub struct Rollup {
     pub huge: u64,
 }
 
-/// Reads the areas of a process, at most `max` of them (and those in the first 48 MiB of text).
-/// Walks all of its pages: 20-40 ms/GiB.
+/// Reads the areas of a process, at most `max` of them (and those in the first 256 MiB of text). The
+/// text is parsed piece by piece. Walks all of the process's pages: 20-40 ms/GiB.
 ///
 /// # Errors
 /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
 pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
-    let mut text = Vec::new();
-    read_text(&proc_path(process.pid(), "smaps"), MAX_SMAPS, &mut text)?;
+    let mut found = Vec::new();
+    read_lines(&proc_path(process.pid(), "smaps"), MAX_SMAPS, &mut |line| {
+        take(&mut found, line, max)
+    })?;
     if !process.alive() {
         return Err(Error::Gone { pid: process.pid() });
     }
-    Ok(parse_areas(&text, max))
+    Ok(found)
 }
 
-/// Reads where the areas of a process are (`maps`), at most `max` of them; all their sizes are 0.
-/// Walks no pages: 1 us an area.
+/// Calls `take` with each mapping of a process, by `maps`, so that all sizes in memory are 0, until
+/// it returns false. Walks no pages: 1 us a mapping.
 ///
 /// # Errors
 /// As [`areas`].
-pub fn mappings(process: &Process, max: usize) -> Result<Vec<Area>> {
-    let mut text = Vec::new();
-    read_text(&proc_path(process.pid(), "maps"), MAX_SMAPS, &mut text)?;
-    if !process.alive() {
-        return Err(Error::Gone { pid: process.pid() });
+pub fn each_mapping(process: &Process, take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
+    read_lines(&proc_path(process.pid(), "maps"), MAX_SMAPS, &mut |line| {
+        parse_head(line).is_none_or(|area| take(&area))
+    })?;
+    match process.alive() {
+        true => Ok(()),
+        false => Err(Error::Gone { pid: process.pid() }),
     }
-    Ok(parse_areas(&text, max))
 }
 
 /// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB
@@ -126,16 +146,24 @@ pub fn rollup(process: &Process) -> Result<Rollup> {
 pub fn parse_areas(text: &[u8], max: usize) -> Vec<Area> {
     let mut found: Vec<Area> = Vec::new();
     for line in lines(text) {
-        if let Some(area) = parse_head(line) {
-            if found.len() >= max {
-                break;
-            }
-            found.push(area);
-        } else if let Some(area) = found.last_mut() {
-            note(area, line);
+        if !take(&mut found, line, max) {
+            break;
         }
     }
     found
+}
+
+/// Takes in the next line; false when it begins an area that is one too many.
+fn take(found: &mut Vec<Area>, line: &[u8], max: usize) -> bool {
+    if let Some(area) = parse_head(line) {
+        if found.len() >= max {
+            return false;
+        }
+        found.push(area);
+    } else if let Some(area) = found.last_mut() {
+        note(area, line);
+    }
+    true
 }
 
 /// `start-end perms offset major:minor inode   name`
@@ -165,8 +193,9 @@ fn parse_head(line: &[u8]) -> Option<Area> {
         shared_mapping: permissions[3] == b's',
         readable: permissions[0] == b'r',
         writable: permissions[1] == b'w',
-        file,
+        executable: permissions[2] == b'x',
         offset,
+        file,
         name,
         ..Area::default()
     })
@@ -189,6 +218,9 @@ fn note(area: &mut Area, line: &[u8]) {
         b"Swap" => area.swap = value,
         b"Locked" => area.locked = value,
         b"AnonHugePages" => area.huge = value,
+        b"Shared_Hugetlb" | b"Private_Hugetlb" => {
+            area.hugetlb = area.hugetlb.saturating_add(value);
+        }
         _ => {}
     }
 }

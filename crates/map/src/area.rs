@@ -1,9 +1,9 @@
 //! Areas and states.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What memory is for, in the order in which areas are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// New objects of a generational heap.
@@ -48,8 +48,36 @@ pub enum Kind {
     Unattributed,
 }
 
+impl Kind {
+    /// As people read it, at most 14 characters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Eden => "eden",
+            Kind::Survivor => "survivor",
+            Kind::Old => "old",
+            Kind::Humongous => "humongous",
+            Kind::Heap => "heap",
+            Kind::FreeHeap => "free heap",
+            Kind::Metaspace => "metaspace",
+            Kind::ClassSpace => "class space",
+            Kind::CodeCache => "code cache",
+            Kind::Collector => "collector",
+            Kind::ClassArchive => "class archive",
+            Kind::Archives => "archives",
+            Kind::Executable => "executable",
+            Kind::Libraries => "libraries",
+            Kind::Stacks => "stacks",
+            Kind::Malloc => "malloc",
+            Kind::SharedMemory => "shared memory",
+            Kind::Files => "files",
+            Kind::Other => "other",
+            Kind::Unattributed => "unattributed",
+        }
+    }
+}
+
 /// States of an area's memory, bytes. The kernel's own terms (`proc.rst`, "smaps").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct States {
     /// Mapped addresses.
     pub size: u64,
@@ -57,10 +85,57 @@ pub struct States {
     pub resident: u64,
     /// In swap.
     pub swapped: u64,
-    /// Of mapped files: in the page cache, whether mapped by this process or not.
-    pub cached: u64,
-    /// Resident, and mapped by other processes too.
-    pub shared: u64,
-    /// Resident, with the reference bit set.
-    pub referenced: u64,
+    /// Of mapped files: in the page cache, whether mapped by this process or not. `None` where that
+    /// cannot be told for any of them.
+    pub cached: Option<u64>,
+    /// Resident, and mapped more than once: by other processes, or again by this one. `None` where
+    /// the kernel does not show it to us, as all that follows.
+    pub shared: Option<u64>,
+    /// Resident, and used since its reference bit was cleared last; of files and shared memory by
+    /// whatever process.
+    pub referenced: Option<u64>,
+    /// Resident, and private to this process: of no file and of no shared memory.
+    pub anonymous: u64,
+    /// Of `resident`: what was counted before, because this process maps the same part of a file at
+    /// several addresses.
+    pub repeated: u64,
+    /// Of `swapped`: what was counted before, for the same reason.
+    pub repeated_swapped: u64,
+    /// Of mapped files: left the page cache so recently that reading it again is a refault. `None`
+    /// as with `cached`.
+    pub evicted: Option<u64>,
+}
+
+impl States {
+    /// Adds another area's memory to this one's.
+    pub fn add(&mut self, other: &States) {
+        let sum = |a: &mut u64, b: u64| *a = a.saturating_add(b);
+        let sum_known = |a: &mut Option<u64>, b: Option<u64>| {
+            *a = match (*a, b) {
+                (Some(a), Some(b)) => Some(a.saturating_add(b)),
+                (a, b) => a.or(b),
+            }
+        };
+        sum(&mut self.size, other.size);
+        sum(&mut self.resident, other.resident);
+        sum(&mut self.swapped, other.swapped);
+        sum(&mut self.anonymous, other.anonymous);
+        sum(&mut self.repeated, other.repeated);
+        sum(&mut self.repeated_swapped, other.repeated_swapped);
+        sum_known(&mut self.cached, other.cached);
+        sum_known(&mut self.shared, other.shared);
+        sum_known(&mut self.referenced, other.referenced);
+        sum_known(&mut self.evicted, other.evicted);
+    }
+
+    /// In the page cache, but not resident in this process.
+    pub fn cached_only(&self) -> u64 {
+        let mapped = self.resident.saturating_sub(self.anonymous);
+        self.cached.unwrap_or(0).saturating_sub(mapped)
+    }
+
+    /// Whether there is memory to show.
+    pub fn is_empty(&self) -> bool {
+        self.size == 0 && self.resident == 0 && self.swapped == 0
+    }
 }

@@ -6,26 +6,48 @@
 //! | *area* | what memory is for: eden, code, stacks, … ([`Kind`]) |
 //! | *label* | says that a range of addresses belongs to an area |
 //! | *state* | resident, swapped, cached, shared, referenced: bytes ([`States`]) |
+//! | *part* | a range of one mapping that belongs to one area ([`parts::Part`]) |
 //! | *sight* | what was read of a process in one look ([`Sight`]) |
 //! | *picture* | the areas of a process with their states ([`Picture`]) |
+//! | *view* | one of several mappings of the same part of a file |
 //!
 //! Data flows one way: look (read a [`Sight`]) -> label (a [`Runtime`] says what its ranges are;
-//! [`native`] says it of the rest) -> attribute (count the states of each label) -> [`Picture`].
-//! Nothing of the process is touched: memory of it is read only where it is resident.
+//! [`native`] says it of the rest) -> cut into parts -> count their pages -> attribute (divide what
+//! the kernel counted of each mapping) -> [`Picture`]. Nothing of the process is touched: memory of
+//! it is read only where it is resident.
 //!
-//! Rooms inside, each imports only from those before it: [`area`], [`memory`] (words of another
-//! process), [`sight`], [`runtime`] (the trait), the runtimes in [`runtimes`], [`native`],
-//! [`attribute`].
+//! # Map
+//! Each imports only from those before it.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`area`], [`memory`], [`sight`] | kinds and states; words of another process; what was read |
+//! | [`runtime`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
+//! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
+//! | [`cached`] | what of mapped files is in the page cache |
+//! | [`attribute`] | dividing what the kernel counted; pure |
+//! | [`change`], [`who`] | what happened between two looks; who else maps the same files |
+//! | [`look`], [`report`] | all of it, for one process; several processes and their sum |
 
 pub mod area;
 pub mod attribute;
+pub mod cached;
+pub mod change;
+pub mod count;
+pub mod look;
 pub mod memory;
 pub mod native;
+pub mod parts;
+pub mod report;
 pub mod runtime;
 pub mod runtimes;
 pub mod sight;
+mod views;
+pub mod who;
 
 pub use area::{Kind, States};
 pub use attribute::Picture;
+pub use look::{Look, LookError, Options, look};
+pub use report::{Failed, Report};
 pub use runtime::{Labels, Runtime};
 pub use sight::Sight;

@@ -1,11 +1,17 @@
 //! Words of another process's memory, read only where it is resident.
 
+use plimsoll_kernel::Result;
+use plimsoll_kernel::pages::PageMap;
+use plimsoll_kernel::peek;
+use plimsoll_kernel::process::Process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 
 /// Why memory was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unread {
-    /// Reading it would bring it back from swap or from a file.
+    /// Reading it would bring it back from swap or from a file, or nothing is mapped there.
     #[error("it is not in memory")]
     NotResident,
     /// The kernel refuses to let us read this process's memory (`ptrace(2)`, access mode checks).
@@ -16,6 +22,9 @@ pub enum Unread {
     /// Nothing is mapped there, or the process exited.
     #[error("nothing is mapped there")]
     Unmapped,
+    /// More was read of the process in this look than is allowed.
+    #[error("more of its memory would have to be read than one look may")]
+    TooMuch,
 }
 
 /// The memory of a process. A script in tests.
@@ -24,13 +33,13 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`Unread`]; then `into` may be filled in part.
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread>;
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Unread>;
 
     /// The 64-bit word at an address.
     ///
     /// # Errors
     /// [`Unread`].
-    fn word(&self, at: u64) -> Result<u64, Unread> {
+    fn word(&self, at: u64) -> std::result::Result<u64, Unread> {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
@@ -40,9 +49,50 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`Unread`].
-    fn half_word(&self, at: u64) -> Result<u32, Unread> {
+    fn half_word(&self, at: u64) -> std::result::Result<u32, Unread> {
         let mut bytes = [0; 4];
         self.read(at, &mut bytes)?;
         Ok(u32::from_ne_bytes(bytes))
+    }
+}
+
+/// Most bytes of a process that are read in one look.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The memory of a real process.
+#[derive(Debug)]
+pub struct ProcessMemory {
+    process: Arc<Process>,
+    pages: PageMap,
+    left: AtomicUsize,
+}
+
+impl ProcessMemory {
+    /// The memory of this process; reads 64 MiB of it at most.
+    ///
+    /// # Errors
+    /// As [`PageMap::open`].
+    pub fn open(process: &Arc<Process>) -> Result<ProcessMemory> {
+        Ok(ProcessMemory {
+            pages: PageMap::open(process)?,
+            process: Arc::clone(process),
+            left: AtomicUsize::new(MAX_BYTES),
+        })
+    }
+}
+
+impl Memory for ProcessMemory {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Unread> {
+        let take = |left: usize| left.checked_sub(into.len());
+        let order = Ordering::Relaxed;
+        if self.left.fetch_update(order, order, take).is_err() {
+            return Err(Unread::TooMuch);
+        }
+        match peek::copy(&self.process, &self.pages, at, into) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Unread::NotResident),
+            Err(error) if error.is_denied() => Err(Unread::Denied),
+            Err(_) => Err(Unread::Unmapped),
+        }
     }
 }

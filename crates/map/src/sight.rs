@@ -1,7 +1,17 @@
 //! What was read of a process in one look.
 
-use plimsoll_kernel::smaps::Area;
+use plimsoll_kernel::patience::within;
+use plimsoll_kernel::process::{Process, stack_limit, stack_pointers};
+use plimsoll_kernel::smaps::{Area, areas};
+use plimsoll_kernel::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most mappings that are read. The kernel's usual limit is 65,530 (`vm.max_map_count`).
+pub const MAX_MAPPINGS: usize = 1 << 18;
+/// Most threads that are asked for their stack pointer.
+const MAX_THREADS: usize = 16_384;
 
 /// One look at a process. Data only, so that attribution can be tested without one.
 #[derive(Clone, Debug, Default)]
@@ -16,13 +26,73 @@ pub struct Sight {
     pub mappings: Vec<Area>,
     /// Stack pointers of its threads, as far as the kernel shows them (`/proc/PID/task/*/syscall`).
     pub stack_pointers: Vec<u64>,
+    /// The size of new stacks (the soft `RLIMIT_STACK`), bytes; 0 where it is hidden or unlimited.
+    pub stack_limit: u64,
+    /// Why not everything is here, a sentence each, for the person who reads the map.
+    pub notes: Vec<String>,
 }
 
 impl Sight {
+    /// Reads what a process shows. Each read takes at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]; [`Error::Denied`] where its mappings are hidden from us; [`Error::Busy`] when
+    /// they could not be read in time.
+    pub fn of(process: &Arc<Process>, limit: Duration) -> Result<Sight> {
+        let pid = process.pid();
+        let reader = Arc::clone(process);
+        let mappings = within(limit, move || areas(&reader, MAX_MAPPINGS));
+        let mut sight = Sight {
+            pid,
+            mappings: mappings.unwrap_or_else(|| Err(late(pid)))?,
+            root: PathBuf::from(format!("/proc/{pid}/root")),
+            ..Sight::default()
+        };
+        sight.mappings.sort_by_key(|area| area.addresses.start);
+        if sight.mappings.len() >= MAX_MAPPINGS {
+            sight.notes.push(format!(
+                "it has more than {MAX_MAPPINGS} mappings: those at the highest addresses are missing"
+            ));
+        }
+        if let Ok(Some(executable)) = process.exe() {
+            sight.executable = executable;
+        }
+        sight.read_stacks(process, limit);
+        Ok(sight)
+    }
+
+    fn read_stacks(&mut self, process: &Arc<Process>, limit: Duration) {
+        let reader = Arc::clone(process);
+        match within(limit, move || stack_pointers(&reader, MAX_THREADS)) {
+            Some(Ok(found)) => self.stack_pointers = found.known,
+            Some(Err(error)) if error.is_denied() => self.notes.push(
+                "where the stacks of its threads are is shown to debuggers only (CAP_SYS_PTRACE, or \
+                 kernel.yama.ptrace_scope 0): they were told by their size"
+                    .into(),
+            ),
+            _ => {}
+        }
+        self.stack_limit = stack_limit(process).ok().flatten().unwrap_or(0);
+    }
+
     /// The mappings of a file whose path satisfies `is`.
     pub fn mappings_of(&self, is: impl Fn(&Path) -> bool) -> impl Iterator<Item = &Area> {
         self.mappings
             .iter()
             .filter(move |area| is(Path::new(&area.name)))
+    }
+
+    /// The mapping that an address is in.
+    pub fn mapping_at(&self, address: u64) -> Option<&Area> {
+        let after = (self.mappings).partition_point(|area| area.addresses.start <= address);
+        let area = self.mappings.get(after.checked_sub(1)?)?;
+        area.addresses.contains(&address).then_some(area)
+    }
+}
+
+fn late(pid: i32) -> Error {
+    Error::Busy {
+        path: format!("/proc/{pid}/smaps").into(),
+        why: "it was not read in time: its address space is very large, or something holds its lock",
     }
 }

@@ -6,8 +6,10 @@
 //! Readahead brings pages into the page cache, not into page tables, so what it guessed is no
 //! evidence.
 //!
-//! Rounds are samples: a page that goes and comes back between two of them is not seen. So the
-//! programs' major faults, which the kernel counts, set the scale ([`Evidence::scale`]).
+//! A page that goes and comes back between two rounds is in another frame of memory than before, which
+//! counts too. Only root is shown frames. Without them rounds are samples that miss what goes and
+//! comes back soon, the hottest pages most of all; then the programs' major faults, which the kernel
+//! counts, set the scale ([`Evidence::scale`]).
 
 mod file;
 
@@ -24,9 +26,10 @@ pub const MAX_FILES: usize = 8192;
 pub const MAX_BLOCKS: usize = 1 << 18;
 /// What is held shows no refaults any more. Its evidence fades over this many windows, instead of one.
 const HELD_WINDOWS: f64 = 20.0;
-/// The range of [`Evidence::scale`]: one read may bring back several pages, and most refaults may be
-/// missed.
-const SCALES: std::ops::RangeInclusive<f64> = 1.0 / 64.0..=64.0;
+/// The least scale: one read may bring back that many pages.
+const LEAST_SCALE: f64 = 1.0 / 64.0;
+/// The largest scale where frames are not shown: most refaults may be missed.
+const LARGEST_SCALE: f64 = 64.0;
 
 /// What others know about pages, at the end of a round.
 pub trait Beside {
@@ -81,6 +84,7 @@ pub struct Evidence {
     ended_ns: u64,
     blocks: usize,
     full: bool,
+    frames: bool,
     seen: Faded,
     majors: Faded,
 }
@@ -96,6 +100,7 @@ impl Evidence {
             ended_ns: now_ns,
             blocks: 0,
             full: false,
+            frames: false,
             seen: Faded::default(),
             majors: Faded::default(),
         }
@@ -110,6 +115,7 @@ impl Evidence {
 
     /// 2. Takes in one mapping of one process.
     pub fn saw(&mut self, view: &View) {
+        self.frames |= !view.frames.is_empty();
         let known = self.files.contains_key(&view.key);
         if !known && self.files.len() >= MAX_FILES {
             self.full = true;
@@ -201,13 +207,20 @@ impl Evidence {
         self.majors.rate()
     }
 
-    /// Reads for each refault that was seen: major faults over refaults. Exact where programs fault
-    /// on files only; too large where they swap as well.
+    /// Reads for each refault that was seen: major faults over refaults. With frames at most 1: what
+    /// is more are faults on swapped memory. Without them it is too large where programs swap as
+    /// well.
     pub fn scale(&self) -> f64 {
         if self.seen.count < 1.0 {
             return 1.0;
         }
-        (self.majors.count / self.seen.count).clamp(*SCALES.start(), *SCALES.end())
+        let most = if self.frames { 1.0 } else { LARGEST_SCALE };
+        (self.majors.count / self.seen.count).clamp(LEAST_SCALE, most)
+    }
+
+    /// Whether frames are shown, so that all pages that came back are known.
+    pub fn sees_frames(&self) -> bool {
+        self.frames
     }
 
     /// Refaults a second of one block of one file, as seen.

@@ -30,6 +30,9 @@ pub const MAX_FILES: usize = 1024;
 /// The most runs that are held: each may take two mappings of the 65,530 of a process.
 pub const MAX_RUNS: usize = 16_384;
 
+/// Opens a file; also returns its path, for messages.
+pub type Open<'a> = dyn FnMut(&FileKey) -> Result<(Opened, String), PinError> + 'a;
+
 /// A file of which pages are held.
 #[derive(Debug)]
 struct HeldFile {
@@ -83,7 +86,7 @@ impl Holder {
     pub fn want(
         &mut self,
         wanted: BTreeMap<FileKey, PageSet>,
-        open: &mut dyn FnMut(&FileKey) -> Result<(Opened, String), PinError>,
+        open: &mut Open<'_>,
     ) -> Vec<(FileKey, PinError)> {
         let mut failures = Vec::new();
         let left: Vec<FileKey> = self.files.keys().copied().collect();

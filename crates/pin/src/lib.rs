@@ -30,6 +30,9 @@
 //!   (mapping and locking);
 //! - [`report`] (what is told), [`pinner`] (the whole).
 
+// A set of pages is often one run.
+#![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
+
 pub mod error;
 pub mod evidence;
 pub mod hold;

@@ -7,8 +7,9 @@ use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_kernel::mounts::{Kinds, kinds};
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
-use plimsoll_kernel::smaps::{Addresses, Area, FileKey, mappings};
+use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
+use std::sync::OnceLock;
 
 /// The most mappings of one process that are looked at.
 const MAX_MAPPINGS: usize = 65_536;
@@ -36,6 +37,9 @@ pub struct View {
     pub run: Run,
     /// Those of them that are present in its page tables, in order.
     pub present: Vec<Run>,
+    /// Which frame of memory each of those pages is in, shortened; in order. Empty where the kernel
+    /// does not tell. 0 is unknown.
+    pub frames: Vec<u16>,
     /// The file's path as the process sees it, as far as the kernel tells.
     pub path: String,
 }
@@ -58,9 +62,35 @@ pub struct Watched {
     map: PageMap,
     kinds: Kinds,
     majors: u64,
+    shows_frames: bool,
+}
+
+/// Whether the kernel shows us frames: it hides those of our own pages when it hides any.
+fn shows_frames() -> bool {
+    static SHOWN: OnceLock<bool> = OnceLock::new();
+    *SHOWN.get_or_init(look_for_frames)
+}
+
+fn look_for_frames() -> bool {
+    let here = 0u8;
+    let page = page_size();
+    let start = (&raw const here as u64) / page * page;
+    let mut shown = false;
+    let asked = Process::own().and_then(|own| {
+        PageMap::open(&own)?.each_frame(&(start..start + page), &mut |_, frame| {
+            shown = frame != 0;
+            false
+        })
+    });
+    asked.is_ok() && shown
 }
 
 impl Watched {
+    /// Whether refaults between two looks are seen, by pages that are in another frame.
+    pub fn shows_frames(&self) -> bool {
+        self.shows_frames
+    }
+
     /// Opens a process.
     ///
     /// # Errors
@@ -71,6 +101,7 @@ impl Watched {
             map: PageMap::open(&process)?,
             kinds: kinds(pid)?,
             majors: process.faults()?.major,
+            shows_frames: shows_frames(),
             process,
         })
     }
@@ -103,13 +134,19 @@ impl Watched {
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
-        let areas = mappings(&self.process, MAX_MAPPINGS)?;
+        let mut areas = Vec::new();
+        each_mapping(&self.process, &mut |area| {
+            if area.file.inode != 0 {
+                areas.push(area.clone());
+            }
+            areas.len() < MAX_MAPPINGS
+        })?;
         if areas.iter().any(|area| self.is_unknown(area)) {
             // Something was mounted meanwhile.
             self.kinds = kinds(self.pid())?;
         }
         let mut seen = Seen::default();
-        for area in areas.into_iter().filter(|area| area.file.inode != 0) {
+        for area in areas {
             match self.refusal(&area) {
                 Some(error) => seen.passed.push((area.file, error)),
                 None => seen.views.push(self.view(area)?),
@@ -128,21 +165,45 @@ impl Watched {
         let start = area.addresses.start;
         let in_file = |at: u64| first.saturating_add(at.saturating_sub(start) / page);
         let mut present: Vec<Run> = Vec::new();
+        let mut places: Vec<Addresses> = Vec::new();
         self.map.each_file_run(&area.addresses, &mut |run| {
-            let run = in_file(run.start)..in_file(run.end);
-            match present.last_mut() {
+            match places.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
-                _ => present.push(run),
+                _ => places.push(run),
             }
-            present.len() < MAX_RUNS
+            places.len() < MAX_RUNS
         })?;
+        let mut frames = Vec::new();
+        for place in &places {
+            present.push(in_file(place.start)..in_file(place.end));
+            self.frames(place, &mut frames)?;
+        }
         Ok(View {
             pid: self.pid(),
             key: area.file,
             run: first..in_file(area.addresses.end),
             addresses: area.addresses,
             present,
+            frames,
             path: area.name,
+        })
+    }
+
+    /// Appends the frames of a run of pages, unless the kernel hides them.
+    fn frames(&self, place: &Addresses, frames: &mut Vec<u16>) -> Result<()> {
+        if !self.shows_frames {
+            return Ok(());
+        }
+        let (start, page) = (place.start, page_size());
+        let pages = ((place.end - start) / page) as usize;
+        let from = frames.len();
+        frames.resize(from + pages, 0);
+        self.map.each_frame(place, &mut |at, frame| {
+            let index = (at.saturating_sub(start) / page) as usize;
+            if let Some(slot) = frames[from..].get_mut(index) {
+                *slot = shortened(frame);
+            }
+            true
         })
     }
 
@@ -174,6 +235,14 @@ impl Watched {
                 pid: self.pid(),
             }),
         }
+    }
+}
+
+/// 16 bits that tell frames apart, 0 for none.
+fn shortened(frame: u64) -> u16 {
+    match frame {
+        0 => 0,
+        _ => ((frame ^ frame >> 16 ^ frame >> 32) as u16).max(1),
     }
 }
 
@@ -228,6 +297,11 @@ mod tests {
             assert!(view.present.iter().all(inside), "{view:?}");
         }
         assert!(of_exe.iter().any(|view| !view.present.is_empty()));
+        for view in &views {
+            let pages: u64 = view.present.iter().map(|run| run.end - run.start).sum();
+            let told = if own.shows_frames() { pages } else { 0 };
+            assert_eq!(view.frames.len() as u64, told, "{view:?}");
+        }
         assert!(Watched::open(i32::MAX).is_err());
     }
 

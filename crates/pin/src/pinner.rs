@@ -104,7 +104,7 @@ impl Pinner {
     }
 
     /// Does what is due, within about 50 ms of work, and tells where it stands. Where a program does
-    /// not let itself be read, a look takes up to half a second, once in a window.
+    /// not let itself be read, a look takes up to two seconds, once in a window.
     ///
     /// # Errors
     /// [`PinError::Kernel`] when our own memory domain cannot be read any more. Everything is
@@ -172,8 +172,15 @@ impl Pinner {
 
     /// The ranges that are held (with `dry_run`, would be), most saved first, at most `max` of them.
     pub fn held(&self, max: usize) -> Vec<Held> {
+        let mut held = self.why.clone();
+        if !self.options.dry_run {
+            held.retain(|(key, block), why| {
+                why.pages &= self.holder.held(key).map_or(0, |set| set.of_block(*block));
+                why.pages != 0
+            });
+        }
         let mut all = Vec::new();
-        for (key, run, why) in decide::ranges(&self.why) {
+        for (key, run, why) in decide::ranges(&held) {
             let file = self.evidence.file(&key);
             let (page, pages) = (page_size(), run.end - run.start);
             all.push(Held {
@@ -192,6 +199,11 @@ impl Pinner {
         all.sort_by(|a, b| b.reads_per_second.total_cmp(&a.reads_per_second));
         all.truncate(max);
         all
+    }
+
+    /// The processes that are passed over, and why.
+    pub fn passed_processes(&self) -> Vec<Passed> {
+        self.gather.passed().take(MAX_PASSED).collect()
     }
 
     /// What is passed over, and why.

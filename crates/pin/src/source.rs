@@ -9,13 +9,10 @@
 use crate::error::PinError;
 use plimsoll_kernel::pin::{FileMapping, open_named};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::smaps::{Addresses, FileKey, mappings};
+use plimsoll_kernel::smaps::{Addresses, FileKey, each_mapping};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-
-/// Most mappings of ours that are searched.
-const MAX_OWN: usize = 65_536;
 
 /// An open file, and whether it is known to be the one that was asked for.
 #[derive(Debug)]
@@ -106,11 +103,15 @@ fn failed(path: &str, errno: Errno) -> PinError {
 /// Whether the kernel lists a mapping of ours with this device and inode.
 pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
     let at = mapping.addresses().start;
-    let own = Process::own().and_then(|own| mappings(&own, MAX_OWN));
-    own.is_ok_and(|areas| {
-        let here = areas.iter().find(|area| area.addresses.contains(&at));
-        here.is_some_and(|area| area.file == key)
-    })
+    let mut is = false;
+    let asked = Process::own().and_then(|own| {
+        each_mapping(&own, &mut |area| {
+            let here = area.addresses.contains(&at);
+            is |= here && area.file == key;
+            !here
+        })
+    });
+    asked.is_ok() && is
 }
 
 #[cfg(test)]

@@ -83,4 +83,12 @@ fn hot_anonymous_memory_is_no_worse_off_beside_a_file_that_is_streamed() {
         after <= before * 1.3 + 1.0,
         "{before} before, {after} after"
     );
+
+    // What somebody sets by hand stays, also at the end.
+    assert_ne!(ground.swappiness(), 77);
+    ground.cgroup().set_swappiness(77).expect("as root");
+    ground.wait(3);
+    assert_eq!(ground.swappiness(), 77);
+    assert!(ground.broker.leave());
+    assert_eq!(ground.swappiness(), 77);
 }

@@ -3,10 +3,12 @@
 
 mod adapter;
 mod check;
+mod map;
 mod pin;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
+pub use map::Map;
 pub use pin::Pin;
 
 use crate::size::Size;
@@ -57,6 +59,8 @@ pub enum Command {
     Ps(Ps),
     /// Change a principal's weight, priority, maximum or parent
     Set(Set),
+    /// Show where the memory of programs is: by area and state, resident, swapped or cached
+    Map(Map),
     /// Keep file pages in memory that programs lose and read again
     Pin(Pin),
     /// Show what this kernel and these rights allow, and what each missing thing costs

@@ -99,12 +99,23 @@ pub(super) fn text(report: &Report, pinner: &Pinner, explain: bool) -> String {
 }
 
 fn head(report: &Report, ranges: &[Held]) -> String {
+    // Where not all refaults are seen, the rest is estimated; it cannot be more than all faults.
+    let most = report
+        .major_faults_before
+        .unwrap_or(0.0)
+        .max(report.major_faults_per_second);
     let reads: f64 = ranges.iter().map(|range| range.reads_per_second).sum();
+    let reads = reads.min(most);
     let held = Human(report.held);
     match report.state {
         State::Watching if report.refaults_per_second < 0.01 => format!(
-            "nothing to hold: {} processes lost no file page and read it again\n",
-            report.processes
+            "nothing to hold: {} {} lost no file page and read it again\n",
+            report.processes,
+            if report.processes == 1 {
+                "process"
+            } else {
+                "processes"
+            }
         ),
         State::Watching => "nothing is held: what is lost and read again has no value yet\n".into(),
         State::Refused => refusal(report) + "\n",

@@ -4,12 +4,16 @@
 
 mod handle;
 mod parse;
+mod stacks;
 mod tree;
 
 pub use handle::{Handle, maps, variable_of};
 pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
     parse_status_ids, parse_status_signals,
+};
+pub use stacks::{
+    StackPointers, parse_stack_limit, parse_stack_pointer, stack_limit, stack_pointers,
 };
 pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within};
 

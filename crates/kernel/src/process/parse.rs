@@ -60,6 +60,8 @@ pub struct Stat {
     pub state: u8,
     /// Number of the parent.
     pub parent: i32,
+    /// Whether it is a thread of the kernel, which has no memory of its own.
+    pub of_kernel: bool,
     /// Faults.
     pub faults: Faults,
     /// Processor time, clock ticks, user and system.
@@ -78,6 +80,9 @@ pub(super) fn comm(text: &[u8]) -> Option<&[u8]> {
     let close = text.iter().rposition(|&b| b == b')')?;
     text.get(open + 1..close)
 }
+
+/// The flag of threads of the kernel (`linux/sched.h`).
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// Parses `/proc/PID/stat`.
 pub fn parse_stat(text: &[u8]) -> Option<Stat> {
@@ -99,6 +104,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     Some(Stat {
         state,
         parent,
+        of_kernel: field(9) & PF_KTHREAD != 0,
         faults: Faults {
             minor: field(10),
             major: field(12),

@@ -20,12 +20,20 @@ pub struct Block {
     before: u16,
     /// Lost, and not back yet.
     lost: u16,
+    /// Present in both, but in another frame: lost and back in between.
+    moved: u16,
+    /// Refaulted in this window.
+    again: u16,
+    /// Refaulted in the window before.
+    again_before: u16,
     /// Present at some time of this window.
     used: u16,
     /// Present at some time of the window before.
     used_before: u16,
     /// Refaults, pages; fades over a window.
     pub refaults: f32,
+    /// In which frame each page was last, shortened; 0 where that is unknown.
+    frames: [u16; 16],
 }
 
 impl Block {
@@ -33,6 +41,24 @@ impl Block {
     /// before.
     pub fn wanted(&self) -> u16 {
         self.used | self.used_before
+    }
+
+    /// The pages that refaulted within this window or the one before.
+    pub fn refaulted(&self) -> u16 {
+        self.again | self.again_before
+    }
+
+    /// Takes in the frames of the present pages of `mask`, in order.
+    fn note_frames(&mut self, mask: u16, frames: &mut dyn Iterator<Item = u16>) {
+        for page in (0..16).filter(|page| mask >> page & 1 == 1) {
+            let Some(frame) = frames.next().filter(|frame| *frame != 0) else {
+                continue;
+            };
+            let last = std::mem::replace(&mut self.frames[page], frame);
+            if last != 0 && last != frame {
+                self.moved |= 1 << page;
+            }
+        }
     }
 }
 
@@ -92,20 +118,17 @@ impl Tracked {
             first: view.run.start,
             end: view.run.end,
         });
+        let mut frames = view.frames.iter().copied();
         for (number, mask) in masks(&view.present) {
-            if let Some(block) = self.blocks.get_mut(&number) {
-                block.now |= mask;
-                continue;
+            if !self.blocks.contains_key(&number) {
+                if room == 0 {
+                    return false;
+                }
+                room -= 1;
             }
-            if room == 0 {
-                return false;
-            }
-            room -= 1;
-            let block = Block {
-                now: mask,
-                ..Block::default()
-            };
-            self.blocks.insert(number, block);
+            let block = self.blocks.entry(number).or_default();
+            block.now |= mask;
+            block.note_frames(mask, &mut frames);
         }
         true
     }
@@ -126,7 +149,9 @@ impl Tracked {
             let held = beside.held(key, *number);
             let covered = self.covered.of_block(*number);
             let gone = evicted.of_block(*number) & !held;
-            let again = block.now & block.lost & !held;
+            let moved = std::mem::take(&mut block.moved) & block.now & block.before;
+            let again = (block.now & block.lost | moved) & !held;
+            block.again |= again;
             block.lost = (block.lost & !block.now | gone) & covered & !held;
             let keep = if held != 0 { slow } else { fresh };
             block.refaults = block.refaults * keep as f32 + again.count_ones() as f32;
@@ -174,6 +199,7 @@ impl Tracked {
         };
         self.blocks.retain(|number, block| {
             block.used_before = std::mem::take(&mut block.used);
+            block.again_before = std::mem::take(&mut block.again);
             block.used_before | block.before | block.lost != 0
                 || block.refaults > FADED
                 || held(*number) != 0

@@ -35,6 +35,7 @@ fn view(pid: i32, key: FileKey, run: Run, present: &[Run]) -> View {
         addresses: 0x10000..0x10000 + (run.end - run.start) * 4096,
         run,
         present: present.to_vec(),
+        frames: Vec::new(),
         path: "/lib/libx.so".into(),
     }
 }
@@ -89,6 +90,34 @@ fn a_page_that_goes_and_comes_back_is_a_refault() {
     // Once lost and back it counts once.
     assert_eq!(story.simple(&[0..15]).refaults, 0);
     assert!(story.evidence.refaults_per_second() > 1.0);
+}
+
+#[test]
+fn a_page_in_another_frame_went_and_came_back() {
+    let mut story = Story::new();
+    let framed = |first: u16| View {
+        frames: (first..first + 20).collect(),
+        ..view(1, FILE, 0..100, std::slice::from_ref(&(10..30)))
+    };
+    assert_eq!(story.round(&[framed(100)]).refaults, 0);
+    assert_eq!(story.round(&[framed(100)]).refaults, 0);
+    assert_eq!(story.round(&[framed(500)]).refaults, 20);
+    let block = story.evidence.file(&FILE).unwrap().blocks[&0];
+    assert_eq!(block.refaulted(), 0b1111_1100_0000_0000);
+    // A page whose frame is hidden for once tells nothing.
+    let mut hidden = framed(500);
+    hidden.frames[3] = 0;
+    assert_eq!(story.round(&[hidden]).refaults, 0);
+    assert_eq!(story.round(&[framed(500)]).refaults, 0);
+    // All majors are accounted for by what was seen; the rest are faults on swap.
+    story.now_ns += SECOND;
+    story.evidence.begin();
+    story.evidence.saw(&framed(900));
+    let round = story.evidence.end(story.now_ns, 1000, &mut story.world);
+    assert_eq!((round.refaults, story.evidence.scale()), (20, 1.0));
+    // What is held may be moved by the kernel.
+    story.world.held = PageSet::of(vec![0..100]);
+    assert_eq!(story.round(&[framed(1300)]).refaults, 0);
 }
 
 #[test]

@@ -32,6 +32,14 @@ pub(super) struct Why {
 }
 
 impl Why {
+    /// Reads a second that it stands for now, when the evidence has faded to a rate.
+    fn reads_now(&self, rate: f64) -> f64 {
+        match self.refaults > 0.0 {
+            true => self.reads * rate / self.refaults,
+            false => self.reads,
+        }
+    }
+
     fn density(&self) -> f64 {
         self.reads / f64::from(self.pages.count_ones().max(1))
     }
@@ -205,21 +213,20 @@ impl Pinner {
         for (key, file) in self.evidence.files().iter().filter(|(_, f)| f.is_mapped()) {
             let domain = *self.domains.of_file.get(key).unwrap_or(&elsewhere);
             for (number, block) in &file.blocks {
-                let held = self.why.get(&(*key, *number));
-                let pages = self.pages_of(file, *number, block);
-                if pages == 0 || held.is_none() && block.refaults < LEAST {
+                let why = self.why.get(&(*key, *number));
+                let held = why.map_or(0, |why| why.pages);
+                let pages = (self.pages_of(block) | held) & file.mapped().of_block(*number);
+                if pages == 0 || held == 0 && block.refaults < LEAST {
                     continue;
                 }
+                let rate = self.evidence.rate_of(block);
                 // What is held shows no refaults: what it showed before fades slowly.
-                let reads = match held {
-                    Some(why) => why.reads.min(self.evidence.rate_of(block) * scale.max(1.0)),
-                    None => self.evidence.rate_of(block) * scale,
-                };
+                let reads = why.map_or(rate * scale, |why| why.reads_now(rate));
                 all.push(Candidate {
                     file: *key,
                     block: *number,
                     pages,
-                    held: held.map_or(0, |why| why.pages),
+                    held,
                     value: reads.max(f64::MIN_POSITIVE) * READ_NS,
                     domain,
                 });
@@ -228,12 +235,17 @@ impl Pinner {
         all
     }
 
-    /// The pages of a block that would be held: in use, and mapped.
-    fn pages_of(&self, file: &Tracked, number: u64, block: &Block) -> u16 {
-        block.wanted() & file.mapped().of_block(number)
+    /// The pages of a block that would be held: those that came back; where not all of these are
+    /// seen, those in use.
+    fn pages_of(&self, block: &Block) -> u16 {
+        match self.evidence.sees_frames() {
+            true => block.refaulted(),
+            false => block.wanted(),
+        }
     }
 
-    /// Notes why each chosen block is held. Blocks that were held before keep their first reason.
+    /// Notes why each chosen block is held. Blocks that were held before keep their first reason,
+    /// unless more of their pages came back since.
     fn explain(
         &mut self,
         candidates: &[Candidate],
@@ -249,14 +261,19 @@ impl Pinner {
                 continue;
             }
             let reads = candidate.value / READ_NS;
-            let why = before.get(&place).map_or(
-                Why {
+            let why = match before.get(&place) {
+                Some(why) if pages & !why.pages == 0 => Why { pages, ..*why },
+                Some(why) if why.reads > 0.0 => Why {
+                    pages,
+                    refaults: why.refaults.max(reads * why.refaults / why.reads),
+                    reads: why.reads.max(reads),
+                },
+                _ => Why {
                     pages,
                     refaults: reads / scale,
                     reads,
                 },
-                |why| Why { pages, ..*why },
-            );
+            };
             self.why.insert(place, why);
         }
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The most processes that are watched.
 const MAX_PROCESSES: usize = 4096;
 /// How long one look may take before the process is passed over.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Shortest and longest time from one round to the next, ns.
 const SHORTEST: u64 = SECOND / 10;
 const LONGEST: u64 = 2 * SECOND;
@@ -34,7 +34,8 @@ struct Subject {
 /// A process that is passed over for a while.
 #[derive(Debug)]
 struct Refused {
-    reason: String,
+    /// `None` for one of many that belong to other users.
+    reason: Option<String>,
     until_ns: u64,
 }
 
@@ -122,15 +123,20 @@ impl Gather {
     }
 
     pub(super) fn passed(&self) -> impl Iterator<Item = Passed> + '_ {
-        let processes = self.refused.iter().map(|(pid, refused)| Passed {
-            pid: Some(*pid),
-            reason: refused.reason.clone(),
+        let named = self.refused.iter().filter_map(|(pid, refused)| {
+            Some(Passed {
+                pid: Some(*pid),
+                reason: refused.reason.clone()?,
+            })
         });
-        let note = self.note.iter().map(|reason| Passed {
-            pid: None,
-            reason: reason.clone(),
+        let count = self.refused.values().filter(|r| r.reason.is_none()).count();
+        let others = (count > 0).then(|| {
+            format!("{count} processes of other users or with other rights: root can look at them")
         });
-        note.chain(processes)
+        let notes = self.note.clone().into_iter().chain(others);
+        notes
+            .map(|reason| Passed { pid: None, reason })
+            .chain(named)
     }
 
     /// The memory cgroup of a process that is watched.
@@ -239,10 +245,10 @@ impl Gather {
         });
         let Some((mut watched, seen)) = looked else {
             let reason = format!(
-                "process {pid} does not let itself be read within half a second; it may wait for a \
+                "process {pid} does not let itself be read within two seconds; it may wait for a \
                  disk or a server"
             );
-            return self.refuse_for(pid, now_ns, reason);
+            return self.refuse_for(pid, now_ns, Some(reason));
         };
         match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
             Ok((majors, seen)) => {
@@ -269,11 +275,12 @@ impl Gather {
             Programs::Group(_) | Programs::All => false,
         };
         if !error.is_gone() || given {
-            self.refuse_for(pid, now_ns, error.to_string());
+            let named = given || !error.is_denied();
+            self.refuse_for(pid, now_ns, named.then(|| error.to_string()));
         }
     }
 
-    fn refuse_for(&mut self, pid: i32, now_ns: u64, reason: String) {
+    fn refuse_for(&mut self, pid: i32, now_ns: u64, reason: Option<String>) {
         if self.refused.len() < MAX_PROCESSES {
             let until_ns = now_ns.saturating_add(self.window_ns);
             self.refused.insert(pid, Refused { reason, until_ns });

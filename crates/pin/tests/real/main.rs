@@ -1,5 +1,8 @@
 //! Holding pages on the real kernel: own cgroups, own files on the disk, programs that read them.
 
+// A set of pages is often one run.
+#![allow(clippy::single_range_in_vec_init)]
+
 mod common;
 mod files;
 mod limits;

@@ -1,0 +1,51 @@
+//! `plimsoll map`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// `plimsoll map`.
+#[derive(Debug, Args)]
+#[command(override_usage = "plimsoll map [OPTIONS] PID...
+       plimsoll map [OPTIONS] --cgroup PATH
+       plimsoll map [OPTIONS] --principal NAME|ID")]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
+pub struct Map {
+    /// The processes
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), group = "which")]
+    pub pids: Vec<i32>,
+    /// All processes of this cgroup and of those below it
+    #[arg(long, value_name = "PATH", group = "which")]
+    pub cgroup: Option<PathBuf>,
+    /// All processes of this principal, which the broker names
+    #[arg(long, value_name = "NAME|ID", group = "which")]
+    pub principal: Option<String>,
+    /// Look again every so many seconds (1 to 3600; 2 when absent), and tell what happened meanwhile
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub watch: Option<u64>,
+    /// With --watch: end after so many looks
+    #[arg(long, value_name = "N", requires = "watch",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// With --watch: clear the reference bits at each look, so that REFERENCED is what was touched
+    /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
+    #[arg(long, requires = "watch")]
+    pub referenced: bool,
+    /// Tell which other processes map the same files
+    #[arg(long)]
+    pub who: bool,
+    /// The same for programs, in exact bytes; with --watch one line a look
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: the address, file and states of each part of the address space too
+    #[arg(long, requires = "json")]
+    pub addresses: bool,
+    /// The longest that reading one thing of one process may take, in seconds (1 to 600)
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub timeout: u64,
+    /// Columns of the text (60 to 500); the terminal's when absent, and 80 where there is none
+    #[arg(short, long, value_name = "COLUMNS",
+        value_parser = clap::value_parser!(u16).range(60..=500))]
+    pub width: Option<u16>,
+}

@@ -1,0 +1,235 @@
+//! The map as text.
+
+use crate::rows::shown;
+use crate::size::Human;
+use crate::top::render::Colours;
+use plimsoll_map::attribute::{AreaOf, Estimated};
+use plimsoll_map::change::Change;
+use plimsoll_map::who::Sharers;
+use plimsoll_map::{Look, Report, States};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+/// Columns left of the bar.
+const FIXED: usize = 14 + 9 + 8 + 7 + 7 + 11 + 1;
+/// Without a terminal.
+const USUAL_WIDTH: u16 = 80;
+/// Narrower terminals wrap lines.
+const NARROWEST: u16 = 60;
+
+/// How to write.
+pub(super) struct Style {
+    /// Columns.
+    width: usize,
+    /// Whether to colour the bars. Their characters differ too.
+    colours: bool,
+}
+
+impl Style {
+    /// As wide as the terminal, or as asked.
+    pub(super) fn of_terminal(width: Option<u16>) -> Style {
+        let out = std::io::stdout();
+        let terminal = || rustix::termios::tcgetwinsize(&out).ok();
+        let own = || {
+            terminal()
+                .map(|size| size.ws_col)
+                .filter(|&columns| columns > 0)
+        };
+        let width = width.or_else(own).unwrap_or(USUAL_WIDTH);
+        Style {
+            width: usize::from(width.max(NARROWEST)),
+            colours: out.is_terminal() && Colours::from_environment().0,
+        }
+    }
+}
+
+/// A state in a bar: its character, and its colour as a terminal has it.
+const RESIDENT: (char, &str) = ('█', "32");
+const SWAPPED: (char, &str) = ('▒', "31");
+const CACHED: (char, &str) = ('·', "36");
+
+/// All processes, and their sum if there are several.
+pub(super) fn report(report: &Report, style: &Style) -> String {
+    let mut text = String::new();
+    for (index, look) in report.processes.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        add_process(&mut text, look, style);
+    }
+    if report.processes.len() > 1 {
+        let _ = writeln!(text, "\nall {} processes", report.processes.len());
+        add_table(&mut text, &report.areas, &report.total, style);
+        add_notes(&mut text, &report.notes, style);
+    }
+    text
+}
+
+fn add_process(text: &mut String, look: &Look, style: &Style) {
+    let runtime = look.runtime.as_deref();
+    let runtime = runtime.map_or(String::new(), |runtime| format!(" ({runtime})"));
+    let head = format!(
+        "{} {}{runtime}, {} mapped",
+        look.pid,
+        shown(&look.name, 32),
+        Human(look.total.size)
+    );
+    let left = style.width.saturating_sub(head.chars().count() + 2);
+    let executable = shown(&look.executable.to_string_lossy(), left.max(8));
+    let between = if executable.is_empty() { "" } else { ", " };
+    let _ = writeln!(text, "{head}{between}{executable}");
+    add_table(text, &look.areas, &look.total, style);
+    if let Some(change) = &look.change {
+        add_change(text, change);
+    }
+    add_sharers(text, &look.sharers, style);
+    add_notes(text, &look.notes, style);
+}
+
+fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style) {
+    let bar_width = style.width.saturating_sub(FIXED);
+    if !areas.is_empty() {
+        let _ = writeln!(
+            text,
+            "{:<14}{:>9}{:>8}{:>7}{:>7}{:>11} {} RAM {} swap {} cache",
+            "AREA",
+            "RESIDENT",
+            "SWAPPED",
+            "CACHED",
+            "SHARED",
+            "REFERENCED",
+            RESIDENT.0,
+            SWAPPED.0,
+            CACHED.0,
+        );
+    }
+    let longest = areas.iter().map(|area| length(&area.states)).max();
+    let in_use = areas.iter().filter(|area| length(&area.states) > 0);
+    for area in in_use {
+        let bar = bar(&area.states, longest.unwrap_or(0), bar_width, style.colours);
+        let row = row(area.kind.name(), &area.states, area.estimated);
+        let _ = writeln!(text, "{row} {bar}");
+    }
+    let row = row("total", total, Estimated::default());
+    let _ = writeln!(text, "{row}");
+}
+
+/// A line about what happened since the last look.
+fn add_change(text: &mut String, change: &Change) {
+    let _ = write!(
+        text,
+        "in {:.1} s: {} major faults, {} minor",
+        change.seconds, change.major_faults, change.minor_faults
+    );
+    if let (Some(file), Some(anon)) = (change.refaulted_file, change.refaulted_anon) {
+        let _ = write!(
+            text,
+            "; came back to its group: {} of files, {} from swap",
+            Human(file),
+            Human(anon)
+        );
+    }
+    text.push('\n');
+}
+
+/// Most files whose sharers are shown, and most names for one file.
+const MAX_SHARED: usize = 20;
+const MAX_NAMES: usize = 8;
+
+fn add_sharers(text: &mut String, files: &[Sharers], style: &Style) {
+    for file in files.iter().take(MAX_SHARED) {
+        let names: Vec<String> = file
+            .processes
+            .iter()
+            .take(MAX_NAMES)
+            .map(|process| format!("{} {}", process.pid, shown(&process.name, 16)))
+            .collect();
+        let more = file.processes.len() - names.len() + file.more;
+        let with = match (names.is_empty(), more) {
+            (true, _) => "no process that we may look into".to_owned(),
+            (_, 0) => names.join(", "),
+            _ => format!("{}, and {more} more", names.join(", ")),
+        };
+        let name = shown(&file.name, 200);
+        add_item(
+            text,
+            &format!("{} of {name} shared with {with}", Human(file.shared)),
+            style,
+        );
+    }
+}
+
+fn row(name: &str, states: &States, estimated: Estimated) -> String {
+    let known = |bytes: Option<u64>, estimated| match bytes {
+        Some(bytes) => number(bytes, estimated),
+        None => "-".to_owned(),
+    };
+    format!(
+        "{name:<14}{:>9}{:>8}{:>7}{:>7}{:>11}",
+        number(states.resident, estimated.resident),
+        number(states.swapped, estimated.swapped),
+        known(states.cached, false),
+        known(states.shared, estimated.shared),
+        known(states.referenced, estimated.referenced),
+    )
+}
+
+/// A number of bytes; `~` before it says that it is estimated.
+fn number(bytes: u64, estimated: bool) -> String {
+    match estimated && bytes > 0 {
+        true => format!("~{}", Human(bytes)),
+        false => Human(bytes).to_string(),
+    }
+}
+
+/// The bytes that a bar shows.
+fn length(states: &States) -> u64 {
+    states
+        .resident
+        .saturating_add(states.swapped)
+        .saturating_add(states.cached_only())
+}
+
+/// A bar of at most `width` characters, which an area of `longest` bytes would fill.
+fn bar(states: &States, longest: u64, width: usize, colours: bool) -> String {
+    let pieces = [
+        (states.resident, RESIDENT),
+        (states.swapped, SWAPPED),
+        (states.cached_only(), CACHED),
+    ];
+    let (mut before, mut drawn) = (0u128, 0);
+    let mut bar = String::new();
+    for (bytes, (character, colour)) in pieces {
+        before += u128::from(bytes);
+        let until = (before * width as u128).div_ceil(u128::from(longest.max(1))) as usize;
+        let cells = until.min(width).saturating_sub(drawn);
+        drawn += cells;
+        if cells > 0 {
+            let piece: String = std::iter::repeat_n(character, cells).collect();
+            match colours {
+                true => bar.push_str(&format!("\x1b[{colour}m{piece}\x1b[0m")),
+                false => bar.push_str(&piece),
+            }
+        }
+    }
+    bar
+}
+
+fn add_notes(text: &mut String, notes: &[String], style: &Style) {
+    for note in notes {
+        add_item(text, note, style);
+    }
+}
+
+/// A sentence in lines of the given width, the first one marked.
+fn add_item(text: &mut String, sentence: &str, style: &Style) {
+    let mut line = String::from("-");
+    for word in shown(sentence, 4000).split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > style.width && line.len() > 1 {
+            let _ = writeln!(text, "{line}");
+            line = String::from(" ");
+        }
+        let _ = write!(line, " {word}");
+    }
+    let _ = writeln!(text, "{line}");
+}

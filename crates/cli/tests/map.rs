@@ -1,0 +1,208 @@
+//! `plimsoll map` as people and programs call it.
+
+mod common;
+
+use common::ground::{MIB, enter, group};
+use common::{Place, Started, stderr, wait_for};
+use plimsoll_testbed::skip;
+use serde_json::Value;
+use std::process::Command;
+
+/// A program that sleeps, once it is itself.
+fn sleeper(place: &Place) -> (Started, String) {
+    let started = Started(place.program("sleep", &["600"]).spawn().unwrap());
+    let pid = started.0.id().to_string();
+    is_called(&pid, "sleep");
+    (started, pid)
+}
+
+fn is_called(pid: &str, name: &str) {
+    wait_for("the program is itself", || {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        // Its libraries are there once it sleeps.
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        (comm.trim() == name && state.contains(") S ")).then_some(())
+    });
+}
+
+fn json(place: &Place, args: &[&str]) -> Value {
+    serde_json::from_str(&place.text(&[&["map", "--json"], args].concat())).unwrap()
+}
+
+#[test]
+fn people_see_a_bar_and_numbers_for_each_area() {
+    let place = Place::new();
+    let (_one, pid) = sleeper(&place);
+    for width in ["80", "120"] {
+        let text = place.text(&["map", "-w", width, &pid]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with(&format!("{pid} sleep, ")), "{text}");
+        assert!(lines[1].starts_with("AREA") && lines[1].contains("REFERENCED"));
+        let columns: usize = width.parse().unwrap();
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= columns),
+            "{text}"
+        );
+        for area in ["executable", "libraries", "stacks", "malloc"] {
+            let line = lines.iter().find(|line| line.starts_with(area)).unwrap();
+            assert!(line.contains('█'), "{line}");
+        }
+        assert!(lines.iter().any(|line| line.starts_with("total ")));
+        assert!(
+            !text.contains('\x1b'),
+            "no colours where there is no terminal"
+        );
+    }
+}
+
+#[test]
+fn programs_get_exact_bytes_and_sums() {
+    let place = Place::new();
+    let ((_one, first), (_two, second)) = (sleeper(&place), sleeper(&place));
+    let report = json(&place, &[&first, &second, &first, "--who"]);
+    let looks = report["processes"].as_array().unwrap();
+    assert_eq!(looks.len(), 2, "each process counts once");
+    let fields = [
+        "size",
+        "resident",
+        "swapped",
+        "referenced",
+        "shared",
+        "anonymous",
+    ];
+    let sum = |of: &Value, field: &str| {
+        let areas = of["areas"].as_array().unwrap();
+        areas
+            .iter()
+            .map(|area| area[field].as_u64().unwrap_or(0))
+            .sum::<u64>()
+    };
+    for field in fields {
+        let total = |of: &Value| of["total"][field].as_u64().unwrap();
+        assert_eq!(
+            total(&report),
+            total(&looks[0]) + total(&looks[1]),
+            "{field}"
+        );
+        for of in [&report, &looks[0], &looks[1]] {
+            assert_eq!(total(of), sum(of, field), "{field}");
+        }
+    }
+    assert!(looks[0]["total"]["resident"].as_u64().unwrap() > 100 << 10);
+    assert_eq!(looks[0]["pid"].to_string(), first);
+    assert_eq!(looks[0]["name"], "sleep");
+    assert!(looks[0]["executable"].as_str().unwrap().ends_with("sleep"));
+    assert_eq!(looks[0]["runtime"], Value::Null);
+    assert!(looks[0].get("parts").is_none());
+    let sharers = looks[0]["sharers"].as_array().unwrap();
+    let names = |file: &Value| {
+        file["processes"]
+            .to_string()
+            .contains(&format!("\"pid\":{second}"))
+    };
+    assert!(sharers.iter().any(names), "{sharers:?}");
+    let whole = json(&place, &["--addresses", &first]);
+    assert!(whole["processes"][0]["parts"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn a_watch_tells_what_happened_meanwhile() {
+    let place = Place::new();
+    let (_one, pid) = sleeper(&place);
+    let args = [
+        "map",
+        &pid,
+        "--watch",
+        "1",
+        "--count",
+        "2",
+        "--json",
+        "--referenced",
+    ];
+    let text = place.text(&args);
+    let looks: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(looks.len(), 2);
+    assert_eq!(looks[0]["processes"][0]["change"], Value::Null);
+    let change = &looks[1]["processes"][0]["change"];
+    assert!(change["seconds"].as_f64().unwrap() >= 1.0);
+    assert_eq!(change["major_faults"], 0, "it sleeps");
+    assert!(looks[1]["unix_ms"].as_u64() > looks[0]["unix_ms"].as_u64());
+    // Pages of files count as referenced when other programs use them.
+    let heap = |look: &Value| {
+        let areas = look["areas"].as_array().unwrap();
+        let area = areas.iter().find(|area| area["kind"] == "malloc");
+        area.map(|area| area["referenced"].as_u64().unwrap())
+    };
+    assert!(heap(&looks[0]) > Some(0), "{text}");
+    assert_eq!(heap(&looks[1]), Some(0), "it sleeps: {text}");
+}
+
+#[test]
+fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
+    let place = Place::new();
+    let (_one, pid) = sleeper(&place);
+    let output = place.call(&["map", "2147483647", &pid]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&format!("{pid} sleep")));
+    assert!(stderr(&output).contains("no process has the number 2147483647"));
+    for (args, status, needle) in [
+        (&["map", "0"][..], 2, "0 is not in"),
+        (&["map"], 2, "PID"),
+        (&["map", "--watch"], 2, "PID"),
+        (&["map", "1", "--count", "2"], 2, "--watch"),
+        (&["map", "1", "--addresses"], 2, "--json"),
+        (&["map", "--cgroup", "no/such/group"], 1, "no/such/group"),
+        (&["map", "--principal", "nobody"], 1, "no broker answers"),
+    ] {
+        let output = place.call(args);
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+        assert!(
+            stderr(&output).contains(needle),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    let failed = place.call(&["map", "--json", "2147483647"]);
+    let report: Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!(report["failed"][0]["pid"], i32::MAX);
+}
+
+#[test]
+fn a_thread_of_the_kernel_has_no_map() {
+    if std::fs::read_to_string("/proc/2/comm").ok().as_deref() != Some("kthreadd\n") {
+        skip("no threads of the kernel are seen here");
+        return;
+    }
+    let output = Place::new().call(&["map", "2"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("thread of the kernel"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_group_and_a_principal_name_their_processes() {
+    let place = Place::new();
+    if let Some(group) = group("map", 512 * MIB) {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600");
+        enter(&mut sleep, &group);
+        let started = Started(sleep.spawn().unwrap());
+        is_called(&started.0.id().to_string(), "sleep");
+        let dir = group.cgroup().dir().to_str().unwrap();
+        let report = json(&place, &["--cgroup", dir]);
+        assert_eq!(report["processes"][0]["pid"], started.0.id());
+    }
+    let _run = place.start(&["run", "-n", "dozer", "--", "sleep", "600"]);
+    let pid = place.attached("dozer").pid.unwrap();
+    is_called(&pid.to_string(), "sleep");
+    let report = json(&place, &["--principal", "dozer"]);
+    assert_eq!(report["processes"][0]["pid"], pid);
+    let nobody = place.call(&["map", "--principal", "nobody"]);
+    assert!(stderr(&nobody).contains("no principal is called `nobody`"));
+}

@@ -1,0 +1,87 @@
+//! Copies another process's memory (`process_vm_readv(2)`), only where it is present, so that nothing
+//! is brought back from swap or from a file for it.
+
+use crate::pages::PageMap;
+use crate::process::{Process, page_size};
+use crate::{Error, Result};
+
+/// Copies from address `at` of a process, if all of its pages there are present right before. Returns
+/// false when some are not, or when nothing readable is mapped there. A page that is taken from the
+/// process in the few microseconds between the look and the copy is brought back by it; nothing that
+/// the kernel offers excludes that.
+///
+/// # Errors
+/// [`Error::NotPermitted`] without the rights of a debugger; [`Error::Gone`].
+pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Result<bool> {
+    let Some(end) = at.checked_add(into.len() as u64) else {
+        return Ok(false);
+    };
+    if into.is_empty() {
+        return Ok(true);
+    }
+    let page = page_size();
+    let range = at / page * page..end.div_ceil(page).saturating_mul(page);
+    match pages.counts(&range) {
+        Ok(counts) if counts.present == range.end - range.start => {}
+        Err(error) if error.is_gone() => return Err(error),
+        // Beyond the addresses of programs the kernel refuses to look.
+        _ => return Ok(false),
+    }
+    let local = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: at as *mut libc::c_void,
+        iov_len: into.len(),
+    };
+    let pid = process.pid();
+    // SAFETY: the call writes to `local` only, which is the whole of `into`.
+    let copied = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    if copied >= 0 {
+        // The number may have been given to another process.
+        return match process.alive() {
+            true => Ok(copied as usize == into.len()),
+            false => Err(Error::Gone { pid }),
+        };
+    }
+    let source = std::io::Error::last_os_error();
+    match source.raw_os_error() {
+        Some(libc::EFAULT) => Ok(false),
+        Some(libc::ESRCH) => Err(Error::Gone { pid }),
+        Some(libc::EPERM | libc::ENOSYS) => Err(Error::NotPermitted {
+            call: "process_vm_readv",
+            pid,
+            needs: "the rights of a debugger (CAP_SYS_PTRACE, or kernel.yama.ptrace_scope 0)",
+        }),
+        _ => Err(Error::Call {
+            call: "process_vm_readv",
+            pid,
+            source,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_copied_and_what_is_not_stays() {
+        let own = Process::own().unwrap();
+        let pages = PageMap::open(&own).unwrap();
+        let text = *b"some words of this process";
+        let mut copied = text.map(|_| 0);
+        match copy(&own, &pages, text.as_ptr() as u64, &mut copied) {
+            Err(error) if error.is_denied() => return,
+            outcome => assert!(outcome.unwrap()),
+        }
+        assert_eq!(copied, text);
+        for nowhere in [0, 4096, u64::MAX - 8, u64::MAX - 40_000] {
+            assert!(
+                !copy(&own, &pages, nowhere, &mut copied).unwrap(),
+                "{nowhere}"
+            );
+        }
+    }
+}

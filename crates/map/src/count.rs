@@ -1,0 +1,192 @@
+//! Counts the pages of parts: which are there, which are in swap, which no other mapping has.
+
+use crate::parts::Part;
+use crate::views;
+use plimsoll_kernel::pages::{PageMap, Tier};
+use plimsoll_kernel::scan::{FILE, GUARD, HUGE, PRESENT, SWAPPED, WRITTEN, ZERO};
+use plimsoll_kernel::smaps::{Addresses, Area};
+use plimsoll_kernel::words::EXCLUSIVE;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// The states of a process's pages. A script in tests.
+pub trait Pages {
+    /// Calls `tell` with each run of present or swapped pages and its categories
+    /// ([`plimsoll_kernel::scan`]), by address, until it returns false. Returns whether all of it
+    /// could be read.
+    fn each(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool;
+
+    /// As [`Pages::each`], slower, and also says which pages no other mapping has
+    /// ([`plimsoll_kernel::words`]), but not which one is the page of zeros.
+    fn each_word(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool;
+
+    /// Whether [`Pages::each`] does not tell the page of zeros either.
+    fn hides_zeros(&self) -> bool;
+}
+
+impl Pages for PageMap {
+    fn each(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool {
+        self.each_kind(range, tell).is_ok()
+    }
+
+    fn each_word(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool {
+        PageMap::each_word(self, range, tell).is_ok()
+    }
+
+    fn hides_zeros(&self) -> bool {
+        self.tier() == Tier::Words
+    }
+}
+
+/// What was counted of a part, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Present.
+    pub present: u64,
+    /// Of those: may be the page of zeros, which does not count as resident.
+    pub present_doubtful: u64,
+    /// Of those: of a file or of shared memory.
+    pub file: u64,
+    /// Present, and no other mapping has it; `None` if that was not asked.
+    pub exclusive: Option<u64>,
+    /// Marked as swapped.
+    pub swapped: u64,
+    /// Of those: may be a marker, of which nothing is in swap.
+    pub swapped_doubtful: u64,
+}
+
+/// What was counted of all parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// By part; `None` where it was not necessary (the mapping has one part), or not possible.
+    pub tallies: Vec<Option<Tally>>,
+    /// By part, bytes: present, and mapped by this process at a lower address too.
+    pub repeated: Vec<u64>,
+    /// By mapping, bytes of the file that are mapped at a lower address too.
+    pub mapped_before: HashMap<usize, u64>,
+    /// Whether pages could not be counted, or not in time.
+    pub missed: bool,
+}
+
+/// Counts what the mappings themselves do not tell: mappings with several parts, and files that are
+/// mapped several times. Ends soon after `deadline`.
+pub fn count(
+    mappings: &[Area],
+    parts: &[Part],
+    pages: &dyn Pages,
+    deadline: Option<Instant>,
+) -> Counted {
+    let mut counted = Counted {
+        tallies: vec![None; parts.len()],
+        repeated: vec![0; parts.len()],
+        ..Counted::default()
+    };
+    let late = || deadline.is_some_and(|end| Instant::now() >= end);
+    for group in by_mapping(parts) {
+        let area = &mappings[parts[group.start].mapping];
+        if group.len() < 2 || (area.rss == 0 && area.swap == 0) {
+            continue;
+        }
+        let partly_shared = area.shared() > 0 && area.private > 0;
+        match tally(&parts[group.clone()], pages, partly_shared, &late) {
+            Some(tallies) => {
+                for (slot, tally) in counted.tallies[group].iter_mut().zip(tallies) {
+                    *slot = Some(tally);
+                }
+            }
+            None => counted.missed = true,
+        }
+    }
+    views::count_repeated(mappings, parts, pages, &late, &mut counted);
+    counted
+}
+
+/// The ranges of indexes of parts of one mapping each.
+pub fn by_mapping(parts: &[Part]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut start = 0;
+    parts
+        .chunk_by(|a, b| a.mapping == b.mapping)
+        .map(move |chunk| {
+            let range = start..start + chunk.len();
+            start = range.end;
+            range
+        })
+}
+
+/// Counts the parts of one mapping; `None` if its pages could not be read, or not in time.
+fn tally(
+    parts: &[Part],
+    pages: &dyn Pages,
+    partly_shared: bool,
+    late: &dyn Fn() -> bool,
+) -> Option<Vec<Tally>> {
+    let mut tallies = vec![Tally::default(); parts.len()];
+    let hides_zeros = pages.hides_zeros();
+    let each = |tell: Tell<'_>| pages.each(&whole(parts)?, tell).then_some(());
+    walk(parts, late, each, |index, bytes, categories| {
+        add(&mut tallies[index], bytes, categories, hides_zeros);
+    })?;
+    if partly_shared {
+        let mut exclusive = vec![0; parts.len()];
+        let each = |tell: Tell<'_>| pages.each_word(&whole(parts)?, tell).then_some(());
+        walk(parts, late, each, |index, bytes, categories| {
+            if categories & PRESENT != 0 && categories & EXCLUSIVE != 0 {
+                exclusive[index] += bytes;
+            }
+        })?;
+        for (tally, bytes) in tallies.iter_mut().zip(exclusive) {
+            tally.exclusive = Some(bytes);
+        }
+    }
+    Some(tallies)
+}
+
+/// Takes a run and its categories; returns whether to go on.
+type Tell<'a> = &'a mut dyn FnMut(Addresses, u64) -> bool;
+
+/// From the first part's beginning to the last part's end.
+fn whole(parts: &[Part]) -> Option<Addresses> {
+    Some(parts.first()?.addresses.start..parts.last()?.addresses.end)
+}
+
+/// Divides runs among parts: calls `add` with the index of a part, bytes and categories.
+fn walk(
+    parts: &[Part],
+    late: &dyn Fn() -> bool,
+    each: impl FnOnce(Tell<'_>) -> Option<()>,
+    mut add: impl FnMut(usize, u64, u64),
+) -> Option<()> {
+    let (mut index, mut in_time, mut runs) = (0, true, 0u32);
+    each(&mut |run, categories| {
+        while index + 1 < parts.len() && parts[index].addresses.end <= run.start {
+            index += 1;
+        }
+        for (place, part) in parts.iter().enumerate().skip(index) {
+            if part.addresses.start >= run.end {
+                break;
+            }
+            let start = run.start.max(part.addresses.start);
+            let bytes = run.end.min(part.addresses.end).saturating_sub(start);
+            add(place, bytes, categories);
+        }
+        runs = runs.wrapping_add(1);
+        in_time = !runs.is_multiple_of(1024) || !late();
+        in_time
+    })?;
+    (in_time && !late()).then_some(())
+}
+
+fn add(tally: &mut Tally, bytes: u64, categories: u64, hides_zeros: bool) {
+    let is = |category: u64| categories & category != 0;
+    if is(PRESENT) && !is(ZERO) {
+        tally.present += bytes;
+        tally.file += if is(FILE) { bytes } else { 0 };
+        // Older kernels do not tell the huge page of zeros, and the words tell no page of zeros.
+        let zeros = !is(FILE) && (is(HUGE) || (hides_zeros && !is(EXCLUSIVE)));
+        tally.present_doubtful += if zeros { bytes } else { 0 };
+    } else if is(SWAPPED) && !is(GUARD) {
+        tally.swapped += bytes;
+        // Markers of write protection look like swapped pages that are protected.
+        tally.swapped_doubtful += if is(WRITTEN) { 0 } else { bytes };
+    }
+}

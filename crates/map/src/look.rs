@@ -1,0 +1,391 @@
+//! One look at a process: reads it, labels it, counts it, and attributes.
+
+use crate::area::States;
+use crate::attribute::{AreaOf, PartOf, Picture, attribute};
+use crate::cached::{self, Untold};
+use crate::change::{Change, Counters};
+use crate::count::{Counted, count};
+use crate::memory::ProcessMemory;
+use crate::native;
+use crate::parts::{MAX_LABELS, Part, cut};
+use crate::runtime::Labels;
+use crate::runtimes::ALL;
+use crate::sight::Sight;
+use crate::who::{Candidate, Sharers, sharers};
+use plimsoll_kernel::Error as KernelError;
+use plimsoll_kernel::pages::PageMap;
+use plimsoll_kernel::patience::within;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::referenced;
+use plimsoll_kernel::smaps::{Area, FileKey};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The longest that each of the reads may take.
+    pub limit: Duration,
+    /// Whether to tell the states of each part of the address space too.
+    pub addresses: bool,
+    /// Whether to tell with whom memory is shared.
+    pub who: bool,
+    /// Whether to clear the reference bits afterwards, so that the next look tells what was touched
+    /// since this one. The kernel then knows less of what the process uses, and may evict worse.
+    pub clear_references: bool,
+}
+
+impl Default for Options {
+    /// 10 seconds, areas only.
+    fn default() -> Options {
+        Options {
+            limit: Duration::from_secs(10),
+            addresses: false,
+            who: false,
+            clear_references: false,
+        }
+    }
+}
+
+/// Why there is no map of a process.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum LookError {
+    #[error("no process has the number {pid}, or it has exited")]
+    Gone { pid: i32 },
+    #[error("process {pid} ({name}) is a thread of the kernel: it has no memory of its own to map")]
+    KernelThread { pid: i32, name: String },
+    #[error(transparent)]
+    Kernel(KernelError),
+}
+
+/// The map of one process at one time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Look {
+    /// Its number.
+    pub pid: i32,
+    /// When it started: clock ticks after boot. Number and start identify a process until the next
+    /// boot.
+    pub started: u64,
+    /// Its short name.
+    pub name: String,
+    /// The program that it runs; empty where that is hidden.
+    pub executable: PathBuf,
+    /// The runtime that was recognised.
+    pub runtime: Option<String>,
+    /// As the kernel counts the process. The areas sum up to it.
+    pub total: States,
+    /// Resident, each page divided by how many mappings it has anywhere (PSS), bytes; `None` where
+    /// it is hidden.
+    pub proportional: Option<u64>,
+    /// The areas that have memory.
+    pub areas: Vec<AreaOf>,
+    /// The parts of the address space, by address, when they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartOf>,
+    /// Who else maps its files, when it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sharers: Vec<Sharers>,
+    /// Counters that only grow.
+    pub counters: Counters,
+    /// What happened since the look before; `None` in the first one.
+    pub change: Option<Change>,
+    /// What could not be told apart and why, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Look {
+    /// Tells what happened since an earlier look, if that was one at the same process.
+    pub fn compare(&mut self, before: &Look) {
+        if (self.pid, self.started) == (before.pid, before.started) {
+            self.change = Some(self.counters.since(&before.counters));
+        }
+    }
+}
+
+/// Looks at a process. Nothing of it is touched, stopped or changed.
+///
+/// # Errors
+/// [`LookError`]. A process of another user is none: then only the totals are told, and a note says
+/// what to do.
+pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
+    let gone = |error| match error {
+        KernelError::Gone { .. } | KernelError::Absent { .. } => LookError::Gone { pid },
+        other => LookError::Kernel(other),
+    };
+    let process = Arc::new(Process::open(pid).map_err(gone)?);
+    let name = process.comm().map_err(gone)?;
+    if process.stat().map_err(gone)?.of_kernel {
+        return Err(LookError::KernelThread { pid, name });
+    }
+    // A process that is about to exit has no memory any more.
+    if process.memory_fast().map_err(gone)?.size == 0 {
+        return Err(LookError::Gone { pid });
+    }
+    let (sight, mut picture) = match Sight::of(&process, options.limit) {
+        Ok(sight) => (sight, None),
+        Err(error) if error.is_denied() || error.is_busy() => (
+            Sight::default(),
+            Some(totals(&process, &error).map_err(gone)?),
+        ),
+        Err(error) => return Err(gone(error)),
+    };
+    let mut look = Look {
+        pid,
+        started: process.start_time(),
+        name,
+        counters: Counters::of(&process),
+        executable: sight.executable.clone(),
+        ..Look::default()
+    };
+    let picture = match picture.take() {
+        Some(picture) => picture,
+        None => inside(&process, sight, options, &mut look),
+    };
+    if options.clear_references {
+        clear_references(&process, options.limit, &mut look.notes);
+    }
+    if !process.alive() {
+        return Err(LookError::Gone { pid });
+    }
+    look.total = picture.total;
+    look.areas = picture.areas;
+    look.notes.extend(picture.notes);
+    Ok(look)
+}
+
+fn clear_references(process: &Arc<Process>, limit: Duration, notes: &mut Vec<String>) {
+    let writer = Arc::clone(process);
+    match within(limit, move || referenced::clear(&writer)) {
+        Some(Ok(())) => {}
+        Some(Err(error)) => notes.push(format!(
+            "referenced is not since the last look, but ever: {error}"
+        )),
+        None => notes.push("the reference bits were not cleared in time".into()),
+    }
+}
+
+/// What everybody may know of a process.
+fn totals(process: &Process, why: &KernelError) -> Result<Picture, KernelError> {
+    let (memory, all) = (process.memory()?, process.memory_fast()?);
+    let total = States {
+        size: all.size,
+        resident: memory.resident(),
+        swapped: memory.swap,
+        anonymous: memory.anon,
+        ..States::default()
+    };
+    let why = match why.is_denied() {
+        true => format!(
+            "only its user and root may see its areas; ask as one of them: sudo plimsoll map {}",
+            process.pid()
+        ),
+        false => format!("its areas are missing: {why}; give it longer with --timeout"),
+    };
+    Ok(Picture {
+        total,
+        areas: Vec::new(),
+        notes: vec![why],
+    })
+}
+
+/// Labels, counts and attributes.
+fn inside(process: &Arc<Process>, sight: Sight, options: &Options, look: &mut Look) -> Picture {
+    let sight = Arc::new(sight);
+    look.notes.clone_from(&sight.notes);
+    let (runtime, mut labels) = labelled(process, &sight, options.limit);
+    look.runtime = runtime.map(str::to_owned);
+    look.notes.append(&mut labels.notes);
+    if labels.labels.len() > MAX_LABELS {
+        look.notes.push(format!(
+            "it has more than {MAX_LABELS} areas: the last ones are shown as other"
+        ));
+    }
+    let parts = Arc::new(cut(&sight.mappings, &labels.labels));
+    drop(labels);
+    let counted = counted(process, &sight, &parts, options.limit, &mut look.notes);
+    let (caches, untold) = cached(&sight, &parts, options.limit);
+    note_untold(&untold, &mut look.notes);
+    let mut all = Vec::new();
+    let mut shared: HashMap<FileKey, Candidate> = HashMap::new();
+    let picture = attribute(
+        &sight.mappings,
+        &parts,
+        &counted,
+        &caches,
+        &mut |part, states| {
+            let area = &sight.mappings[part.mapping];
+            if options.who && area.file.inode != 0 && states.shared > Some(0) {
+                let file = shared.entry(area.file).or_insert_with(|| Candidate {
+                    key: area.file,
+                    name: area.name.clone(),
+                    kind: part.kind,
+                    shared: 0,
+                });
+                file.shared = file.shared.saturating_add(states.shared.unwrap_or(0));
+            }
+            if options.addresses {
+                all.push(PartOf {
+                    start: part.addresses.start,
+                    end: part.addresses.end,
+                    kind: part.kind,
+                    name: area.name.clone(),
+                    states: *states,
+                });
+            }
+        },
+    );
+    look.parts = all;
+    if options.who {
+        let files = shared.into_values().collect();
+        look.sharers = sharers(sight.pid, files, options.limit, &mut look.notes);
+    }
+    note_kinds(&sight.mappings, &picture, &mut look.notes);
+    look.proportional = Some(sight.mappings.iter().map(|area| area.pss).sum());
+    picture
+}
+
+/// The labels of the runtime that recognises the process, and after them those of every program.
+fn labelled(
+    process: &Arc<Process>,
+    sight: &Arc<Sight>,
+    limit: Duration,
+) -> (Option<&'static str>, Labels) {
+    let (reader, seen) = (Arc::clone(process), Arc::clone(sight));
+    let done = within(limit, move || {
+        let mut labels = Labels::default();
+        let memory = match ProcessMemory::open(&reader) {
+            Ok(memory) => memory,
+            Err(error) => {
+                labels.note(format!("its memory was not read: {error}"));
+                return (None, labels);
+            }
+        };
+        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen));
+        if let Some(runtime) = runtime {
+            runtime.label(&seen, &memory, &mut labels);
+        }
+        native::label(&seen, &memory, &mut labels);
+        (runtime.map(|runtime| runtime.name()), labels)
+    });
+    done.unwrap_or_else(|| {
+        let mut labels = Labels::default();
+        labels.note(format!(
+            "what its memory is for could not be read within {} s",
+            limit.as_secs_f64()
+        ));
+        (None, labels)
+    })
+}
+
+fn counted(
+    process: &Arc<Process>,
+    sight: &Arc<Sight>,
+    parts: &Arc<Vec<Part>>,
+    limit: Duration,
+    notes: &mut Vec<String>,
+) -> Counted {
+    let (reader, seen, own) = (Arc::clone(process), Arc::clone(sight), Arc::clone(parts));
+    let end = Instant::now() + limit;
+    let done = within(limit.saturating_mul(2), move || {
+        let pages = PageMap::open(&reader)?;
+        Ok::<_, KernelError>(count(&seen.mappings, &own, &pages, Some(end)))
+    });
+    match done {
+        Some(Ok(counted)) if !counted.missed => counted,
+        Some(Ok(counted)) => {
+            notes.push(
+                "not all pages could be counted in time: areas that lie in one mapping are estimated; \
+                 give it longer with --timeout"
+                    .into(),
+            );
+            counted
+        }
+        other => {
+            let why = match other {
+                Some(Err(error)) => error.to_string(),
+                _ => "they were not read in time".into(),
+            };
+            notes.push(format!(
+                "its pages could not be counted, areas that lie in one mapping are estimated: {why}"
+            ));
+            Counted {
+                tallies: vec![None; parts.len()],
+                repeated: vec![0; parts.len()],
+                ..Counted::default()
+            }
+        }
+    }
+}
+
+fn cached(
+    sight: &Arc<Sight>,
+    parts: &Arc<Vec<Part>>,
+    limit: Duration,
+) -> (Vec<Option<cached::Cache>>, Untold) {
+    let (seen, own) = (Arc::clone(sight), Arc::clone(parts));
+    let end = Instant::now() + limit;
+    let done = within(limit.saturating_mul(2), move || {
+        cached::look(&seen, &own, Some(end))
+    });
+    done.unwrap_or_else(|| {
+        let untold = Untold {
+            late: true,
+            ..Untold::default()
+        };
+        (Vec::new(), untold)
+    })
+}
+
+fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
+    if untold.unsupported {
+        notes.push(
+            "what of its files is in the page cache is not known: this kernel has no cachestat (Linux 6.5)"
+                .into(),
+        );
+    } else if untold.late {
+        notes.push("what of its files is in the page cache was not told in time".into());
+    } else if untold.denied > 0 {
+        notes.push(format!(
+            "what is in the page cache of {} of mapped files is told only to their owner and root",
+            mebibytes(untold.denied)
+        ));
+    }
+    if untold.closed > 0 {
+        notes.push(format!(
+            "what is in the page cache of {} of mapped files is not known: they were deleted, replaced, or \
+             lie where they cannot be opened from here",
+            mebibytes(untold.closed)
+        ));
+    }
+}
+
+/// What the numbers themselves do not say.
+fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<String>) {
+    let hugetlb: u64 = mappings.iter().map(|area| area.hugetlb).sum();
+    if hugetlb > 0 {
+        notes.push(format!(
+            "{} more are in pages of hugetlbfs, which the kernel counts neither as resident nor as swappable",
+            mebibytes(hugetlb)
+        ));
+    }
+    let twice = picture.total.repeated + picture.total.repeated_swapped;
+    if twice > 0 {
+        notes.push(format!(
+            "{} count more than once, as in the kernel's own sums, because it maps them at several \
+             addresses",
+            mebibytes(twice)
+        ));
+    }
+}
+
+/// Bytes for a sentence.
+fn mebibytes(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}

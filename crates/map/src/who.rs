@@ -1,0 +1,148 @@
+//! With whom memory is shared: which other processes map the same files.
+
+use crate::area::Kind;
+use plimsoll_kernel::patience::within;
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::smaps::{FileKey, each_mapping};
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Most files of a process whose sharers are told, those with the most shared memory.
+const MAX_FILES: usize = 64;
+/// Most processes that are named for one file.
+const MAX_NAMED: usize = 64;
+/// Most processes that are looked at.
+const MAX_PROCESSES: usize = 32_768;
+/// The longest that the mappings of one process are waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A process that maps a file too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharer {
+    /// Its number.
+    pub pid: i32,
+    /// Its short name.
+    pub name: String,
+}
+
+/// Who maps a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharers {
+    /// The file.
+    pub name: String,
+    /// The area that it belongs to.
+    pub kind: Kind,
+    /// Of the process's resident memory of this file: mapped more than once, bytes.
+    pub shared: u64,
+    /// Other processes that map it; the first ones of them, if there are very many.
+    pub processes: Vec<Sharer>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// A file with shared memory, before it is known who shares it.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) key: FileKey,
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) shared: u64,
+}
+
+/// Finds who maps the files, the most shared ones first. Adds notes about what is missing.
+pub(crate) fn sharers(
+    own: i32,
+    mut files: Vec<Candidate>,
+    limit: Duration,
+    notes: &mut Vec<String>,
+) -> Vec<Sharers> {
+    files.sort_by_key(|file| std::cmp::Reverse(file.shared));
+    if files.len() > MAX_FILES {
+        notes.push(format!(
+            "of {} files with shared memory only the {MAX_FILES} with the most are told",
+            files.len()
+        ));
+        files.truncate(MAX_FILES);
+    }
+    let index: HashMap<FileKey, usize> = files
+        .iter()
+        .enumerate()
+        .map(|(index, file)| (file.key, index))
+        .collect();
+    let index = Arc::new(index);
+    let mut found: Vec<Sharers> = files
+        .into_iter()
+        .map(|file| Sharers {
+            name: file.name,
+            kind: file.kind,
+            shared: file.shared,
+            processes: Vec::new(),
+            more: 0,
+        })
+        .collect();
+    let end = Instant::now() + limit;
+    let (mut hidden, mut late) = (0, 0);
+    for pid in processes().into_iter().filter(|&pid| pid != own) {
+        let left = end.saturating_duration_since(Instant::now());
+        let keys = Arc::clone(&index);
+        match within(left.min(PATIENCE), move || maps_of(pid, &keys)) {
+            Some(Ok((name, files))) => {
+                for file in files {
+                    add(&mut found[file], pid, &name);
+                }
+            }
+            Some(Err(error)) if error.is_denied() => hidden += 1,
+            Some(Err(_)) => {}
+            None => late += 1,
+        }
+    }
+    if hidden > 0 {
+        notes.push(format!(
+            "{hidden} processes of other users do not show us what they share; root sees them"
+        ));
+    }
+    if late > 0 {
+        notes.push(format!("what {late} processes share was not told in time"));
+    }
+    found
+}
+
+fn add(sharers: &mut Sharers, pid: i32, name: &str) {
+    if sharers.processes.len() < MAX_NAMED {
+        sharers.processes.push(Sharer {
+            pid,
+            name: name.to_owned(),
+        });
+    } else {
+        sharers.more += 1;
+    }
+}
+
+/// The numbers of all processes, sorted.
+fn processes() -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut all: Vec<i32> = numbers.take(MAX_PROCESSES).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The name of a process, and which of the files it maps.
+fn maps_of(
+    pid: i32,
+    files: &HashMap<FileKey, usize>,
+) -> plimsoll_kernel::Result<(String, HashSet<usize>)> {
+    let process = Process::open(pid)?;
+    let mut found = HashSet::new();
+    each_mapping(&process, &mut |area| {
+        found.extend(files.get(&area.file));
+        found.len() < files.len()
+    })?;
+    let name = match found.is_empty() {
+        true => String::new(),
+        false => process.comm()?,
+    };
+    Ok((name, found))
+}

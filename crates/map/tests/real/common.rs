@@ -1,0 +1,60 @@
+//! What the tests on real processes share: one at a time, own group, own swap, programs that hold
+//! still.
+
+use plimsoll_kernel::process::Process;
+use plimsoll_testbed::children::signal;
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
+use rustix::process::Signal;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Long enough for a busy machine; nothing is asserted about time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// The tests run one after the other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A group with a limit, or a message why there is none.
+pub(crate) fn group(name: &str, limit: u64) -> Option<TestCgroup> {
+    TestCgroup::new(name, Some(limit))
+        .map_err(|e| skip(format_args!("no cgroup of our own here: {e}")))
+        .ok()
+}
+
+/// Swap of our own, or a message why there is none.
+pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
+    SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), bytes)
+        .map_err(|e| skip(format_args!("no swap file of our own here: {e}")))
+        .ok()
+}
+
+/// Not a test of its own: the misbehaving programs of the tests are this binary, started again.
+#[test]
+fn program() {
+    programs::run_as_asked();
+}
+
+/// Starts a misbehaving program and waits until it holds what it was asked for.
+pub(crate) fn start(arguments: &[&str], group: Option<&TestCgroup>) -> Child {
+    let mut child =
+        Child::start_again("common::program", arguments, group).expect("this binary starts again");
+    child
+        .until(PATIENCE, |p| p.holding)
+        .expect("it gets its memory");
+    child
+}
+
+/// Stops a program and waits until all of its threads stand still.
+pub(crate) fn stop(child: &Child) -> Arc<Process> {
+    signal(child.pid().unsigned_abs(), Signal::STOP);
+    let process = Arc::new(Process::open(child.pid()).unwrap());
+    while process.stat().unwrap().state != b'T' {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    process
+}

@@ -1,0 +1,7 @@
+//! Tests of this crate on real processes: own groups, own swap, real pressure, all cleaned up. A test
+//! that lacks rights reports that it is skipped, and why.
+
+mod bad;
+mod common;
+mod rest;
+mod sums;
