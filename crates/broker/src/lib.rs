@@ -23,6 +23,8 @@
 //! | [`members`] | the daemon's side of each principal: life, page, sockets, cgroup |
 //! | [`sense`] | reads the domain and the principals; samples in the background |
 //! | [`publish`] | pages, subscribers, pressure sockets |
+//! | [`balance`] | measures what reclaimed pages cost that are read again; shifts reclaim |
+//! | [`pinning`] | keeps file pages of principals in memory, where the configuration says so |
 //! | [`act`] | the worker that executes the orders of the ladder |
 //! | [`share`] | divides scarce resources of the broker between users |
 //! | [`descriptors`] | the number of file descriptors that can be shared |
@@ -35,6 +37,7 @@
 
 pub mod act;
 pub mod background;
+pub mod balance;
 pub mod config;
 pub mod core;
 pub mod daemon;
@@ -43,6 +46,7 @@ pub mod error;
 pub mod members;
 pub mod options;
 mod own_name;
+pub mod pinning;
 pub mod publish;
 pub mod sense;
 pub mod server;

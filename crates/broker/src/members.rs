@@ -1,6 +1,7 @@
 //! The daemon's data of each principal: owner, connection, process, page, cgroup and readings.
 
 use crate::act::Home;
+use crate::balance::Reading;
 use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};
@@ -74,6 +75,12 @@ pub struct Member {
     pub shmem_told: u64,
     /// Bytes touched recently, as sampled last.
     pub working_set: Option<u64>,
+    /// Its refaults, as measured last.
+    pub refaults: Option<Reading>,
+    /// Swappiness of its cgroup as it was found, where the broker may change it.
+    pub swappiness: Option<u32>,
+    /// Whether the state file holds that.
+    pub noted: bool,
 }
 
 impl Member {
@@ -164,6 +171,7 @@ impl Member {
             working_set: figures.working_set,
             swapped: figures.swapped,
             major_faults: self.tree.as_mut().map_or(0, |tree| tree.major_faults(now)),
+            refaults: self.refaults.map(|reading| reading.shown()),
             level: figures.numbers.level,
             live: figures.live,
             collections: figures.collections,

@@ -53,6 +53,15 @@ impl Identity {
     }
 }
 
+/// The cgroup made for a principal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptHome {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Its swappiness as it was found, if the broker may have changed it since.
+    pub swappiness: Option<u32>,
+}
+
 /// One principal as kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -63,6 +72,9 @@ pub struct Entry {
     /// The cgroup made for it.
     #[serde(default)]
     pub home: Option<PathBuf>,
+    /// As [`KeptHome::swappiness`].
+    #[serde(default)]
+    pub swappiness: Option<u32>,
     /// Boot in which it ran: process ids and start times begin anew with each boot.
     #[serde(default)]
     pub boot: String,
@@ -181,6 +193,17 @@ impl State {
             .filter_map(|entry| entry.home.as_deref())
     }
 
+    /// The same, each with the swappiness to put back.
+    pub fn kept_homes(&self) -> impl Iterator<Item = KeptHome> {
+        let home = |entry: &Entry| {
+            Some(KeptHome {
+                directory: entry.home.clone()?,
+                swappiness: entry.swappiness,
+            })
+        };
+        self.waiting.values().filter_map(home)
+    }
+
     /// Checks some principals that have not rejoined. Drops dead ones at once, and after a while
     /// those that cannot be seen alive. Call it once a second.
     pub fn forget_dead(&mut self, now: u64) {
@@ -226,19 +249,24 @@ impl State {
 
     /// Writes the state; `next_id` is the id of the next principal. Principals that have not
     /// rejoined yet stay in it. If the file system refuses, this is logged once and tried again
-    /// later; it affects nothing else.
+    /// later. Returns whether it was written.
     pub fn write(
         &mut self,
-        principals: impl Iterator<Item = (Identity, Kept, Option<PathBuf>)>,
+        principals: impl Iterator<Item = (Identity, Kept, Option<KeptHome>)>,
         next_id: Id,
         now: u64,
-    ) {
+    ) -> bool {
         let boot = &self.boot;
-        let entry = |(identity, kept, home)| Entry {
-            identity,
-            kept,
-            home,
-            boot: boot.clone(),
+        let entry = |(identity, kept, home): (Identity, Kept, Option<KeptHome>)| {
+            let (home, swappiness) =
+                home.map_or((None, None), |home| (Some(home.directory), home.swappiness));
+            Entry {
+                identity,
+                kept,
+                home,
+                swappiness,
+                boot: boot.clone(),
+            }
         };
         let mut all: Vec<Entry> = principals.map(entry).collect();
         self.next_id = self.next_id.max(next_id);
@@ -261,6 +289,7 @@ impl State {
             Ok(()) => {
                 self.dirty = false;
                 self.failing = false;
+                true
             }
             Err(error) => {
                 self.retry_at = now.saturating_add(RETRY_NS);
@@ -271,6 +300,7 @@ impl State {
                     tracing::warn!(path = %self.path.display(), %error, "{message}; weights set at run \
                          time would be lost in a crash; tried again in 5 s");
                 }
+                false
             }
         }
     }

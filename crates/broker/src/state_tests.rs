@@ -70,13 +70,18 @@ fn who_comes_back_is_known_once() {
     let mut state = load(&path);
     let (process, shop) = (identity("a", Some((12, 99))), group("g", None));
     let home = PathBuf::from("/sys/fs/cgroup/memory/plimsoll/0000beef-3-a");
+    let kept_home = KeptHome {
+        directory: home.clone(),
+        swappiness: Some(60),
+    };
     let all = [
-        (process, kept(3, 40), Some(home.clone())),
+        (process, kept(3, 40), Some(kept_home.clone())),
         (shop.clone(), kept(4, 50), None),
     ];
-    state.write(all.into_iter(), 5, 1);
+    assert!(state.write(all.into_iter(), 5, 1));
     let mut state = load(&path);
     assert!(state.homes().eq([home.as_path()]));
+    assert!(state.kept_homes().eq([kept_home]));
     assert_eq!(state.next_id(), 5);
     assert_eq!(state.awaits(3), Some(7));
     assert_eq!(state.rejoin(&identity("a", Some((12, 100)))), None);

@@ -2,12 +2,14 @@
 //!
 //! # The JSON contract
 //! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`, `budget`,
-//! `principals` (a list of trees), and `left_out` (the number of principals that are not in the list). Each
+//! `principals` (a list of trees), `left_out` (the number of principals that are not in the list), and
+//! `pinned` (null, or which file pages are held: `state`, `held`, `allowance`, `budget`, `why`). Each
 //! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones), `weight`,
 //! `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`, `swapped`,
-//! `major_faults`, `level`, `live`, `collections`, `collection_ms`, `collector` (null, or what a collector
-//! reports of itself) and `children`. All sizes are bytes. Fields may be added, but none is removed or
-//! changes its meaning.
+//! `major_faults`, `refaults` (null, or pages per second that were read again: `file`, `anon`; their costs:
+//! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `collector`
+//! (null, or what a collector reports of itself) and `children`. All sizes are bytes. Fields may be added,
+//! but none is removed or changes its meaning.
 
 use crate::json;
 use crate::rows::{Faults, Order, Row, rows, shown, standing};
@@ -34,6 +36,17 @@ pub fn table(listing: &Listing) -> String {
         Human(listing.reserve),
         Human(listing.budget),
     );
+    if let Some(pinned) = &listing.pinned {
+        let _ = match &pinned.why {
+            None => writeln!(
+                text,
+                "file pages held {} of at most {}",
+                Human(pinned.held),
+                Human(pinned.budget)
+            ),
+            Some(why) => writeln!(text, "no file pages are held: {}", shown(why, 400)),
+        };
+    }
     if listing.principals.is_empty() {
         text.push_str("no principals: start a program with `plimsoll run PROGRAM`\n");
         return text;
@@ -92,6 +105,7 @@ fn add_line(text: &mut String, row: Row<'_>) {
 mod tests {
     use super::*;
     use crate::rows::tests::sample;
+    use plimsoll_wire::messages::Pinned;
 
     #[test]
     fn the_table_is_a_tree() {
@@ -116,6 +130,25 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
         assert!(table(&listing).ends_with("\nand 7 more, which do not fit into a listing\n"));
         let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
         assert_eq!(value["left_out"], 7);
+    }
+
+    #[test]
+    fn what_is_pinned_is_told_and_why_nothing_is() {
+        let pinned = |why: Option<&str>| {
+            let pinned = Pinned {
+                state: "holding".into(),
+                held: 60 << 20,
+                allowance: 64 << 20,
+                budget: 64 << 20,
+                why: why.map(str::to_owned),
+            };
+            table(&Listing {
+                pinned: Some(pinned),
+                ..sample()
+            })
+        };
+        assert!(pinned(None).contains("\nfile pages held 60.0M of at most 64.0M\n"));
+        assert!(pinned(Some("no swap")).contains("\nno file pages are held: no swap\n"));
     }
 
     #[test]
@@ -147,6 +180,7 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             "reserve",
             "budget",
             "left_out",
+            "pinned",
         ] {
             assert!(value.get(field).is_some(), "{field}");
         }

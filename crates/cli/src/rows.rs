@@ -210,6 +210,7 @@ pub(crate) mod tests {
             domain: "machine".into(),
             principals: vec![editor, demo],
             left_out: 0,
+            pinned: None,
         }
     }
 

@@ -27,7 +27,7 @@
 //! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
 //! | [`mounts`], [`pin`] | kinds of file systems; locking pages of files |
-//! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
+//! | [`pressure`], [`stalls`], [`disk`] | early warning; which programs had to wait for memory; how long devices take |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
@@ -45,6 +45,7 @@ pub mod advise;
 pub mod capacity;
 pub mod cgroup;
 pub mod clock;
+pub mod disk;
 pub mod environment;
 mod error;
 pub mod identity;

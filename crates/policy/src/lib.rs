@@ -8,7 +8,9 @@
 //! | [`sizing`] | how large a heap may be: one trait, its policies, and the policy of each heap |
 //! | [`footprint`] | how a heap stays within its bound: a broker's, the machine's or a group's |
 //! | [`generations`] | which collections examine young objects only |
+//! | [`balance`] | which kind of a group's pages the kernel reclaims first |
 
+pub mod balance;
 pub mod footprint;
 pub mod generations;
 pub mod ownership;

@@ -14,7 +14,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> io::Result<Options> {
-        const FLAGS: [&str; 4] = ["lock", "huge", "read", "unpaced"];
+        const FLAGS: [&str; 5] = ["lock", "huge", "read", "unpaced", "stream"];
         const VALUES: [&str; 15] = [
             "bytes",
             "rate",

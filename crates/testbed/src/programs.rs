@@ -13,6 +13,9 @@
 //!       if asked
 //! share --path FILE --bytes N --unpaced
 //!       the same as fast as it can; a round is as many touches as there are pages
+//! mix   --path FILE --bytes N [--part 0.5] [--stream] [--delay SECONDS]
+//!       takes N bytes and touches random pages of them and of the file, that part of the touches in the
+//!       file; or reads on in the file for each touch of the bytes; a round is 1000 touches
 //! pages --path FILE --bytes N [--part 0.3] [--every MS]
 //!       maps that much of a file for random reading, and reads a byte of each page of that part of it
 //!       over and over
@@ -85,12 +88,13 @@ fn ends_well(arguments: &[String]) -> bool {
         "hog" => hog(&options),
         "touch" => touch(&options),
         "share" => share(&options),
+        "mix" => mix(&options),
         "pages" => crate::files::pages(&options),
         "stream" => crate::files::stream(&options),
         "lock" => lock(&options),
         "tree" => tree(&options),
         other => Err(io::Error::other(format!(
-            "there is no program `{other}`: give hog, touch, share, pages, stream, lock or tree"
+            "there is no program `{other}`: give hog, touch, share, mix, pages, stream, lock or tree"
         ))),
     });
     if let Err(e) = &result {
@@ -347,6 +351,42 @@ fn lock(options: &Options) -> io::Result<()> {
     }
     reporter.tell_now(bytes, 0, true);
     reporter.wait(1e9, bytes, 0, true);
+    Ok(())
+}
+
+fn mix(options: &Options) -> io::Result<()> {
+    let bytes = options.bytes()?;
+    let path = options
+        .values
+        .get("path")
+        .ok_or_else(|| io::Error::other("`--path` is missing: which file to read"))?;
+    let part = options.number("part")?.unwrap_or(0.5);
+    let mut reporter = Reporter::new(options)?;
+    reporter.wait(options.number("delay")?.unwrap_or(0.0), 0, 0, false);
+    let file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut memory = Memory::anonymous(bytes, false)?;
+    memory.fill(0, bytes);
+    let mapped = Memory::file(path, length)?;
+    let page = page_size();
+    let (mut rounds, mut at, mut buffer) = (0, 0, vec![0; 64 << 10]);
+    while !reporter.ended() {
+        for _ in 0..1000 {
+            let place = memory.random();
+            let in_file = (memory.random() % 1_000_000) as f64 >= (1.0 - part) * 1e6;
+            match in_file && !options.has("stream") {
+                true => mapped.touch(place % (length / page) * page, false),
+                false => memory.touch(place % (bytes / page) * page, place & 1 << 40 != 0),
+            }
+        }
+        if options.has("stream") {
+            rustix::io::pread(&file, &mut buffer, at)?;
+            at = (at + buffer.len() as u64) % length;
+        }
+        rounds += 1;
+        reporter.tell(bytes, rounds, true);
+    }
+    reporter.tell_now(bytes, rounds, false);
     Ok(())
 }
 

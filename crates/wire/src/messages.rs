@@ -183,6 +183,22 @@ pub struct Watch {
     pub interval_ms: u64,
 }
 
+/// Pages that are read again after they were reclaimed, and what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refaults {
+    /// File pages per second.
+    pub file: u64,
+    /// Anonymous pages per second.
+    pub anon: u64,
+    /// Mean wait for a file page in nanoseconds, where known.
+    pub file_ns: Option<u64>,
+    /// Mean wait for an anonymous page in nanoseconds, where known.
+    pub anon_ns: Option<u64>,
+    /// Swappiness of its cgroup, 0 to 200; absent under cgroup version 2.
+    pub swappiness: Option<u32>,
+}
+
 /// One principal as `ps --json` shows it. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -219,6 +235,8 @@ pub struct Principal {
     pub swapped: u64,
     /// Major faults since it was registered.
     pub major_faults: u64,
+    /// How often its pages are read again after they were reclaimed, where measured.
+    pub refaults: Option<Refaults>,
     /// How urgent its numbers are.
     pub level: Level,
     /// Live bytes as reported.
@@ -233,6 +251,22 @@ pub struct Principal {
     pub page: Option<String>,
     /// Its children.
     pub children: Vec<Principal>,
+}
+
+/// File pages that the broker keeps in memory (`[pin]` of its configuration). Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pinned {
+    /// `watching`, `holding`, `short`, `refused` or `failed`.
+    pub state: String,
+    /// Held now.
+    pub held: u64,
+    /// The most that may be held now.
+    pub allowance: u64,
+    /// The most that is ever held.
+    pub budget: u64,
+    /// Why nothing is held, where that has a reason.
+    pub why: Option<String>,
 }
 
 /// Reply to `List` and `Watch`.
@@ -257,6 +291,8 @@ pub struct Listing {
     pub principals: Vec<Principal>,
     /// Number of principals left out because the listing would be too long.
     pub left_out: u64,
+    /// File pages that are kept in memory; absent where that is switched off.
+    pub pinned: Option<Pinned>,
 }
 
 /// Parameters or a reply without a field (`List`, `Reload`; replies to `Attach`, `Adapt`,

@@ -3,6 +3,7 @@
 //! earlier limit still binds it. Processes that outlive a principal move up to the cgroup of its
 //! group at most.
 
+use crate::state::KeptHome;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
 use plimsoll_kernel::process::{Process, descendants_within};
@@ -103,10 +104,10 @@ pub struct Cgroups {
 impl Cgroups {
     /// Finds the broker's own cgroup and cleans up after an earlier broker with the same directory
     /// (`tag`). It looks below its own cgroup and at the cgroups noted in `kept`: it lifts their
-    /// limits and removes the empty ones. A cgroup with live processes stays; they keep it when
-    /// they join again.
+    /// limits, puts back their swappiness, and removes the empty ones. A cgroup with live processes
+    /// stays; they keep it when they join again.
     #[must_use]
-    pub fn new<'a>(tag: u32, kept: impl Iterator<Item = &'a Path>) -> Cgroups {
+    pub fn new(tag: u32, kept: impl Iterator<Item = KeptHome>) -> Cgroups {
         let mut cgroups = Cgroups {
             own: Cgroup::of_self().ok().flatten(),
             tag: format!("{tag:08x}"),
@@ -114,8 +115,11 @@ impl Cgroups {
             refused: false,
         };
         let kept = kept
-            .filter(|directory| cgroups.is_ours(directory))
-            .map(Path::to_path_buf);
+            .filter(|home| cgroups.is_ours(&home.directory))
+            .map(|home| {
+                put_back(&home);
+                home.directory
+            });
         let mut left: Vec<PathBuf> = kept.chain(cgroups.beside_us()).collect();
         left.sort();
         left.dedup();
@@ -288,6 +292,20 @@ fn child_that(
 fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
     cgroup.set_limit(None)?;
     cgroup.add_process(process)
+}
+
+/// Puts back the swappiness that an earlier broker found.
+fn put_back(home: &KeptHome) {
+    let put_back = |swappiness: u32| {
+        let cgroup = Cgroup::at(&home.directory)?;
+        match cgroup.swappiness()? == u64::from(swappiness) {
+            true => Ok(()),
+            false => cgroup.set_swappiness(swappiness.into()),
+        }
+    };
+    if let Some(Err(error)) = home.swappiness.map(put_back) {
+        tracing::debug!(%error, "a swappiness could not be put back");
+    }
 }
 
 fn lift(cgroup: &Cgroup) {

@@ -63,6 +63,8 @@ pub struct Job {
     pub processes: Vec<(i32, u64)>,
     /// The cgroup that the broker made for the principal, if any.
     pub cgroup: Option<PathBuf>,
+    /// Swappiness with which bytes are taken under cgroup version 2; the machine's where `None`.
+    pub swappiness: Option<u32>,
 }
 
 /// Result of a job.
@@ -150,7 +152,7 @@ impl Running {
             (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
             (Order::Take(bytes), Some(cgroup)) => {
                 let part = bytes.saturating_sub(self.done).min(TURN_BYTES);
-                let taken = take(cgroup, part);
+                let taken = take(cgroup, part, self.job.swappiness);
                 self.note(taken).is_none_or(|taken| taken < part / 2) || self.done >= bytes
             }
             (Order::Bound(bytes), Some(cgroup)) => {
@@ -211,8 +213,11 @@ impl Running {
     }
 }
 
-fn take(cgroup: &Path, bytes: u64) -> Result<u64> {
-    Cgroup::at(cgroup)?.reclaim(bytes)
+/// An older kernel takes no swappiness, and then goes by the machine's.
+fn take(cgroup: &Path, bytes: u64, swappiness: Option<u32>) -> Result<u64> {
+    let cgroup = Cgroup::at(cgroup)?;
+    let swappiness = swappiness.filter(|_| cgroup.takes_by_swappiness());
+    cgroup.reclaim_by(bytes, swappiness)
 }
 
 /// Sets a limit that cannot kill. Version 2's `memory.high` slows the program down and reclaims.

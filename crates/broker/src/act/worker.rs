@@ -218,6 +218,7 @@ mod tests {
             order: Order::PageOut(4096),
             processes: vec![(i32::MAX, 1)],
             cgroup: None,
+            swappiness: None,
         };
         worker.order(USER, job);
         let until = Instant::now() + Duration::from_secs(10);
@@ -250,6 +251,7 @@ mod tests {
             order,
             processes: Vec::new(),
             cgroup: None,
+            swappiness: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reads the configuration files and explains errors in them.
 
-use super::{Config, File};
+use super::{Config, File, WINDOWS};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,8 @@ pub enum ConfigError {
 }
 
 const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, \
-                     sharing, revoke \
+                     sharing, revoke, \
+                     [balance] with measure, shift, [pin] with enabled, budget, window \
                      and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, \
                      user_weight, \
                      user_priority";
@@ -146,6 +147,10 @@ pub fn parse(text: &str, path: &Path) -> Result<File, ConfigError> {
             ));
         }
     }
+    if let Some(window) = file.pin.window.filter(|window| !WINDOWS.contains(window)) {
+        let message = format!("window {window} is out of range: give 1 to 3600 seconds");
+        return Err(wrong(line_of(text, "window", 0), message));
+    }
     for (index, rule) in file.rules.iter_mut().enumerate() {
         rule.check()
             .map_err(|message| wrong(line_of(text, "[[rule]]", index), message))?;
@@ -223,6 +228,9 @@ mod tests {
                 1,
                 "no user is called",
             ),
+            ("[pin]\nenabled = true\nwindow = 0\n", 3, "give 1 to 3600"),
+            ("[pin]\nbudget = \"lots\"\n", 2, "write bytes"),
+            ("[balance]\nshifted = true\n", 2, "[balance] with"),
             ("[[rule]]\nwait = 3\n", 2, "known are"),
             ("budget = [", 1, ""),
         ] {

@@ -5,6 +5,15 @@
 //! reserve = "64M"           # held back for warnings; measured by default
 //! max_principals = 4096
 //!
+//! [balance]
+//! measure = true            # what pages cost that are read again after they were reclaimed
+//! shift = false             # make the kernel reclaim the cheaper kind first
+//!
+//! [pin]
+//! enabled = false           # keep file pages in memory that are read again and again
+//! budget = "5%"             # at most
+//! window = 30               # seconds over which that is counted
+//!
 //! [[rule]]                  # comes before what a program asks for; the first that matches wins
 //! executable = "*/java"     # also: cgroup, unit, user; all that are given must match
 //! weight = 200
@@ -34,6 +43,47 @@ pub const MAX_PRINCIPALS: usize = 4096;
 /// Principals and connections of one user at most, by default.
 pub const MAX_PER_USER: usize = 1024;
 
+/// `[balance]`, as written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BalanceFile {
+    measure: Option<bool>,
+    shift: Option<bool>,
+}
+
+/// What is done about the balance between reclaiming file pages and anonymous pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// Whether refaults and their costs are measured.
+    pub measure: bool,
+    /// Whether reclaim is shifted to the kind of pages that costs less.
+    pub shift: bool,
+}
+
+/// `[pin]`, as written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PinFile {
+    enabled: Option<bool>,
+    budget: Option<Amount>,
+    /// Seconds.
+    window: Option<u64>,
+}
+
+/// Shortest and longest window of `[pin]`, seconds.
+const WINDOWS: std::ops::RangeInclusive<u64> = 1..=3600;
+
+/// Keeping file pages of principals in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pin {
+    /// Whether that is done.
+    pub enabled: bool,
+    /// The most that is held. `None`: 5 % of the domain, at most 256 MiB.
+    pub budget: Option<Amount>,
+    /// Time over which refaults are counted, ns.
+    pub window_ns: u64,
+}
+
 /// One file, as written. Absent values keep their default. [`Config`] says what each value means.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -46,6 +96,8 @@ pub struct File {
     working_sets: Option<bool>,
     sharing: Option<bool>,
     revoke: Option<bool>,
+    balance: BalanceFile,
+    pin: PinFile,
     #[serde(rename = "rule")]
     rules: Vec<Rule>,
 }
@@ -69,6 +121,10 @@ pub struct Config {
     pub sharing: bool,
     /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
     pub revoke: bool,
+    /// The balance of reclaim.
+    pub balance: Balance,
+    /// Keeping file pages in memory.
+    pub pin: Pin,
     /// Rules in the order in which they are tried.
     pub rules: Vec<Rule>,
 }
@@ -84,6 +140,15 @@ impl Default for Config {
             working_sets: true,
             sharing: true,
             revoke: true,
+            balance: Balance {
+                measure: true,
+                shift: false,
+            },
+            pin: Pin {
+                enabled: false,
+                budget: None,
+                window_ns: plimsoll_pin::options::DEFAULT_WINDOW,
+            },
             rules: Vec::new(),
         }
     }
@@ -130,6 +195,16 @@ impl Config {
         self.working_sets = file.working_sets.unwrap_or(self.working_sets);
         self.sharing = file.sharing.unwrap_or(self.sharing);
         self.revoke = file.revoke.unwrap_or(self.revoke);
+        self.balance = Balance {
+            measure: file.balance.measure.unwrap_or(self.balance.measure),
+            shift: file.balance.shift.unwrap_or(self.balance.shift),
+        };
+        let window_ns = |seconds: u64| seconds.saturating_mul(plimsoll_pin::options::SECOND);
+        self.pin = Pin {
+            enabled: file.pin.enabled.unwrap_or(self.pin.enabled),
+            budget: file.pin.budget.or(self.pin.budget),
+            window_ns: file.pin.window.map_or(self.pin.window_ns, window_ns),
+        };
         self.rules.splice(0..0, file.rules);
     }
 }

@@ -228,6 +228,7 @@ impl Domain {
                 .saturating_sub(outsiders.saturating_add(self.expected)),
             budget: self.budget,
             growth: self.growth(),
+            urgent: self.urgent(),
         }
     }
 }

@@ -155,6 +155,8 @@ pub struct DomainFigures {
     pub budget: u64,
     /// Growth of outsiders in bytes per second; negative when they shrink.
     pub growth: i64,
+    /// Whether the reserve is nearly used up, or a principal waits for its entitlement.
+    pub urgent: bool,
 }
 
 /// How far the ladder went with a principal that owes.

@@ -273,6 +273,9 @@ impl Daemon {
             shared: None,
             shmem_told: 0,
             working_set: None,
+            refaults: None,
+            swappiness: None,
+            noted: false,
         };
         self.members.insert(member);
         match process {

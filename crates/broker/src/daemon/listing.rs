@@ -113,6 +113,10 @@ impl Daemon {
             domain: self.domain.name(),
             principals: nest(shown.collect()),
             left_out: left_out as u64,
+            pinned: self
+                .pinning
+                .as_ref()
+                .and_then(|pinning| pinning.told().cloned()),
         }
     }
 
@@ -173,7 +177,7 @@ fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
 mod tests {
     use super::*;
     use plimsoll_wire::checks;
-    use plimsoll_wire::messages::{Kind, Priority, Statistics, Weight};
+    use plimsoll_wire::messages::{Kind, Priority, Refaults, Statistics, Weight};
     use plimsoll_wire::page::Level;
 
     #[test]
@@ -218,6 +222,13 @@ mod tests {
             working_set: most,
             swapped: u64::MAX,
             major_faults: u64::MAX,
+            refaults: Some(Refaults {
+                file: u64::MAX,
+                anon: u64::MAX,
+                file_ns: most,
+                anon_ns: most,
+                swappiness: Some(200),
+            }),
             level: Level::Critical,
             live: most,
             collections: most,

@@ -17,11 +17,13 @@ mod tick;
 mod users;
 
 use crate::act::{Cgroups, Rights, Worker};
+use crate::balance::Balancer;
 use crate::config::{self, Config};
 use crate::core::{self, Core, SensedPrincipal};
 use crate::error::Error;
 use crate::members::Members;
 use crate::options::{Options, Paths};
+use crate::pinning::Pinning;
 use crate::publish::{PageDirectory, PressureSocket};
 use crate::sense::{RootDomain, Sampler, Scanner};
 use crate::server::clients::Clients;
@@ -29,7 +31,7 @@ use crate::server::listener::Listener;
 use crate::server::poll::{Interest, Poll, Ready, Slot, Token, Turn};
 use crate::server::rest::Rest;
 use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
-use crate::state::State;
+use crate::state::{KeptHome, State};
 use crate::turns::Spending;
 use division::Part;
 use listing::Shown;
@@ -89,6 +91,12 @@ pub(crate) struct Daemon {
     rights: Rights,
     /// The thread that samples working sets and shared memory; `None` if the configuration wants neither.
     sampler: Option<Sampler>,
+    /// The thread that measures refaults and shifts reclaim; `None` if `[balance]` wants neither.
+    balancer: Option<Balancer>,
+    /// Absent while `[pin]` is off.
+    pinning: Option<Pinning>,
+    /// Earliest time to start that thread, ns.
+    pinning_at: u64,
     /// The thread that searches for descendants.
     scanner: Scanner,
     /// Time that the work for each user cost this thread.
@@ -171,9 +179,10 @@ impl Daemon {
             .map_err(watch)?;
         let capacity = domain.last().capacity;
         let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
-        let cgroups = Cgroups::new(listener.tag(), state.homes());
+        let cgroups = Cgroups::new(listener.tag(), state.kept_homes());
         leftovers::sweep(cgroups.own());
         let sampler = Sampler::start(config.working_sets, config.sharing)?;
+        let balancer = config.balance.measure.then(Balancer::start).transpose()?;
         lock_memory();
         let now = now_ns();
         let uid = rustix::process::geteuid().as_raw();
@@ -193,6 +202,9 @@ impl Daemon {
             worker,
             rights: Rights::default(),
             sampler,
+            balancer,
+            pinning: None,
+            pinning_at: now,
             scanner,
             spending: Spending::new(SPENT_ONE_IN, SPENT_BURST_NS),
             tick_took: 0,
@@ -398,14 +410,17 @@ impl Daemon {
             let member = members
                 .get(kept.id)
                 .filter(|member| !member.is_automatic())?;
-            let home = member.home.as_ref();
-            Some((
-                member.identity(),
-                kept,
-                home.map(|home| home.directory().into()),
-            ))
+            let home = member.home.as_ref().map(|home| KeptHome {
+                directory: home.directory().into(),
+                swappiness: member.swappiness,
+            });
+            Some((member.identity(), kept, home))
         });
-        self.state.write(kept, self.core.next_id(), now);
+        if self.state.write(kept, self.core.next_id(), now) {
+            for member in self.members.iter_mut() {
+                member.noted = member.swappiness.is_some();
+            }
+        }
     }
 
     fn status(&self) -> String {
@@ -420,6 +435,9 @@ impl Daemon {
     /// their cgroups, where the next broker finds them.
     fn stop(mut self) {
         self.manager.stopping();
+        self.pinning = None;
+        // It puts back what it changed while the cgroups are still there.
+        self.balancer = None;
         if self.listener.is_ours() {
             self.write_state(now_ns());
             if self.members.is_empty() {

@@ -6,6 +6,7 @@ use super::users::rules;
 use crate::act::{Job, Order};
 use crate::core::{Action, SensedPrincipal};
 use crate::members::Members;
+use crate::pinning::{Pinning, Settings};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Id;
 
@@ -17,6 +18,8 @@ const LATER_NS: u64 = 100_000_000;
 const MOVED: u64 = 8 << 20;
 /// Longest time between two writes of a page, ns.
 const HEARTBEAT_NS: u64 = 900_000_000;
+/// Shortest time between two attempts to start the thread that holds file pages, ns.
+const PINNING_NS: u64 = 10_000_000_000;
 /// Most principals per tick for which a search for descendants is requested.
 const SCANS_PER_TICK: usize = 64;
 
@@ -53,6 +56,11 @@ impl Daemon {
         if let Some(sampler) = &self.sampler {
             sampler.exchange(&mut self.members, now);
         }
+        if let Some(balancer) = &mut self.balancer
+            && balancer.exchange(&mut self.members, self.config.balance.shift, now)
+        {
+            self.state.touch();
+        }
         let domain = self.domain.read();
         if domain.capacity != self.configured_for {
             self.configure();
@@ -79,7 +87,8 @@ impl Daemon {
             let Some((id, order)) = order_of(action).filter(|_| self.config.revoke) else {
                 continue;
             };
-            if let Some((uid, job)) = job_for(publisher.members, id, order) {
+            if let Some((uid, mut job)) = job_for(publisher.members, id, order) {
+                job.swappiness = job.swappiness.filter(|_| self.config.balance.shift);
                 given_up.extend(self.worker.order(uid, job));
             }
         }
@@ -87,9 +96,34 @@ impl Daemon {
             self.core.acted(job.id, false);
         }
         self.revise();
+        self.pin(now);
         self.beat(now);
         self.pace(now);
         self.tick_took = now_ns().saturating_sub(began);
+    }
+
+    /// Starts and ends the thread that holds file pages as the configuration says, and tells it how
+    /// memory stands.
+    fn pin(&mut self, now: u64) {
+        if self.config.pin.enabled != self.pinning.is_some() {
+            self.pinning = None;
+            if self.config.pin.enabled && now >= self.pinning_at {
+                self.pinning_at = now.saturating_add(PINNING_NS);
+                self.pinning = Pinning::start()
+                    .inspect_err(|error| tracing::warn!(%error, "no file pages are held"))
+                    .ok();
+            }
+        }
+        let Some(pinning) = &mut self.pinning else {
+            return;
+        };
+        let capacity = self.domain.last().capacity;
+        let settings = Settings {
+            bytes: self.config.pin.budget.map(|budget| budget.of(capacity)),
+            window_ns: self.config.pin.window_ns,
+        };
+        let short = self.core.domain(None).is_some_and(|domain| domain.urgent);
+        pinning.exchange(&self.members, settings, short, now);
     }
 
     /// Reads the memory of each principal; of idle ones too when `all` is set. If reading a user's
@@ -246,6 +280,7 @@ fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
         cgroup: (member.home.as_ref())
             .filter(|home| home.complete)
             .map(|home| home.directory().to_path_buf()),
+        swappiness: member.refaults.and_then(|reading| reading.take_by()),
     };
     Some((member.uid, job))
 }

@@ -130,6 +130,7 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
             order: Order::Bound(bytes),
             processes: Vec::new(),
             cgroup: Some(group.cgroup().dir().into()),
+            swappiness: None,
         };
         job.run()
     };

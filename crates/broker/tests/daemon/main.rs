@@ -1,15 +1,18 @@
 //! The real broker, in a directory and on a socket of its own, with well-behaved and misbehaving clients.
 
 mod bad_input;
+mod balance;
 mod common;
 mod config;
 mod files;
+mod ground;
 mod groups;
 mod guest;
 mod hostile;
 mod ladder;
 mod life;
 mod load;
+mod pin;
 mod publish;
 mod rights;
 mod service;

@@ -1,8 +1,9 @@
-//! The collector's page: what a principal's collector tells of itself.
+//! The page of one principal: what its collector tells of itself, and which of its pages are read
+//! again after they were reclaimed.
 
 use crate::rows::shown;
 use crate::size::Human;
-use plimsoll_wire::messages::{Principal, Statistics};
+use plimsoll_wire::messages::{Principal, Refaults, Statistics};
 
 /// Columns of the names of values.
 const NAMES: usize = 12;
@@ -19,8 +20,50 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
     format!("{line:<width$}")
 }
 
-/// The values of the collector, one line each. Unknown values are a dash.
+/// The values of the collector and of the refaults, one line each. Unknown values are a dash.
 pub(super) fn lines(principal: &Principal) -> Vec<String> {
+    let mut lines = collector_lines(principal);
+    if let Some(refaults) = &principal.refaults {
+        lines.push(String::new());
+        lines.extend(refault_lines(refaults));
+    }
+    lines
+}
+
+fn line(name: &str, value: String, what: &str) -> String {
+    format!(" {name:<NAMES$}{value:>10}  {what}")
+        .trim_end()
+        .to_owned()
+}
+
+/// What was reclaimed and read again.
+fn refault_lines(refaults: &Refaults) -> Vec<String> {
+    let rate = |pages: u64| format!("{}/s", count(Some(pages)));
+    let cost = |ns: Option<u64>| match ns {
+        None => String::new(),
+        Some(ns) => format!(", {} each", pause(Some(ns.div_ceil(1000)))),
+    };
+    let swappiness = refaults.swappiness.map(u64::from);
+    vec![
+        line(
+            "FILES AGAIN",
+            rate(refaults.file),
+            &format!("file pages read again{}", cost(refaults.file_ns)),
+        ),
+        line(
+            "SWAP AGAIN",
+            rate(refaults.anon),
+            &format!("pages read back from swap{}", cost(refaults.anon_ns)),
+        ),
+        line(
+            "SWAPPINESS",
+            count(swappiness),
+            "0 takes file pages only, 200 anonymous ones only",
+        ),
+    ]
+}
+
+fn collector_lines(principal: &Principal) -> Vec<String> {
     let told = principal.collections.is_some() || principal.collector.is_some();
     if !told {
         return vec![
@@ -38,11 +81,6 @@ pub(super) fn lines(principal: &Principal) -> Vec<String> {
         summaries,
         retained,
     } = principal.collector.unwrap_or_default();
-    let line = |name: &str, value: String, what: &str| {
-        format!(" {name:<NAMES$}{value:>10}  {what}")
-            .trim_end()
-            .to_owned()
-    };
     let bytes = |value: Option<u64>| value.map_or_else(dash, |value| Human(value).to_string());
     vec![
         line(
@@ -164,6 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn tells_what_is_read_again() {
+        let refaults = Refaults {
+            file: 853,
+            anon: 0,
+            file_ns: Some(61_200),
+            anon_ns: None,
+            swappiness: Some(140),
+        };
+        let expected = "
+ FILES AGAIN      853/s  file pages read again, 0.06 ms each
+ SWAP AGAIN         0/s  pages read back from swap
+ SWAPPINESS         140  0 takes file pages only, 200 anonymous ones only";
+        assert_eq!(refault_lines(&refaults).join("\n"), expected[1..]);
+        let principal = Principal {
+            refaults: Some(refaults),
+            ..Principal::default()
+        };
+        assert!(lines(&principal).join("\n").ends_with(expected));
+    }
+
+    #[test]
     fn tells_what_is_not_known_and_where_it_would_come_from() {
         let bare = lines(&principal(Statistics::default()));
         assert!(
@@ -190,6 +249,13 @@ mod tests {
         absurd.name = "x".repeat(64);
         absurd.adapter = Some("\x1b[2J".repeat(20));
         (absurd.live, absurd.collections, absurd.collection_ms) = (most, most, most);
+        absurd.refaults = Some(Refaults {
+            file: u64::MAX,
+            anon: u64::MAX,
+            file_ns: most,
+            anon_ns: most,
+            swappiness: Some(u32::MAX),
+        });
         let all = lines(&absurd).into_iter().chain([head(&absurd, 80)]);
         for line in all.chain(lines(&Principal::default())) {
             assert!(

@@ -22,6 +22,16 @@ impl Cgroup {
     /// [`Error::Denied`] without rights, [`Error::Absent`] where neither way exists. Getting less
     /// than asked is no error.
     pub fn reclaim(&self, bytes: u64) -> Result<u64> {
+        self.reclaim_by(bytes, None)
+    }
+
+    /// As [`Cgroup::reclaim`], with another swappiness (0 to 200) for this call where the kernel has
+    /// that (version 2 from Linux 6.9 on, see [`Cgroup::takes_by_swappiness`]). Version 1 always goes
+    /// by the group's own.
+    ///
+    /// # Errors
+    /// As [`Cgroup::reclaim`].
+    pub fn reclaim_by(&self, bytes: u64, swappiness: Option<u32>) -> Result<u64> {
         let before = self.usage()?;
         let goal = before.saturating_sub(bytes);
         let mut fruitless = 0;
@@ -33,16 +43,26 @@ impl Cgroup {
             let step = (now - goal).min(STEP);
             let progress = match self.version {
                 Version::V1 => self.dip(now, step)?,
-                Version::V2 => self.ask_reclaim(step)?,
+                Version::V2 => self.ask_reclaim(step, swappiness)?,
             };
             fruitless = if progress { 0 } else { fruitless + 1 };
         }
         Ok(before.saturating_sub(self.usage()?))
     }
 
+    /// Whether `memory.reclaim` takes a swappiness. Takes nothing.
+    #[must_use]
+    pub fn takes_by_swappiness(&self) -> bool {
+        self.version == Version::V2 && self.write("memory.reclaim", b"0 swappiness=60").is_ok()
+    }
+
     /// Whether the kernel got all of it (`EAGAIN`: it did not).
-    fn ask_reclaim(&self, step: u64) -> Result<bool> {
-        match self.write("memory.reclaim", step.to_string().as_bytes()) {
+    fn ask_reclaim(&self, step: u64, swappiness: Option<u32>) -> Result<bool> {
+        let text = match swappiness {
+            Some(swappiness) => format!("{step} swappiness={}", swappiness.min(200)),
+            None => step.to_string(),
+        };
+        match self.write("memory.reclaim", text.as_bytes()) {
             Ok(()) => Ok(true),
             Err(Error::Io { source, .. }) if is_partial(&source) => Ok(false),
             Err(e) => Err(e),

@@ -2,6 +2,7 @@
 //! shows the result.
 
 mod checks;
+mod holding;
 mod own;
 mod rights;
 
@@ -68,7 +69,7 @@ pub fn purpose(name: &str) -> &'static str {
         .map_or("", |(_, purpose)| purpose)
 }
 
-const PURPOSES: [(&str, &str); 20] = [
+const PURPOSES: [(&str, &str); 22] = [
     ("cgroup", "limits and usage of groups"),
     (
         "cgroup-write",
@@ -99,6 +100,11 @@ const PURPOSES: [(&str, &str); 20] = [
         "swap",
         "where cold pages of programs without an adapter can go",
     ),
+    (
+        "balance",
+        "reclaiming the pages first that cost least to read again",
+    ),
+    ("pin", "keeping file pages that are read again and again"),
     ("lru", "how the kernel ages pages"),
     ("children", "finding the processes that a program started"),
     ("page-size", "the grain of everything"),
@@ -126,6 +132,8 @@ pub fn probe() -> Vec<Capability> {
         checks::stalls(),
         checks::pressure(),
         checks::swap(),
+        holding::balance(),
+        holding::pin(),
         checks::aging(),
         checks::children(),
         checks::page(),

@@ -147,6 +147,17 @@ impl Handle {
         )
     }
 
+    /// Time for which its threads ran in the program itself so far, nanoseconds, without time in the
+    /// kernel; `None` if it is gone.
+    pub fn user_ns(&self) -> Option<u64> {
+        let stat = self
+            .stat()
+            .ok()
+            .filter(|stat| stat.start_time == self.started)?;
+        let ticks = rustix::param::clock_ticks_per_second().max(1);
+        Some(stat.user_ticks.saturating_mul(1_000_000_000 / ticks))
+    }
+
     /// Its major faults so far: pages that it had to wait for from the disk.
     pub fn major_faults(&self) -> Option<u64> {
         Some(self.stat().ok()?.faults.major)

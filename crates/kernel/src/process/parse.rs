@@ -66,6 +66,8 @@ pub struct Stat {
     pub faults: Faults,
     /// Processor time, clock ticks, user and system.
     pub cpu_ticks: u64,
+    /// Of it, time in the program itself.
+    pub user_ticks: u64,
     /// Threads.
     pub threads: u64,
     /// Clock ticks after boot at which it started.
@@ -108,6 +110,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
             major: field(12),
         },
         cpu_ticks: field(14).saturating_add(field(15)),
+        user_ticks: field(14),
         threads: field(20),
         start_time: field(22),
     })

@@ -1,0 +1,225 @@
+//! Reclaim balance: measures for each principal how often its file pages and its anonymous pages are
+//! read again after they were reclaimed, and what that costs. Where it is asked to (`[balance]`
+//! `shift`) and the kernel lets it, it shifts reclaim towards the kind that costs less. A thread of
+//! its own does both, because nothing here is as urgent as a tick.
+//!
+//! # Glossary
+//! - *refault*, *loss*, *usual*, *kept*: see [`plimsoll_policy::balance`], which decides.
+//! - *subject*: a principal with the cgroup that is measured for it.
+//! - *noted*: the state file holds the swappiness that was found. Only then may it be changed, so
+//!   that the next broker can put it back after a crash.
+//!
+//! # Levers
+//! - version 1: `memory.swappiness` of the cgroup that the broker made for the principal, never of
+//!   another one. It is put back when the principal or the broker ends, when `shift` is switched
+//!   off, and by the next broker after a crash. A value that somebody else set meanwhile stays.
+//! - version 2 has no such value for a group. What the ladder takes is taken with a swappiness that
+//!   follows from the costs ([`Reading::take_by`]).
+//!
+//! | module | is |
+//! |---|---|
+//! | `thread` | rounds over the subjects, bounded to one percent of a processor |
+//! | `group` | one subject: its counters, its costs, its swappiness |
+//! | `devices` | read times of the devices behind swap and files |
+
+mod devices;
+mod group;
+mod thread;
+
+use crate::background;
+use crate::error::Error;
+use crate::members::{Member, Members};
+use crate::turns::Turns;
+use plimsoll_policy::balance::Costs;
+use plimsoll_wire::messages::{Id, Kind, Refaults};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Interval at which the daemon and the thread exchange what they know, ns.
+const EXCHANGE_NS: u64 = 1_000_000_000;
+/// Most processes of a principal whose waits are counted.
+const MOST_PROCESSES: usize = 64;
+
+/// Where the cgroup of a subject is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// The broker made it for this principal alone.
+    Home(PathBuf),
+    /// It bounds a group of principals.
+    Domain(PathBuf),
+    /// The one that its processes are in, if no others are.
+    Own,
+}
+
+/// A principal to be measured.
+#[derive(Clone, Debug)]
+struct Subject {
+    id: Id,
+    place: Place,
+    /// Process id and start time of its processes.
+    processes: Vec<(i32, u64)>,
+    /// Whether the swappiness that was found is in the state file.
+    noted: bool,
+}
+
+/// What was measured of a principal in the last round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Pages of files that were read again, per second.
+    file: f64,
+    /// Anonymous pages, likewise.
+    anon: f64,
+    /// What they cost; `None` until any was read.
+    costs: Option<Costs>,
+    /// Swappiness of its cgroup (version 1 only).
+    swappiness: Option<u32>,
+    /// The swappiness that was found, where the broker may change it and nobody else did.
+    pub usual: Option<u32>,
+}
+
+impl Reading {
+    /// As listings show it.
+    #[must_use]
+    pub fn shown(&self) -> Refaults {
+        let ns = |cost: fn(&Costs) -> f64| self.costs.map(|costs| (cost(&costs) * 1e9) as u64);
+        Refaults {
+            file: self.file.round() as u64,
+            anon: self.anon.round() as u64,
+            file_ns: ns(|costs| costs.file),
+            anon_ns: ns(|costs| costs.anon),
+            swappiness: self.swappiness,
+        }
+    }
+
+    /// The swappiness with which bytes are taken from it under cgroup version 2.
+    #[must_use]
+    pub fn take_by(&self) -> Option<u32> {
+        let costs = self.costs.filter(|_| self.file + self.anon >= 1.0);
+        costs.map(|costs| costs.swappiness())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Exchange {
+    subjects: Vec<Subject>,
+    found: HashMap<Id, Reading>,
+    shift: bool,
+    fresh: bool,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct Meeting {
+    exchange: Mutex<Exchange>,
+    wake: Condvar,
+}
+
+impl Meeting {
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps; returns `false` when the thread must end.
+    fn rest(&self, time: Duration) -> bool {
+        let guard = self.lock();
+        let (guard, _) = self
+            .wake
+            .wait_timeout_while(guard, time, |exchange| !exchange.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        !guard.stop
+    }
+}
+
+/// The thread and what is exchanged with it.
+#[derive(Debug)]
+pub struct Balancer {
+    meeting: Arc<Meeting>,
+    thread: Option<JoinHandle<()>>,
+    /// Time of the next exchange, ns.
+    next: u64,
+}
+
+impl Balancer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// [`Error::System`] when it cannot be created.
+    pub fn start() -> Result<Balancer, Error> {
+        let meeting = Arc::new(Meeting::default());
+        let theirs = Arc::clone(&meeting);
+        let thread = background::spawn("plimsoll-balance", move || {
+            thread::Thread::new(theirs).run();
+        })?;
+        Ok(Balancer {
+            meeting,
+            thread: Some(thread),
+            next: 0,
+        })
+    }
+
+    /// Gives the thread the principals and takes its readings, once a second and only when the
+    /// thread does not hold the lock. Returns whether a swappiness is to be noted in the state.
+    pub fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
+        if now < self.next {
+            return false;
+        }
+        let Ok(mut exchange) = self.meeting.exchange.try_lock() else {
+            return false;
+        };
+        self.next = now.saturating_add(EXCHANGE_NS);
+        let (mut to_note, mut turns) = (false, Turns::default());
+        for member in members.iter_mut() {
+            member.refaults = exchange.found.get(&member.id).copied();
+            if let Some(reading) = member.refaults
+                && member.swappiness != reading.usual
+            {
+                member.swappiness = reading.usual;
+                member.noted = false;
+                to_note = true;
+            }
+            if let Some(subject) = subject(member) {
+                turns.push(member.uid, subject);
+            }
+        }
+        // If not all can be measured in a round, users take turns.
+        let in_turn = std::iter::from_fn(|| turns.next_of(|_| true));
+        exchange.subjects.clear();
+        exchange
+            .subjects
+            .extend(in_turn.map(|(_, subject)| subject));
+        exchange.shift = shift;
+        exchange.fresh = true;
+        to_note
+    }
+}
+
+impl Drop for Balancer {
+    /// Ends the thread, which puts back what it changed.
+    fn drop(&mut self) {
+        self.meeting.lock().stop = true;
+        self.meeting.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn subject(member: &Member) -> Option<Subject> {
+    let domain = || member.domain.as_ref()?.asked();
+    let place = match (&member.home, member.kind) {
+        (Some(home), _) => Place::Home(home.directory().into()),
+        (None, Kind::Group) => Place::Domain(domain()?.into()),
+        (None, Kind::Process) => Place::Own,
+    };
+    let processes = member.tree.iter().flat_map(|tree| tree.processes());
+    let instances = processes.map(|process| (process.pid(), process.start_time()));
+    Some(Subject {
+        id: member.id,
+        place,
+        processes: instances.take(MOST_PROCESSES).collect(),
+        noted: member.noted,
+    })
+}

@@ -1,0 +1,123 @@
+//! Rounds over the subjects.
+
+use super::devices::Devices;
+use super::group::{Group, Round};
+use super::{Meeting, Reading, Subject};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::meminfo::MeminfoReader;
+use plimsoll_kernel::reader::Reader;
+use plimsoll_kernel::stalls::Taskstats;
+use plimsoll_wire::messages::Id;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Shortest time between two rounds.
+const ROUND: Duration = Duration::from_secs(1);
+/// A round may take this long; the remaining subjects come first in the next.
+const ROUND_NS: u64 = 50_000_000;
+/// A round is followed by a rest of so many times what it took.
+const REST: u32 = 99;
+/// With less free swap (bytes) no swappiness is changed: reclaim has nowhere to shift to.
+const SWAP_NEEDED: u64 = 64 << 20;
+
+pub(super) struct Thread {
+    meeting: Arc<Meeting>,
+    subjects: Vec<Subject>,
+    shift: bool,
+    groups: HashMap<Id, Group>,
+    found: HashMap<Id, Reading>,
+    devices: Devices,
+    taskstats: Option<Taskstats>,
+    /// Index of the subject that comes first in the next round.
+    next: usize,
+}
+
+impl Thread {
+    pub(super) fn new(meeting: Arc<Meeting>) -> Thread {
+        Thread {
+            meeting,
+            subjects: Vec::new(),
+            shift: false,
+            groups: HashMap::new(),
+            found: HashMap::new(),
+            devices: Devices::default(),
+            taskstats: Taskstats::open().ok(),
+            next: 0,
+        }
+    }
+
+    /// Runs until the handle is dropped. What was changed is put back at the end.
+    pub(super) fn run(mut self) {
+        let mut rest = ROUND;
+        while self.meeting.rest(rest) {
+            let began = now_ns();
+            self.refresh();
+            if !self.subjects.is_empty() {
+                self.round(began);
+            }
+            let took = Duration::from_nanos(now_ns().saturating_sub(began));
+            rest = ROUND.max(took.saturating_mul(REST));
+            let mut exchange = self.meeting.lock();
+            exchange.found.clone_from(&self.found);
+        }
+    }
+
+    /// Takes over the current principals, and forgets those that are gone.
+    fn refresh(&mut self) {
+        let mut exchange = self.meeting.lock();
+        self.shift = exchange.shift;
+        if !std::mem::take(&mut exchange.fresh) {
+            return;
+        }
+        std::mem::swap(&mut self.subjects, &mut exchange.subjects);
+        drop(exchange);
+        let lives = |id: &Id| self.subjects.iter().any(|subject| subject.id == *id);
+        self.groups.retain(|id, _| lives(id));
+        self.found.retain(|id, _| lives(id));
+    }
+
+    fn round(&mut self, began: u64) {
+        self.devices.read();
+        let has_room = self.devices.has_swap() && swap_free() >= SWAP_NEEDED;
+        let counted = counts_waits();
+        let count = self.subjects.len();
+        let first = self.next % count;
+        self.next = 0;
+        for n in 0..count {
+            let index = (first + n) % count;
+            let now = now_ns();
+            if now.saturating_sub(began) > ROUND_NS {
+                self.next = index;
+                return;
+            }
+            let subject = &self.subjects[index];
+            let mut round = Round {
+                now,
+                devices: self.devices.costs(),
+                may_shift: self.shift && has_room,
+                taskstats: self.taskstats.as_mut().filter(|_| counted),
+            };
+            let group = self.groups.entry(subject.id).or_default();
+            if !group.is_due() {
+                continue;
+            }
+            match group.step(subject, &mut round) {
+                Some(reading) => self.found.insert(subject.id, reading),
+                None => self.found.remove(&subject.id),
+            };
+        }
+    }
+}
+
+/// Bytes of free swap.
+fn swap_free() -> u64 {
+    let read = MeminfoReader::open().and_then(|reader| reader.read());
+    read.map_or(0, |meminfo| meminfo.swap_free)
+}
+
+/// Whether the kernel counts waits of tasks (`kernel.task_delayacct`).
+fn counts_waits() -> bool {
+    let switch = Reader::open("/proc/sys/kernel/task_delayacct").and_then(|reader| reader.number());
+    matches!(switch, Ok(Some(1)))
+}

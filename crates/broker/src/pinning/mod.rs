@@ -1,0 +1,143 @@
+//! `[pin]` of the configuration: file pages of the principals that are read again and again are kept
+//! in memory. The room `pin` watches, chooses and holds; here it gets a thread of its own, the
+//! principals' processes, and a word when memory is short.
+//!
+//! The pages belong to no principal. They are locked, so they count as used in whatever cgroup they
+//! are charged to, and so as the outsiders' in the broker's books: they are not shared out as well.
+//! When memory stays short, they go first: see [`patience`].
+//!
+//! Whose files: those that a principal's processes have mapped, opened through
+//! `/proc/PID/map_files`, which names the very file of a mapping. Without the right to that
+//! (CAP_CHECKPOINT_RESTORE), a file is opened by its path in the process's root, and only if the
+//! process's user may read it. No client can choose a file or a budget.
+//!
+//! | module | is |
+//! |---|---|
+//! | `thread` | ticks the pinner, and starts and ends it with the configuration |
+//! | [`patience`] | when pages are released because memory is short, and for how long |
+
+pub mod patience;
+mod thread;
+
+use crate::background;
+use crate::error::Error;
+use crate::members::Members;
+use plimsoll_wire::messages::Pinned;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Interval at which the daemon tells the thread the principals, ns.
+const EXCHANGE_NS: u64 = 1_000_000_000;
+/// Most processes that are named to the pinner.
+const MOST_PROCESSES: usize = 4096;
+
+/// What may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The most bytes; `None` for the pinner's own bound.
+    pub bytes: Option<u64>,
+    /// Time over which refaults are counted, ns.
+    pub window_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Exchange {
+    processes: Vec<i32>,
+    /// Whether the processes are new.
+    fresh: bool,
+    /// Absent while `[pin]` is off.
+    settings: Option<Settings>,
+    /// Whether the domain's reserve is nearly used up, or a principal waits for its share.
+    short: bool,
+    told: Option<Pinned>,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct Meeting {
+    exchange: Mutex<Exchange>,
+    wake: Condvar,
+}
+
+impl Meeting {
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps; returns `false` when the thread must end.
+    fn rest(&self, time: Duration) -> bool {
+        let guard = self.lock();
+        let (guard, _) = self
+            .wake
+            .wait_timeout_while(guard, time, |exchange| !exchange.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        !guard.stop
+    }
+}
+
+/// The thread and what is exchanged with it.
+#[derive(Debug)]
+pub struct Pinning {
+    meeting: Arc<Meeting>,
+    thread: Option<JoinHandle<()>>,
+    /// Time of the next exchange, ns.
+    next: u64,
+    told: Option<Pinned>,
+}
+
+impl Pinning {
+    /// Starts the thread. It holds nothing before the first exchange.
+    ///
+    /// # Errors
+    /// [`Error::System`] when it cannot be created.
+    pub fn start() -> Result<Pinning, Error> {
+        let meeting = Arc::new(Meeting::default());
+        let theirs = Arc::clone(&meeting);
+        let thread = background::spawn("plimsoll-pin", move || thread::run(&theirs))?;
+        Ok(Pinning {
+            meeting,
+            thread: Some(thread),
+            next: 0,
+            told: None,
+        })
+    }
+
+    /// Gives the thread the principals and the settings, and takes its report: once a second, and
+    /// only when the thread does not hold the lock.
+    pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: u64) {
+        if now < self.next {
+            return;
+        }
+        let Ok(mut exchange) = self.meeting.exchange.try_lock() else {
+            return;
+        };
+        self.next = now.saturating_add(EXCHANGE_NS);
+        let processes = members.iter().filter_map(|member| member.pid());
+        exchange.processes.clear();
+        exchange.processes.extend(processes.take(MOST_PROCESSES));
+        exchange.fresh = true;
+        exchange.settings = Some(settings);
+        exchange.short = short;
+        if exchange.told != self.told {
+            self.told.clone_from(&exchange.told);
+        }
+    }
+
+    /// What was held at the last exchange.
+    #[must_use]
+    pub fn told(&self) -> Option<&Pinned> {
+        self.told.as_ref()
+    }
+}
+
+impl Drop for Pinning {
+    /// Ends the thread, which releases everything.
+    fn drop(&mut self) {
+        self.meeting.lock().stop = true;
+        self.meeting.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Ticks the pinner.
+
+use super::patience::Patience;
+use super::{Meeting, Settings};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_pin::margin::Bound;
+use plimsoll_pin::report::State;
+use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
+use plimsoll_wire::messages::Pinned;
+use std::time::Duration;
+
+/// Time between two looks at what the daemon says.
+const ROUND: Duration = Duration::from_millis(250);
+/// After a failure the pinner is started again after this time, ns.
+const RETRY_NS: u64 = 60_000_000_000;
+
+const NO_SWAP: &str = "nothing can go to swap there, so with files held a shortage of memory would end in \
+                       the kernel killing a program; add swap, or switch [pin] off";
+
+/// Runs until the handle is dropped.
+pub(super) fn run(meeting: &Meeting) {
+    let mut thread = Thread::default();
+    let mut rest = ROUND;
+    while meeting.rest(rest) {
+        let now = now_ns();
+        thread.take_over(meeting, now);
+        let told = thread.step(now);
+        let due = thread.due(now);
+        rest = Duration::from_nanos(due.saturating_sub(now_ns())).min(ROUND);
+        meeting.lock().told = told;
+    }
+}
+
+#[derive(Default)]
+struct Thread {
+    settings: Option<Settings>,
+    processes: Vec<i32>,
+    short: bool,
+    patience: Patience,
+    pinner: Option<Pinner>,
+    /// No pinner is started before, ns.
+    retry_at: u64,
+    state: Option<State>,
+    /// Bytes held after the last tick.
+    held: u64,
+    failure: String,
+}
+
+impl Thread {
+    /// Takes over the principals and the settings.
+    fn take_over(&mut self, meeting: &Meeting, now: u64) {
+        let mut exchange = meeting.lock();
+        self.short = exchange.short;
+        if self.settings != exchange.settings {
+            self.settings = exchange.settings;
+            (self.pinner, self.retry_at, self.held) = (None, now, 0);
+        }
+        if !std::mem::take(&mut exchange.fresh) {
+            return;
+        }
+        if self.processes != exchange.processes {
+            self.processes.clone_from(&exchange.processes);
+            drop(exchange);
+            let programs = Programs::Processes(self.processes.clone());
+            if let Some(pinner) = &mut self.pinner {
+                pinner.watch(programs);
+            }
+        }
+    }
+
+    /// One bounded piece of work; returns what listings show.
+    fn step(&mut self, now: u64) -> Option<Pinned> {
+        let settings = self.settings?;
+        if self.pinner.is_none() && now >= self.retry_at {
+            self.start(settings, now);
+        }
+        let Some(pinner) = &mut self.pinner else {
+            return Some(failed(&self.failure));
+        };
+        let may = self.patience.may_hold(self.short, self.held, now);
+        if !may {
+            pinner.release();
+            self.held = 0;
+            return Some(self.in_short());
+        }
+        match pinner.tick(now) {
+            Ok(report) => {
+                self.held = report.held;
+                self.tell(&report);
+                Some(shown(&report))
+            }
+            Err(error) => {
+                self.fail(&error, now);
+                Some(failed(&self.failure))
+            }
+        }
+    }
+
+    /// What is told while the pages are released.
+    fn in_short(&mut self) -> Pinned {
+        self.note(State::Short, "the domain", 0);
+        Pinned {
+            state: "short".into(),
+            why: Some("the reserve is used up, or a program waits for its share".into()),
+            ..Pinned::default()
+        }
+    }
+
+    fn start(&mut self, settings: Settings, now: u64) {
+        let options = Options {
+            bytes: settings.bytes,
+            window_ns: settings.window_ns,
+            ..Options::default()
+        };
+        let programs = Programs::Processes(self.processes.clone());
+        match Pinner::new(options, programs, now) {
+            Ok(pinner) => self.pinner = Some(pinner),
+            Err(error) => self.fail(&error, now),
+        }
+    }
+
+    fn fail(&mut self, error: &PinError, now: u64) {
+        self.failure = error.to_string();
+        tracing::warn!(%error, "file pages cannot be held; tried again in a minute");
+        (self.pinner, self.retry_at, self.held) = (None, now.saturating_add(RETRY_NS), 0);
+    }
+
+    fn due(&self, now: u64) -> u64 {
+        match &self.pinner {
+            Some(pinner) => pinner.due_ns(now),
+            None => now.saturating_add(ROUND.as_nanos() as u64),
+        }
+    }
+
+    /// Logs when the state changes.
+    fn tell(&mut self, report: &Report) {
+        self.note(report.state, refusing(report), report.held);
+    }
+
+    fn note(&mut self, state: State, group: &str, bytes: u64) {
+        if self.state.replace(state) == Some(state) {
+            return;
+        }
+        match state {
+            State::Refused => tracing::warn!(group, "no file pages are held: {NO_SWAP}"),
+            State::Short => tracing::info!("memory is short; no file pages are held"),
+            State::Watching => tracing::info!("file pages are watched; none is held"),
+            State::Holding => tracing::info!(bytes, "file pages are held"),
+        }
+    }
+}
+
+/// Where nothing can be swapped: a group of programs, or the broker's own domain.
+fn refusing(report: &Report) -> &str {
+    let refuses = |group: &&plimsoll_pin::report::Group| group.bound == Bound::NoSwap;
+    let group = report.groups.iter().find(refuses);
+    group.map_or("the broker's own domain", |group| group.path.as_str())
+}
+
+fn failed(why: &str) -> Pinned {
+    Pinned {
+        state: "failed".into(),
+        why: Some(why.into()),
+        ..Pinned::default()
+    }
+}
+
+fn shown(report: &Report) -> Pinned {
+    let (state, why) = match report.state {
+        State::Refused => ("refused", Some(format!("{}: {NO_SWAP}", refusing(report)))),
+        State::Short => ("short", Some(short_of(report).to_owned())),
+        State::Watching => ("watching", None),
+        State::Holding => ("holding", None),
+    };
+    Pinned {
+        state: state.into(),
+        held: report.held,
+        allowance: report.allowance,
+        budget: report.budget,
+        why,
+    }
+}
+
+fn short_of(report: &Report) -> &'static str {
+    match report.bound {
+        Some(Bound::LockLimit) => {
+            "this broker may lock no memory: `LimitMEMLOCK=infinity` in its unit, or CAP_IPC_LOCK"
+        }
+        _ => "too little could give way to a program that grows",
+    }
+}

@@ -1,0 +1,94 @@
+//! The balance of reclaim on real programs: what it does for a hot file beside cold anonymous memory,
+//! what it does not do to hot anonymous memory beside a file that is streamed through, and what it
+//! puts back.
+
+use crate::common::until;
+use crate::ground::{Ground, OFF};
+use plimsoll_kernel::cgroup::Version;
+use serde_json::json;
+
+const ON: &str = "revoke = false\n[balance]\nshift = true\n";
+
+#[test]
+fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
+    let line = "mix --path FILE --bytes 120M --part 0.999 --delay 1";
+    let Some(mut ground) = Ground::new("balance-hot-file", 60, line) else {
+        return;
+    };
+    until("its refaults are measured", || {
+        ground.shown()["file"].as_u64().is_some_and(|file| file > 0)
+    });
+    if ground.cgroup().version() == Version::V2 {
+        assert_eq!(ground.shown()["swappiness"], json!(null));
+        return;
+    }
+    let usual = ground.swappiness();
+    let before = ground.refaults();
+    assert_eq!(ground.swappiness(), usual, "nothing moves while it is off");
+    ground.configure(ON);
+    until("most is reclaimed from anonymous memory", || {
+        ground.swappiness() >= 180
+    });
+    ground.wait(6);
+    let after = ground.refaults();
+    assert!(after < before / 4.0, "{before} before, {after} after");
+    let shown = ground.shown();
+    assert!(
+        shown["file_ns"].as_u64().is_some_and(|cost| cost > 0),
+        "{shown}"
+    );
+
+    // A crash, after which nobody may change anything.
+    std::fs::write(&ground.config, OFF).expect("a configuration");
+    assert_ne!(ground.swappiness(), usual);
+    ground.broker.crash_and_restart();
+    assert_eq!(ground.swappiness(), usual, "put back by the next broker");
+    ground.client = ground.broker.connect();
+    let again = json!({"name": "again", "pid": ground.program.pid()});
+    let registered = ground
+        .client
+        .call("Register", again)
+        .expect("it comes back");
+    ground.id = registered["id"].as_u64().expect("a number");
+    ground.configure(ON);
+    until("it is shifted again", || ground.swappiness() != usual);
+    ground.configure(OFF);
+    until("it is put back when that is off", || {
+        ground.swappiness() == usual
+    });
+    ground.configure(ON);
+    until("it is shifted again", || ground.swappiness() != usual);
+    assert!(ground.broker.leave());
+    assert_eq!(ground.swappiness(), usual, "put back at the end");
+}
+
+#[test]
+fn hot_anonymous_memory_is_no_worse_off_beside_a_file_that_is_streamed() {
+    let line = "mix --path FILE --bytes 96M --stream --delay 1";
+    let Some(mut ground) = Ground::new("balance-stream", 200, line) else {
+        return;
+    };
+    if ground.cgroup().version() == Version::V2 {
+        return;
+    }
+    until("it runs", || {
+        ground.shown()["file"].as_u64().is_some_and(|file| file > 0)
+    });
+    let before = ground.refaults();
+    ground.configure(ON);
+    // Long enough for a walk in each direction.
+    ground.wait(30);
+    let after = ground.refaults();
+    assert!(
+        after <= before * 1.3 + 1.0,
+        "{before} before, {after} after"
+    );
+
+    // What somebody sets by hand stays, also at the end.
+    assert_ne!(ground.swappiness(), 77);
+    ground.cgroup().set_swappiness(77).expect("as root");
+    ground.wait(3);
+    assert_eq!(ground.swappiness(), 77);
+    assert!(ground.broker.leave());
+    assert_eq!(ground.swappiness(), 77);
+}

@@ -1,0 +1,92 @@
+//! `[pin]` on a real program: its major faults stop, what is held is no principal's, it is released when
+//! it is switched off, and nothing is held where nothing can be swapped.
+
+use crate::common::until;
+use crate::ground::{Ground, OFF};
+use crate::ladder::MIB;
+use plimsoll_kernel::process::Process;
+use serde_json::{Value, json};
+
+/// With revocation: the ladder pages out what makes room, so that memory is not short for long.
+const ON: &str = "[pin]\nenabled = true\nbudget = \"64M\"\nwindow = 2\n";
+/// Reads 60 MiB of a file in no order, beside 120 MiB that it does not use, in 128 MiB.
+const LINE: &str = "mix --path FILE --bytes 120M --part 1.0 --delay 1";
+
+fn pinned(ground: &mut Ground) -> Value {
+    ground.client.list()["pinned"].clone()
+}
+
+/// Bytes of the broker that are locked by `mlock` of file pages.
+fn unevictable(ground: &Ground) -> u64 {
+    let stat = ground.group.cgroup().stat().expect("readable");
+    stat.unevictable
+}
+
+#[test]
+fn a_principals_major_faults_stop_and_what_is_held_is_released() {
+    let Some(mut ground) = Ground::new("pin-broker", 60, LINE) else {
+        return;
+    };
+    assert_eq!(pinned(&mut ground), json!(null), "it is off by default");
+    let program = Process::open(ground.program.pid()).expect("it lives");
+    let faults = || program.faults().expect("it lives").major;
+    until("it waits for its file", || faults() > 500);
+    ground.configure(ON);
+    until("its file is held", || {
+        pinned(&mut ground)["held"]
+            .as_u64()
+            .is_some_and(|held| held >= 58 * MIB)
+    });
+    assert_eq!(pinned(&mut ground)["state"], json!("holding"));
+    // The last pages may still be read.
+    ground.wait(4);
+    let before = faults();
+    for _ in 0..10 {
+        ground.wait(1);
+        let shown = pinned(&mut ground);
+        let held = shown["held"].as_u64().unwrap_or(0);
+        assert!(held >= 50 * MIB, "{shown}");
+    }
+    let after = faults();
+    assert!(after - before <= 40, "{} faults in 10 s", after - before);
+    let killed = ground.group.cgroup().events().expect("readable").oom_kill;
+    assert_eq!(killed, 0);
+    let listing = ground.client.list();
+    let held = listing["pinned"]["held"].as_u64().expect("a number");
+    assert!(
+        listing["outsiders"]
+            .as_u64()
+            .is_some_and(|bytes| bytes >= held),
+        "what is held is not shared out: {listing}"
+    );
+    assert!(unevictable(&ground) >= held);
+    ground.configure(OFF);
+    until("it is released", || unevictable(&ground) < MIB);
+    assert_eq!(pinned(&mut ground), json!(null));
+}
+
+#[test]
+fn nothing_is_held_where_nothing_can_be_swapped() {
+    let Some(mut ground) = Ground::new("pin-no-swap", 60, LINE.replace("120M", "60M").as_str())
+    else {
+        return;
+    };
+    let directory = ground.group.cgroup().dir();
+    let bounded = std::fs::write(
+        directory.join("memory.memsw.limit_in_bytes"),
+        (128 * MIB).to_string(),
+    );
+    bounded
+        .or_else(|_| std::fs::write(directory.join("memory.swap.max"), "0"))
+        .expect("swap is accounted");
+    ground.configure(ON);
+    until("it is refused", || {
+        pinned(&mut ground)["state"] == json!("refused")
+    });
+    let shown = pinned(&mut ground);
+    let why = shown["why"].as_str().expect("a reason");
+    assert!(why.contains("swap") && why.contains("kill"), "{why}");
+    ground.wait(5);
+    assert_eq!(pinned(&mut ground)["held"], json!(0));
+    assert!(ground.broker.log().contains("no file pages are held"));
+}
