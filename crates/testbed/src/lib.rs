@@ -12,7 +12,8 @@
 //! | module | is |
 //! |---|---|
 //! | `cgroup`, `swap` | grounds |
-//! | [`programs`], `files`, `options`, `memory` | programs: what each does, those that read files, their arguments, the memory that they take |
+//! | [`programs`], `files` | programs: what each does; those that read files |
+//! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
 //! | [`guest`] | a guest that boots into one of our programs |

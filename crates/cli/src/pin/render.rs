@@ -125,7 +125,7 @@ fn head(report: &Report, ranges: &[Held]) -> String {
         State::Short => "nothing is held: memory is too short\n".into(),
         State::Holding => format!(
             "{held} of at most {}: saves about {} reads a second\n",
-            Human(report.budget),
+            Human(report.allowance),
             number(reads)
         ),
     }
