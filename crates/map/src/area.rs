@@ -85,8 +85,8 @@ pub struct States {
     pub resident: u64,
     /// In swap.
     pub swapped: u64,
-    /// Of mapped files: in the page cache, whether mapped by this process or not. `None` where that
-    /// cannot be told for any of them.
+    /// Of mapped files: in the page cache, whether mapped by this process or not. What is mapped at
+    /// several addresses counts once. `None` where that cannot be told for any of them.
     pub cached: Option<u64>,
     /// Resident, and mapped more than once: by other processes, or again by this one. `None` where
     /// the kernel does not show it to us, as all that follows.
@@ -131,6 +131,7 @@ impl States {
     /// In the page cache, but not resident in this process.
     pub fn cached_only(&self) -> u64 {
         let mapped = self.resident.saturating_sub(self.anonymous);
+        let mapped = mapped.saturating_sub(self.repeated);
         self.cached.unwrap_or(0).saturating_sub(mapped)
     }
 

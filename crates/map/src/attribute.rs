@@ -9,6 +9,7 @@ use crate::area::{Kind, States};
 use crate::cached::Cache;
 use crate::count::{Counted, Tally, by_mapping};
 use crate::parts::Part;
+use crate::proportion::{fit, fit_within, scaled, share};
 use plimsoll_kernel::smaps::{Addresses, Area};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -145,14 +146,13 @@ fn divide(
     };
     divide_referenced(area, &mut divided);
     let before = counted.mapped_before.get(&parts[group.start].mapping);
+    let again = |bytes: u64| before.map_or(0, |&before| share(bytes, before, area.size()));
     for (index, states) in divided.parts.iter_mut().enumerate() {
         states.repeated = counted.repeated[group.start + index].min(states.resident);
-        if let Some(&bytes) = before {
-            states.repeated_swapped = share(states.swapped, bytes, area.size());
-        }
+        states.repeated_swapped = again(states.swapped);
         if let Some(cache) = cache(index) {
-            states.cached = Some(cache.cached);
-            states.evicted = Some(cache.evicted);
+            states.cached = Some(cache.cached - again(cache.cached));
+            states.evicted = Some(cache.evicted - again(cache.evicted));
         }
     }
     divided
@@ -321,74 +321,6 @@ fn divide_referenced(area: &Area, divided: &mut Divided) {
     divided.rest.referenced = (rest > 0).then_some(rest);
     for (part, bytes) in divided.parts.iter_mut().zip(shares) {
         part.referenced = Some(bytes);
-    }
-}
-
-/// Fits counts (certain, doubtful) to a sum: leaves out doubtful ones, then scales the certain ones.
-/// Returns what each gets, and what is left of the sum. Both together are the sum.
-fn fit(counts: &[(u64, u64)], sum: u64) -> (Vec<u64>, u64) {
-    let total = |part: fn(&(u64, u64)) -> u64| counts.iter().map(part).fold(0, u64::saturating_add);
-    let certain: Vec<u64> = counts.iter().map(|count| count.0).collect();
-    let sure = total(|count| count.0);
-    if sure >= sum {
-        return match sure {
-            0 => (certain, sum),
-            _ => (scaled(&certain, sum), 0),
-        };
-    }
-    let doubtful: Vec<u64> = counts.iter().map(|count| count.1).collect();
-    let room = (sum - sure).min(total(|count| count.1));
-    let taken = scaled(&doubtful, room);
-    let each = certain.iter().zip(taken).map(|(a, b)| a + b).collect();
-    (each, sum - sure - room)
-}
-
-/// As [`fit`], with no more for each than its bound; the last bound is that of the rest, which is
-/// returned last. The bounds together must be at least the sum.
-fn fit_within(counts: &[u64], most: &[u64], sum: u64) -> Vec<u64> {
-    let certain: Vec<(u64, u64)> = counts.iter().map(|&count| (count, 0)).collect();
-    let (mut each, rest) = fit(&certain, sum);
-    each.push(rest);
-    let mut over = 0;
-    let mut room = Vec::with_capacity(each.len());
-    for (share, &most) in each.iter_mut().zip(most) {
-        over += share.saturating_sub(most);
-        *share = (*share).min(most);
-        room.push(most - *share);
-    }
-    for (share, more) in each.iter_mut().zip(scaled(&room, over)) {
-        *share += more;
-    }
-    each
-}
-
-/// Divides a sum by weights, exactly; no share exceeds its weight if the sum does not exceed all of
-/// them. Without any weight the first one gets it all.
-fn scaled(weights: &[u64], sum: u64) -> Vec<u64> {
-    let total: u128 = weights.iter().map(|&w| u128::from(w)).sum();
-    let mut shares = vec![0; weights.len()];
-    if total == 0 {
-        if let Some(first) = shares.first_mut() {
-            *first = sum;
-        }
-        return shares;
-    }
-    let (mut before, mut given) = (0u128, 0u64);
-    for (share, &weight) in shares.iter_mut().zip(weights) {
-        before += u128::from(weight);
-        // Rounding the sums, not the shares, keeps them exact.
-        let until = (u128::from(sum) * before / total) as u64;
-        *share = until - given;
-        given = until;
-    }
-    shares
-}
-
-/// `bytes` times `part` in `whole`.
-fn share(bytes: u64, part: u64, whole: u64) -> u64 {
-    match whole {
-        0 => 0,
-        _ => (u128::from(bytes) * u128::from(part.min(whole)) / u128::from(whole)) as u64,
     }
 }
 

@@ -26,7 +26,7 @@
 //! | [`runtime`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
 //! | [`cached`] | what of mapped files is in the page cache |
-//! | [`attribute`] | dividing what the kernel counted; pure |
+//! | `proportion`, [`attribute`], `notes` | dividing what the kernel counted; pure; what it does not say |
 //! | [`change`], [`who`] | what happened between two looks; who else maps the same files |
 //! | [`look`], [`report`] | all of it, for one process; several processes and their sum |
 
@@ -39,7 +39,9 @@ pub mod look;
 mod mapped;
 pub mod memory;
 pub mod native;
+mod notes;
 pub mod parts;
+mod proportion;
 pub mod report;
 pub mod runtime;
 pub mod runtimes;

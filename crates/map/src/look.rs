@@ -7,6 +7,7 @@ use crate::change::{Change, Counters};
 use crate::count::{Counted, count};
 use crate::memory::ProcessMemory;
 use crate::native;
+use crate::notes::{note_kinds, note_untold};
 use crate::parts::{MAX_LABELS, Part, cut};
 use crate::runtime::Labels;
 use crate::runtimes::ALL;
@@ -17,7 +18,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
-use plimsoll_kernel::smaps::{Area, FileKey};
+use plimsoll_kernel::smaps::FileKey;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -254,31 +255,46 @@ fn labelled(
     sight: &Arc<Sight>,
     limit: Duration,
 ) -> (Option<&'static str>, Labels) {
-    let (reader, seen) = (Arc::clone(process), Arc::clone(sight));
-    let done = within(limit, move || {
-        let mut labels = Labels::default();
-        let memory = match ProcessMemory::open(&reader) {
-            Ok(memory) => memory,
-            Err(error) => {
-                labels.note(format!("its memory was not read: {error}"));
-                return (None, labels);
-            }
-        };
-        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen));
-        if let Some(runtime) = runtime {
-            runtime.label(&seen, &memory, &mut labels);
+    let mut labels = Labels::default();
+    let memory = match ProcessMemory::open(process) {
+        Ok(memory) => Arc::new(memory),
+        Err(error) => {
+            labels.note(format!("what its memory is for could not be read: {error}"));
+            return (None, labels);
         }
-        native::label(&seen, &memory, &mut labels);
-        (runtime.map(|runtime| runtime.name()), labels)
-    });
-    done.unwrap_or_else(|| {
+    };
+    let (seen, reads) = (Arc::clone(sight), Arc::clone(&memory));
+    let of_runtime = within(limit, move || {
         let mut labels = Labels::default();
-        labels.note(format!(
-            "what its memory is for could not be read within {} s",
-            limit.as_secs_f64()
-        ));
-        (None, labels)
-    })
+        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
+        runtime.label(&seen, &*reads, &mut labels);
+        Some((runtime.name(), labels))
+    });
+    let runtime = match of_runtime {
+        Some(Some((name, found))) => {
+            labels = found;
+            Some(name)
+        }
+        Some(None) => None,
+        None => {
+            labels.note("what its runtime's areas are was not told in time");
+            None
+        }
+    };
+    let seen = Arc::clone(sight);
+    let of_program = within(limit, move || {
+        let mut labels = Labels::default();
+        native::label(&seen, &*memory, &mut labels);
+        labels
+    });
+    match of_program {
+        Some(mut found) => {
+            labels.labels.append(&mut found.labels);
+            labels.notes.append(&mut found.notes);
+        }
+        None => labels.note("what its other memory is for was not told in time"),
+    }
+    (runtime, labels)
 }
 
 fn counted(
@@ -338,54 +354,4 @@ fn cached(
         };
         (Vec::new(), untold)
     })
-}
-
-fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
-    if untold.unsupported {
-        notes.push(
-            "what of its files is in the page cache is not known: this kernel has no cachestat (Linux 6.5)"
-                .into(),
-        );
-    } else if untold.late {
-        notes.push("what of its files is in the page cache was not told in time".into());
-    } else if untold.denied > 0 {
-        notes.push(format!(
-            "what is in the page cache of {} of mapped files is told only to their owner and root",
-            mebibytes(untold.denied)
-        ));
-    }
-    if untold.closed > 0 {
-        notes.push(format!(
-            "what is in the page cache of {} of mapped files is not known: they were deleted, replaced, or \
-             lie where they cannot be opened from here",
-            mebibytes(untold.closed)
-        ));
-    }
-}
-
-/// What the numbers themselves do not say.
-fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<String>) {
-    let hugetlb: u64 = mappings.iter().map(|area| area.hugetlb).sum();
-    if hugetlb > 0 {
-        notes.push(format!(
-            "{} more are in pages of hugetlbfs, which the kernel counts neither as resident nor as swappable",
-            mebibytes(hugetlb)
-        ));
-    }
-    let twice = picture.total.repeated + picture.total.repeated_swapped;
-    if twice > 0 {
-        notes.push(format!(
-            "{} count more than once, as in the kernel's own sums, because it maps them at several \
-             addresses",
-            mebibytes(twice)
-        ));
-    }
-}
-
-/// Bytes for a sentence.
-fn mebibytes(bytes: u64) -> String {
-    match bytes >> 20 {
-        0 => format!("{} KiB", bytes.div_ceil(1024)),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-    }
 }

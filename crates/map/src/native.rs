@@ -226,3 +226,7 @@ fn label_blocks(area: &Area, memory: &dyn Memory, labels: &mut Labels) {
         at += size;
     }
 }
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;

@@ -27,7 +27,7 @@ pub(crate) struct Overlap {
 pub(crate) fn overlaps(mappings: &[Area]) -> (Vec<Overlap>, bool) {
     let mut ends: Vec<(FileKey, u64, bool, usize)> = Vec::new();
     for (index, area) in mappings.iter().enumerate() {
-        if area.file.inode != 0 && (area.rss > 0 || area.swap > 0) {
+        if area.file.inode != 0 {
             let end = area.offset.saturating_add(area.size());
             ends.push((area.file, area.offset, true, index));
             ends.push((area.file, end, false, index));
@@ -72,13 +72,17 @@ pub(crate) fn count_repeated(
             let bytes = overlap.offsets.end - overlap.offsets.start;
             *counted.mapped_before.entry(view).or_default() += bytes;
         }
+        let views = overlap.views.iter().map(|&view| &mappings[view]);
+        let views: Vec<&Area> = views.filter(|view| view.rss > 0).collect();
+        if views.len() < 2 {
+            continue;
+        }
         let mut at = overlap.offsets.start;
         while at < overlap.offsets.end {
             let window = at..overlap.offsets.end.min(at.saturating_add(WINDOW));
             at = window.end;
-            let views = overlap.views.iter().map(|&view| &mappings[view]);
             let complete = !late()
-                && in_window(views, &window, pages, &mut |again| {
+                && in_window(&views, &window, pages, &mut |again| {
                     add_repeated(parts, &again, &mut counted.repeated);
                 });
             if !complete {
@@ -90,8 +94,8 @@ pub(crate) fn count_repeated(
 }
 
 /// Calls `tell` with the addresses of pages that an earlier view has too.
-fn in_window<'a>(
-    views: impl Iterator<Item = &'a Area>,
+fn in_window(
+    views: &[&Area],
     window: &Range<u64>,
     pages: &dyn Pages,
     tell: &mut dyn FnMut(Addresses),

@@ -100,7 +100,7 @@ pub(crate) fn sharers(
     }
     if hidden > 0 {
         notes.push(format!(
-            "{hidden} processes of other users do not show us what they share; root sees them"
+            "processes that do not show us what they map: {hidden}; root sees those of other users"
         ));
     }
     if late > 0 {

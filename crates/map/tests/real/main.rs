@@ -3,5 +3,6 @@
 
 mod bad;
 mod common;
+mod native;
 mod rest;
 mod sums;

@@ -1,0 +1,158 @@
+use super::*;
+use crate::memory::Unread;
+
+/// Memory in which blocks of the C library begin at these addresses, with these sizes.
+struct Blocks(Vec<(u64, u64)>);
+
+impl Memory for Blocks {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread> {
+        let block = self.0.iter().find(|block| block.0 == at);
+        let (_, size) = block.ok_or(Unread::NotResident)?;
+        into[..8].fill(0);
+        into[8..16].copy_from_slice(&(size | 2).to_ne_bytes());
+        Ok(())
+    }
+}
+
+fn mapping(start: u64, end: u64, permissions: &str, name: &str) -> Area {
+    let has = |letter| permissions.contains(letter);
+    Area {
+        addresses: start..end,
+        readable: has('r'),
+        writable: has('w'),
+        executable: has('x'),
+        shared_mapping: has('s'),
+        name: name.into(),
+        anonymous: 4096,
+        file: FileKey {
+            inode: u64::from(name.starts_with('/')) * (1 + name.len() as u64),
+            ..FileKey::default()
+        },
+        ..Area::default()
+    }
+}
+
+fn kinds(sight: &Sight, memory: &dyn Memory) -> Vec<Kind> {
+    let mut labels = Labels::default();
+    label(sight, memory, &mut labels);
+    let kind = |area: &Area| {
+        let at = area.addresses.start;
+        let mut labels = labels.labels.iter();
+        labels
+            .find(|label| label.addresses.contains(&at))
+            .unwrap()
+            .kind
+    };
+    sight.mappings.iter().map(kind).collect()
+}
+
+#[test]
+fn names_tell_what_files_are_for() {
+    let expected = [
+        ("/bin/app (deleted)", "r-xp", Kind::Executable),
+        ("/lib/libc.so.6", "r--p", Kind::Libraries),
+        ("/opt/addon.node", "r-xp", Kind::Libraries),
+        ("/opt/a.JAR", "r--s", Kind::Archives),
+        ("/opt/java/lib/modules", "r--s", Kind::Archives),
+        (
+            "/opt/java/lib/server/classes.jsa",
+            "rw-p",
+            Kind::ClassArchive,
+        ),
+        ("/memfd:heap (deleted)", "rw-s", Kind::SharedMemory),
+        ("/SYSV00000000 (deleted)", "rw-s", Kind::SharedMemory),
+        ("/dev/zero (deleted)", "rw-s", Kind::SharedMemory),
+        ("/dev/nvidia0", "rw-s", Kind::Other),
+        ("/anon_hugepage (deleted)", "rw-p", Kind::Other),
+        ("/usr/lib/locale/locale-archive", "r--p", Kind::Files),
+        ("[heap]", "rw-p", Kind::Malloc),
+        ("[stack]", "rw-p", Kind::Stacks),
+        ("[vdso]", "r-xp", Kind::Other),
+        ("[anon: glibc: malloc arena]", "rw-p", Kind::Malloc),
+        ("[anon:stack of worker]", "rw-p", Kind::Stacks),
+        ("anon_inode:[io_uring]", "rw-s", Kind::Other),
+    ];
+    let place = |(index, (name, permissions, _)): (usize, &(&str, &str, Kind))| {
+        let start = (1 + index as u64) << 24;
+        mapping(start, start + 4096, permissions, name)
+    };
+    let sight = Sight {
+        executable: "/bin/app".into(),
+        mappings: expected.iter().enumerate().map(place).collect(),
+        ..Sight::default()
+    };
+    let found = kinds(&sight, &Blocks(Vec::new()));
+    for ((name, _, kind), found) in expected.iter().zip(found) {
+        assert_eq!(found, *kind, "{name}");
+    }
+}
+
+#[test]
+fn stacks_are_told_by_their_pointer_or_by_their_size() {
+    let guard = |at: u64| mapping(at, at + 0x1000, "---p", "");
+    let stack = |at: u64| mapping(at + 0x1000, at + 0x81_000, "rw-p", "");
+    let pool = mapping(0x900_0000, 0x980_0000, "rw-p", "");
+    let sight = Sight {
+        mappings: vec![
+            guard(0x100_0000),
+            stack(0x100_0000),
+            guard(0x200_0000),
+            stack(0x200_0000),
+            guard(0x300_0000),
+            mapping(0x300_1000, 0x320_0000, "rw-p", ""),
+            stack(0x400_0000),
+            pool,
+        ],
+        // Of one thread; the other one runs.
+        stack_pointers: vec![0x104_0000, 7, u64::MAX],
+        stack_limit: 0x20_0000,
+        ..Sight::default()
+    };
+    let (other, stacks) = (Kind::Other, Kind::Stacks);
+    assert_eq!(
+        kinds(&sight, &Blocks(Vec::new())),
+        [other, stacks, other, stacks, other, stacks, other, other]
+    );
+}
+
+#[test]
+fn the_c_librarys_arenas_blocks_and_zeros_are_found() {
+    let arena = 0x7f00_0000_0000;
+    let block = 0x7e00_0000_0000;
+    let sight = Sight {
+        executable: "/bin/app".into(),
+        mappings: vec![
+            mapping(0x1000, 0x2000, "rw-p", "/bin/app"),
+            mapping(0x2000, 0x9000, "rw-p", ""),
+            // Two blocks side by side, and something else.
+            mapping(block, block + 0x10_0000, "rw-p", ""),
+            mapping(block + 0x20_0000, block + 0x30_0000, "rw-p", ""),
+            mapping(arena, arena + 0x2_1000, "rw-p", ""),
+            mapping(arena + 0x2_1000, arena + ARENA, "---p", ""),
+            mapping(arena + ARENA, arena + ARENA + 0x1000, "rw-p", ""),
+        ],
+        ..Sight::default()
+    };
+    let blocks = Blocks(vec![(block, 0x4_0000), (block + 0x4_0000, 0x5_0000)]);
+    assert_eq!(
+        kinds(&sight, &blocks),
+        [
+            Kind::Executable,
+            Kind::Executable,
+            Kind::Malloc,
+            Kind::Other,
+            Kind::Malloc,
+            Kind::Other,
+            Kind::Other
+        ]
+    );
+    let mut labels = Labels::default();
+    label(&sight, &blocks, &mut labels);
+    let malloc = labels.labels.iter().filter(|l| l.kind == Kind::Malloc);
+    let bytes: u64 = malloc.map(|l| l.addresses.end - l.addresses.start).sum();
+    assert_eq!(bytes, 0x9_0000 + 0x2_1000);
+    // A size that is no block's ends the search.
+    for size in [0, 5, 0x1001, u64::MAX & !0xfff, 0x20_0000] {
+        assert_eq!(kinds(&sight, &Blocks(vec![(block, size)]))[2], Kind::Other);
+    }
+}

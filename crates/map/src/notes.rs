@@ -1,0 +1,56 @@
+//! Sentences about what the numbers do not say.
+
+use crate::attribute::Picture;
+use crate::cached::Untold;
+use plimsoll_kernel::smaps::Area;
+
+/// Why the page cache of some files is not known.
+pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
+    if untold.unsupported {
+        notes.push(
+            "what of its files is in the page cache is not known: this kernel has no cachestat (Linux 6.5)"
+                .into(),
+        );
+    } else if untold.late {
+        notes.push("what of its files is in the page cache was not told in time".into());
+    } else if untold.denied > 0 {
+        notes.push(format!(
+            "what is in the page cache of {} of mapped files is told only to their owner and root",
+            mebibytes(untold.denied)
+        ));
+    }
+    if untold.closed > 0 {
+        notes.push(format!(
+            "what is in the page cache of {} of mapped files is not known: they were deleted, replaced, or \
+             lie where they cannot be opened from here",
+            mebibytes(untold.closed)
+        ));
+    }
+}
+
+/// What the numbers themselves do not say.
+pub(crate) fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<String>) {
+    let hugetlb: u64 = mappings.iter().map(|area| area.hugetlb).sum();
+    if hugetlb > 0 {
+        notes.push(format!(
+            "{} more are in pages of hugetlbfs, which the kernel counts neither as resident nor as swappable",
+            mebibytes(hugetlb)
+        ));
+    }
+    let twice = picture.total.repeated + picture.total.repeated_swapped;
+    if twice > 0 {
+        notes.push(format!(
+            "{} count more than once, as in the kernel's own sums, because it maps them at several \
+             addresses",
+            mebibytes(twice)
+        ));
+    }
+}
+
+/// Bytes for a sentence.
+fn mebibytes(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}
