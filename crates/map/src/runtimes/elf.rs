@@ -1,6 +1,8 @@
 //! An ELF file that a process has mapped: where its symbols, sections and data are in that process.
 //! 64-bit, little-endian. Every read is bounded, whatever the file says.
 
+mod loader;
+
 use crate::mapped;
 use crate::sight::Sight;
 use object::LittleEndian as Little;

@@ -2,13 +2,14 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
+//! | [`hotspot`], [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
 //! | `elf` | where symbols, sections and variables of a mapped file are |
 //! | `words` | words of a process's memory, and ranges of its addresses |
 
 pub mod cpython;
 mod elf;
 pub mod go;
+pub mod hotspot;
 pub mod libgc;
 #[cfg(test)]
 mod noise;
@@ -18,4 +19,10 @@ mod words;
 use crate::runtime::Runtime;
 
 /// The known runtimes, in the order in which they are asked.
-pub const ALL: &[&dyn Runtime] = &[&go::Go, &cpython::CPython, &v8::V8, &libgc::LibGc];
+pub const ALL: &[&dyn Runtime] = &[
+    &hotspot::HotSpot,
+    &go::Go,
+    &cpython::CPython,
+    &v8::V8,
+    &libgc::LibGc,
+];

@@ -1,0 +1,46 @@
+//! What a collector keeps about its heap, as far as the machine exports it: the card table, and where
+//! objects begin (the block offset table).
+
+use super::fields::{Known, Machine, Name};
+use super::heap::Collector;
+use super::spaces;
+use crate::area::Kind;
+use crate::runtime::Labels;
+
+const WHAT: &str = "the card table";
+/// Of the old generation: its block offset table.
+const BLOCKS: [Name; 2] = [("TenuredGeneration", "_bts"), ("CardGeneration", "_bts")];
+const SPACE_OF_BLOCKS: [Name; 2] = [
+    ("SerialBlockOffsetTable", "_vs"),
+    ("BlockOffsetSharedArray", "_vs"),
+];
+
+/// Labels the structures of a collector.
+pub(super) fn label(
+    machine: &Machine<'_>,
+    collector: Collector,
+    heap: u64,
+    labels: &mut Labels,
+) -> Known<()> {
+    let has_cards = [Collector::Serial, Collector::Parallel, Collector::G1].contains(&collector);
+    if has_cards {
+        let barriers = machine.static_pointer(("BarrierSet", "_barrier_set"))?;
+        let table = machine.pointer(barriers, ("CardTableBarrierSet", "_card_table"))?;
+        let start = machine.get(table, ("CardTable", "_byte_map"))?;
+        let size = machine.get(table, ("CardTable", "_byte_map_size"))?;
+        labels.add(
+            machine.range(start, start.saturating_add(size), WHAT)?,
+            Kind::Collector,
+        );
+    }
+    if collector == Collector::Serial {
+        let old = spaces::old_generation(machine, heap)?;
+        let table = machine.get_any(old, &BLOCKS)?;
+        let space = machine.at_any(table, &SPACE_OF_BLOCKS)?;
+        labels.add(
+            machine.virtual_space(space, "the block offset table")?,
+            Kind::Collector,
+        );
+    }
+    Ok(())
+}

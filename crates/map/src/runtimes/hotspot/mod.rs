@@ -1,0 +1,111 @@
+//! Java virtual machines of OpenJDK (`HotSpot`), JDK 11 to 25, seen from outside: the process is not
+//! attached to, nothing is loaded into it, and it does not stop.
+//!
+//! `libjvm.so` tells debuggers where the fields of its objects are, by the names of their types. Every
+//! field is found by those names and never by a number of ours, so that other builds and versions are
+//! read right or not at all. Only memory that is resident is read. What is read may change meanwhile
+//! and is not trusted: addresses must be mapped, sizes and lists have bounds.
+//!
+//! | module | is |
+//! |---|---|
+//! | `library` | `libjvm.so`: its file, and its variables in the process |
+//! | `initialiser` | numbers that it sets with its first instructions |
+//! | [`tables`] | the tables of types, fields, constants and flags |
+//! | `fields` | fields by name |
+//! | `heap` | the Java heap: which collector, which part is what |
+//! | `spaces`, `regions`, `z` | the heaps of Serial, Parallel and Epsilon; of G1 and Shenandoah; of ZGC |
+//! | `collector` | card tables |
+//! | `code`, `metaspace`, `threads` | the code cache; metadata of classes; stacks |
+
+mod code;
+mod collector;
+mod fields;
+mod heap;
+mod initialiser;
+mod library;
+mod metaspace;
+mod regions;
+mod spaces;
+pub mod tables;
+mod threads;
+mod z;
+
+use crate::memory::Memory;
+use crate::runtime::{Labels, Runtime};
+use crate::sight::Sight;
+use fields::{Known, Machine};
+use library::Library;
+use std::path::Path;
+use tables::Tables;
+
+/// The machine of OpenJDK.
+#[derive(Clone, Copy, Debug)]
+pub struct HotSpot;
+
+impl Runtime for HotSpot {
+    fn name(&self) -> &'static str {
+        "HotSpot"
+    }
+
+    fn recognises(&self, sight: &Sight) -> bool {
+        // OpenJ9 has a library of this name too, and others beside it.
+        let is_other = |name: &Path| {
+            let file = name.file_name().and_then(|n| n.to_str());
+            file.is_some_and(|file| file.starts_with("libj9"))
+        };
+        sight.mappings_of(library::is_library).next().is_some()
+            && sight.mappings_of(is_other).next().is_none()
+    }
+
+    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
+        match tables(sight, memory) {
+            Ok(tables) => label(&tables, sight, memory, labels),
+            Err(why) => label_without(sight, why, labels),
+        }
+    }
+}
+
+/// Reads what the machine of a process tells debuggers.
+///
+/// # Errors
+/// Why not, for the person who asked.
+pub fn tables(sight: &Sight, memory: &dyn Memory) -> Result<Tables, &'static str> {
+    let mut library = Library::open(sight, memory).ok_or(
+        "its libjvm.so cannot be opened: it was deleted or replaced, or is not readable for us",
+    )?;
+    Tables::read(&mut library)
+        .ok_or("its libjvm.so has no tables for debuggers, or they are not in memory")
+}
+
+fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
+    let mapped = fields::mapped(sight);
+    let machine = Machine::new(tables, sight, memory, &mapped);
+    if let Err(why) = heap::label(&machine, sight, labels) {
+        heap::label_by_mappings(sight, labels);
+        labels.note(format!("the Java heap is shown as a whole, because {why}"));
+    }
+    tell("the code cache", code::label(&machine, labels), labels);
+    let metaspace = metaspace::label(&machine, sight, labels);
+    tell("some of the metadata of classes", metaspace, labels);
+    tell(
+        "stacks of Java threads",
+        threads::label(&machine, labels),
+        labels,
+    );
+}
+
+/// Labels what can be told without the machine's own data.
+fn label_without(sight: &Sight, why: &str, labels: &mut Labels) {
+    heap::label_by_mappings(sight, labels);
+    labels.note(format!(
+        "the parts of the Java heap, the code cache and metaspace are not told apart, because {why}"
+    ));
+}
+
+fn tell(what: &str, outcome: Known<()>, labels: &mut Labels) {
+    if let Err(why) = outcome {
+        labels.note(format!(
+            "{what} could not be told from other memory, because {why}"
+        ));
+    }
+}

@@ -1,0 +1,214 @@
+//! Java virtual machines, and one look at each.
+
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::smaps::Addresses;
+use plimsoll_map::memory::{Memory, ProcessMemory};
+use plimsoll_map::parts::{Part, cut};
+use plimsoll_map::runtimes::hotspot::HotSpot;
+use plimsoll_map::{Kind, Labels, Runtime, Sight, native};
+use plimsoll_testbed::skip;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+pub(crate) const MIB: u64 = 1 << 20;
+/// Megabytes that the program keeps alive, besides one array of 8 MiB.
+pub(crate) const LIVE: u64 = 100;
+
+/// A JDK.
+#[derive(Clone, Debug)]
+pub(crate) struct Jdk {
+    pub(crate) version: u32,
+    pub(crate) home: PathBuf,
+}
+
+/// The JDKs of the supported versions: the distribution's, and those that `tools/setup.sh` left.
+pub(crate) fn jdks() -> Vec<Jdk> {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+    let mut found = Vec::new();
+    for version in [11, 17, 21, 25] {
+        // The link is to HOME/bin/java.
+        let Ok(java) = cache.join(format!("java{version}")).canonicalize() else {
+            skip(format!(
+                "no JDK {version}: tools/setup.sh leaves it as .cache/java{version}"
+            ));
+            continue;
+        };
+        let home = java.ancestors().nth(2).unwrap().to_owned();
+        found.push(Jdk { version, home });
+    }
+    found
+}
+
+/// The folder with the compiled program; `None` without a compiler.
+pub(crate) fn classes() -> Option<&'static Path> {
+    static CLASSES: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    let compiled = CLASSES.get_or_init(|| {
+        let mut compilers = jdks().into_iter().map(|jdk| jdk.home.join("bin/javac"));
+        let Some(javac) = compilers.find(|javac| javac.is_file()) else {
+            skip("no JDK with javac");
+            return None;
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("plimsoll-test-")
+            .tempdir_in("/var/tmp")
+            .unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Live.java");
+        let compiled = Command::new(javac)
+            .args(["--release", "11", "-d"])
+            .arg(folder.path())
+            .arg(source)
+            .status();
+        assert!(compiled.unwrap().success());
+        Some(folder)
+    });
+    compiled.as_ref().map(tempfile::TempDir::path)
+}
+
+/// A machine with a live set that does nothing any more. Ended when dropped.
+pub(crate) struct Jvm {
+    pub(crate) child: Child,
+    pub(crate) jdk: Jdk,
+}
+
+impl Jvm {
+    /// Starts one with these flags, and waits until it is at rest.
+    pub(crate) fn start(jdk: &Jdk, flags: &[&str]) -> Option<Jvm> {
+        Jvm::start_by(Command::new(jdk.home.join("bin/java")), jdk, flags)
+    }
+
+    /// As [`Jvm::start`], by a command that ends with the launcher.
+    pub(crate) fn start_by(mut command: Command, jdk: &Jdk, flags: &[&str]) -> Option<Jvm> {
+        command
+            .args([
+                "-Xmx512m",
+                "-XX:+UnlockExperimentalVMOptions",
+                "-Xlog:disable",
+            ])
+            .args(flags)
+            .arg("-cp")
+            .arg(classes()?)
+            .args(["Live", &LIVE.to_string()]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready", "JDK {} {flags:?}", jdk.version);
+        Some(Jvm {
+            child,
+            jdk: jdk.clone(),
+        })
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// What it answers to `jcmd`.
+    pub(crate) fn ask(&self, command: &str) -> String {
+        let out = Command::new(self.jdk.home.join("bin/jcmd"))
+            .args([&self.pid().to_string(), command])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    pub(crate) fn look(&self) -> Seen {
+        look(self.pid())
+    }
+}
+
+impl Drop for Jvm {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What was seen of a machine.
+pub(crate) struct Seen {
+    pub(crate) sight: Sight,
+    pub(crate) notes: Vec<String>,
+    parts: Vec<Part>,
+}
+
+/// One look at a process.
+pub(crate) fn look(pid: i32) -> Seen {
+    let process = Arc::new(Process::open(pid).unwrap());
+    let memory = ProcessMemory::open(&process).unwrap();
+    look_with(pid, &memory)
+}
+
+/// One look at a process, whose memory is read so.
+pub(crate) fn look_with(pid: i32, memory: &dyn Memory) -> Seen {
+    let process = Arc::new(Process::open(pid).unwrap());
+    let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
+    assert!(HotSpot.recognises(&sight));
+    let mut labels = Labels::default();
+    HotSpot.label(&sight, memory, &mut labels);
+    assert_inside(&sight, &labels);
+    native::label(&sight, memory, &mut labels);
+    Seen {
+        parts: cut(&sight.mappings, &labels.labels),
+        notes: labels.notes,
+        sight,
+    }
+}
+
+/// Every label is in mappings.
+fn assert_inside(sight: &Sight, labels: &Labels) {
+    for label in &labels.labels {
+        let mut at = label.addresses.start;
+        for area in &sight.mappings {
+            if area.addresses.contains(&at) {
+                at = area.addresses.end;
+            }
+        }
+        assert!(at >= label.addresses.end, "{label:x?} is outside");
+    }
+}
+
+impl Seen {
+    /// Addresses of this kind, bytes.
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
+        let parts = self.parts.iter().filter(|part| part.kind == kind);
+        parts.map(|part| length(&part.addresses)).sum()
+    }
+
+    /// Addresses of this kind that can be read: what the machine calls committed, bytes.
+    pub(crate) fn committed(&self, kind: Kind) -> u64 {
+        let can_be_read = |part: &&Part| self.sight.mappings[part.mapping].readable;
+        let parts = self.parts.iter().filter(|part| part.kind == kind);
+        parts
+            .filter(can_be_read)
+            .map(|part| length(&part.addresses))
+            .sum()
+    }
+
+    /// What an address is for.
+    pub(crate) fn at(&self, address: u64) -> Option<Kind> {
+        let part = self
+            .parts
+            .iter()
+            .find(|part| part.addresses.contains(&address));
+        part.map(|part| part.kind)
+    }
+}
+
+fn length(addresses: &Addresses) -> u64 {
+    addresses.end - addresses.start
+}
+
+/// Whether two sizes are the same within 1 MiB or 2 %.
+pub(crate) fn near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= MIB.max(other / 50)
+}

@@ -1,0 +1,101 @@
+//! The tables of each JDK's `libjvm.so`.
+
+use crate::jvm::{Jvm, jdks};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::smaps::Addresses;
+use plimsoll_map::Sight;
+use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
+use plimsoll_map::runtimes::hotspot;
+use plimsoll_map::runtimes::hotspot::tables::{Place, Tables};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A process's memory of which some is as if it were in swap.
+struct Without<'a> {
+    memory: &'a dyn Memory,
+    swapped: Vec<Addresses>,
+}
+
+impl Memory for Without<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread> {
+        match self.swapped.iter().any(|range| range.contains(&at)) {
+            true => Err(Unread::NotResident),
+            false => self.memory.read(at, into),
+        }
+    }
+}
+
+fn place(tables: &Tables, kind: &str, name: &str) -> Option<Place> {
+    let field = tables.fields.get(&(kind.to_owned(), name.to_owned()));
+    field.map(|field| field.place)
+}
+
+#[test]
+fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
+    for jdk in &jdks() {
+        let Some(jvm) = Jvm::start(jdk, &["-XX:+UseSerialGC"]) else {
+            return;
+        };
+        let process = Arc::new(Process::open(jvm.pid()).unwrap());
+        let mut sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
+        let memory = ProcessMemory::open(&process).unwrap();
+        let tables = hotspot::tables(&sight, &memory).unwrap();
+        let name = format!("JDK {}", jdk.version);
+        assert!(
+            tables.fields.len() > 500 && tables.sizes.len() > 300,
+            "{name}"
+        );
+        assert!(
+            tables.constants.len() > 400 && tables.flags.len() > 1000,
+            "{name}"
+        );
+        assert!(matches!(
+            place(&tables, "Universe", "_collectedHeap"),
+            Some(Place::Static(_))
+        ));
+        assert!(matches!(
+            place(&tables, "ContiguousSpace", "_top"),
+            Some(Place::Offset(16..))
+        ));
+        assert_eq!(
+            tables.constants.get("CollectedHeap::Serial"),
+            Some(&1),
+            "{name}"
+        );
+        assert!(tables.flags.contains_key("UseSerialGC"), "{name}");
+
+        let is_library = |name: &str| name.ends_with("/libjvm.so");
+        let end = sight
+            .mappings
+            .iter()
+            .rev()
+            .find(|area| is_library(&area.name))
+            .unwrap();
+        let end = end.addresses.end;
+        let mut swapped = Vec::new();
+        // With it the variables without a first value, which follow.
+        for area in &mut sight.mappings {
+            if is_library(&area.name) || (area.addresses.start == end && area.file.inode == 0) {
+                swapped.push(area.addresses.clone());
+                area.swap = 4096;
+            }
+        }
+        let without = Without {
+            memory: &memory,
+            swapped,
+        };
+        let again = hotspot::tables(&sight, &without).unwrap();
+        for (field, with) in &tables.fields {
+            assert_eq!(again.fields.get(field), Some(with), "{name} {field:?}");
+        }
+        assert_eq!(again.sizes, tables.sizes, "{name}");
+        assert_eq!(again.flags, tables.flags, "{name}");
+        for (constant, value) in &tables.constants {
+            assert_eq!(
+                again.constants.get(constant),
+                Some(value),
+                "{name} {constant}"
+            );
+        }
+    }
+}
