@@ -60,6 +60,11 @@ impl Noise {
         }
     }
 
+    /// Maps more, behind what is mapped.
+    pub(super) fn map(&mut self, addresses: Addresses) {
+        self.mapped.push(addresses);
+    }
+
     /// Writes words from an address on.
     pub(super) fn write(&mut self, at: u64, words: &[u64]) {
         for (index, &word) in words.iter().enumerate() {

@@ -7,6 +7,7 @@
 //! | *arena* | 64 MiB of addresses, aligned, that belong to the heap alone |
 //! | *span* | adjacent pages (8 KiB) of an arena that are used for one thing |
 
+mod arenas;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::runtimes::words::{PIECE, Ranges, Words};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
 use spans::{Found, Use};
+use std::collections::BTreeSet;
 
 /// Bytes of addresses of an arena, and its alignment.
 const ARENA: u64 = 64 << 20;
@@ -50,7 +52,10 @@ fn label_heap(sight: &Sight, memory: &dyn Memory, variables: &[Addresses], label
     let allocated = Ranges::allocated(sight);
     by_names(sight, labels);
     match spans::find(&words, &allocated, variables) {
-        Some(found) => by_spans(&found, &allocated, labels),
+        Some(found) => {
+            let arenas = arenas::find(&words, &allocated, variables, &found.spans);
+            by_spans(&found, arenas, &allocated, labels);
+        }
         None => {
             by_place(&allocated, labels);
             labels.note(
@@ -70,7 +75,7 @@ fn executable(sight: &Sight) -> Option<Image> {
 }
 
 /// Labels arenas by what is known of their spans; what no span has is free.
-fn by_spans(found: &Found, allocated: &Ranges, labels: &mut Labels) {
+fn by_spans(found: &Found, arenas: BTreeSet<u64>, allocated: &Ranges, labels: &mut Labels) {
     for span in &found.spans {
         let kind = match span.usage {
             Use::Objects => Kind::Heap,
@@ -90,17 +95,6 @@ fn by_spans(found: &Found, allocated: &Ranges, labels: &mut Labels) {
         ));
         Kind::Heap
     };
-    let mut arenas: Vec<u64> = Vec::new();
-    for span in &found.spans {
-        let mut arena = span.addresses.start / ARENA;
-        while arena * ARENA < span.addresses.end {
-            if arenas.last() != Some(&arena) {
-                arenas.push(arena);
-            }
-            arena += 1;
-        }
-    }
-    arenas.dedup();
     for arena in arenas {
         let arena = arena * ARENA..(arena + 1).saturating_mul(ARENA);
         for part in allocated.within(&arena) {

@@ -43,6 +43,21 @@ fn spans_of_both_layouts_are_told_by_their_state() {
 }
 
 #[test]
+fn an_arena_without_a_span_is_free() {
+    let mut process = heap(false);
+    process.map(START + ARENA..START + 2 * ARENA);
+    let before = label(&process).labels.len();
+    let list = START + (6 << 20);
+    let number = (START + (1 << 47)) / ARENA;
+    process.write(list, &[number, number + 1]);
+    process.write(START + 256, &[list, 2, 2]);
+    let labels = label(&process).labels;
+    assert_eq!(labels.len(), before + 1);
+    assert_eq!(labels[4].addresses, START + ARENA..START + 2 * ARENA);
+    assert_eq!(labels[4].kind, Kind::FreeHeap);
+}
+
+#[test]
 fn without_a_list_only_the_documented_place_is_heap() {
     let process = Noise::still(START..START + (8 << 20));
     let labels = label(&process);
