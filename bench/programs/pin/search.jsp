@@ -20,8 +20,8 @@ static {
     random.nextBytes(kept.get(i));
   }
 }
-/** The words that are asked for: the 2000 most common ones, in an order that looks like none. */
-static String word(int number) { return "w" + (1 + number * 797 % 2000); }
+/** The words that are asked for: the 1000 most common ones, in an order that looks like none. */
+static String word(int number) { return "w" + (1 + number * 797 % 1000); }
 %><html><body><table><%
 int number = count.incrementAndGet();
 BooleanQuery.Builder query = new BooleanQuery.Builder();
@@ -30,10 +30,10 @@ for (int i = 0; i < 4; i++) {
 }
 TopDocs found = searcher.search(query.build(), 10);
 synchronized (recent) {
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 5; i++) {
     byte[] entry = new byte[10000];
     Arrays.fill(entry, (byte) (number | 1));
-    recent.put((number * 20 + i) % 200, entry);
+    recent.put((number * 5 + i) % 200, entry);
   }
 }
 for (ScoreDoc doc : found.scoreDocs) {

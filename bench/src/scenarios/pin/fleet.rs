@@ -28,9 +28,9 @@ const WARM: f64 = 10.0;
 /// Seconds of the load after the limit came down, before anything is measured.
 const SHRINK: f64 = 8.0;
 /// Seconds from the start of a run until it is measured. Who pins has chosen by then.
-pub(super) const SETTLE: f64 = 10.0;
+pub(super) const SETTLE: f64 = 20.0;
 /// Seconds that are measured.
-pub(super) const SECONDS: f64 = 15.0;
+pub(super) const SECONDS: f64 = 12.0;
 
 /// The servers that run, and what they run in.
 pub(super) struct Fleet<'a> {

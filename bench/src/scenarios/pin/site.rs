@@ -27,7 +27,7 @@ pub(super) const YOUNG: u32 = 64;
 /// Megabytes of objects that live for good and are not touched.
 pub(super) const KEPT: u32 = 100;
 /// Documents of the index.
-pub(super) const DOCUMENTS: u32 = 600_000;
+pub(super) const DOCUMENTS: u32 = 1_000_000;
 /// The page that is asked for.
 pub(super) const PAGE: &str = "/search/search.jsp";
 /// How long a server may take until it answers.
