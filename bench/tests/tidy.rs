@@ -404,7 +404,8 @@ fn flags(text: &str) -> Vec<String> {
         if line.starts_with("#[arg(") {
             long = line.contains("long") && !line.contains("hide = true");
         } else if let Some(field) = line.strip_prefix("pub ").filter(|_| long) {
-            flags.extend(field.split(':').next().map(|name| name.replace('_', "-")));
+            let name = field.split(':').next().unwrap_or_default();
+            flags.push(name.trim_start_matches("r#").replace('_', "-"));
             long = false;
         }
     }

@@ -1,6 +1,7 @@
 use super::*;
 use plimsoll_map::Look;
 
+/// Bytes of a mebibyte.
 const MIB: u64 = 1 << 20;
 
 fn areas(areas: &[(Kind, u64, u64)]) -> Vec<AreaOf> {

@@ -206,3 +206,46 @@ fn a_group_and_a_principal_name_their_processes() {
     let nobody = place.call(&["map", "--principal", "nobody"]);
     assert!(stderr(&nobody).contains("no principal is called `nobody`"));
 }
+
+#[test]
+fn a_page_shows_a_program_with_a_hostile_name_until_it_ends() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let name = "<i>\"&\u{202e}x<";
+    let program = folder.path().join(name);
+    std::fs::copy("/usr/bin/sleep", &program).unwrap();
+    let mut started = Started(
+        place
+            .program(program.to_str().unwrap(), &["600"])
+            .spawn()
+            .unwrap(),
+    );
+    let pid = started.0.id().to_string();
+    is_called(&pid, name);
+    let file = folder.path().join("map.html");
+    let path = file.to_str().unwrap().to_owned();
+    let arguments = ["map", &pid, "--html", &path, "--watch", "1"];
+    let mut map = Started(
+        place
+            .program(env!("CARGO_BIN_EXE_plimsoll"), &arguments)
+            .spawn()
+            .unwrap(),
+    );
+    let growing = wait_for("the page is there", || std::fs::read_to_string(&file).ok());
+    assert!(
+        growing.contains("http-equiv=\"refresh\""),
+        "it is read again while it grows"
+    );
+    started.0.kill().unwrap();
+    started.0.wait().unwrap();
+    assert!(map.0.wait().unwrap().success(), "it ends with the program");
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        page.contains(&format!("&lt;i&gt;&quot;&amp;\u{fffd}x&lt; ({pid})")),
+        "{page}"
+    );
+    assert!(!page.contains("<i>") && !page.contains("refresh"));
+    for words in [">libraries</text>", ">stacks</text>", "By address"] {
+        assert!(page.contains(words), "{words}");
+    }
+}

@@ -22,6 +22,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`area`], [`memory`], [`sight`] | kinds and states; words of another process; what was read |
+//! | `shown` | the colour of each area |
 //! | `mapped` | opens a mapped file |
 //! | [`runtime`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |

@@ -95,7 +95,7 @@ impl Process {
     /// As `smaps` has it.
     fn areas(&self) -> Vec<Area> {
         let size = page_size();
-        let area = |mapping: &Mapping| {
+        let area = |(inode, mapping): (u64, &Mapping)| {
             let bytes = |is: &dyn Fn(Page) -> bool| {
                 mapping.pages.iter().filter(|&&page| is(page)).count() as u64 * size
             };
@@ -117,10 +117,15 @@ impl Process {
                 swap: bytes(&|p| p == Page::Swapped),
                 referenced: rss / 2 / size * size,
                 writable: true,
+                // Of a private file, because some pages are of it and others are copies.
+                file: FileKey {
+                    inode,
+                    ..FileKey::default()
+                },
                 ..Area::default()
             }
         };
-        self.mappings.iter().map(area).collect()
+        (1..).zip(&self.mappings).map(area).collect()
     }
 
     fn picture(&self, areas: &[Area]) -> (Vec<Part>, Vec<States>, Picture) {

@@ -228,12 +228,13 @@ fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
     let mut results = runner
         .results(
             "What one look of `plimsoll map` costs, and what it changes in the program.",
-            "The JVMs have a heap of 2 GiB, half of it live, all of it touched; Go holds 2 GiB of objects, a quarter \
-             of them garbage; `plain` is 2 GiB of memory. An eighth of that is put into swap by a limit that is \
-             lowered for a moment. Then the program is stopped, so that nothing but the looks can change it. \
-             Command: `plimsoll map PID` from its start to its end, and the most memory that it ever had \
-             resident. Look: the same without start, arguments and text. Changes: the largest difference after any \
-             look, of the program's resident memory, of its swap, and of its major and minor faults.",
+            "The JVMs have a heap of 2 GiB, half of it live, all of it touched; Go holds 2 GiB of \
+             objects, a quarter of them garbage; `plain` is 2 GiB of memory. An eighth of that is put \
+             into swap by a limit that is lowered for a moment. Then the program is stopped, so that \
+             nothing but the looks can change it. Command: `plimsoll map PID` from its start to its end, \
+             and the most memory that it ever had resident. Look: the same without start, arguments and \
+             text. Changes: the largest difference after any look, of the program's resident memory, of \
+             its swap, and of its major and minor faults.",
         )
         .columns(&[
             ("program", ""),

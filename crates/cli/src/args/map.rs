@@ -28,9 +28,9 @@ pub struct Map {
         value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// With --watch: end after so many seconds (1 to 1000000)
-    #[arg(long = "for", value_name = "SECONDS", requires = "watch",
+    #[arg(long, value_name = "SECONDS", requires = "watch",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub duration: Option<u64>,
+    pub r#for: Option<u64>,
     /// With --watch: clear the reference bits at each look, so that REFERENCED is what was touched
     /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
     #[arg(long, requires = "watch")]

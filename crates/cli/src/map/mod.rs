@@ -38,7 +38,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
     };
     let mut page = args.html.as_deref().map(Page::begin).transpose()?;
     let end = args
-        .duration
+        .r#for
         .map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut before: Vec<Look> = Vec::new();
     let mut looks = 0u64;

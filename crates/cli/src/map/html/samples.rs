@@ -5,6 +5,7 @@ use plimsoll_map::attribute::AreaOf;
 use plimsoll_map::{Kind, States};
 use std::collections::BTreeMap;
 
+/// Bytes of a mebibyte.
 const MIB: u64 = 1 << 20;
 
 /// Adds up what it is told to map, as one look.

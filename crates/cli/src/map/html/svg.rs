@@ -59,7 +59,8 @@ impl Svg {
     pub(super) fn finish(self, says: &str) -> String {
         let (width, height) = (self.width.ceil(), self.height.ceil());
         format!(
-            "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
+            "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" role=\"img\" \
+             aria-label=\"{}\">\n{}</svg>\n",
             escape(says),
             self.text
         )
