@@ -1,13 +1,14 @@
 //! Machines whose library is not where it seems to be, that do not run, and whose memory is closed.
 
 use crate::jvm::{Jvm, LIVE, MIB, Seen, jdks, look_with};
-use plimsoll_kernel::process::{Process, page_size};
+use plimsoll_kernel::process::Process;
 use plimsoll_map::Kind;
 use plimsoll_map::memory::{Memory, Unread};
 use plimsoll_testbed::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const SERIAL: &[&str] = &["-XX:+UseSerialGC"];
 
@@ -94,6 +95,27 @@ fn a_machine_in_another_mount_namespace_is_read_through_its_root() {
     assert_divided(&jvm.look());
 }
 
+/// Whether all threads of a process are stopped.
+fn is_stopped(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap();
+        stat.rsplit(')')
+            .next()
+            .unwrap()
+            .trim_start()
+            .starts_with('T')
+    })
+}
+
+fn wait_until_stopped(pid: i32) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_stopped(pid) {
+        assert!(Instant::now() < end, "it does not stop");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_stopped_machine_is_read_and_stays_stopped() {
     for jdk in &jdks() {
@@ -102,11 +124,10 @@ fn a_stopped_machine_is_read_and_stays_stopped() {
         };
         let pid = Pid::from_raw(jvm.pid()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
+        wait_until_stopped(jvm.pid());
         let seen = jvm.look();
         assert!(seen.of(Kind::Old) >= LIVE * MIB, "{:?}", seen.notes);
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", jvm.pid())).unwrap();
-        let state = stat.rsplit(')').next().unwrap().trim_start();
-        assert!(state.starts_with('T'), "{state}");
+        assert!(is_stopped(jvm.pid()));
     }
 }
 
@@ -118,6 +139,7 @@ fn looking_faults_nothing_in() {
         };
         let pid = Pid::from_raw(jvm.pid()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
+        wait_until_stopped(jvm.pid());
         let process = Process::open(jvm.pid()).unwrap();
         let (before, held) = (process.faults().unwrap(), process.memory().unwrap());
         jvm.look();
@@ -155,5 +177,4 @@ fn without_rights_the_heap_is_shown_as_a_whole() {
             assert!(told, "{name}");
         }
     }
-    assert!(page_size() > 0);
 }

@@ -27,6 +27,8 @@ mod metaspace;
 mod regions;
 mod spaces;
 pub mod tables;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod z;
 

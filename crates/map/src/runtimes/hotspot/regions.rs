@@ -11,6 +11,7 @@ const WHAT: &str = "the regions of the heap";
 
 /// What a version calls G1's regions.
 struct G1Names {
+    kind: Name,
     tag: Name,
     bottom: Name,
     top: Name,
@@ -20,7 +21,8 @@ struct G1Names {
 }
 
 const G1_25: G1Names = G1Names {
-    tag: ("G1HeapRegion", "_type"),
+    kind: ("G1HeapRegion", "_type"),
+    tag: ("G1HeapRegionType", "_tag"),
     bottom: ("G1HeapRegion", "_bottom"),
     top: ("G1HeapRegion", "_top"),
     end: ("G1HeapRegion", "_end"),
@@ -28,7 +30,8 @@ const G1_25: G1Names = G1Names {
     constants: "G1HeapRegionType",
 };
 const G1_17: G1Names = G1Names {
-    tag: ("HeapRegion", "_type"),
+    kind: ("HeapRegion", "_type"),
+    tag: ("HeapRegionType", "_tag"),
     bottom: ("HeapRegion", "_bottom"),
     top: ("HeapRegion", "_top"),
     end: ("HeapRegion", "_end"),
@@ -55,7 +58,8 @@ pub(super) fn g1(machine: &Machine<'_>, heap: u64) -> Known<Vec<Part>> {
     let tags = Tags::read(machine, names.constants)?;
     let mut parts = Vec::new();
     for region in regions(machine, base, length)? {
-        let tag = machine.half(machine.at(region, names.tag)?)?;
+        let kind = machine.at(region, names.kind)?;
+        let tag = machine.half(machine.at(kind, names.tag)?)?;
         let kind = tags.kind(i64::from(tag))?;
         add(
             machine,
