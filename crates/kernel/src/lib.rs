@@ -27,7 +27,8 @@
 //! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
 //! | [`mounts`], [`pin`] | kinds of file systems; locking pages of files |
-//! | [`pressure`], [`stalls`], [`disk`] | early warning; which programs had to wait for memory; how long devices take |
+//! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
+//! | [`disk`] | how long devices take |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |

@@ -105,7 +105,7 @@ impl Memory {
                 bytes as usize,
                 ProtFlags::READ,
                 MapFlags::SHARED,
-                &file,
+                file,
                 0,
             )?
         };

@@ -111,7 +111,8 @@ fn method() -> String {
 
 /// Table and targets.
 pub(super) fn report(ran: &Ran, runner: &Runner) -> Results {
-    let title = "Servers in 1 GiB, more and more of them: disk traffic and throughput by who keeps file pages.";
+    let title = "Servers in 1 GiB, more and more of them: disk traffic and throughput by who keeps file \
+                 pages.";
     let mut results = runner.results(title, &method()).columns(&[
         ("servers, pages kept by", ""),
         ("throughput", "1/s"),

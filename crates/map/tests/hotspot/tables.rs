@@ -30,6 +30,33 @@ fn place(tables: &Tables, kind: &str, name: &str) -> Option<Place> {
     field.map(|field| field.place)
 }
 
+/// Checks that the tables hold what the map reads, and everything else.
+#[track_caller]
+fn assert_complete(tables: &Tables, name: &str) {
+    assert!(
+        tables.fields.len() > 500 && tables.sizes.len() > 300,
+        "{name}"
+    );
+    assert!(
+        tables.constants.len() > 400 && tables.flags.len() > 1000,
+        "{name}"
+    );
+    assert!(matches!(
+        place(tables, "Universe", "_collectedHeap"),
+        Some(Place::Static(_))
+    ));
+    assert!(matches!(
+        place(tables, "ContiguousSpace", "_top"),
+        Some(Place::Offset(16..))
+    ));
+    assert_eq!(
+        tables.constants.get("CollectedHeap::Serial"),
+        Some(&1),
+        "{name}"
+    );
+    assert!(tables.flags.contains_key("UseSerialGC"), "{name}");
+}
+
 #[test]
 fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
     for jdk in &jdks() {
@@ -41,29 +68,7 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
         let memory = ProcessMemory::open(&process).unwrap();
         let tables = hotspot::tables(&sight, &memory).unwrap();
         let name = format!("JDK {}", jdk.version);
-        assert!(
-            tables.fields.len() > 500 && tables.sizes.len() > 300,
-            "{name}"
-        );
-        assert!(
-            tables.constants.len() > 400 && tables.flags.len() > 1000,
-            "{name}"
-        );
-        assert!(matches!(
-            place(&tables, "Universe", "_collectedHeap"),
-            Some(Place::Static(_))
-        ));
-        assert!(matches!(
-            place(&tables, "ContiguousSpace", "_top"),
-            Some(Place::Offset(16..))
-        ));
-        assert_eq!(
-            tables.constants.get("CollectedHeap::Serial"),
-            Some(&1),
-            "{name}"
-        );
-        assert!(tables.flags.contains_key("UseSerialGC"), "{name}");
-
+        assert_complete(&tables, &name);
         let is_library = |name: &str| name.ends_with("/libjvm.so");
         let end = sight
             .mappings

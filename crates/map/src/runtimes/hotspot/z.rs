@@ -119,7 +119,8 @@ pub(super) fn label(
 fn note(table: &Table, pages: &Pages, machine: &Machine<'_>, labels: &mut Labels) {
     if pages.unread > 0 {
         labels.note(format!(
-            "the JVM's data about {} of the ZGC heap's granules of 2 MiB is not in memory: they are shown as heap",
+            "the JVM's data about {} of the ZGC heap's granules of 2 MiB is not in memory: they are shown \
+             as heap",
             pages.unread
         ));
     }
