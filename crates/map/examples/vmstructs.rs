@@ -4,8 +4,8 @@
 use plimsoll_kernel::process::Process;
 use plimsoll_map::Sight;
 use plimsoll_map::memory::ProcessMemory;
+use plimsoll_map::runtimes::hotspot;
 use plimsoll_map::runtimes::hotspot::tables::Place;
-use plimsoll_map::runtimes::hotspot::{self};
 use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::Arc;

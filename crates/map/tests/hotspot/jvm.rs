@@ -8,7 +8,6 @@ use plimsoll_map::runtimes::hotspot::HotSpot;
 use plimsoll_map::{Kind, Labels, Runtime, Sight, native};
 use plimsoll_testbed::skip;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -45,28 +44,24 @@ pub(crate) fn jdks() -> Vec<Jdk> {
 
 /// The folder with the compiled program; `None` without a compiler.
 pub(crate) fn classes() -> Option<&'static Path> {
-    static CLASSES: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    static CLASSES: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compiled = CLASSES.get_or_init(|| {
         let mut compilers = jdks().into_iter().map(|jdk| jdk.home.join("bin/javac"));
         let Some(javac) = compilers.find(|javac| javac.is_file()) else {
             skip("no JDK with javac");
             return None;
         };
-        let folder = tempfile::Builder::new()
-            .prefix("plimsoll-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
-        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hotspot");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Live.java");
         let compiled = Command::new(javac)
             .args(["--release", "11", "-d"])
-            .arg(folder.path())
+            .arg(&folder)
             .arg(source)
             .status();
         assert!(compiled.unwrap().success());
         Some(folder)
     });
-    compiled.as_ref().map(tempfile::TempDir::path)
+    compiled.as_deref()
 }
 
 /// A machine with a live set that does nothing any more. Ended when dropped.

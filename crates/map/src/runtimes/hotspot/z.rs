@@ -98,7 +98,7 @@ pub(super) fn label(
         if !views.contains(&view) {
             views.push(view);
         }
-        granules += (area.addresses.end - area.addresses.start >> table.shift) as usize + 1;
+        granules += (area.size() >> table.shift) as usize + 1;
         if granules > MAX_GRANULES {
             return Err(Unknown::Odd(WHAT));
         }
@@ -124,19 +124,16 @@ fn note(table: &Table, pages: &Pages, machine: &Machine<'_>, labels: &mut Labels
             pages.unread
         ));
     }
-    if machine.has_flag("ZGenerational") || machine.has_flag("ZTenuringThreshold") {
-        let is_generational = table.names.heap == Z.heap;
-        if is_generational {
-            labels.note(
-                "which pages of the ZGC heap are young or old is not told by the JVM: both are \
-                         shown as heap",
-            );
-        }
+    let has_generations =
+        machine.has_flag("ZGenerational") || machine.has_flag("ZTenuringThreshold");
+    if has_generations && table.names.heap == Z.heap {
+        labels.note(
+            "which pages of the ZGC heap are young or old is not told by the JVM: both are shown as heap",
+        );
     }
     if !machine.has(table.names.top) {
         labels.note(
-            "how full the pages of the ZGC heap are is not told by this JVM: all of a page is \
-                     shown as heap",
+            "how full the pages of the ZGC heap are is not told by this JVM: all of a page is shown as heap",
         );
     }
 }
