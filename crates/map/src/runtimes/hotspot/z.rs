@@ -98,7 +98,7 @@ pub(super) fn label(
         if !views.contains(&view) {
             views.push(view);
         }
-        granules += (area.addresses.end - area.addresses.start >> table.shift) as usize + 1;
+        granules += ((area.addresses.end - area.addresses.start) >> table.shift) as usize + 1;
         if granules > MAX_GRANULES {
             return Err(Unknown::Odd(WHAT));
         }
