@@ -134,7 +134,7 @@ fn command((program, huge): Looked, classes: &Path) -> Vec<String> {
             ]);
             command.extend(huge.then(|| "-XX:+UseTransparentHugePages".to_owned()));
             let classes = classes.display().to_string();
-            let live = (SIZE / 2 >> 20).to_string();
+            let live = ((SIZE / 2) >> 20).to_string();
             command.extend(["-cp".to_owned(), classes, "Hold".to_owned(), live]);
             command
         }

@@ -65,7 +65,7 @@ fn while_it_grows_it_is_read_again() {
 #[test]
 fn every_area_and_state_is_drawn_and_named() {
     let process = minute();
-    let page = page(&[process.clone()], None);
+    let page = page(std::slice::from_ref(&process), None);
     for area in &process.looks[60].areas {
         assert!(
             page.contains(&format!(">{}</text>", area.kind.name())),

@@ -180,7 +180,7 @@ mod tests {
         space.add(4 * GIB..5 * GIB, Kind::Old, State::Swapped);
         space.add(5 * GIB..1 << 46, Kind::Old, State::Absent);
         assert!(space.parts().len() <= MOST && space.parts().len() > MOST / 4);
-        assert_eq!(kib(&space), 5 * GIB >> 10);
+        assert_eq!(kib(&space), (5 * GIB) >> 10);
         assert_eq!(space.empty().len(), 1);
     }
 
