@@ -96,8 +96,9 @@ fn check_metaspace(jvm: &Jvm, seen: &Seen, name: &str) {
     let others = others.unwrap_or_else(|| panic!("{name}: {text}"));
     assert!(
         near(seen.of(Kind::Metaspace), others),
-        "{others} {} {name}",
-        seen.of(Kind::Metaspace)
+        "{others} {} {name}: {} {text}",
+        seen.of(Kind::Metaspace),
+        seen.ranges(Kind::Metaspace)
     );
     let classes = classes.unwrap_or(0);
     let committed = seen.committed(Kind::ClassSpace);

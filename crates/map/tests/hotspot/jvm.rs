@@ -179,6 +179,20 @@ impl Seen {
         parts.map(|part| length(&part.addresses)).sum()
     }
 
+    /// The ranges of this kind, and the mappings that they lie in.
+    pub(crate) fn ranges(&self, kind: Kind) -> String {
+        let mut text = String::new();
+        for part in self.parts.iter().filter(|part| part.kind == kind) {
+            let (range, area) = (&part.addresses, &self.sight.mappings[part.mapping]);
+            let whole = &area.addresses;
+            text += &format!(
+                "{:x}-{:x} of {:x}-{:x}; ",
+                range.start, range.end, whole.start, whole.end
+            );
+        }
+        text
+    }
+
     /// Addresses of this kind that can be read: what the machine calls committed, bytes.
     pub(crate) fn committed(&self, kind: Kind) -> u64 {
         let can_be_read = |part: &&Part| self.sight.mappings[part.mapping].readable;

@@ -190,7 +190,9 @@ fn class_space(pieces: &[Piece], at: usize, size: u64) -> Addresses {
         space.start = addresses.start;
     }
     for Piece { addresses, .. } in &pieces[at + 1..] {
-        if addresses.start != space.end || addresses.end - space.start > most {
+        // The unused rest of the class space is one piece, so what begins after its size is another's.
+        let is_full = addresses.start - space.start >= size || addresses.end - space.start > most;
+        if addresses.start != space.end || is_full {
             break;
         }
         space.end = addresses.end;
