@@ -19,14 +19,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Requests a second, to all servers together.
-pub(super) const RATE: f64 = 150.0;
+pub(super) const RATE: f64 = 200.0;
 /// Requests that a server may work on at once.
 const CONNECTIONS: usize = 8;
 /// Requests a second and seconds, without a limit, after servers were added: they compile what is hot.
-const WARM_RATE: f64 = 150.0;
-const WARM: f64 = 10.0;
+const WARM_RATE: f64 = 200.0;
+const WARM: f64 = 8.0;
 /// Seconds of the load after the limit came down, before anything is measured.
-const SHRINK: f64 = 8.0;
+const SHRINK: f64 = 12.0;
 /// Seconds from the start of a run until it is measured. Who pins has chosen by then.
 pub(super) const SETTLE: f64 = 20.0;
 /// Seconds that are measured.

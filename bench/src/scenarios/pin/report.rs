@@ -24,6 +24,8 @@ const EXECUTABLES: &str =
 /// What is asked for.
 pub(super) const CLAIMS: [&str; 5] = [TRAFFIC, THROUGHPUT, COST, VMTOUCH, EXECUTABLES];
 
+/// Throughputs closer than this part are not told apart.
+const SAME: f64 = 0.01;
 /// Bytes.
 const KIB: f64 = 1024.0;
 
@@ -111,8 +113,8 @@ fn method() -> String {
 
 /// Table and targets.
 pub(super) fn report(ran: &Ran, runner: &Runner) -> Results {
-    let title = "Servers in 1 GiB, more and more of them: disk traffic and throughput by who keeps file \
-                 pages.";
+    let title =
+        "Servers in 1 GiB, more and more of them: traffic and throughput by who keeps file pages.";
     let mut results = runner.results(title, &method()).columns(&[
         ("servers, pages kept by", ""),
         ("throughput", "1/s"),
@@ -193,7 +195,11 @@ fn judge(results: &mut Results, ran: &Ran) {
             "{:.0} against {:.0} a second, {:.0} against {:.0} MiB",
             pin.throughput, rival.throughput, pin.locked, rival.locked
         );
-        let met = pin.throughput > rival.throughput && pin.locked <= 0.5 * rival.locked;
+        let few = pin.locked <= 0.5 * rival.locked;
+        let ratio = pin.throughput / rival.throughput.max(1e-9);
+        // Where all requests are answered, both have the throughput of the load.
+        let same = (ratio - 1.0).abs() < SAME;
+        let met = (!same || !few).then_some(few && ratio > 1.0);
         results.target(claim, measured, met);
     }
 }
