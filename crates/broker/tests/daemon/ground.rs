@@ -1,9 +1,9 @@
 //! A group with swap, a broker for it, and a program that reads a file there.
 
-use crate::common::{Broker, Client, PATIENCE};
+use crate::common::{Broker, Client, PATIENCE, Swap, swap};
 use crate::ladder::{MIB, begin};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
+use plimsoll_testbed::{Child, TestCgroup, skip};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) struct Ground {
     _file: tempfile::NamedTempFile,
     _own: tempfile::TempDir,
     pub(crate) group: TestCgroup,
-    _swap: SwapFile,
+    _swap: Swap,
 }
 
 impl Ground {
@@ -34,7 +34,7 @@ impl Ground {
             return None;
         };
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let Ok(swap) = SwapFile::new(scratch, 320 * MIB) else {
+        let Some(swap) = swap() else {
             skip("no swap of our own here");
             return None;
         };
