@@ -1,8 +1,9 @@
 //! The interface file and the code agree: methods, errors, and every field with its type.
 
 use plimsoll_wire::messages::{
-    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Principal,
-    Priority, Register, Registered, Released, Report, Set, Statistics, Watch, Weight, Which,
+    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Pinned,
+    Principal, Priority, Refaults, Register, Registered, Released, Report, Set, Statistics, Watch,
+    Weight, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -176,6 +177,7 @@ fn principal(children: Vec<Principal>) -> Principal {
         collection_ms: Some(1),
         collector: Some(collector()),
         page: Some("/p".into()),
+        refaults: Some(refaults()),
         children,
         ..Principal::default()
     }
@@ -291,6 +293,22 @@ fn parameters_are_the_declared_ones() {
     }
 }
 
+fn refaults() -> Refaults {
+    Refaults {
+        file_ns: Some(1),
+        anon_ns: Some(1),
+        swappiness: Some(60),
+        ..Refaults::default()
+    }
+}
+
+fn pinned() -> Pinned {
+    Pinned {
+        why: Some("there is no swap".into()),
+        ..Pinned::default()
+    }
+}
+
 #[test]
 fn replies_are_the_declared_ones() {
     let interface = parse(DESCRIPTION);
@@ -301,12 +319,19 @@ fn replies_are_the_declared_ones() {
     check(answers("Subscribe"), "Changed", &changed, &changed);
     let listing = Listing {
         principals: vec![principal(vec![principal(vec![]), Principal::default()])],
+        pinned: Some(pinned()),
         ..Listing::default()
     };
     check(answers("List"), "Listing", &listing, &Listing::default());
     check(answers("Watch"), "Listing", &listing, &Listing::default());
     let (full, bare) = (principal(vec![]), Principal::default());
     check(&interface.types["Principal"], "Principal", &full, &bare);
+    check(
+        &interface.types["Pinned"],
+        "Pinned",
+        &pinned(),
+        &Pinned::default(),
+    );
     let (full, bare) = (collector(), Statistics::default());
     check(&interface.types["Statistics"], "Statistics", &full, &bare);
     let numbers = Numbers::default();
