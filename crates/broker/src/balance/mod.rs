@@ -26,7 +26,7 @@ mod devices;
 mod group;
 mod thread;
 
-use crate::background;
+use crate::background::{self, Companion};
 use crate::error::Error;
 use crate::members::{Member, Members};
 use crate::turns::Turns;
@@ -34,12 +34,7 @@ use plimsoll_policy::balance::Costs;
 use plimsoll_wire::messages::{Id, Kind, Refaults};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// Interval at which the daemon and the thread exchange what they know, ns.
-const EXCHANGE_NS: u64 = 1_000_000_000;
 /// Most processes of a principal whose waits are counted.
 const MOST_PROCESSES: usize = 64;
 
@@ -108,38 +103,14 @@ struct Exchange {
     found: HashMap<Id, Reading>,
     shift: bool,
     fresh: bool,
-    stop: bool,
 }
 
-#[derive(Debug, Default)]
-struct Meeting {
-    exchange: Mutex<Exchange>,
-    wake: Condvar,
-}
+type Meeting = background::Meeting<Exchange>;
 
-impl Meeting {
-    fn lock(&self) -> MutexGuard<'_, Exchange> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sleeps; returns `false` when the thread must end.
-    fn rest(&self, time: Duration) -> bool {
-        let guard = self.lock();
-        let (guard, _) = self
-            .wake
-            .wait_timeout_while(guard, time, |exchange| !exchange.stop)
-            .unwrap_or_else(PoisonError::into_inner);
-        !guard.stop
-    }
-}
-
-/// The thread and what is exchanged with it.
+/// The thread and what is exchanged with it. Dropping it puts back what it changed.
 #[derive(Debug)]
 pub struct Balancer {
-    meeting: Arc<Meeting>,
-    thread: Option<JoinHandle<()>>,
-    /// Time of the next exchange, ns.
-    next: u64,
+    thread: Companion<Exchange>,
 }
 
 impl Balancer {
@@ -148,28 +119,17 @@ impl Balancer {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start() -> Result<Balancer, Error> {
-        let meeting = Arc::new(Meeting::default());
-        let theirs = Arc::clone(&meeting);
-        let thread = background::spawn("plimsoll-balance", move || {
-            thread::Thread::new(theirs).run();
-        })?;
-        Ok(Balancer {
-            meeting,
-            thread: Some(thread),
-            next: 0,
-        })
+        let run = |meeting| thread::Thread::new(meeting).run();
+        let thread = Companion::start("plimsoll-balance", run)?;
+        Ok(Balancer { thread })
     }
 
     /// Gives the thread the principals and takes its readings, once a second and only when the
     /// thread does not hold the lock. Returns whether a swappiness is to be noted in the state.
     pub fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
-        if now < self.next {
-            return false;
-        }
-        let Ok(mut exchange) = self.meeting.exchange.try_lock() else {
+        let Some(mut exchange) = self.thread.due(now) else {
             return false;
         };
-        self.next = now.saturating_add(EXCHANGE_NS);
         let (mut to_note, mut turns) = (false, Turns::default());
         for member in members.iter_mut() {
             member.refaults = exchange.found.get(&member.id).copied();
@@ -193,17 +153,6 @@ impl Balancer {
         exchange.shift = shift;
         exchange.fresh = true;
         to_note
-    }
-}
-
-impl Drop for Balancer {
-    /// Ends the thread, which puts back what it changed.
-    fn drop(&mut self) {
-        self.meeting.lock().stop = true;
-        self.meeting.wake.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

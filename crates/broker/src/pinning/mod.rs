@@ -19,16 +19,11 @@
 pub mod patience;
 mod thread;
 
-use crate::background;
+use crate::background::{self, Companion};
 use crate::error::Error;
 use crate::members::Members;
 use plimsoll_wire::messages::Pinned;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// Interval at which the daemon tells the thread the principals, ns.
-const EXCHANGE_NS: u64 = 1_000_000_000;
 /// Most processes that are named to the pinner.
 const MOST_PROCESSES: usize = 4096;
 
@@ -51,38 +46,14 @@ struct Exchange {
     /// Whether the domain's reserve is nearly used up, or a principal waits for its share.
     short: bool,
     told: Option<Pinned>,
-    stop: bool,
 }
 
-#[derive(Debug, Default)]
-struct Meeting {
-    exchange: Mutex<Exchange>,
-    wake: Condvar,
-}
+type Meeting = background::Meeting<Exchange>;
 
-impl Meeting {
-    fn lock(&self) -> MutexGuard<'_, Exchange> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sleeps; returns `false` when the thread must end.
-    fn rest(&self, time: Duration) -> bool {
-        let guard = self.lock();
-        let (guard, _) = self
-            .wake
-            .wait_timeout_while(guard, time, |exchange| !exchange.stop)
-            .unwrap_or_else(PoisonError::into_inner);
-        !guard.stop
-    }
-}
-
-/// The thread and what is exchanged with it.
+/// The thread and what is exchanged with it. Dropping it releases everything.
 #[derive(Debug)]
 pub struct Pinning {
-    meeting: Arc<Meeting>,
-    thread: Option<JoinHandle<()>>,
-    /// Time of the next exchange, ns.
-    next: u64,
+    thread: Companion<Exchange>,
     told: Option<Pinned>,
 }
 
@@ -92,27 +63,16 @@ impl Pinning {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start() -> Result<Pinning, Error> {
-        let meeting = Arc::new(Meeting::default());
-        let theirs = Arc::clone(&meeting);
-        let thread = background::spawn("plimsoll-pin", move || thread::run(&theirs))?;
-        Ok(Pinning {
-            meeting,
-            thread: Some(thread),
-            next: 0,
-            told: None,
-        })
+        let thread = Companion::start("plimsoll-pin", |meeting| thread::run(&meeting))?;
+        Ok(Pinning { thread, told: None })
     }
 
     /// Gives the thread the principals and the settings, and takes its report: once a second, and
     /// only when the thread does not hold the lock.
     pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: u64) {
-        if now < self.next {
-            return;
-        }
-        let Ok(mut exchange) = self.meeting.exchange.try_lock() else {
+        let Some(mut exchange) = self.thread.due(now) else {
             return;
         };
-        self.next = now.saturating_add(EXCHANGE_NS);
         let processes = members.iter().filter_map(|member| member.pid());
         exchange.processes.clear();
         exchange.processes.extend(processes.take(MOST_PROCESSES));
@@ -128,16 +88,5 @@ impl Pinning {
     #[must_use]
     pub fn told(&self) -> Option<&Pinned> {
         self.told.as_ref()
-    }
-}
-
-impl Drop for Pinning {
-    /// Ends the thread, which releases everything.
-    fn drop(&mut self) {
-        self.meeting.lock().stop = true;
-        self.meeting.wake.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
