@@ -26,7 +26,7 @@
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
-//! | [`mounts`], [`pin`] | kinds of file systems; locking pages of files |
+//! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`disk`] | how long devices take |
 //! | [`probe`] | what this kernel and these rights allow |
@@ -50,6 +50,7 @@ pub mod disk;
 pub mod environment;
 mod error;
 pub mod identity;
+pub mod mapped;
 pub mod meminfo;
 pub mod mounts;
 pub mod overcommit;

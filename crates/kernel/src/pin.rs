@@ -8,14 +8,13 @@
 use crate::parse::{hexadecimal, lines};
 use crate::process::page_size;
 use crate::reader::read_text;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, munlock, munmap};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// `CAP_IPC_LOCK` of `linux/capability.h`.
@@ -154,21 +153,6 @@ impl Drop for FileMapping {
         // SAFETY: the mapping was made with this address and length, and nobody has a reference
         // into it. This unlocks it too.
         let _ = unsafe { munmap(self.address, self.bytes) };
-    }
-}
-
-/// Opens a file for mapping, given a descriptor that only names it (`O_PATH`). Changes no access
-/// time where we may leave it as it is.
-///
-/// # Errors
-/// `EACCES` where we may not read it.
-pub fn open_named(name: impl AsFd) -> io::Result<OwnedFd> {
-    use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", name.as_fd().as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    match rustix::fs::open(&path, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => Ok(rustix::fs::open(&path, flags, Mode::empty())?),
-        other => Ok(other?),
     }
 }
 

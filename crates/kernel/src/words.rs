@@ -46,28 +46,12 @@ pub fn walk(
     tell: &mut dyn FnMut(Addresses, u64) -> bool,
 ) -> io::Result<()> {
     let page = page_size();
-    let mut buffer = [0u8; WORDS * 8];
     let mut open: Option<Run> = None;
-    let mut at = range.start / page * page;
-    while at < range.end {
-        let want = (((range.end - at).div_ceil(page)) as usize).min(WORDS) * 8;
-        let got = match pread(pagemap, &mut buffer[..want], at / page * 8) {
-            Ok(bytes) => bytes / 8 * 8,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno.into()),
-        };
-        if got == 0 {
-            break;
-        }
-        for word in buffer[..got].chunks_exact(8) {
-            let category = category(word) & categories;
-            if !extend(&mut open, category, at..at + page, tell) {
-                return Ok(());
-            }
-            at += page;
-        }
-    }
-    if let Some(run) = open {
+    let complete = each(pagemap, range, &mut |at, word| {
+        let category = category(word) & categories;
+        extend(&mut open, category, at..at + page, tell)
+    })?;
+    if let Some(run) = open.filter(|_| complete) {
         tell(run.addresses, run.category);
     }
     Ok(())
@@ -84,6 +68,20 @@ pub fn frames(
     range: Addresses,
     tell: &mut dyn FnMut(u64, u64) -> bool,
 ) -> io::Result<()> {
+    let is_present = |word| word & WORD_PRESENT != 0;
+    each(pagemap, range, &mut |at, word| {
+        !is_present(word) || tell(at, word & WORD_FRAME)
+    })?;
+    Ok(())
+}
+
+/// Calls `tell` with the address and the word of each page until it returns false. Returns whether
+/// it never did.
+fn each(
+    pagemap: BorrowedFd<'_>,
+    range: Addresses,
+    tell: &mut dyn FnMut(u64, u64) -> bool,
+) -> io::Result<bool> {
     let page = page_size();
     let mut buffer = [0u8; WORDS * 8];
     let mut at = range.start / page * page;
@@ -99,17 +97,16 @@ pub fn frames(
         }
         for word in buffer[..got].chunks_exact(8) {
             let word = word.try_into().map_or(0, u64::from_le_bytes);
-            if word & WORD_PRESENT != 0 && !tell(at, word & WORD_FRAME) {
-                return Ok(());
+            if !tell(at, word) {
+                return Ok(false);
             }
             at += page;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
-fn category(word: &[u8]) -> u64 {
-    let word = word.try_into().map_or(0, u64::from_le_bytes);
+fn category(word: u64) -> u64 {
     let place = match (word & WORD_PRESENT != 0, word & WORD_SWAPPED != 0) {
         (true, _) => PRESENT,
         (false, true) => SWAPPED,

@@ -1,18 +1,16 @@
-//! Opening the file that a process has mapped, whatever is at its path now.
-//!
-//! Best by `/proc/PID/map_files`, which names the very file of a mapping, deleted or in a container
-//! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the process's root, where
-//! another file may be by now. That one is opened only if the process's user may read it, whatever we
-//! may. A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever
-//! opened.
+//! Opening the file that a process has mapped, whatever is at its path now. One that only its path
+//! names ([`plimsoll_kernel::mapped`]) is opened only if the process's user may read it, whatever we
+//! may.
 
 use crate::error::PinError;
-use plimsoll_kernel::pin::{FileMapping, open_named};
+use plimsoll_kernel::mapped::Named;
+use plimsoll_kernel::pin::FileMapping;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::{Addresses, FileKey, each_mapping};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// An open file, and whether it is known to be the one that was asked for.
 #[derive(Debug)]
@@ -34,43 +32,19 @@ pub fn open_mapped(
     key: FileKey,
     path: &str,
 ) -> Result<Opened, PinError> {
-    let by_mapping = format!(
-        "/proc/{pid}/map_files/{:x}-{:x}",
-        addresses.start, addresses.end
-    );
-    let (named, by_path) = match open(&by_mapping, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(named) => (named, false),
-        Err(_) => (
-            below_root(pid, path).map_err(|errno| failed(path, errno))?,
-            true,
-        ),
-    };
-    let stat = fstat(&named).map_err(|errno| failed(path, errno))?;
-    if by_path && !may_read(pid, &stat) {
-        return Err(failed(path, Errno::ACCESS));
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let failed = |errno| failed(path, errno);
+    let named = Named::of(pid, addresses, &root, path).map_err(failed)?;
+    if !named.by_mapping && !may_read(pid, named.stat()) {
+        return Err(failed(Errno::ACCESS));
     }
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    if !named.is_regular() {
         return Err(PinError::NotAFile { path: path.into() });
     }
-    let device = (major(stat.st_dev), minor(stat.st_dev));
-    let file = open_named(&named).map_err(|source| PinError::Open {
-        path: path.into(),
-        source,
-    })?;
     Ok(Opened {
-        file,
-        certain: stat.st_ino == key.inode && device == (key.major, key.minor),
+        file: named.open().map_err(failed)?,
+        certain: named.key() == key,
     })
-}
-
-/// Names the file at a path below the root directory of a process. Links are followed inside of
-/// that root only.
-fn below_root(pid: i32, path: &str) -> Result<OwnedFd, Errno> {
-    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = open(format!("/proc/{pid}/root"), directory, Mode::empty())?;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    openat2(&root, path, flags, Mode::empty(), resolve)
 }
 
 /// Whether the user of a process may read a file, by its mode. Further groups of the user and access

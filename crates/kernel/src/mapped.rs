@@ -1,0 +1,99 @@
+//! Names the very file that a process has mapped, not one that has its name by now.
+//!
+//! Best by `/proc/PID/map_files`, which names the file of a mapping, deleted or in a container
+//! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the root of the process, where
+//! another file may be by now. Source: kernel document `proc.rst` 1.1; `openat2(2)`.
+//!
+//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened.
+
+use crate::smaps::{Addresses, FileKey};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// A file that is named but not open.
+#[derive(Debug)]
+pub struct Named {
+    descriptor: OwnedFd,
+    stat: Stat,
+    /// The mapping itself named it, not a path.
+    pub by_mapping: bool,
+}
+
+impl Named {
+    /// Names the file of a mapping. `root` is where the process's root is seen from here
+    /// (`/proc/PID/root`), `path` the name of the mapping. Links are followed inside of that root
+    /// only.
+    ///
+    /// # Errors
+    /// `EACCES` without rights; `ENOENT` when there is no such file by now.
+    pub fn of(pid: i32, addresses: &Addresses, root: &Path, path: &str) -> Result<Named, Errno> {
+        let (start, end) = (addresses.start, addresses.end);
+        let mapping = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+        match Named::at(Path::new(&mapping)) {
+            Ok(named) => Ok(Named {
+                by_mapping: true,
+                ..named
+            }),
+            Err(_) => Named::new(below(root, path)?),
+        }
+    }
+
+    /// Names what is at a path.
+    ///
+    /// # Errors
+    /// As [`Named::of`].
+    pub fn at(path: &Path) -> Result<Named, Errno> {
+        Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    fn new(descriptor: OwnedFd) -> Result<Named, Errno> {
+        Ok(Named {
+            stat: fstat(&descriptor)?,
+            descriptor,
+            by_mapping: false,
+        })
+    }
+
+    /// Owner, group and mode.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// Whether it is a regular file: opening others may wait or have effects.
+    pub fn is_regular(&self) -> bool {
+        FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
+    }
+
+    /// What its file system calls it. The kernel may list its mappings under another number, that of
+    /// the lower file of an overlay.
+    pub fn key(&self) -> FileKey {
+        FileKey {
+            major: major(self.stat.st_dev),
+            minor: minor(self.stat.st_dev),
+            inode: self.stat.st_ino,
+        }
+    }
+
+    /// Opens it for reading and mapping. Changes no access time where we may leave it as it is.
+    ///
+    /// # Errors
+    /// `EACCES` where we may not read it.
+    pub fn open(&self) -> Result<OwnedFd, Errno> {
+        let path = format!("/proc/self/fd/{}", self.descriptor.as_fd().as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        match open(&path, flags | OFlags::NOATIME, Mode::empty()) {
+            Err(Errno::PERM) => open(&path, flags, Mode::empty()),
+            other => other,
+        }
+    }
+}
+
+/// Looks a path up below a root, without leaving it.
+fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let root = open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    openat2(&root, path, flags, Mode::empty(), resolve)
+}
