@@ -2,6 +2,7 @@
 
 mod held;
 
+use super::JVMS;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
 use crate::harness::programs::{Jvm, made, sibling};
@@ -28,32 +29,11 @@ const SOON: &str = "a JVM of 2 GiB: below 100 ms";
 const SMALL: &str = "a JVM of 2 GiB: at most 10 MiB";
 const UNTOUCHED: &str = "nothing of any program changes";
 
-const JVMS: [Jvm; 6] = [
-    Jvm {
-        version: 17,
-        collector: "G1",
-    },
-    Jvm {
-        version: 25,
-        collector: "G1",
-    },
-    Jvm {
-        version: 17,
-        collector: "Serial",
-    },
-    Jvm {
-        version: 25,
-        collector: "Serial",
-    },
-    Jvm {
-        version: 17,
-        collector: "Z",
-    },
-    Jvm {
-        version: 25,
-        collector: "Z",
-    },
-];
+/// The Java versions and collectors of which one look is measured, among all that are measured.
+fn jvms() -> Vec<Jvm> {
+    let is_looked_at = |jvm: &Jvm| ["G1", "Serial", "Z"].contains(&jvm.collector);
+    JVMS.into_iter().filter(is_looked_at).collect()
+}
 
 /// `map-cost`.
 pub(super) struct MapCost;
@@ -95,7 +75,7 @@ impl Measurement for MapCost {
         let ground = Ground::with_swap(runner.name(), 4 * SWAPPED)?;
         let _huge = held::HugeShared::on();
         let classes = Classes::of("bench/programs/Hold.java")?;
-        read_ahead(JVMS)?;
+        read_ahead(jvms())?;
         let ran = runner.experiment(variants()).wanted().run(|looked, turn| {
             let command = command(*looked, classes.folder());
             let held = Held::start(&ground, &command, SWAPPED, &turn.progress)?;
@@ -107,7 +87,9 @@ impl Measurement for MapCost {
 
 /// Go leaves it to the kernel whether its pages are huge, which is why it has one variant.
 fn variants() -> Vec<(String, Looked)> {
-    let jvms = JVMS.into_iter().map(|jvm| (jvm.name(), Program::Java(jvm)));
+    let jvms = jvms()
+        .into_iter()
+        .map(|jvm| (jvm.name(), Program::Java(jvm)));
     let all = jvms.chain([("Go".into(), Program::Go), ("plain".into(), Program::Plain)]);
     let mut variants = Vec::new();
     for (name, program) in all {

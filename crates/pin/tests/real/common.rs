@@ -93,6 +93,30 @@ pub(crate) fn start_stream(path: &Path, group: Option<&TestCgroup>) -> Child {
     start(&["stream", "--path", path, "--rate", "100M"], group)
 }
 
+/// A program that loses the hot part of its file to a stream, and reads it again.
+pub(crate) struct Losing {
+    pub(crate) program: Child,
+    _stream: Child,
+    _dir: tempfile::TempDir,
+}
+
+/// Starts such a program in a group, and waits until it has lost pages.
+pub(crate) fn losing(group: &TestCgroup) -> Losing {
+    let dir = directory();
+    let hot = make_file(dir.path(), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let mut program = start_pages(&hot, Some(group));
+    let stream = start_stream(&cold, Some(group));
+    program
+        .until(PATIENCE, |p| p.major_faults > 10_000)
+        .unwrap();
+    Losing {
+        program,
+        _stream: stream,
+        _dir: dir,
+    }
+}
+
 /// Bytes that this process has locked.
 pub(crate) fn locked() -> u64 {
     Process::own().unwrap().memory().unwrap().locked

@@ -17,19 +17,12 @@ fn nothing_is_held_where_nothing_can_be_swapped() {
         skip(error);
         return;
     }
-    let dir = directory();
-    let hot = make_file(dir.path(), "hot", FILE);
-    let cold = make_file(dir.path(), "cold", 160 * MIB);
-    let mut program = start_pages(&hot, Some(&group));
-    let _stream = start_stream(&cold, Some(&group));
-    program
-        .until(PATIENCE, |p| p.major_faults > 10_000)
-        .unwrap();
+    let losing = losing(&group);
     let options = Options {
         without_swap: false,
         ..options()
     };
-    let mut pinner = pinner(options, &[program.pid()]);
+    let mut pinner = pinner(options, &[losing.program.pid()]);
     let before = locked();
     let report = tick_until(&mut pinner, "refused", |r, _| r.state == State::Refused);
     let reason = &report.groups;
@@ -51,15 +44,8 @@ fn what_is_held_is_released_when_its_domain_is_short() {
         skip(error);
         return;
     }
-    let dir = directory();
-    let hot = make_file(dir.path(), "hot", FILE);
-    let cold = make_file(dir.path(), "cold", 160 * MIB);
-    let mut program = start_pages(&hot, Some(&group));
-    let _stream = start_stream(&cold, Some(&group));
-    program
-        .until(PATIENCE, |p| p.major_faults > 10_000)
-        .unwrap();
-    let mut pinner = pinner(options(), &[program.pid()]);
+    let mut losing = losing(&group);
+    let mut pinner = pinner(options(), &[losing.program.pid()]);
     let report = tick_until(&mut pinner, "held", |report, _| report.held > HOT / 2);
     let most = report.held;
     // Without swap, what others take is gone: 96 - 56 is left, a half of it may be held.
@@ -73,6 +59,9 @@ fn what_is_held_is_released_when_its_domain_is_short() {
         .iter()
         .any(|group| group.bound == Bound::Short);
     assert!(short || report.bound == Some(Bound::Short), "{report:?}");
-    assert!(program.end().unwrap().is_some(), "nothing was killed");
+    assert!(
+        losing.program.end().unwrap().is_some(),
+        "nothing was killed"
+    );
     assert!(hog.end().unwrap().is_some(), "nothing was killed");
 }

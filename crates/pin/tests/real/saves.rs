@@ -102,20 +102,13 @@ fn a_dry_run_locks_nothing() {
     let Some(group) = group("pin-dry", 56 * MIB) else {
         return;
     };
-    let dir = directory();
-    let hot = make_file(dir.path(), "hot", FILE);
-    let cold = make_file(dir.path(), "cold", 160 * MIB);
-    let mut program = start_pages(&hot, Some(&group));
-    let _stream = start_stream(&cold, Some(&group));
-    program
-        .until(PATIENCE, |p| p.major_faults > 10_000)
-        .unwrap();
+    let losing = losing(&group);
     let before = locked();
     let options = plimsoll_pin::Options {
         dry_run: true,
         ..options()
     };
-    let mut pinner = pinner(options, &[program.pid()]);
+    let mut pinner = pinner(options, &[losing.program.pid()]);
     let report = tick_until(&mut pinner, "chosen", |report, _| report.held > 0);
     assert_eq!(locked(), before);
     assert!(!pinner.held(10).is_empty(), "{report:?}");
