@@ -1,6 +1,6 @@
 #!/bin/bash
-# fuzz/run.sh [SECONDS]: runs every fuzz target for that long (10). The flags are those of cargo-fuzz without
-# a sanitizer, so that coverage needs no nightly compiler.
+# fuzz/run.sh [SECONDS]: runs every fuzz target for that long (10); with 0 it only builds them. The flags are
+# those of cargo-fuzz without a sanitizer, so that coverage needs no nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
@@ -9,6 +9,7 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1"
 cargo build --quiet --release --target "$target"
+[ "$seconds" -gt 0 ] || exit 0
 out=${CARGO_TARGET_DIR:-target}/$target/release
 names=(messages config page summary superpages)
 # As many at a time as there are processors: each target has one of its own.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the heap's tests under sanitizers: tools/sanitize.sh address | thread ... (ONLY=TEXT runs the tests
-# whose names contain TEXT)
+# whose names contain TEXT, BUILD_ONLY=1 none)
 # The sanitizers check the collector's own code, over the scripted kernel of the model tests: markers that
 # work in parallel, stacks,
 # summaries, metadata. They do not check the C programs that run on libgc. The stable toolchain has all that
@@ -17,5 +17,5 @@ for sanitizer in "$@"; do
   export ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
   library=()
   [ "$sanitizer" != thread ] || library=(-Zbuild-std)
-  cargo test -q "${library[@]}" --target "$host" -p plimsoll-heap --lib --test heap -- ${ONLY:+"$ONLY"}
+  cargo test -q "${library[@]}" --target "$host" -p plimsoll-heap --lib --test heap ${BUILD_ONLY:+--no-run} -- ${ONLY:+"$ONLY"}
 done

@@ -7,7 +7,8 @@ started=$SECONDS
 
 failed=$(mktemp -d)
 skipped=$(mktemp)
-trap 'rm -rf "$failed" "$skipped"' EXIT
+ahead=$(mktemp)
+trap 'rm -rf "$failed" "$skipped" "$ahead"' EXIT
 
 # step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on.
 step() {
@@ -38,10 +39,21 @@ summary() {
   done
 }
 
+library=$(rustc --print sysroot)/lib/rustlib/src/rust/library
+
+# Builds what later steps run. The tests mostly wait, so this goes on beside them, with what they leave of the
+# processors. What does not build is reported by its own step.
+build_ahead() {
+  renice -n 19 "$BASHPID" && chrt --idle --pid 0 "$BASHPID"
+  BUILD_ONLY=1 tools/sanitize.sh address
+  [ ! -d "$library" ] || BUILD_ONLY=1 tools/sanitize.sh thread
+  cargo test -q --release -p plimsoll-libgc --test stress --no-run
+  fuzz/run.sh 0
+}
+
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
 markers_together() {
-  local source; source=$(rustc --print sysroot)/lib/rustlib/src/rust/library
-  [ -d "$source" ] || { echo "skipped: no source of Rust's standard library (rustup component add rust-src)"; return; }
+  [ -d "$library" ] || { echo "skipped: no source of Rust's standard library (rustup component add rust-src)"; return; }
   ONLY=crew tools/sanitize.sh thread
 }
 
@@ -49,7 +61,9 @@ markers_together() {
 step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
+(set +e; build_ahead) > "$ahead" 2>&1 &
 step "tests" cargo test --workspace --no-fail-fast
+wait
 # With --workspace: for one package cargo would select other features, and build its dependencies again.
 step "a minute of simulation" cargo test -q --workspace --test simulation -- --seconds 60
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
