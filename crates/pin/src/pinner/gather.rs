@@ -40,6 +40,8 @@ enum Why {
     Others,
     /// Not worth a word: a kernel thread, among all processes.
     Nothing,
+    /// Told; it did not let itself be read in time, so what was known of it still holds.
+    Stuck(String),
 }
 
 /// A process that is passed over for a while.
@@ -66,6 +68,8 @@ pub(super) struct Gather {
     share: f64,
     subjects: BTreeMap<i32, Subject>,
     refused: BTreeMap<i32, Refused>,
+    /// Given processes that were watched and have exited: their numbers may be others' by now.
+    exited: BTreeSet<i32>,
     /// Still to be looked at in this round.
     queue: Vec<i32>,
     amid: bool,
@@ -86,6 +90,7 @@ impl Gather {
             share: options.processor.clamp(0.001, 1.0),
             subjects: BTreeMap::new(),
             refused: BTreeMap::new(),
+            exited: BTreeSet::new(),
             queue: Vec::new(),
             amid: false,
             next_ns: now_ns,
@@ -100,6 +105,7 @@ impl Gather {
 
     pub(super) fn watch(&mut self, programs: Programs) {
         self.programs = programs;
+        self.exited.clear();
     }
 
     pub(super) fn is_amid(&self) -> bool {
@@ -123,13 +129,24 @@ impl Gather {
         self.full
     }
 
+    /// Whether none of the given programs runs any more.
     pub(super) fn is_alone(&self) -> bool {
-        let given = match &self.programs {
-            Programs::Processes(given) => given,
-            Programs::Group(_) | Programs::All => return false,
+        if self
+            .subjects
+            .values()
+            .any(|subject| subject.watched.alive())
+        {
+            return false;
+        }
+        let runs = |pid: &i32| {
+            let ours = self.exited.contains(pid) || self.subjects.contains_key(pid);
+            !ours && Process::open(*pid).is_ok_and(|process| process.alive())
         };
-        let exists = |pid: &&i32| Path::new("/proc").join(pid.to_string()).exists();
-        self.subjects.is_empty() && given.iter().find(exists).is_none()
+        match &self.programs {
+            Programs::Processes(given) => !given.iter().any(runs),
+            Programs::Group(dir) => !dir.exists(),
+            Programs::All => false,
+        }
     }
 
     pub(super) fn passed(&self) -> impl Iterator<Item = Passed> + '_ {
@@ -137,7 +154,7 @@ impl Gather {
             .refused
             .iter()
             .filter_map(|(pid, refused)| match &refused.why {
-                Why::Named(reason) => Some(Passed {
+                Why::Named(reason) | Why::Stuck(reason) => Some(Passed {
                     pid: Some(*pid),
                     reason: reason.clone(),
                 }),
@@ -180,6 +197,11 @@ impl Gather {
             }
             self.begin(now_ns);
             evidence.begin();
+            for (pid, refused) in &self.refused {
+                if matches!(refused.why, Why::Stuck(_)) && exists(*pid) {
+                    evidence.missed(*pid);
+                }
+            }
         }
         let until = clock().saturating_add(slice_ns);
         while let Some(pid) = self.queue.pop() {
@@ -197,7 +219,7 @@ impl Gather {
         self.amid = true;
         (self.round_ns, self.round_cost_ns) = (now_ns, 0);
         self.refused.retain(|_, refused| refused.until_ns > now_ns);
-        self.subjects.retain(|_, subject| subject.watched.alive());
+        self.forget_exited();
         let mut found = Vec::new();
         self.full = false;
         self.note = None;
@@ -220,17 +242,32 @@ impl Gather {
         self.queue = found;
     }
 
+    fn forget_exited(&mut self) {
+        let (exited, programs) = (&mut self.exited, &self.programs);
+        self.subjects.retain(|pid, subject| {
+            let alive = subject.watched.alive();
+            if !alive && is_given(programs, *pid) {
+                exited.insert(*pid);
+            }
+            alive
+        });
+    }
+
     /// Lists the processes; false when there are more.
     fn list(&self, found: &mut Vec<i32>) -> Result<bool> {
         match &self.programs {
             Programs::Processes(given) => {
-                let mut complete = true;
-                for pid in given.iter().take(MAX_PROCESSES) {
+                let (mut complete, mut failed) = (true, None);
+                let running = given.iter().filter(|pid| !self.exited.contains(pid));
+                for pid in running.take(MAX_PROCESSES) {
                     found.push(*pid);
                     let room = MAX_PROCESSES.saturating_sub(found.len());
-                    complete &= descendants(*pid, room, found)?;
+                    match descendants(*pid, room, found) {
+                        Ok(all) => complete &= all,
+                        Err(error) => failed = Some(error),
+                    }
                 }
-                Ok(complete)
+                failed.map_or(Ok(complete), Err)
             }
             Programs::Group(dir) => Cgroup::at(dir)?.processes(MAX_PROCESSES, found),
             Programs::All => {
@@ -263,7 +300,8 @@ impl Gather {
                 "process {pid} does not let itself be read within two seconds; it may wait for a \
                  disk or a server"
             );
-            return self.refuse_for(pid, now_ns, Why::Named(reason));
+            evidence.missed(pid);
+            return self.refuse_for(pid, now_ns, Why::Stuck(reason));
         };
         match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
             Ok((majors, seen)) => {
@@ -277,18 +315,16 @@ impl Gather {
     fn take_in(&mut self, majors: u64, seen: Seen, evidence: &mut Evidence) {
         self.round_cost_ns += seen.cost_ns;
         self.finished.majors = self.finished.majors.saturating_add(majors);
+        self.full |= seen.truncated;
         for view in &seen.views {
             evidence.saw(view);
         }
         self.finished.passed.extend(seen.passed);
     }
 
-    /// Passes over a process for a window. One that exited is nothing to tell of.
+    /// Passes over a process for a window. One that exited after it was watched is nothing to tell of.
     fn refuse(&mut self, pid: i32, now_ns: u64, error: &Error) {
-        let given = match &self.programs {
-            Programs::Processes(given) => given.contains(&pid),
-            Programs::Group(_) | Programs::All => false,
-        };
+        let given = is_given(&self.programs, pid);
         // It has no memory of its own, so the kernel says that there is no such process.
         let thread = error.is_gone() && Process::open(pid).is_ok_and(|process| process.alive());
         let why = match (given, thread, error.is_gone(), error.is_denied()) {
@@ -322,6 +358,19 @@ impl Gather {
         let interval = wanted.max(affordable);
         self.next_ns = self.round_ns.saturating_add(interval);
     }
+}
+
+/// Whether a process is one of those that were named.
+fn is_given(programs: &Programs, pid: i32) -> bool {
+    match programs {
+        Programs::Processes(given) => given.contains(&pid),
+        Programs::Group(_) | Programs::All => false,
+    }
+}
+
+/// Whether a process has this number.
+fn exists(pid: i32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 fn open(pid: i32) -> Result<Subject> {

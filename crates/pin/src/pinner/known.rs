@@ -3,7 +3,7 @@
 use crate::evidence::{Beside, Evidence, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
-use crate::source::open_mapped;
+use crate::source::open_in_time;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
@@ -16,7 +16,8 @@ const MAX_OPEN: usize = 256;
 /// The most questions to the page cache in one round, 1 us each.
 const MAX_ASKED: u32 = 4096;
 
-/// Files that lost pages, open. `None` where one cannot be opened, or not for sure.
+/// Files that lost pages, open. `None` where one cannot be opened, or not for sure, or where the page
+/// cache does not tell of it.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     open: BTreeMap<FileKey, Option<OwnedFd>>,
@@ -58,8 +59,8 @@ impl Beside for World<'_> {
         }
         let open = self.known.open.entry(key).or_insert_with(|| {
             let (pid, addresses) = file.seen_at.as_ref()?;
-            let opened = open_mapped(*pid, addresses, key, &file.path).ok()?;
-            opened.certain.then_some(opened.file)
+            let opened = open_in_time(*pid, addresses, key, &file.path).ok()?;
+            (opened.certain && opened.tells_cached).then_some(opened.file)
         });
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);
