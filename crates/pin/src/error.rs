@@ -53,3 +53,10 @@ pub enum PinError {
         hint: &'static str,
     },
 }
+
+impl PinError {
+    /// Whether it took too long.
+    pub fn is_late(&self) -> bool {
+        matches!(self, PinError::Open { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+}

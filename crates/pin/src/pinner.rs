@@ -46,6 +46,8 @@ pub struct Pinner {
     /// choice.
     passed: BTreeMap<FileKey, String>,
     failed: BTreeMap<FileKey, String>,
+    /// Files that did not let themselves be opened in time, and until when they are left alone.
+    late: BTreeMap<FileKey, u64>,
     costs: Costs,
     known: Known,
     domains: Domains,
@@ -93,6 +95,7 @@ impl Pinner {
             why: BTreeMap::new(),
             passed: BTreeMap::new(),
             failed: BTreeMap::new(),
+            late: BTreeMap::new(),
             costs: Costs::new(),
             known: Known::default(),
             domains: Domains::default(),

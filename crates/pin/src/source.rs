@@ -44,7 +44,12 @@ pub fn open_in_time(
 ) -> Result<Opened, PinError> {
     let (addresses, name) = (addresses.clone(), path.to_owned());
     let opened = within(PATIENCE, move || open_mapped(pid, &addresses, key, &name));
-    opened.unwrap_or_else(|| Err(failed(path, Errno::TIMEDOUT)))
+    opened.unwrap_or_else(|| Err(too_late(path)))
+}
+
+/// A file did not let itself be opened in time.
+pub fn too_late(path: &str) -> PinError {
+    failed(path, Errno::TIMEDOUT)
 }
 
 /// Opens the file that a process has mapped at an address.
@@ -128,7 +133,13 @@ pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_readable;
+    use super::{is_readable, too_late};
+
+    #[test]
+    fn what_takes_too_long_is_told_apart() {
+        let error = too_late("/mnt/server/x");
+        assert!(error.is_late() && error.to_string().starts_with("/mnt/server/x: "));
+    }
 
     #[test]
     fn only_what_its_user_may_read_is_opened_by_path() {

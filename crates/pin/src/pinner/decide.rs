@@ -1,5 +1,6 @@
 //! Deciding what to hold, and in which domains it may be held.
 
+use super::known::OPENING;
 use super::{Pinner, SLICE, note};
 use crate::error::PinError;
 use crate::evidence::{Block, Tracked};
@@ -9,7 +10,8 @@ use crate::options::SECOND;
 use crate::pages::{Run, bits, blocks, runs_of};
 use crate::rank::{Bounds, Candidate, choose};
 use crate::report::Group;
-use crate::source::open_in_time;
+use crate::source::{open_in_time, too_late};
+use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::BTreeMap;
@@ -20,6 +22,11 @@ const LEAST: f32 = 0.5;
 /// A held block whose refaults have faded to less is no candidate any more, pages. If a program still
 /// needs it, it refaults and comes back.
 const LEFT: f32 = 0.02;
+
+/// How long a file is left alone that did not let itself be opened in time, ns, and the most such
+/// files.
+const LATE: u64 = 600 * SECOND;
+const MAX_LATE: usize = 256;
 
 /// Why a block is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -209,19 +216,37 @@ impl Pinner {
         if self.options.dry_run {
             return;
         }
-        let evidence = &self.evidence;
-        let failures = self.holder.want(chosen, &mut |key| {
+        let failures = self.want(chosen, now_ns);
+        self.note_failures(failures);
+        self.forget_released();
+    }
+
+    /// Has the chosen pages held. A file that does not let itself be opened in time is left alone for a
+    /// while: each try costs a thread, of which there are few.
+    fn want(
+        &mut self,
+        chosen: BTreeMap<FileKey, crate::pages::PageSet>,
+        now_ns: u64,
+    ) -> Vec<(FileKey, PinError)> {
+        let (evidence, late) = (&self.evidence, &mut self.late);
+        late.retain(|_, until_ns| *until_ns > now_ns);
+        let end = clock().saturating_add(OPENING);
+        self.holder.want(chosen, &mut |key| {
             let gone = || PinError::Replaced {
                 path: String::new(),
                 key: *key,
             };
             let file = evidence.file(key).ok_or_else(gone)?;
             let (pid, addresses) = file.seen_at.as_ref().ok_or_else(gone)?;
-            let opened = open_in_time(*pid, addresses, *key, &file.path)?;
-            Ok((opened, file.path.clone()))
-        });
-        self.note_failures(failures);
-        self.forget_released();
+            if clock() >= end || late.contains_key(key) {
+                return Err(too_late(&file.path));
+            }
+            let opened = open_in_time(*pid, addresses, *key, &file.path);
+            if opened.as_ref().is_err_and(PinError::is_late) && late.len() < MAX_LATE {
+                late.insert(*key, now_ns.saturating_add(LATE));
+            }
+            Ok((opened?, file.path.clone()))
+        })
     }
 
     fn candidates(&self) -> Vec<Candidate> {

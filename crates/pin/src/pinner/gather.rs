@@ -12,6 +12,8 @@ use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The most processes that are watched.
@@ -49,6 +51,24 @@ enum Why {
 struct Refused {
     why: Why,
     until_ns: u64,
+    /// Set once the look that took too long has ended. It is not begun again before: each such look
+    /// costs a thread, of which there are few.
+    over: Arc<AtomicBool>,
+}
+
+impl Refused {
+    fn holds(&self, now_ns: u64) -> bool {
+        self.until_ns > now_ns || !self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells at its end that a look is over, however it ended.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a finished round found.
@@ -218,7 +238,7 @@ impl Gather {
     fn begin(&mut self, now_ns: u64) {
         self.amid = true;
         (self.round_ns, self.round_cost_ns) = (now_ns, 0);
-        self.refused.retain(|_, refused| refused.until_ns > now_ns);
+        self.refused.retain(|_, refused| refused.holds(now_ns));
         self.forget_exited();
         let mut found = Vec::new();
         self.full = false;
@@ -291,7 +311,10 @@ impl Gather {
             Err(error) => return self.refuse(pid, now_ns, &error),
         };
         let Subject { mut watched, group } = subject;
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Over(Arc::clone(&over));
         let looked = within(PATIENCE, move || {
+            let _ends = ends;
             let seen = watched.look();
             (watched, seen)
         });
@@ -301,7 +324,7 @@ impl Gather {
                  disk or a server"
             );
             evidence.missed(pid);
-            return self.refuse_for(pid, now_ns, Why::Stuck(reason));
+            return self.refuse_for(pid, now_ns, Why::Stuck(reason), over);
         };
         match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
             Ok((majors, seen)) => {
@@ -336,13 +359,18 @@ impl Gather {
             (false, _, _, true) => Why::Others,
             _ => Why::Named(error.to_string()),
         };
-        self.refuse_for(pid, now_ns, why);
+        self.refuse_for(pid, now_ns, why, Arc::new(AtomicBool::new(true)));
     }
 
-    fn refuse_for(&mut self, pid: i32, now_ns: u64, why: Why) {
+    fn refuse_for(&mut self, pid: i32, now_ns: u64, why: Why, over: Arc<AtomicBool>) {
         if self.refused.len() < MAX_PROCESSES {
             let until_ns = now_ns.saturating_add(self.window_ns);
-            self.refused.insert(pid, Refused { why, until_ns });
+            let refused = Refused {
+                why,
+                until_ns,
+                over,
+            };
+            self.refused.insert(pid, refused);
         }
     }
 
@@ -381,4 +409,53 @@ fn open(pid: i32) -> Result<Subject> {
         watched,
         group: group.map(|location| location.dir),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_took_too_long_is_not_begun_again_before_it_ended() {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Over(Arc::clone(&over));
+        let refused = Refused {
+            why: Why::Stuck(String::new()),
+            until_ns: 10,
+            over,
+        };
+        assert!(refused.holds(9) && refused.holds(u64::MAX));
+        drop(ends);
+        assert!(refused.holds(9) && !refused.holds(10));
+    }
+
+    #[test]
+    fn a_number_that_was_given_to_another_process_is_not_watched() {
+        let mut program = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = program.id() as i32;
+        let own = std::process::id() as i32;
+        let mut gather = Gather::new(Programs::Processes(vec![pid]), Options::default(), 0);
+        let mut evidence = Evidence::new(SECOND, 0);
+        let mut round = |gather: &mut Gather, now| {
+            gather.next_ns = 0;
+            gather.step(now, u64::MAX / 2, &mut evidence).is_some()
+        };
+        assert!(round(&mut gather, 1));
+        assert_eq!(gather.processes(), 1);
+        assert!(!gather.is_alone());
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert!(gather.is_alone());
+        assert!(round(&mut gather, 2));
+        assert!(gather.exited.contains(&pid));
+        // As if the number were that of a process that lives.
+        gather.exited.insert(own);
+        gather.programs = Programs::Processes(vec![own]);
+        assert!(round(&mut gather, 3) && gather.is_alone());
+        gather.watch(Programs::Processes(vec![own]));
+        assert!(!gather.is_alone());
+    }
 }

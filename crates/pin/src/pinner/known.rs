@@ -4,6 +4,7 @@ use crate::evidence::{Beside, Evidence, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
 use crate::source::open_in_time;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
@@ -13,6 +14,8 @@ use std::path::Path;
 
 /// The most files that are kept open to ask the page cache about them.
 const MAX_OPEN: usize = 256;
+/// How long files are opened in one round, ns. Each may take as long itself.
+pub(super) const OPENING: u64 = 2_000_000_000;
 /// The most questions to the page cache in one round, 1 us each.
 const MAX_ASKED: u32 = 4096;
 
@@ -35,6 +38,7 @@ impl Known {
             known: self,
             holder,
             asked: 0,
+            end_ns: now_ns().saturating_add(OPENING),
         }
     }
 }
@@ -44,6 +48,8 @@ pub(super) struct World<'a> {
     known: &'a mut Known,
     holder: &'a Holder,
     asked: u32,
+    /// No file is opened any more from then on, monotonic ns.
+    end_ns: u64,
 }
 
 impl Beside for World<'_> {
@@ -53,8 +59,9 @@ impl Beside for World<'_> {
 
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64> {
         self.asked += 1;
+        let late = now_ns() >= self.end_ns && !self.known.open.contains_key(&key);
         let full = self.known.open.len() >= MAX_OPEN && !self.known.open.contains_key(&key);
-        if self.asked > MAX_ASKED || full {
+        if self.asked > MAX_ASKED || full || late {
             return None;
         }
         let open = self.known.open.entry(key).or_insert_with(|| {
