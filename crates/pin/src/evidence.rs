@@ -218,6 +218,12 @@ impl Evidence {
         self.majors.rate()
     }
 
+    /// Whether a program had to wait for a page within about a window. If none had, pages only moved in
+    /// memory, or came back before they were needed.
+    pub fn waited(&self) -> bool {
+        self.majors.count >= 0.5
+    }
+
     /// Reads for each refault that was seen: major faults over refaults. With frames at most 1: what
     /// is more are faults on swapped memory. Without them it is too large where programs swap as
     /// well.

@@ -25,6 +25,8 @@ use std::collections::BTreeMap;
 const SLICE: u64 = 20_000_000;
 /// From one look at the margins to the next while pages are held, ns.
 const MARGIN_EVERY: u64 = SECOND / 4;
+/// The margins of the programs' groups, of which there may be many, are not read more often, ns.
+const GROUPS_EVERY: u64 = SECOND / 10;
 /// The most things that are passed over and told.
 const MAX_PASSED: usize = 64;
 /// The most processes that are named with a range.
@@ -53,6 +55,8 @@ pub struct Pinner {
     domains: Domains,
     started_ns: u64,
     decide_at_ns: u64,
+    /// When the groups' margins are read next, monotonic ns.
+    groups_at_ns: u64,
     /// How often was chosen.
     chosen: u64,
     /// Something was chosen.
@@ -101,6 +105,7 @@ impl Pinner {
             domains: Domains::default(),
             started_ns: now_ns,
             decide_at_ns: now_ns.saturating_add(options.window_ns),
+            groups_at_ns: 0,
             chosen: 0,
             decided: false,
             working: false,
@@ -264,7 +269,11 @@ impl Pinner {
             };
         }
         self.allowance = allowance;
-        self.heed_groups();
+        let now_ns = clock();
+        if now_ns >= self.groups_at_ns {
+            self.groups_at_ns = now_ns.saturating_add(GROUPS_EVERY);
+            self.heed_groups();
+        }
         if self.holder.bytes() > self.allowance.bytes {
             let order = decide::worst_first(&self.why, &self.holder);
             self.shrink(self.allowance.bytes, &order);

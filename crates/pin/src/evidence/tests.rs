@@ -115,6 +115,12 @@ fn a_page_in_another_frame_went_and_came_back() {
     story.evidence.saw(&framed(900));
     let round = story.evidence.end(story.now_ns, 1000, &mut story.world);
     assert_eq!((round.refaults, story.evidence.scale()), (20, 1.0));
+    assert!(story.evidence.waited());
+    // The kernel moves pages in memory, for which no program waits.
+    for step in 0..100u16 {
+        story.round(&[framed(2000 + 50 * step)]);
+    }
+    assert!(story.refaults(FILE) > 20.0 && !story.evidence.waited());
     // What is held may be moved by the kernel.
     story.world.held = PageSet::of(vec![0..100]);
     assert_eq!(story.round(&[framed(1300)]).refaults, 0);

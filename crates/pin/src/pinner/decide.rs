@@ -250,7 +250,7 @@ impl Pinner {
     }
 
     fn candidates(&self) -> Vec<Candidate> {
-        let scale = self.evidence.scale();
+        let (scale, waited) = (self.evidence.scale(), self.evidence.waited());
         let elsewhere = self.domains.groups.len();
         let mut all = Vec::new();
         for (key, file) in self.evidence.files().iter().filter(|(_, f)| f.is_mapped()) {
@@ -261,7 +261,8 @@ impl Pinner {
                 let held = why.map_or(0, |why| why.pages);
                 let pages = (self.pages_of(block) | held) & file.mapped().of_block(*number);
                 let least = if held == 0 { LEAST } else { LEFT };
-                if pages == 0 || block.refaults < least {
+                let in_vain = held == 0 && !waited;
+                if pages == 0 || in_vain || block.refaults < least {
                     continue;
                 }
                 let rate = self.evidence.rate_of(block);
