@@ -14,6 +14,8 @@ const SECTOR: u64 = 512;
 /// Reads of a device since it appeared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
+    /// How many, after neighbours were merged.
+    pub count: u64,
     /// Bytes.
     pub bytes: u64,
     /// Time from their submission to their end, summed over all reads, milliseconds.
@@ -25,8 +27,10 @@ impl Reads {
     /// milliseconds, and more that is not used.
     pub fn parse(text: &[u8]) -> Option<Reads> {
         let mut fields = words(text.trim_ascii());
-        let sectors = number(fields.nth(2)?)?;
+        let count = number(fields.next()?)?;
+        let sectors = number(fields.nth(1)?)?;
         Some(Reads {
+            count,
             bytes: sectors.saturating_mul(SECTOR),
             ms: number(fields.next()?)?,
         })
@@ -36,6 +40,7 @@ impl Reads {
     #[must_use]
     pub fn since(self, before: Reads) -> Reads {
         Reads {
+            count: self.count.saturating_sub(before.count),
             bytes: self.bytes.saturating_sub(before.bytes),
             ms: self.ms.saturating_sub(before.ms),
         }
@@ -45,6 +50,7 @@ impl Reads {
     #[must_use]
     pub fn and(self, other: Reads) -> Reads {
         Reads {
+            count: self.count.saturating_add(other.count),
             bytes: self.bytes.saturating_add(other.bytes),
             ms: self.ms.saturating_add(other.ms),
         }
@@ -90,6 +96,13 @@ impl Disks {
         Disks::open(disks.map(|entry| entry.path().join("stat")))
     }
 
+    /// The block device with these numbers. Empty where there is none: file systems that span several
+    /// devices, or lie on others, have numbers of their own.
+    #[must_use]
+    pub fn of_device(major: u32, minor: u32) -> Disks {
+        Disks::open(std::iter::once(statistics_of(major, minor)))
+    }
+
     fn open(paths: impl Iterator<Item = PathBuf>) -> Disks {
         Disks {
             readers: paths.filter_map(|path| Reader::open(path).ok()).collect(),
@@ -123,7 +136,11 @@ fn device_of(path: &Path) -> Option<PathBuf> {
         _ => status.st_dev,
     };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    (major != 0).then(|| PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))
+    (major != 0).then(|| statistics_of(major, minor))
+}
+
+fn statistics_of(major: u32, minor: u32) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"))
 }
 
 #[cfg(test)]
@@ -136,6 +153,7 @@ mod tests {
         let text =
             b" 34827307 27454296 577476794  6811054 17678155 30051935 653236232 16438356 0 1\n";
         let reads = Reads::parse(text).unwrap();
+        assert_eq!(reads.count, 34_827_307);
         assert_eq!(reads.bytes, 577_476_794 * 512);
         assert_eq!(reads.ms, 6_811_054);
         assert_eq!(Reads::parse(b"1 2 3"), None);
@@ -143,9 +161,10 @@ mod tests {
 
     #[test]
     fn what_came_since_is_never_negative() {
-        let (one, more) = (Reads { bytes: 1, ms: 5 }, Reads { bytes: 3, ms: 4 });
-        assert_eq!(more.since(one), Reads { bytes: 2, ms: 0 });
-        assert_eq!(one.and(more), Reads { bytes: 4, ms: 9 });
+        let reads = |count, bytes, ms| Reads { count, bytes, ms };
+        let (one, more) = (reads(1, 1, 5), reads(2, 3, 4));
+        assert_eq!(more.since(one), reads(1, 2, 0));
+        assert_eq!(one.and(more), reads(3, 4, 9));
     }
 
     #[test]
@@ -153,6 +172,7 @@ mod tests {
         let disks = Disks::of_files();
         assert!(disks.is_empty() || disks.reads().bytes > 0);
         assert!(Disks::of_swap().is_ok());
+        assert!(Disks::of_device(0, 0).is_empty());
     }
 
     proptest! {

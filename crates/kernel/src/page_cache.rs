@@ -1,6 +1,7 @@
 //! How much of a file is in the page cache: `cachestat` (Linux 6.5). Nothing is read or mapped by it.
 //! Source: `cachestat(2)`; kernel source `mm/filemap.c`.
 
+use crate::mounts::kind_of;
 use crate::process::page_size;
 use crate::{Error, Result};
 use rustix::io::Errno;
@@ -45,7 +46,8 @@ struct Pages {
 }
 
 /// Asks about a part of an open file: all pages that overlap it. 1 us for 64 KiB, 1.5 ms for
-/// 200 MiB. `path` is for messages only.
+/// 200 MiB. `path` is for messages only. A file of an overlay has no pages of its own, so the answer
+/// is 0 whatever is cached of the file below: see [`tells_of`].
 ///
 /// # Errors
 /// [`Error::Unsupported`] before Linux 6.5; [`Error::Denied`] where a kernel (6.14 and later) tells
@@ -88,6 +90,12 @@ pub fn of(file: impl AsFd, path: &Path, part: Range<u64>) -> Result<Cached> {
         evicted: bytes(pages.evicted),
         recently_evicted: bytes(pages.recently_evicted),
     })
+}
+
+/// Whether the page cache's answers about this file are about the pages that its mappings show: not
+/// on an overlay.
+pub fn tells_of(file: impl AsFd) -> bool {
+    kind_of(file) != Some("overlay")
 }
 
 #[cfg(test)]

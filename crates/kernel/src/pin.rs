@@ -156,15 +156,22 @@ impl Drop for FileMapping {
     }
 }
 
+/// The first user namespace, as `/proc/self/ns/user` names it (`linux/proc_ns.h`).
+const FIRST_USERS: &str = "user:[4026531837]";
+
 /// Bytes that this process may lock altogether; `None` if there is no bound (CAP_IPC_LOCK, or no
-/// RLIMIT_MEMLOCK).
+/// RLIMIT_MEMLOCK). A capability in another user namespace than the first, as in a container without
+/// root, lifts no limit.
 pub fn lockable() -> Option<u64> {
     let mut text = Vec::new();
     // What cannot be read counts as no right.
     let _ = read_text(Path::new("/proc/self/status"), 16 << 10, &mut text);
     let held =
         lines(&text).find_map(|line| hexadecimal(line.strip_prefix(b"CapEff:")?.trim_ascii()));
-    if held.is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1) {
+    // Where the namespaces cannot be seen there is only the first.
+    let first = std::fs::read_link("/proc/self/ns/user")
+        .map_or(true, |name| name == Path::new(FIRST_USERS));
+    if first && held.is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1) {
         return None;
     }
     getrlimit(Resource::Memlock).current
@@ -208,5 +215,41 @@ mod tests {
         assert!(mapping.lock(&(0..2 * page)).is_err());
         assert!(mapping.lock(&(2 * page..4 * page)).is_err());
         mapping.lock(&(0..page)).unwrap();
+    }
+
+    /// Set for this test when it starts itself again.
+    const INSIDE: &str = "PLIMSOLL_LOCKABLE_INSIDE";
+
+    #[test]
+    fn a_capability_in_a_container_lifts_no_limit() {
+        use std::process::Command;
+        if std::env::var_os(INSIDE).is_some() {
+            let most = rustix::process::Rlimit {
+                current: Some(65_536),
+                maximum: Some(65_536),
+            };
+            rustix::process::setrlimit(Resource::Memlock, most).unwrap();
+            assert_eq!(lockable(), Some(65_536));
+            return;
+        }
+        let users = |command: &mut Command| {
+            let run = command.stdout(std::process::Stdio::null()).status();
+            run.is_ok_and(|status| status.success())
+        };
+        let unshare = || {
+            let mut command = Command::new("unshare");
+            command.arg("--map-root-user");
+            command
+        };
+        if !users(unshare().arg("true")) {
+            return;
+        }
+        let mut again = unshare();
+        again.arg(std::env::current_exe().unwrap()).env(INSIDE, "1");
+        again.args([
+            "--exact",
+            "pin::tests::a_capability_in_a_container_lifts_no_limit",
+        ]);
+        assert!(users(&mut again));
     }
 }

@@ -37,6 +37,9 @@ pub enum PinError {
         "{path}: another file is there now (inode {} is mapped); root can open the mapped one", key.inode
     )]
     Replaced { path: String, key: FileKey },
+    /// Pages of so many files are held already.
+    #[error("pages of {most} files are held, which is the most: those of others are not")]
+    TooManyFiles { most: usize },
     /// Opening failed.
     #[error("{path}: cannot be opened for reading: {source}")]
     Open { path: String, source: io::Error },
@@ -49,4 +52,11 @@ pub enum PinError {
         source: io::Error,
         hint: &'static str,
     },
+}
+
+impl PinError {
+    /// Whether it took too long.
+    pub fn is_late(&self) -> bool {
+        matches!(self, PinError::Open { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
 }

@@ -128,6 +128,14 @@ impl Evidence {
         self.blocks += file.blocks.len() - before;
     }
 
+    /// Or instead: a process that could not be looked at in this round. Its mappings, and what was
+    /// present, are taken to be as they were in the round before.
+    pub fn missed(&mut self, pid: i32) {
+        for file in self.files.values_mut() {
+            file.missed(pid);
+        }
+    }
+
     /// 3. Ends the round: compares it with the one before. `majors` are the programs' major faults
     ///    since then, count.
     pub fn end(&mut self, now_ns: u64, majors: u64, beside: &mut dyn Beside) -> Round {
@@ -149,25 +157,28 @@ impl Evidence {
         round
     }
 
-    /// A file that is new at the path of another takes over what is known of that one: an upgraded
-    /// library is used like the old one.
+    /// A file that is new at the path of another takes over what is known of that one, if that one was
+    /// deleted or is not mapped any more: an upgraded library is used like the old one. If it is
+    /// neither, it is of another container.
     fn inherit(&mut self) {
         let new = |(_, file): &(&FileKey, &Tracked)| file.is_new;
         let heirs: Vec<FileKey> = self.files.iter().filter(new).map(|(key, _)| *key).collect();
+        if heirs.is_empty() {
+            return;
+        }
+        let left = |file: &&Tracked| {
+            !file.is_new && !file.path.is_empty() && (file.deleted || !file.is_mapped())
+        };
+        let old = self.files.values().filter(left);
+        let estates: BTreeMap<String, Vec<(u64, f32)>> =
+            old.map(|file| (file.path.clone(), file.estate())).collect();
         for heir in heirs {
-            let path = self.files[&heir].path.clone();
-            let is_old = |(key, file): &(&FileKey, &Tracked)| {
-                **key != heir && !file.is_new && file.path == path && !path.is_empty()
+            let Some(file) = self.files.get_mut(&heir) else {
+                continue;
             };
-            let old = self
-                .files
-                .iter()
-                .filter(is_old)
-                .max_by_key(|(key, _)| **key);
-            let left: Vec<(u64, f32)> = old.map_or_else(Vec::new, |(_, file)| file.estate());
-            if let Some(file) = self.files.get_mut(&heir) {
-                file.is_new = false;
-                file.inherit(&left);
+            file.is_new = false;
+            if let Some(estate) = estates.get(&file.path) {
+                file.inherit(estate);
             }
         }
     }
@@ -205,6 +216,12 @@ impl Evidence {
     /// Major faults of the programs, a second. Those that read from swap count too.
     pub fn majors_per_second(&self) -> f64 {
         self.majors.rate()
+    }
+
+    /// Whether a program had to wait for a page within about a window. If none had, pages only moved in
+    /// memory, or came back before they were needed.
+    pub fn waited(&self) -> bool {
+        self.majors.count >= 0.5
     }
 
     /// Reads for each refault that was seen: major faults over refaults. With frames at most 1: what

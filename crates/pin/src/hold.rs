@@ -2,7 +2,8 @@
 //!
 //! 1. [`Holder::want`]: which pages are to be held. What is not wanted any more is released at once.
 //! 2. [`Holder::work`]: locks wanted pages, until a time. Called again until nothing is left to do.
-//! 3. [`Holder::check`], now and then: files that became shorter.
+//! 3. [`Holder::check`], now and then: files that became shorter. [`Holder::find_lost`], before each
+//!    choice: pages that left the file meanwhile.
 //! 4. [`Holder::release`], [`Holder::shrink`]: at any time.
 //!
 //! What is locked never exceeds the allowance given to `work`, not even for a moment: pages are
@@ -13,8 +14,9 @@ use crate::error::PinError;
 use crate::pages::{PageSet, Run};
 use crate::source::{Opened, is_mapped_as};
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::pin::FileMapping;
-use plimsoll_kernel::process::page_size;
+use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::FileKey;
 use rustix::fs::fstat;
 use rustix::io::Errno;
@@ -96,7 +98,8 @@ impl Holder {
         for (key, pages) in wanted {
             if !self.files.contains_key(&key) {
                 if self.files.len() >= MAX_FILES {
-                    break;
+                    failures.push((key, PinError::TooManyFiles { most: MAX_FILES }));
+                    continue;
                 }
                 match open(&key).and_then(|(opened, path)| begin(opened, path, key)) {
                     Ok(file) => self.files.insert(key, file),
@@ -165,6 +168,20 @@ impl Holder {
         }
         self.pages -= released;
         released
+    }
+
+    /// Finds pages that are locked but not there: somebody cut the file, or made a hole in it, and wrote
+    /// it again. They count as missing from now on, so that they are locked anew. Returns how many.
+    pub fn find_lost(&mut self) -> u64 {
+        let Ok(map) = Process::own().and_then(|own| PageMap::open(&own)) else {
+            return 0;
+        };
+        let mut lost = 0;
+        for file in self.files.values_mut() {
+            lost += file.find_lost(&map);
+        }
+        self.pages -= lost;
+        lost
     }
 
     /// Releases all pages of a file and closes it.
@@ -286,6 +303,32 @@ impl HeldFile {
                 let _ = window.will_need(&bytes);
             }
         }
+    }
+
+    /// Takes those of the held pages that are not in our page tables for missing; returns how many.
+    fn find_lost(&mut self, map: &PageMap) -> u64 {
+        let page = page_size();
+        let mut there = Vec::new();
+        for (number, window) in &self.windows {
+            let whole = whole_window(*number);
+            let start = window.addresses().start;
+            let present = map.each_run(&window.addresses(), &mut |run| {
+                let pages = |address: u64| whole.start + (address - start) / page;
+                there.push(pages(run.addresses.start)..pages(run.addresses.end));
+                true
+            });
+            if present.is_err() {
+                return 0;
+            }
+        }
+        // A page that the kernel moves at the moment looks swapped.
+        let there = PageSet::of(there);
+        let lost = self.held.without(&there);
+        let unlocked = self.unlock(&lost);
+        if unlocked > 0 {
+            self.asked = false;
+        }
+        unlocked
     }
 
     /// Locks a piece that lies in one window.

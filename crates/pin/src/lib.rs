@@ -26,13 +26,14 @@
 //! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives);
 //! - [`look`] (one process), [`evidence`] (what was lost and came back; pure), [`source`] (opening the
 //!   file that a process has mapped);
-//! - [`rank`] (which pages are worth it; pure), [`margin`] (how much may be held now), [`hold`]
-//!   (mapping and locking);
+//! - [`cost`] (how long a read from each disk takes), [`rank`] (which pages are worth it; pure),
+//!   [`margin`] (how much may be held now), [`hold`] (mapping and locking);
 //! - [`report`] (what is told), [`pinner`] (the whole).
 
 // A set of pages is often one run.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
 
+pub mod cost;
 pub mod error;
 pub mod evidence;
 pub mod hold;

@@ -15,14 +15,21 @@ use std::sync::OnceLock;
 const MAX_MAPPINGS: usize = 65_536;
 /// The most runs of present pages of one mapping that are looked at.
 const MAX_RUNS: usize = 65_536;
+/// The most pages of one process whose frames are looked at, 2 bytes each: 16 GiB of pages of 4 KiB.
+const MAX_FRAMES: usize = 4 << 20;
+/// The most refused mappings that one look tells of.
+const MAX_PASSED: usize = 64;
 
 /// File systems whose pages go to swap or stay in memory anyway.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 /// File systems behind a server, whose answer may never come.
-const REMOTE: [&str; 15] = [
+const REMOTE: [&str; 20] = [
     "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "lustre", "virtiofs", "fuse", "fuseblk",
-    "coda", "orangefs", "ocfs2", "gfs2",
+    "coda", "orangefs", "ocfs2", "gfs2", "gpfs", "beegfs", "vboxsf", "vmhgfs", "prl_fs",
 ];
+/// Why files on an overlay that another user made are not held. A user can put one over a file system
+/// of their own, whose server stops to answer while we lock pages.
+const OTHERS_OVERLAY: &str = "made by another user; a layer may be behind a server";
 
 /// A file as a process has mapped it, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +60,8 @@ pub struct Seen {
     pub passed: Vec<(FileKey, PinError)>,
     /// Processor time that it took, ns.
     pub cost_ns: u64,
+    /// There were more mappings, or more runs or pages in one, than are looked at.
+    pub truncated: bool,
 }
 
 /// A process that is looked at.
@@ -63,6 +72,8 @@ pub struct Watched {
     kinds: Kinds,
     majors: u64,
     shows_frames: bool,
+    /// Another user made the mounts that it sees.
+    of_others: bool,
 }
 
 /// Whether the kernel shows us frames: it hides those of our own pages when it hides any.
@@ -85,6 +96,15 @@ fn look_for_frames() -> bool {
     asked.is_ok() && shown
 }
 
+/// Whether a process is in another user namespace than we, of another user: who made that namespace
+/// may mount there what they like.
+fn mounts_are_of_others(process: &Process) -> bool {
+    let users = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user")).ok();
+    let elsewhere = users(&process.pid().to_string()) != users("self");
+    let own = rustix::process::geteuid().as_raw();
+    elsewhere && process.ids().map_or(true, |ids| ids.uid != own)
+}
+
 impl Watched {
     /// Whether refaults between two looks are seen, by pages that are in another frame.
     pub fn shows_frames(&self) -> bool {
@@ -102,6 +122,7 @@ impl Watched {
             kinds: kinds(pid)?,
             majors: process.faults()?.major,
             shows_frames: shows_frames(),
+            of_others: mounts_are_of_others(&process),
             process,
         })
     }
@@ -135,21 +156,31 @@ impl Watched {
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
         let mut areas = Vec::new();
+        let mut seen = Seen::default();
         each_mapping(&self.process, &mut |area| {
-            if area.file.inode != 0 {
+            seen.truncated = areas.len() >= MAX_MAPPINGS;
+            if area.file.inode != 0 && !seen.truncated {
                 areas.push(area.clone());
             }
-            areas.len() < MAX_MAPPINGS
+            !seen.truncated
         })?;
         if areas.iter().any(|area| self.is_unknown(area)) {
             // Something was mounted meanwhile.
             self.kinds = kinds(self.pid())?;
         }
-        let mut seen = Seen::default();
+        let mut room = MAX_FRAMES;
         for area in areas {
             match self.refusal(&area) {
-                Some(error) => seen.passed.push((area.file, error)),
-                None => seen.views.push(self.view(area)?),
+                Some(error) if seen.passed.len() < MAX_PASSED => {
+                    seen.passed.push((area.file, error));
+                }
+                Some(_) => {}
+                None => {
+                    let (view, whole) = self.view(area, room)?;
+                    room = room.saturating_sub(view.frames.len());
+                    seen.views.push(view);
+                    seen.truncated |= !whole;
+                }
             }
         }
         seen.cost_ns = thread_cpu_ns().saturating_sub(start);
@@ -159,7 +190,8 @@ impl Watched {
         }
     }
 
-    fn view(&self, area: Area) -> Result<View> {
+    /// Looks at one mapping, with the frames of at most `room` pages. Also tells whether that is all.
+    fn view(&self, area: Area, room: usize) -> Result<(View, bool)> {
         let page = page_size();
         let first = area.offset / page;
         let start = area.addresses.start;
@@ -173,12 +205,17 @@ impl Watched {
             }
             places.len() < MAX_RUNS
         })?;
+        let mut whole = places.len() < MAX_RUNS;
         let mut frames = Vec::new();
         for place in &places {
             present.push(in_file(place.start)..in_file(place.end));
-            self.frames(place, &mut frames)?;
+            // Frames are in the order of pages, so none follow those that are left out.
+            whole &= frames.len() as u64 + (place.end - place.start) / page <= room as u64;
+            if whole {
+                self.frames(place, &mut frames)?;
+            }
         }
-        Ok(View {
+        let view = View {
             pid: self.pid(),
             key: area.file,
             run: first..in_file(area.addresses.end),
@@ -186,7 +223,8 @@ impl Watched {
             present,
             frames,
             path: area.name,
-        })
+        };
+        Ok((view, whole))
     }
 
     /// Appends the frames of a run of pages, unless the kernel hides them.
@@ -225,6 +263,11 @@ impl Watched {
         }
         match self.kinds.get(&(major, minor)) {
             Some(kind) if verdict(kind).is_some() => Some(file_system(path(), kind)),
+            Some(kind) if kind == "overlay" && self.of_others => Some(PinError::FileSystem {
+                path: path(),
+                kind: kind.clone(),
+                why: OTHERS_OVERLAY,
+            }),
             Some(_) => None,
             // A block device has a number of its own; others share 0.
             None if major != 0 => None,

@@ -4,6 +4,7 @@ mod decide;
 mod gather;
 mod known;
 
+use crate::cost::Costs;
 use crate::error::PinError;
 use crate::evidence::Evidence;
 use crate::hold::Holder;
@@ -24,8 +25,12 @@ use std::collections::BTreeMap;
 const SLICE: u64 = 20_000_000;
 /// From one look at the margins to the next while pages are held, ns.
 const MARGIN_EVERY: u64 = SECOND / 4;
+/// The margins of the programs' groups, of which there may be many, are not read more often, ns.
+const GROUPS_EVERY: u64 = SECOND / 10;
 /// The most things that are passed over and told.
 const MAX_PASSED: usize = 64;
+/// The most processes that are named with a range.
+const MAX_NAMED: usize = 64;
 
 /// Watches programs and holds the file pages that they lose and read again.
 ///
@@ -39,11 +44,19 @@ pub struct Pinner {
     margins: Margins,
     /// Why each block is held, or would be.
     why: BTreeMap<(FileKey, u64), Why>,
+    /// Files that may not be held, since the last round; and those that could not be, since the last
+    /// choice.
     passed: BTreeMap<FileKey, String>,
+    failed: BTreeMap<FileKey, String>,
+    /// Files that did not let themselves be opened in time, and until when they are left alone.
+    late: BTreeMap<FileKey, u64>,
+    costs: Costs,
     known: Known,
     domains: Domains,
     started_ns: u64,
     decide_at_ns: u64,
+    /// When the groups' margins are read next, monotonic ns.
+    groups_at_ns: u64,
     /// How often was chosen.
     chosen: u64,
     /// Something was chosen.
@@ -56,6 +69,15 @@ pub struct Pinner {
     present: u64,
     majors_before: Option<f64>,
     spent_ns: u64,
+}
+
+/// Notes why files are not held, as many as are told.
+fn note(reasons: &mut BTreeMap<FileKey, String>, errors: Vec<(FileKey, PinError)>) {
+    for (key, error) in errors {
+        if reasons.len() < MAX_PASSED || reasons.contains_key(&key) {
+            reasons.insert(key, error.to_string());
+        }
+    }
 }
 
 impl Pinner {
@@ -76,10 +98,14 @@ impl Pinner {
             margins: Margins::new()?,
             why: BTreeMap::new(),
             passed: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            late: BTreeMap::new(),
+            costs: Costs::new(),
             known: Known::default(),
             domains: Domains::default(),
             started_ns: now_ns,
             decide_at_ns: now_ns.saturating_add(options.window_ns),
+            groups_at_ns: 0,
             chosen: 0,
             decided: false,
             working: false,
@@ -127,7 +153,7 @@ impl Pinner {
             let until = clock().saturating_add(SLICE);
             let (done, failures) = self.holder.work(self.allowance.bytes, until);
             self.working = !done;
-            self.pass_over(failures);
+            self.note_failures(failures);
         }
         self.spent_ns += thread_cpu_ns().saturating_sub(start);
         Ok(self.report(now_ns))
@@ -179,10 +205,17 @@ impl Pinner {
                 why.pages != 0
             });
         }
+        let mut ranges = decide::ranges(&held);
+        ranges.sort_by(|a, b| b.2.reads.total_cmp(&a.2.reads));
+        ranges.truncate(max);
+        let mut pids: BTreeMap<FileKey, Vec<i32>> = BTreeMap::new();
         let mut all = Vec::new();
-        for (key, run, why) in decide::ranges(&held) {
+        for (key, run, why) in ranges {
             let file = self.evidence.file(&key);
             let (page, pages) = (page_size(), run.end - run.start);
+            let pids = pids.entry(key).or_insert_with(|| {
+                file.map_or_else(Vec::new, |file| file.pids().into_iter().collect())
+            });
             all.push(Held {
                 path: file.map_or_else(String::new, |file| file.path.clone()),
                 deleted: file.is_some_and(|file| file.deleted),
@@ -193,11 +226,11 @@ impl Pinner {
                 refaults_per_second: why.refaults,
                 reads_per_second: why.reads,
                 bytes_per_second: why.refaults * page as f64,
-                pids: file.map_or_else(Vec::new, |file| file.pids().into_iter().collect()),
+                read_ns: why.read_ns as u64,
+                processes: pids.len(),
+                pids: pids.iter().take(MAX_NAMED).copied().collect(),
             });
         }
-        all.sort_by(|a, b| b.reads_per_second.total_cmp(&a.reads_per_second));
-        all.truncate(max);
         all
     }
 
@@ -208,7 +241,8 @@ impl Pinner {
 
     /// What is passed over, and why.
     pub fn passed(&self) -> Vec<Passed> {
-        let files = self.passed.values().map(|reason| Passed {
+        let files = self.failed.values().chain(self.passed.values());
+        let files = files.map(|reason| Passed {
             pid: None,
             reason: reason.clone(),
         });
@@ -235,9 +269,13 @@ impl Pinner {
             };
         }
         self.allowance = allowance;
-        self.heed_groups();
+        let now_ns = clock();
+        if now_ns >= self.groups_at_ns {
+            self.groups_at_ns = now_ns.saturating_add(GROUPS_EVERY);
+            self.heed_groups();
+        }
         if self.holder.bytes() > self.allowance.bytes {
-            let order = decide::worst_first(&self.why);
+            let order = decide::worst_first(&self.why, &self.holder);
             self.shrink(self.allowance.bytes, &order);
         }
         Ok(())
@@ -272,12 +310,8 @@ impl Pinner {
         });
     }
 
-    fn pass_over(&mut self, failures: Vec<(FileKey, PinError)>) {
-        for (key, error) in failures {
-            if self.passed.len() < MAX_PASSED || self.passed.contains_key(&key) {
-                self.passed.insert(key, error.to_string());
-            }
-        }
+    fn note_failures(&mut self, failures: Vec<(FileKey, PinError)>) {
+        note(&mut self.failed, failures);
     }
 
     fn report(&self, now_ns: u64) -> Report {

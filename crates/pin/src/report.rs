@@ -89,7 +89,11 @@ pub struct Held {
     pub reads_per_second: f64,
     /// Bytes a second that were read again.
     pub bytes_per_second: f64,
-    /// The processes that have the file mapped.
+    /// What a read of it costs, as measured on its disk when it was chosen, ns.
+    pub read_ns: u64,
+    /// How many processes have the file mapped.
+    pub processes: usize,
+    /// Their numbers, at most 64 of them.
     pub pids: Vec<i32>,
 }
 

@@ -3,7 +3,11 @@
 //! may.
 
 use crate::error::PinError;
+use crate::look::verdict;
 use plimsoll_kernel::mapped::Named;
+use plimsoll_kernel::mounts::kind_of;
+use plimsoll_kernel::page_cache::tells_of;
+use plimsoll_kernel::patience::within;
 use plimsoll_kernel::pin::FileMapping;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::{Addresses, FileKey, each_mapping};
@@ -11,6 +15,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// An open file, and whether it is known to be the one that was asked for.
 #[derive(Debug)]
@@ -20,12 +25,38 @@ pub struct Opened {
     /// Device and inode are those of the mapping. If not, the file system may still show them
     /// differently (overlay, btrfs): [`is_mapped_as`] tells.
     pub certain: bool,
+    /// The page cache can be asked about it.
+    pub tells_cached: bool,
+}
+
+/// How long opening a file may take. Looking up a path may lead to a server.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// As [`open_mapped`], but does not wait longer than two seconds.
+///
+/// # Errors
+/// As [`open_mapped`]; [`PinError::Open`] with `ETIMEDOUT`.
+pub fn open_in_time(
+    pid: i32,
+    addresses: &Addresses,
+    key: FileKey,
+    path: &str,
+) -> Result<Opened, PinError> {
+    let (addresses, name) = (addresses.clone(), path.to_owned());
+    let opened = within(PATIENCE, move || open_mapped(pid, &addresses, key, &name));
+    opened.unwrap_or_else(|| Err(too_late(path)))
+}
+
+/// A file did not let itself be opened in time.
+pub fn too_late(path: &str) -> PinError {
+    failed(path, Errno::TIMEDOUT)
 }
 
 /// Opens the file that a process has mapped at an address.
 ///
 /// # Errors
-/// [`PinError::Open`] without rights or when it is gone; [`PinError::NotAFile`].
+/// [`PinError::Open`] without rights or when it is gone; [`PinError::NotAFile`];
+/// [`PinError::FileSystem`].
 pub fn open_mapped(
     pid: i32,
     addresses: &Addresses,
@@ -41,9 +72,21 @@ pub fn open_mapped(
     if !named.is_regular() {
         return Err(PinError::NotAFile { path: path.into() });
     }
+    let file = named.open().map_err(failed)?;
+    // A device number may have been given to another file system since the list of mounts was read.
+    if let Some(kind) = kind_of(&file)
+        && let Some(why) = verdict(kind)
+    {
+        return Err(PinError::FileSystem {
+            path: path.into(),
+            kind: kind.into(),
+            why,
+        });
+    }
     Ok(Opened {
-        file: named.open().map_err(failed)?,
         certain: named.key() == key,
+        tells_cached: tells_of(&file),
+        file,
     })
 }
 
@@ -90,7 +133,13 @@ pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_readable;
+    use super::{is_readable, too_late};
+
+    #[test]
+    fn what_takes_too_long_is_told_apart() {
+        let error = too_late("/mnt/server/x");
+        assert!(error.is_late() && error.to_string().starts_with("/mnt/server/x: "));
+    }
 
     #[test]
     fn only_what_its_user_may_read_is_opened_by_path() {

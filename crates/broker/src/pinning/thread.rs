@@ -41,6 +41,8 @@ struct Thread {
     /// No pinner is started before, ns.
     retry_at: u64,
     state: Option<State>,
+    /// Whether the pinner rests because memory is short: it is not ticked, so nothing of it is due.
+    rests: bool,
     /// Bytes held after the last tick.
     held: u64,
     failure: String,
@@ -77,8 +79,8 @@ impl Thread {
         let Some(pinner) = &mut self.pinner else {
             return Some(failed(&self.failure));
         };
-        let may = self.patience.may_hold(self.short, self.held, now);
-        if !may {
+        self.rests = !self.patience.may_hold(self.short, self.held, now);
+        if self.rests {
             pinner.release();
             self.held = 0;
             return Some(self.in_short());
@@ -127,8 +129,8 @@ impl Thread {
 
     fn due(&self, now: u64) -> u64 {
         match &self.pinner {
-            Some(pinner) => pinner.due_ns(now),
-            None => now.saturating_add(ROUND.as_nanos() as u64),
+            Some(pinner) if !self.rests => pinner.due_ns(now),
+            _ => now.saturating_add(ROUND.as_nanos() as u64),
         }
     }
 
@@ -187,5 +189,36 @@ fn short_of(report: &Report) -> &'static str {
             "this broker may lock no memory: `LimitMEMLOCK=infinity` in its unit, or CAP_IPC_LOCK"
         }
         _ => "too little could give way to a program that grows",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_memory_is_short_the_thread_sleeps() {
+        let mut thread = Thread {
+            settings: Some(Settings {
+                bytes: None,
+                window_ns: 1_000_000_000,
+            }),
+            processes: vec![std::process::id() as i32],
+            held: 1,
+            short: true,
+            ..Thread::default()
+        };
+        let begin = now_ns();
+        thread.step(begin);
+        let later = begin + 60_000_000_000;
+        thread.held = 1;
+        let told = thread.step(later).map(|told| told.state);
+        assert_eq!(told.as_deref(), Some("short"));
+        assert!(thread.due(later) >= later + ROUND.as_nanos() as u64);
+        thread.short = false;
+        let rested = later + 120_000_000_000;
+        let told = thread.step(rested).map(|told| told.state);
+        assert_ne!(told.as_deref(), Some("short"));
+        assert!(!thread.rests);
     }
 }

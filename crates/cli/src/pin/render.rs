@@ -186,7 +186,7 @@ fn by_range(ranges: &[Held]) -> String {
             number(range.reads_per_second),
             number(range.refaults_per_second),
             range.offset,
-            range.pids.len(),
+            range.processes,
             tail(&range.path, WIDTH - 40 - deleted.len())
         );
     }
@@ -283,6 +283,8 @@ mod tests {
             refaults_per_second: reads * 2.0,
             reads_per_second: reads,
             bytes_per_second: reads * 8192.0,
+            read_ns: 150_000,
+            processes: 2,
             pids: vec![1, 2],
             deleted: path.ends_with('x'),
         }

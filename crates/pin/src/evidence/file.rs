@@ -3,6 +3,7 @@
 use super::{Beside, Round, masks};
 use crate::look::View;
 use crate::pages::{PageSet, Run, runs_of};
+use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,8 @@ pub struct Block {
     lost: u16,
     /// Present in both, but in another frame: lost and back in between.
     moved: u16,
+    /// Present in this round in the very frame that it was last in: it was never read again.
+    stayed: u16,
     /// Refaulted in this window.
     again: u16,
     /// Refaulted in the window before.
@@ -55,8 +58,10 @@ impl Block {
                 continue;
             };
             let last = std::mem::replace(&mut self.frames[page], frame);
-            if last != 0 && last != frame {
-                self.moved |= 1 << page;
+            match last {
+                0 => {}
+                last if last == frame => self.stayed |= 1 << page,
+                _ => self.moved |= 1 << page,
             }
         }
     }
@@ -133,6 +138,32 @@ impl Tracked {
         true
     }
 
+    /// Keeps the mappings of a process as they were in the round before, and what was present there.
+    pub(super) fn missed(&mut self, pid: i32) {
+        let from = self.mappers.len();
+        let of_it = self
+            .mappers_before
+            .iter()
+            .filter(|mapper| mapper.pid == pid);
+        self.mappers
+            .extend(of_it.take(MAX_MAPPERS.saturating_sub(from)).cloned());
+        let Some(first) = self.mappers.get(from) else {
+            return;
+        };
+        if self.seen_at.is_none() {
+            let bytes = (first.end - first.first).saturating_mul(page_size());
+            self.seen_at = Some((pid, first.at..first.at.saturating_add(bytes)));
+        }
+        let kept: Vec<Run> = self.mappers[from..]
+            .iter()
+            .map(|m| m.first..m.end)
+            .collect();
+        let kept = PageSet::of(kept);
+        for (number, block) in &mut self.blocks {
+            block.now |= block.before & kept.of_block(*number);
+        }
+    }
+
     pub(super) fn end(
         &mut self,
         key: FileKey,
@@ -149,8 +180,11 @@ impl Tracked {
             let held = beside.held(key, *number);
             let covered = self.covered.of_block(*number);
             let gone = evicted.of_block(*number) & !held;
-            let moved = std::mem::take(&mut block.moved) & block.now & block.before;
-            let again = (block.now & block.lost | moved) & !held;
+            let elsewhere = std::mem::take(&mut block.moved);
+            let moved = elsewhere & block.now & block.before;
+            // A second process shows a page in the frame that the first one showed.
+            let stayed = std::mem::take(&mut block.stayed) & !elsewhere;
+            let again = (block.now & block.lost & !stayed | moved) & !held;
             block.again |= again;
             block.lost = (block.lost & !block.now | gone) & covered & !held;
             let keep = if held != 0 { slow } else { fresh };

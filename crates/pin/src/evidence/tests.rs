@@ -115,9 +115,75 @@ fn a_page_in_another_frame_went_and_came_back() {
     story.evidence.saw(&framed(900));
     let round = story.evidence.end(story.now_ns, 1000, &mut story.world);
     assert_eq!((round.refaults, story.evidence.scale()), (20, 1.0));
+    assert!(story.evidence.waited());
+    // The kernel moves pages in memory, for which no program waits.
+    for step in 0..100u16 {
+        story.round(&[framed(2000 + 50 * step)]);
+    }
+    assert!(story.refaults(FILE) > 20.0 && !story.evidence.waited());
     // What is held may be moved by the kernel.
     story.world.held = PageSet::of(vec![0..100]);
     assert_eq!(story.round(&[framed(1300)]).refaults, 0);
+}
+
+#[test]
+fn a_page_that_comes_back_in_its_frame_was_never_read_again() {
+    let mut story = Story::new();
+    let all = View {
+        frames: (100..120).collect(),
+        ..view(1, FILE, 0..100, std::slice::from_ref(&(10..30)))
+    };
+    let none = view(1, FILE, 0..100, &[]);
+    story.round(std::slice::from_ref(&all));
+    // The page cache does not tell, as on an overlay.
+    assert_eq!(story.round(std::slice::from_ref(&none)).lost, 20);
+    assert_eq!(story.round(std::slice::from_ref(&all)).refaults, 0);
+    // Read again, and seen in two processes.
+    story.round(std::slice::from_ref(&none));
+    let moved = |pid| View {
+        pid,
+        frames: (500..520).collect(),
+        ..all.clone()
+    };
+    assert_eq!(story.round(&[moved(1), moved(2)]).refaults, 20);
+}
+
+#[test]
+fn a_process_that_cannot_be_looked_at_keeps_what_it_had() {
+    let mut story = Story::new();
+    story.simple(&[0..20]);
+    assert_eq!(story.simple(&[0..10]).lost, 10);
+    for _ in 0..3 {
+        story.now_ns += SECOND;
+        story.evidence.begin();
+        story.evidence.missed(1);
+        story.evidence.missed(2);
+        let round = story.evidence.end(story.now_ns, 0, &mut story.world);
+        assert_eq!((round.lost, round.refaults, round.present), (0, 0, 10));
+        let file = story.evidence.file(&FILE).unwrap();
+        assert!(file.is_mapped() && file.seen_at.is_some());
+    }
+    assert_eq!(story.simple(&[0..20]).refaults, 10);
+    // It exited meanwhile.
+    assert_eq!(story.round(&[]).lost, 0);
+    assert!(!story.evidence.file(&FILE).unwrap().is_mapped());
+}
+
+#[test]
+fn a_file_of_another_container_at_the_same_path_inherits_nothing() {
+    let other = FileKey { inode: 8, ..FILE };
+    let mut story = Story::new();
+    for _ in 0..5 {
+        story.simple(&[0..16]);
+        story.simple(&[]);
+    }
+    let both = [
+        view(1, FILE, 0..100, &[0..16]),
+        view(2, other, 0..100, &[0..16]),
+    ];
+    story.round(&both);
+    assert!(story.refaults(FILE) > 16.0);
+    assert_eq!(story.refaults(other), 0.0);
 }
 
 #[test]

@@ -1,24 +1,32 @@
 //! Deciding what to hold, and in which domains it may be held.
 
-use super::{Pinner, SLICE};
+use super::known::OPENING;
+use super::{Pinner, SLICE, note};
 use crate::error::PinError;
 use crate::evidence::{Block, Tracked};
-use crate::hold::MAX_RUNS;
+use crate::hold::{Holder, MAX_RUNS};
 use crate::margin::{Allowance, Bound};
 use crate::options::SECOND;
-use crate::pages::{Run, runs_of};
+use crate::pages::{Run, bits, blocks, runs_of};
 use crate::rank::{Bounds, Candidate, choose};
 use crate::report::Group;
-use crate::source::open_mapped;
+use crate::source::{open_in_time, too_late};
+use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What one read from a disk costs, ns. Programs wait for it, whatever the disk does at a time.
-const READ_NS: f64 = 100_000.0;
 /// Refaults of a block within a window from which on it is a candidate, pages.
 const LEAST: f32 = 0.5;
+/// A held block whose refaults have faded to less is no candidate any more, pages. If a program still
+/// needs it, it refaults and comes back.
+const LEFT: f32 = 0.02;
+
+/// How long a file is left alone that did not let itself be opened in time, ns, and the most such
+/// files.
+const LATE: u64 = 600 * SECOND;
+const MAX_LATE: usize = 256;
 
 /// Why a block is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,6 +37,8 @@ pub(super) struct Why {
     pub(super) refaults: f64,
     /// Reads a second that this stood for.
     pub(super) reads: f64,
+    /// What a read of it cost, ns.
+    pub(super) read_ns: f64,
 }
 
 impl Why {
@@ -41,7 +51,7 @@ impl Why {
     }
 
     fn density(&self) -> f64 {
-        self.reads / f64::from(self.pages.count_ones().max(1))
+        self.reads * self.read_ns / f64::from(self.pages.count_ones().max(1))
     }
 }
 
@@ -87,7 +97,8 @@ impl Pinner {
         self.known.tidy(&self.evidence);
         self.rounds += 1;
         self.present = round.present;
-        self.pass_over(finished.passed);
+        self.passed.clear();
+        note(&mut self.passed, finished.passed);
         self.gather.pace(self.evidence.majors_per_second());
         self.release_unmapped();
         if self.rounds == 1 {
@@ -106,16 +117,21 @@ impl Pinner {
         }
     }
 
-    /// Reads the margins of the programs' groups, and releases what is too much there.
-    pub(super) fn heed_groups(&mut self) {
-        let own = self.allowance.bytes;
-        let page = page_size();
+    /// What is held of files of each group, bytes.
+    fn held_of_groups(&self) -> Vec<u64> {
         let mut held = vec![0u64; self.domains.groups.len()];
         for (key, set) in self.holder.files() {
-            if let Some(domain) = self.domains.of_file.get(key) {
-                held[*domain] += set.pages() * page;
+            let domain = self.domains.of_file.get(key);
+            if let Some(bytes) = domain.and_then(|domain| held.get_mut(*domain)) {
+                *bytes += set.pages() * page_size();
             }
         }
+        held
+    }
+
+    /// Reads the margins of the programs' groups, and releases what is too much there.
+    pub(super) fn heed_groups(&mut self) {
+        let held = self.held_of_groups();
         for (domain, bytes) in held.into_iter().enumerate() {
             let dir = self.domains.groups[domain].0.clone();
             let force = self.options.without_swap;
@@ -125,17 +141,18 @@ impl Pinner {
             };
             self.domains.groups[domain] = (dir, allowance, bytes);
             if bytes > allowance.bytes {
-                let mut order = worst_first(&self.why);
+                let mut order = worst_first(&self.why, &self.holder);
                 order.retain(|(key, _)| self.domains.of_file.get(key) == Some(&domain));
                 let surplus = bytes - allowance.bytes;
-                let rest = self.holder.bytes().min(own).saturating_sub(surplus);
-                self.shrink(rest, &order);
+                self.shrink(self.holder.bytes().saturating_sub(surplus), &order);
             }
         }
     }
 
     /// Finds the groups of the programs, and of each file the group that may have least held.
     fn find_domains(&mut self) {
+        let before = self.domains.groups.iter().map(|group| group.0.clone());
+        let held: BTreeMap<PathBuf, u64> = before.zip(self.held_of_groups()).collect();
         let dirs: Vec<PathBuf> = self
             .gather
             .groups()
@@ -143,10 +160,15 @@ impl Pinner {
             .map(PathBuf::from)
             .collect();
         self.margins.watch(dirs.iter().map(PathBuf::as_path));
-        let own = self.allowance;
-        self.domains.groups = dirs.into_iter().map(|dir| (dir, own, 0)).collect();
+        let (own, force) = (self.allowance, self.options.without_swap);
+        let mut groups = Vec::new();
+        for dir in dirs {
+            let bytes = held.get(&dir).copied().unwrap_or(0);
+            let read = self.margins.group(&dir, self.budget, bytes, force);
+            groups.push((dir, read.unwrap_or(own), bytes));
+        }
+        self.domains.groups = groups;
         self.domains.of_file.clear();
-        self.heed_groups();
         let groups = &self.domains.groups;
         for (key, file) in self.evidence.files() {
             let of = |pid| {
@@ -164,6 +186,9 @@ impl Pinner {
     pub(super) fn decide(&mut self, now_ns: u64) {
         let again = (self.options.window_ns / 3).max(2 * SECOND);
         self.decide_at_ns = now_ns.saturating_add(again);
+        self.holder.find_lost();
+        self.costs.measure(self.evidence.files().keys());
+        self.failed.clear();
         self.find_domains();
         let candidates = self.candidates();
         let page = page_size();
@@ -191,32 +216,53 @@ impl Pinner {
         if self.options.dry_run {
             return;
         }
-        let evidence = &self.evidence;
-        let failures = self.holder.want(chosen, &mut |key| {
+        let failures = self.want(chosen, now_ns);
+        self.note_failures(failures);
+        self.forget_released();
+    }
+
+    /// Has the chosen pages held. A file that does not let itself be opened in time is left alone for a
+    /// while: each try costs a thread, of which there are few.
+    fn want(
+        &mut self,
+        chosen: BTreeMap<FileKey, crate::pages::PageSet>,
+        now_ns: u64,
+    ) -> Vec<(FileKey, PinError)> {
+        let (evidence, late) = (&self.evidence, &mut self.late);
+        late.retain(|_, until_ns| *until_ns > now_ns);
+        let end = clock().saturating_add(OPENING);
+        self.holder.want(chosen, &mut |key| {
             let gone = || PinError::Replaced {
                 path: String::new(),
                 key: *key,
             };
             let file = evidence.file(key).ok_or_else(gone)?;
             let (pid, addresses) = file.seen_at.as_ref().ok_or_else(gone)?;
-            let opened = open_mapped(*pid, addresses, *key, &file.path)?;
-            Ok((opened, file.path.clone()))
-        });
-        self.pass_over(failures);
-        self.forget_released();
+            if clock() >= end || late.contains_key(key) {
+                return Err(too_late(&file.path));
+            }
+            let opened = open_in_time(*pid, addresses, *key, &file.path);
+            if opened.as_ref().is_err_and(PinError::is_late) && late.len() < MAX_LATE {
+                late.insert(*key, now_ns.saturating_add(LATE));
+            }
+            Ok((opened?, file.path.clone()))
+        })
     }
 
     fn candidates(&self) -> Vec<Candidate> {
-        let scale = self.evidence.scale();
+        let (scale, waited) = (self.evidence.scale(), self.evidence.waited());
         let elsewhere = self.domains.groups.len();
         let mut all = Vec::new();
         for (key, file) in self.evidence.files().iter().filter(|(_, f)| f.is_mapped()) {
             let domain = *self.domains.of_file.get(key).unwrap_or(&elsewhere);
+            let read_ns = self.costs.read_ns(key);
             for (number, block) in &file.blocks {
                 let why = self.why.get(&(*key, *number));
                 let held = why.map_or(0, |why| why.pages);
                 let pages = (self.pages_of(block) | held) & file.mapped().of_block(*number);
-                if pages == 0 || held == 0 && block.refaults < LEAST {
+                let least = if held == 0 { LEAST } else { LEFT };
+                let in_vain = held == 0 && !waited;
+                if pages == 0 || in_vain || block.refaults < least {
                     continue;
                 }
                 let rate = self.evidence.rate_of(block);
@@ -227,7 +273,7 @@ impl Pinner {
                     block: *number,
                     pages,
                     held,
-                    value: reads.max(f64::MIN_POSITIVE) * READ_NS,
+                    value: reads.max(f64::MIN_POSITIVE) * read_ns,
                     domain,
                 });
             }
@@ -260,18 +306,25 @@ impl Pinner {
             if pages == 0 {
                 continue;
             }
-            let reads = candidate.value / READ_NS;
+            let read_ns = self.costs.read_ns(&candidate.file);
+            let reads = candidate.value / read_ns;
             let why = match before.get(&place) {
-                Some(why) if pages & !why.pages == 0 => Why { pages, ..*why },
+                Some(why) if pages & !why.pages == 0 => Why {
+                    pages,
+                    read_ns,
+                    ..*why
+                },
                 Some(why) if why.reads > 0.0 => Why {
                     pages,
                     refaults: why.refaults.max(reads * why.refaults / why.reads),
                     reads: why.reads.max(reads),
+                    read_ns,
                 },
                 _ => Why {
                     pages,
                     refaults: reads / scale,
                     reads,
+                    read_ns,
                 },
             };
             self.why.insert(place, why);
@@ -300,6 +353,7 @@ pub(super) fn ranges(why: &BTreeMap<(FileKey, u64), Why>) -> Vec<(FileKey, Run, 
                         pages: why.pages,
                         refaults,
                         reads,
+                        read_ns: why.read_ns,
                     },
                 )),
             }
@@ -314,16 +368,70 @@ pub(super) fn bytes(why: &BTreeMap<(FileKey, u64), Why>) -> u64 {
     pages.sum::<u64>() * page_size()
 }
 
-/// The runs that are held, those that save least a page first.
-pub(super) fn worst_first(why: &BTreeMap<(FileKey, u64), Why>) -> Vec<(FileKey, Run)> {
+/// The runs that are held, those that save least a page first. A page that only closes a gap between
+/// two runs is worth what the block before it is.
+pub(super) fn worst_first(
+    why: &BTreeMap<(FileKey, u64), Why>,
+    holder: &Holder,
+) -> Vec<(FileKey, Run)> {
     let mut all: Vec<(f64, FileKey, Run)> = Vec::new();
-    for ((key, number), why) in why {
-        let runs = runs_of(*number, why.pages);
-        all.extend(runs.map(|run| (why.density(), *key, run)));
+    for (key, held) in holder.files() {
+        let mut density = 0.0;
+        for run in held.runs() {
+            for number in blocks(run) {
+                density = why.get(&(*key, number)).map_or(density, Why::density);
+                let part = bits(number, run);
+                all.extend(runs_of(number, part).map(|run| (density, *key, run)));
+            }
+        }
     }
     all.sort_by(|a, b| {
         a.0.total_cmp(&b.0)
             .then_with(|| (a.1, a.2.start).cmp(&(b.1, b.2.start)))
     });
     all.into_iter().map(|(_, key, run)| (key, run)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::PageSet;
+    use crate::source::Opened;
+
+    #[test]
+    fn what_saves_least_goes_first_and_gaps_go_with_what_is_before_them() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 * page_size()).unwrap();
+        let key = FileKey::default();
+        let mut holder = Holder::default();
+        let mut opened = Some(Opened {
+            file: file.into(),
+            certain: true,
+            tells_cached: true,
+        });
+        let wanted = BTreeMap::from([(key, PageSet::of(vec![0..60]))]);
+        let failures = holder.want(wanted, &mut |_| Ok((opened.take().unwrap(), String::new())));
+        assert!(failures.is_empty());
+        let (_, failures) = holder.work(u64::MAX, u64::MAX);
+        if !failures.is_empty() {
+            return;
+        }
+        let why = |reads: f64, read_ns| Why {
+            pages: 1,
+            refaults: reads,
+            reads,
+            read_ns,
+        };
+        // Block 1 closes a gap; block 3 is on no better terms, but its disk is slower.
+        let known = BTreeMap::from([
+            ((key, 0), why(2.0, 1e5)),
+            ((key, 2), why(1.0, 1e5)),
+            ((key, 3), why(1.0, 1e7)),
+        ]);
+        let order: Vec<Run> = worst_first(&known, &holder)
+            .into_iter()
+            .map(|of| of.1)
+            .collect();
+        assert_eq!(order, [32..48, 0..16, 16..32, 48..60]);
+    }
 }

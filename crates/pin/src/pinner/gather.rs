@@ -12,6 +12,8 @@ use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The most processes that are watched.
@@ -40,6 +42,8 @@ enum Why {
     Others,
     /// Not worth a word: a kernel thread, among all processes.
     Nothing,
+    /// Told; it did not let itself be read in time, so what was known of it still holds.
+    Stuck(String),
 }
 
 /// A process that is passed over for a while.
@@ -47,6 +51,24 @@ enum Why {
 struct Refused {
     why: Why,
     until_ns: u64,
+    /// Set once the look that took too long has ended. It is not begun again before: each such look
+    /// costs a thread, of which there are few.
+    over: Arc<AtomicBool>,
+}
+
+impl Refused {
+    fn holds(&self, now_ns: u64) -> bool {
+        self.until_ns > now_ns || !self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells at its end that a look is over, however it ended.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a finished round found.
@@ -66,6 +88,8 @@ pub(super) struct Gather {
     share: f64,
     subjects: BTreeMap<i32, Subject>,
     refused: BTreeMap<i32, Refused>,
+    /// Given processes that were watched and have exited: their numbers may be others' by now.
+    exited: BTreeSet<i32>,
     /// Still to be looked at in this round.
     queue: Vec<i32>,
     amid: bool,
@@ -86,6 +110,7 @@ impl Gather {
             share: options.processor.clamp(0.001, 1.0),
             subjects: BTreeMap::new(),
             refused: BTreeMap::new(),
+            exited: BTreeSet::new(),
             queue: Vec::new(),
             amid: false,
             next_ns: now_ns,
@@ -100,6 +125,7 @@ impl Gather {
 
     pub(super) fn watch(&mut self, programs: Programs) {
         self.programs = programs;
+        self.exited.clear();
     }
 
     pub(super) fn is_amid(&self) -> bool {
@@ -123,13 +149,24 @@ impl Gather {
         self.full
     }
 
+    /// Whether none of the given programs runs any more.
     pub(super) fn is_alone(&self) -> bool {
-        let given = match &self.programs {
-            Programs::Processes(given) => given,
-            Programs::Group(_) | Programs::All => return false,
+        if self
+            .subjects
+            .values()
+            .any(|subject| subject.watched.alive())
+        {
+            return false;
+        }
+        let runs = |pid: &i32| {
+            let ours = self.exited.contains(pid) || self.subjects.contains_key(pid);
+            !ours && Process::open(*pid).is_ok_and(|process| process.alive())
         };
-        let exists = |pid: &&i32| Path::new("/proc").join(pid.to_string()).exists();
-        self.subjects.is_empty() && given.iter().find(exists).is_none()
+        match &self.programs {
+            Programs::Processes(given) => !given.iter().any(runs),
+            Programs::Group(dir) => !dir.exists(),
+            Programs::All => false,
+        }
     }
 
     pub(super) fn passed(&self) -> impl Iterator<Item = Passed> + '_ {
@@ -137,7 +174,7 @@ impl Gather {
             .refused
             .iter()
             .filter_map(|(pid, refused)| match &refused.why {
-                Why::Named(reason) => Some(Passed {
+                Why::Named(reason) | Why::Stuck(reason) => Some(Passed {
                     pid: Some(*pid),
                     reason: reason.clone(),
                 }),
@@ -180,6 +217,11 @@ impl Gather {
             }
             self.begin(now_ns);
             evidence.begin();
+            for (pid, refused) in &self.refused {
+                if matches!(refused.why, Why::Stuck(_)) && exists(*pid) {
+                    evidence.missed(*pid);
+                }
+            }
         }
         let until = clock().saturating_add(slice_ns);
         while let Some(pid) = self.queue.pop() {
@@ -196,8 +238,8 @@ impl Gather {
     fn begin(&mut self, now_ns: u64) {
         self.amid = true;
         (self.round_ns, self.round_cost_ns) = (now_ns, 0);
-        self.refused.retain(|_, refused| refused.until_ns > now_ns);
-        self.subjects.retain(|_, subject| subject.watched.alive());
+        self.refused.retain(|_, refused| refused.holds(now_ns));
+        self.forget_exited();
         let mut found = Vec::new();
         self.full = false;
         self.note = None;
@@ -220,17 +262,32 @@ impl Gather {
         self.queue = found;
     }
 
+    fn forget_exited(&mut self) {
+        let (exited, programs) = (&mut self.exited, &self.programs);
+        self.subjects.retain(|pid, subject| {
+            let alive = subject.watched.alive();
+            if !alive && is_given(programs, *pid) {
+                exited.insert(*pid);
+            }
+            alive
+        });
+    }
+
     /// Lists the processes; false when there are more.
     fn list(&self, found: &mut Vec<i32>) -> Result<bool> {
         match &self.programs {
             Programs::Processes(given) => {
-                let mut complete = true;
-                for pid in given.iter().take(MAX_PROCESSES) {
+                let (mut complete, mut failed) = (true, None);
+                let running = given.iter().filter(|pid| !self.exited.contains(pid));
+                for pid in running.take(MAX_PROCESSES) {
                     found.push(*pid);
                     let room = MAX_PROCESSES.saturating_sub(found.len());
-                    complete &= descendants(*pid, room, found)?;
+                    match descendants(*pid, room, found) {
+                        Ok(all) => complete &= all,
+                        Err(error) => failed = Some(error),
+                    }
                 }
-                Ok(complete)
+                failed.map_or(Ok(complete), Err)
             }
             Programs::Group(dir) => Cgroup::at(dir)?.processes(MAX_PROCESSES, found),
             Programs::All => {
@@ -254,7 +311,10 @@ impl Gather {
             Err(error) => return self.refuse(pid, now_ns, &error),
         };
         let Subject { mut watched, group } = subject;
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Over(Arc::clone(&over));
         let looked = within(PATIENCE, move || {
+            let _ends = ends;
             let seen = watched.look();
             (watched, seen)
         });
@@ -263,7 +323,8 @@ impl Gather {
                 "process {pid} does not let itself be read within two seconds; it may wait for a \
                  disk or a server"
             );
-            return self.refuse_for(pid, now_ns, Why::Named(reason));
+            evidence.missed(pid);
+            return self.refuse_for(pid, now_ns, Why::Stuck(reason), over);
         };
         match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
             Ok((majors, seen)) => {
@@ -277,18 +338,16 @@ impl Gather {
     fn take_in(&mut self, majors: u64, seen: Seen, evidence: &mut Evidence) {
         self.round_cost_ns += seen.cost_ns;
         self.finished.majors = self.finished.majors.saturating_add(majors);
+        self.full |= seen.truncated;
         for view in &seen.views {
             evidence.saw(view);
         }
         self.finished.passed.extend(seen.passed);
     }
 
-    /// Passes over a process for a window. One that exited is nothing to tell of.
+    /// Passes over a process for a window. One that exited after it was watched is nothing to tell of.
     fn refuse(&mut self, pid: i32, now_ns: u64, error: &Error) {
-        let given = match &self.programs {
-            Programs::Processes(given) => given.contains(&pid),
-            Programs::Group(_) | Programs::All => false,
-        };
+        let given = is_given(&self.programs, pid);
         // It has no memory of its own, so the kernel says that there is no such process.
         let thread = error.is_gone() && Process::open(pid).is_ok_and(|process| process.alive());
         let why = match (given, thread, error.is_gone(), error.is_denied()) {
@@ -300,13 +359,18 @@ impl Gather {
             (false, _, _, true) => Why::Others,
             _ => Why::Named(error.to_string()),
         };
-        self.refuse_for(pid, now_ns, why);
+        self.refuse_for(pid, now_ns, why, Arc::new(AtomicBool::new(true)));
     }
 
-    fn refuse_for(&mut self, pid: i32, now_ns: u64, why: Why) {
+    fn refuse_for(&mut self, pid: i32, now_ns: u64, why: Why, over: Arc<AtomicBool>) {
         if self.refused.len() < MAX_PROCESSES {
             let until_ns = now_ns.saturating_add(self.window_ns);
-            self.refused.insert(pid, Refused { why, until_ns });
+            let refused = Refused {
+                why,
+                until_ns,
+                over,
+            };
+            self.refused.insert(pid, refused);
         }
     }
 
@@ -324,6 +388,19 @@ impl Gather {
     }
 }
 
+/// Whether a process is one of those that were named.
+fn is_given(programs: &Programs, pid: i32) -> bool {
+    match programs {
+        Programs::Processes(given) => given.contains(&pid),
+        Programs::Group(_) | Programs::All => false,
+    }
+}
+
+/// Whether a process has this number.
+fn exists(pid: i32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
 fn open(pid: i32) -> Result<Subject> {
     let watched = Watched::open(pid)?;
     // Without a memory controller the machine is the only domain.
@@ -332,4 +409,53 @@ fn open(pid: i32) -> Result<Subject> {
         watched,
         group: group.map(|location| location.dir),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_took_too_long_is_not_begun_again_before_it_ended() {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Over(Arc::clone(&over));
+        let refused = Refused {
+            why: Why::Stuck(String::new()),
+            until_ns: 10,
+            over,
+        };
+        assert!(refused.holds(9) && refused.holds(u64::MAX));
+        drop(ends);
+        assert!(refused.holds(9) && !refused.holds(10));
+    }
+
+    #[test]
+    fn a_number_that_was_given_to_another_process_is_not_watched() {
+        let mut program = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = program.id() as i32;
+        let own = std::process::id() as i32;
+        let mut gather = Gather::new(Programs::Processes(vec![pid]), Options::default(), 0);
+        let mut evidence = Evidence::new(SECOND, 0);
+        let mut round = |gather: &mut Gather, now| {
+            gather.next_ns = 0;
+            gather.step(now, u64::MAX / 2, &mut evidence).is_some()
+        };
+        assert!(round(&mut gather, 1));
+        assert_eq!(gather.processes(), 1);
+        assert!(!gather.is_alone());
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert!(gather.is_alone());
+        assert!(round(&mut gather, 2));
+        assert!(gather.exited.contains(&pid));
+        // As if the number were that of a process that lives.
+        gather.exited.insert(own);
+        gather.programs = Programs::Processes(vec![own]);
+        assert!(round(&mut gather, 3) && gather.is_alone());
+        gather.watch(Programs::Processes(vec![own]));
+        assert!(!gather.is_alone());
+    }
 }

@@ -3,7 +3,8 @@
 use crate::evidence::{Beside, Evidence, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
-use crate::source::open_mapped;
+use crate::source::open_in_time;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
@@ -13,10 +14,13 @@ use std::path::Path;
 
 /// The most files that are kept open to ask the page cache about them.
 const MAX_OPEN: usize = 256;
+/// How long files are opened in one round, ns. Each may take as long itself.
+pub(super) const OPENING: u64 = 2_000_000_000;
 /// The most questions to the page cache in one round, 1 us each.
 const MAX_ASKED: u32 = 4096;
 
-/// Files that lost pages, open. `None` where one cannot be opened, or not for sure.
+/// Files that lost pages, open. `None` where one cannot be opened, or not for sure, or where the page
+/// cache does not tell of it.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     open: BTreeMap<FileKey, Option<OwnedFd>>,
@@ -34,6 +38,7 @@ impl Known {
             known: self,
             holder,
             asked: 0,
+            end_ns: now_ns().saturating_add(OPENING),
         }
     }
 }
@@ -43,6 +48,8 @@ pub(super) struct World<'a> {
     known: &'a mut Known,
     holder: &'a Holder,
     asked: u32,
+    /// No file is opened any more from then on, monotonic ns.
+    end_ns: u64,
 }
 
 impl Beside for World<'_> {
@@ -52,14 +59,15 @@ impl Beside for World<'_> {
 
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64> {
         self.asked += 1;
+        let late = now_ns() >= self.end_ns && !self.known.open.contains_key(&key);
         let full = self.known.open.len() >= MAX_OPEN && !self.known.open.contains_key(&key);
-        if self.asked > MAX_ASKED || full {
+        if self.asked > MAX_ASKED || full || late {
             return None;
         }
         let open = self.known.open.entry(key).or_insert_with(|| {
             let (pid, addresses) = file.seen_at.as_ref()?;
-            let opened = open_mapped(*pid, addresses, key, &file.path).ok()?;
-            opened.certain.then_some(opened.file)
+            let opened = open_in_time(*pid, addresses, key, &file.path).ok()?;
+            (opened.certain && opened.tells_cached).then_some(opened.file)
         });
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);

@@ -122,6 +122,17 @@ fn a_truncated_file_is_let_go() {
         "{failures:?}"
     );
 
+    // Cut and written again between two checks: it has its size, but the pages are new.
+    assert_eq!(holder.find_lost(), 0);
+    file.set_len(0).unwrap();
+    file.set_len(4 * MIB).unwrap();
+    assert_eq!(holder.check(), 0);
+    assert_eq!(holder.find_lost(), 101);
+    assert_eq!(holder.bytes(), 0);
+    let (_, failures) = holder.work(u64::MAX, u64::MAX);
+    assert!(failures.is_empty(), "{failures:?}");
+    assert_eq!((holder.bytes(), holder.find_lost()), (101 * page, 0));
+
     // A hole and the allowance.
     wanted.insert(key, PageSet::of(vec![50..900]));
     holder.want(wanted, &mut open);
@@ -202,4 +213,58 @@ fn a_sparse_file_larger_than_memory_is_followed_where_it_is_used() {
         r.held > HOT / 4 || now_ns() > end
     });
     assert!(report.held > 0, "{report:?}");
+}
+
+#[test]
+fn a_file_of_an_overlay_is_held_from_outside_of_its_mount_namespace() {
+    let _one = alone();
+    let Some(group) = group("pin-overlay", 56 * MIB) else {
+        return;
+    };
+    let dir = directory();
+    for name in ["lower", "upper", "work", "mnt"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    make_file(&dir.path().join("lower"), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let Some(mut program) = start_on_overlay(dir.path(), &group) else {
+        return;
+    };
+    let _stream = start_stream(&cold, Some(&group));
+    let lost = program.until(PATIENCE, |p| p.major_faults > 15_000);
+    lost.unwrap();
+    let mut pinner = pinner(options(), &[program.pid()]);
+    tick_until(&mut pinner, "held", |report, _| report.held > HOT / 2);
+    tick_for(&mut pinner, 8);
+    let held = pinner.held(10);
+    assert!(held[0].path.ends_with("/mnt/hot"), "{held:?}");
+    let before = latest(&mut program).major_faults;
+    tick_for(&mut pinner, 3);
+    let with = latest(&mut program).major_faults - before;
+    drop(pinner);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let without = latest(&mut program).major_faults - before - with;
+    assert!(with * 10 < without, "{with} with, {without} without");
+}
+
+/// A program that reads a file of an overlay over and over, which only it sees. `None` where no
+/// overlay can be mounted.
+fn start_on_overlay(dir: &Path, group: &TestCgroup) -> Option<Child> {
+    let script = format!(
+        "cd {dir} && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work mnt && \
+         {variable}='pages --path {dir}/mnt/hot --bytes {FILE} --part 0.3334 --every 5' \
+         exec {own} --exact common::program --nocapture",
+        dir = dir.display(),
+        variable = plimsoll_testbed::programs::VARIABLE,
+        own = std::env::current_exe().unwrap().display(),
+    );
+    let arguments = ["--mount", "sh", "-c", &script];
+    let mut program = Child::start(Path::new("unshare"), &arguments, Some(group)).unwrap();
+    match program.until(PATIENCE, |p| p.rounds >= 1) {
+        Ok(_) => Some(program),
+        Err(error) => {
+            plimsoll_testbed::skip(format_args!("no overlay can be mounted here: {error}"));
+            None
+        }
+    }
 }

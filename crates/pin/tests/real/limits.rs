@@ -1,6 +1,7 @@
 //! How much is held, and where nothing is.
 
 use crate::common::*;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_pin::Options;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
@@ -64,4 +65,36 @@ fn what_is_held_is_released_when_its_domain_is_short() {
         "nothing was killed"
     );
     assert!(hog.end().unwrap().is_some(), "nothing was killed");
+}
+
+#[test]
+fn what_was_chosen_once_ends_with_the_program() {
+    let _one = alone();
+    let Some(group) = group("pin-once", 56 * MIB) else {
+        return;
+    };
+    let losing = losing(&group);
+    let options = Options {
+        once: true,
+        ..options()
+    };
+    let mut pinner = pinner(options, &[losing.program.pid()]);
+    tick_until(&mut pinner, "held", |report, _| report.held > HOT / 4);
+    assert!(!pinner.is_alone());
+    drop(losing);
+    assert!(pinner.is_alone());
+}
+
+#[test]
+fn a_group_that_is_removed_has_no_program_any_more() {
+    let Some(group) = group("pin-removed", 56 * MIB) else {
+        return;
+    };
+    let dir = group.cgroup().dir().to_path_buf();
+    let mut pinner =
+        plimsoll_pin::Pinner::new(options(), plimsoll_pin::Programs::Group(dir), now_ns()).unwrap();
+    assert_eq!(pinner.tick(now_ns()).unwrap().processes, 0);
+    assert!(!pinner.is_alone(), "a program may still come");
+    drop(group);
+    assert!(pinner.is_alone());
 }
