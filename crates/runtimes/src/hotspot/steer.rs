@@ -309,7 +309,7 @@ impl<'a> Loop<'a> {
             collections: heap.collections(),
             pauses_ns: heap.collection_ns(),
             heap: uses.saturating_sub(native),
-            live: heap.old.used,
+            live: self.control.live(),
             most: maximum,
             stalled,
         });
