@@ -16,6 +16,7 @@
 //! | `signal` | [`Stalls`]: opens the best tier, reads it |
 //! | `tier` | [`Tier`], [`Stalled`], and why a tier was [`Declined`] |
 //! | `delays` | delay accounting of one process |
+//! | `reclaim` | the tracepoints of reclaim, timed or counted |
 //! | `pressure` | the total of the group that a process is in |
 //! | `taskstats` | the kernel's interface under it, for any process and thread |
 //! | `vmstat` | counters of the machine; blind to reclaim at the limit of a group |
@@ -24,6 +25,7 @@
 
 mod delays;
 mod pressure;
+mod reclaim;
 mod signal;
 mod taskstats;
 mod tier;

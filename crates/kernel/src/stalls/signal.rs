@@ -1,6 +1,7 @@
 //! The stall signal of one process, by the best tier that works.
 
 use super::delays::Delays;
+use super::reclaim::{Counted, Timed};
 use super::{Declined, Stalled, Tier, pressure};
 use crate::pressure::Psi;
 use crate::process::Process;
@@ -17,6 +18,8 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Stalls {
     process: Process,
+    /// Whether it is our own, so that it need not be asked whether it lives.
+    own: bool,
     source: Source,
     tier: Tier,
     declined: Vec<(Tier, Declined)>,
@@ -25,6 +28,8 @@ pub struct Stalls {
 #[derive(Debug)]
 enum Source {
     Delays(Delays),
+    Reclaim(Timed),
+    ReclaimCount(Counted),
     Pressure(Psi),
     Faults,
 }
@@ -65,6 +70,7 @@ impl Stalls {
             match Source::open(tier, &process) {
                 Ok(source) => {
                     return Ok(Stalls {
+                        own: process.pid() == own_pid(),
                         process,
                         source,
                         tier,
@@ -103,6 +109,8 @@ impl Stalls {
     pub fn read(&mut self) -> Result<Stalled> {
         let read = match &mut self.source {
             Source::Delays(delays) => delays.read(&self.process),
+            Source::Reclaim(timed) => timed.read(),
+            Source::ReclaimCount(counted) => counted.read(),
             Source::Pressure(psi) => pressure::read(psi),
             Source::Faults => self.process.faults().map(|faults| Stalled {
                 count: faults.major,
@@ -110,7 +118,7 @@ impl Stalls {
             }),
         };
         // A zombie still has counters, and another process may have got the number.
-        match self.process.alive() {
+        match self.own || self.process.alive() {
             true => read,
             false => Err(Error::Gone {
                 pid: self.process.pid(),
@@ -119,16 +127,21 @@ impl Stalls {
     }
 }
 
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
 impl Source {
     fn open(tier: Tier, process: &Process) -> std::result::Result<Source, Declined> {
         match tier {
             Tier::DelayAccounting => Delays::open(process).map(Source::Delays),
+            Tier::Reclaim => Timed::open(process).map(Source::Reclaim),
+            Tier::ReclaimCount => Counted::open(process).map(Source::ReclaimCount),
             Tier::Pressure => pressure::open(process).map(Source::Pressure),
             Tier::MajorFaults => {
                 process.faults()?;
                 Ok(Source::Faults)
             }
-            Tier::Reclaim | Tier::ReclaimCount => Err(Declined::NoPressure),
         }
     }
 }

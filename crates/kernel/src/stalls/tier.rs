@@ -24,7 +24,13 @@ pub enum Tier {
 
 impl Tier {
     /// All, best first.
-    pub const ALL: [Tier; 3] = [Tier::DelayAccounting, Tier::Pressure, Tier::MajorFaults];
+    pub const ALL: [Tier; 5] = [
+        Tier::DelayAccounting,
+        Tier::Reclaim,
+        Tier::ReclaimCount,
+        Tier::Pressure,
+        Tier::MajorFaults,
+    ];
 
     /// The tier with this number.
     pub fn from_number(number: u8) -> Option<Tier> {
@@ -103,6 +109,26 @@ pub enum Declined {
          container with a network of its own"
     )]
     NoTaskstats,
+    /// Programs in the kernel know processes by other numbers than we do.
+    #[error(
+        "this is a container with a pid namespace of its own, in which the kernel's tracing cannot name \
+         the process"
+    )]
+    PidNamespace,
+    /// The numbers of tracepoints are unknown.
+    #[error(
+        "tracefs can be neither read nor mounted, so the tracepoints have no numbers: root, or \
+         `mount -t tracefs tracefs /sys/kernel/tracing` and read permission there"
+    )]
+    NoTracefs,
+    /// Too many threads to count for each.
+    #[error(
+        "process {pid} has more than {most} threads, each of which would need descriptors of ours"
+    )]
+    ManyThreads { pid: i32, most: usize },
+    /// Threads are made faster than they can be listed.
+    #[error("process {pid} makes new threads so fast that it cannot be told which are counted")]
+    Unsteady { pid: i32 },
     /// The process's group of version 2 is not mounted here.
     #[error(
         "the version 2 group of process {pid} is not mounted here, so its pressure is not known"
@@ -132,7 +158,8 @@ mod tests {
 
     #[test]
     fn numbers_are_stable_and_tiers_tell_something() {
-        for tier in Tier::ALL {
+        for (index, tier) in Tier::ALL.into_iter().enumerate() {
+            assert_eq!(tier as usize, index + 1);
             assert_eq!(Tier::from_number(tier as u8), Some(tier));
             assert!(tier.counts() || tier.times());
         }

@@ -3,9 +3,13 @@
 
 use crate::common::{DelayAccounting, MIB, PATIENCE, alone, group, start_holding, swap};
 use plimsoll_kernel::Error;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, parse_stat};
 use plimsoll_kernel::stalls::{Declined, Stalled, Stalls, Tier};
-use plimsoll_testbed::skip;
+use plimsoll_testbed::children::signal;
+use plimsoll_testbed::{Child, skip};
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Opens one tier. If it does not work here, says why and returns `None`.
 fn tier(pid: i32, tier: Tier) -> Option<Stalls> {
@@ -68,33 +72,127 @@ fn major_faults_are_seen_when_pages_come_back_from_swap() {
     );
 }
 
+/// A group of version 2 for a process, without a limit: beside controllers of version 1 it still has a
+/// pressure. Goes with the guard, after its process.
+struct Unified(PathBuf);
+
+impl Unified {
+    fn around(pid: i32) -> Option<Unified> {
+        let top = Path::new("/sys/fs/cgroup/unified");
+        let dir = top.join(format!(
+            "plimsoll-test-pressure-{}-{pid}",
+            std::process::id()
+        ));
+        if !top.join("cgroup.procs").exists() || std::fs::create_dir(&dir).is_err() {
+            return None;
+        }
+        std::fs::write(dir.join("cgroup.procs"), pid.to_string()).unwrap();
+        Some(Unified(dir))
+    }
+}
+
+impl Drop for Unified {
+    fn drop(&mut self) {
+        // The kernel takes a moment to let an ended process go.
+        let end = Instant::now() + PATIENCE;
+        while std::fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Stops a program, and waits until all its threads stand still.
+fn stop(child: &Child) {
+    signal(child.pid() as u32, Signal::STOP);
+    let end = Instant::now() + PATIENCE;
+    let stands = |task: std::fs::DirEntry| {
+        let text = std::fs::read(task.path().join("stat")).unwrap();
+        parse_stat(&text).unwrap().state == b'T'
+    };
+    while !std::fs::read_dir(format!("/proc/{}/task", child.pid()))
+        .unwrap()
+        .all(|task| stands(task.unwrap()))
+    {
+        assert!(Instant::now() < end, "it does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
-fn delay_accounting_counts_and_times_stalls() {
+fn each_tier_sees_stalls_at_a_limit_and_none_without() {
     let _one = alone();
     let Some(_swap) = swap(256 * MIB) else { return };
-    let Some(group) = group("delays", Some(48 * MIB)) else {
+    let Some(group) = group("tiers", Some(48 * MIB)) else {
         return;
     };
     let Some(_on) = DelayAccounting::on() else {
         return;
     };
-    let squeezed = start_holding(&["hog", "--bytes", "32M", "--hold", "0"], Some(&group));
-    let Some(mut stalls) = tier(squeezed.pid(), Tier::DelayAccounting) else {
-        return;
+    // Both begin with enough memory.
+    let free = start_holding(&["touch", "--bytes", "96M", "--every", "1"], None);
+    let mut squeezed = start_holding(&["touch", "--bytes", "32M", "--every", "1"], Some(&group));
+    let alone = (Unified::around(squeezed.pid()), Unified::around(free.pid()));
+    let mut signals = Vec::new();
+    for one in Tier::ALL {
+        let (Some(a), Some(b)) = (tier(squeezed.pid(), one), tier(free.pid(), one)) else {
+            continue;
+        };
+        signals.push((a, b));
+    }
+    let read = |signals: &mut Vec<(Stalls, Stalls)>| -> Vec<(Stalled, Stalled)> {
+        let both = signals.iter_mut();
+        both.map(|(a, b)| (a.read().unwrap(), b.read().unwrap()))
+            .collect()
     };
+    let rounds_of = |child: &mut Child, more: u64| {
+        let rounds = child.next(PATIENCE).unwrap().unwrap().rounds;
+        child.until(PATIENCE, |p| p.rounds > rounds + more).unwrap();
+    };
+    let start = read(&mut signals);
+    rounds_of(&mut squeezed, 2);
+    let quiet = read(&mut signals);
+    group.cgroup().set_limit(Some(16 * MIB)).unwrap();
+    let lowered = read(&mut signals);
+    rounds_of(&mut squeezed, 2);
+    let pressed = read(&mut signals);
+    for (index, (signal, _)) in signals.iter().enumerate() {
+        let tier = signal.tier();
+        let at = |readings: &[(Stalled, Stalled)]| readings[index];
+        assert!(
+            !at(&quiet).0.since(at(&start).0).any(),
+            "{tier:?} without a reason"
+        );
+        assert!(
+            !at(&pressed).1.since(at(&start).1).any(),
+            "{tier:?} of another process"
+        );
+        let seen = at(&pressed).0.since(at(&lowered).0);
+        assert_eq!(seen.count > 0, tier.counts(), "{tier:?}: {seen:?}");
+        assert_eq!(seen.ns > 0, tier.times(), "{tier:?}: {seen:?}");
+    }
+    // The exact ones agree on every single stall, once the program stands still.
+    stop(&squeezed);
+    let stopped = read(&mut signals);
+    let exact = signals.iter().enumerate();
+    let counts: Vec<u64> = exact
+        .filter(|(_, (signal, _))| signal.tier() < Tier::Pressure)
+        .map(|(index, _)| stopped[index].0.since(start[index].0).count)
+        .collect();
+    assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
     assert!(
-        !stalls.read().unwrap().any(),
-        "it has its memory without reclaim"
+        signals
+            .iter()
+            .any(|(signal, _)| signal.tier() < Tier::MajorFaults)
     );
-    drop(squeezed);
-    assert!(stalls.read().unwrap_err().is_gone());
-    let mut squeezed = start_holding(&["touch", "--bytes", "96M", "--every", "1"], Some(&group));
-    let mut stalls = tier(squeezed.pid(), Tier::DelayAccounting).unwrap();
-    let seen = within(&mut stalls, || {
-        let rounds = squeezed.next(PATIENCE).unwrap().unwrap().rounds;
-        squeezed.until(PATIENCE, |p| p.rounds > rounds + 2).unwrap();
-    });
-    assert!(seen.count > 0 && seen.ns > 0, "{seen:?}");
+    let pid = squeezed.pid();
+    drop((squeezed, free, alone));
+    for (signal, _) in &mut signals {
+        let gone = signal.read();
+        assert!(
+            matches!(gone, Err(Error::Gone { pid: p }) if p == pid),
+            "{gone:?}"
+        );
+    }
 }
 
 #[test]
