@@ -32,9 +32,9 @@ impl Delays {
         // came later may be counted although most are not, so the sum over all does not tell.
         let first = taskstats.thread(process.pid())?;
         if !first.any() {
-            return Err(match is_on() {
-                Some(false) => Declined::SwitchedOff,
-                _ => Declined::OlderThanSwitch { pid: process.pid() },
+            return Err(match is_switched_on() {
+                false => Declined::SwitchedOff,
+                true => Declined::OlderThanSwitch { pid: process.pid() },
             });
         }
         let latest = stalled(&taskstats.process(process.pid())?);
@@ -75,8 +75,8 @@ fn stalled(stalls: &TaskStalls) -> Stalled {
     }
 }
 
-/// Whether delays of new threads are counted; `None` if the kernel does not tell.
-pub(super) fn is_on() -> Option<bool> {
+/// Whether the switch is on, so that threads that are made now are counted.
+pub fn is_switched_on() -> bool {
     let value = Reader::open(SWITCH).and_then(|reader| reader.number());
-    value.ok()?.map(|value| value != 0)
+    matches!(value, Ok(Some(1..)))
 }

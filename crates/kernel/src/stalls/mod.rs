@@ -31,6 +31,7 @@ mod taskstats;
 mod tier;
 mod vmstat;
 
+pub use delays::is_switched_on;
 pub use signal::Stalls;
 pub use taskstats::{TaskStalls, Taskstats};
 pub use tier::{Declined, Stalled, Tier};

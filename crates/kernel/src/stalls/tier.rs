@@ -99,8 +99,8 @@ pub enum Declined {
     SwitchedOff,
     /// The process is older than the switch.
     #[error(
-        "process {pid} was started before kernel.task_delayacct was switched on, and is not counted: \
-         start it again to have its delays"
+        "process {pid} was started before kernel.task_delayacct was switched on (or, before Linux 6.0, \
+         never waited yet), and is not counted: start it again to have its delays"
     )]
     OlderThanSwitch { pid: i32 },
     /// No family `TASKSTATS`.
