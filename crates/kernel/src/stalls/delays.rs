@@ -45,27 +45,38 @@ impl Delays {
     }
 
     /// The stalls of all threads, exited ones included, since the process started.
-    ///
-    /// A thread that is exiting counts twice for some microseconds: in the sum of those that have
-    /// exited, and for itself. A reading that grew by more than the time that passed is therefore
-    /// read again, and the lowest counts.
     pub(super) fn read(&mut self, process: &Process) -> Result<Stalled> {
         let (before, then_ns) = self.latest;
-        let mut now = stalled(&self.taskstats.process(process.pid())?);
         let now_ns = clock::now_ns();
-        for _ in 0..MAX_AGAIN {
-            if now.since(before).ns <= now_ns.saturating_sub(then_ns) {
-                break;
-            }
-            std::thread::sleep(PAUSE);
-            let again = stalled(&self.taskstats.process(process.pid())?);
-            if again.count < now.count || again.ns < now.ns {
-                now = again;
-            }
-        }
+        let taskstats = &mut self.taskstats;
+        let now = settled(before, now_ns.saturating_sub(then_ns), &mut || {
+            Ok(stalled(&taskstats.process(process.pid())?))
+        })?;
         self.latest = (now, now_ns);
         Ok(now)
     }
+}
+
+/// A reading in which no thread counts twice, as far as that can be told. A thread that is exiting
+/// does for some microseconds: in the sum of those that have exited, and for itself. So a reading
+/// that grew by more than the time that passed is read again after a pause, and the lowest counts.
+fn settled(
+    before: Stalled,
+    elapsed_ns: u64,
+    read: &mut dyn FnMut() -> Result<Stalled>,
+) -> Result<Stalled> {
+    let mut now = read()?;
+    for _ in 0..MAX_AGAIN {
+        if now.since(before).ns <= elapsed_ns {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        let again = read()?;
+        if again.ns < now.ns {
+            now = again;
+        }
+    }
+    Ok(now)
 }
 
 fn stalled(stalls: &TaskStalls) -> Stalled {
@@ -79,4 +90,42 @@ fn stalled(stalls: &TaskStalls) -> Stalled {
 pub fn is_switched_on() -> bool {
     let value = Reader::open(SWITCH).and_then(|reader| reader.number());
     matches!(value, Ok(Some(1..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn settle(before: u64, elapsed_ns: u64, readings: &[u64]) -> (u64, usize) {
+        let mut used = 0;
+        let stalled = |ns| Stalled { count: ns, ns };
+        let read = settled(stalled(before), elapsed_ns, &mut || {
+            used += 1;
+            Ok(stalled(readings[(used - 1).min(readings.len() - 1)]))
+        });
+        (read.unwrap().ns, used)
+    }
+
+    #[test]
+    fn a_thread_that_counts_twice_while_it_exits_is_waited_for() {
+        assert_eq!(settle(100, 50, &[140]), (140, 1), "likely: read once");
+        assert_eq!(settle(100, 50, &[900, 900, 130]), (130, 3));
+        let long = "a long stall that has just ended counts at its end";
+        assert_eq!(settle(100, 50, &[900]), (900, 4), "{long}");
+        assert_eq!(settle(900, 50, &[130]), (130, 1), "backwards: read once");
+    }
+
+    proptest! {
+        #[test]
+        fn it_ends_with_one_of_the_readings(
+            before in any::<u64>(),
+            elapsed in any::<u64>(),
+            readings in proptest::collection::vec(any::<u64>(), 1..6),
+        ) {
+            let (ns, used) = settle(before, elapsed, &readings);
+            prop_assert!(readings.contains(&ns) && ns <= readings[0]);
+            prop_assert!(used <= 1 + MAX_AGAIN as usize);
+        }
+    }
 }

@@ -105,9 +105,10 @@ impl Drop for Unified {
 fn stop(child: &Child) {
     signal(child.pid() as u32, Signal::STOP);
     let end = Instant::now() + PATIENCE;
-    let stands = |task: std::fs::DirEntry| {
-        let text = std::fs::read(task.path().join("stat")).unwrap();
-        parse_stat(&text).unwrap().state == b'T'
+    // A thread that has ended stands still, too.
+    let stands = |task: std::fs::DirEntry| match std::fs::read(task.path().join("stat")) {
+        Ok(text) => parse_stat(&text).is_none_or(|stat| stat.state == b'T'),
+        Err(_) => true,
     };
     while !std::fs::read_dir(format!("/proc/{}/task", child.pid()))
         .unwrap()
@@ -220,4 +221,57 @@ fn a_program_that_is_not_counted_is_told_so() {
         let why = &stalls.declined()[0].1;
         assert!(!matches!(why, Declined::SwitchedOff), "{why}");
     }
+}
+
+#[test]
+fn threads_that_come_and_go_are_counted_once_each() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("churn", Some(256 * MIB)) else {
+        return;
+    };
+    let Some(_on) = DelayAccounting::on() else {
+        return;
+    };
+    let mut churn = start_holding(&["churn", "--bytes", "12M", "--width", "4"], Some(&group));
+    let exact = [Tier::DelayAccounting, Tier::Reclaim];
+    let opened = exact.into_iter().filter_map(|one| tier(churn.pid(), one));
+    let mut signals: Vec<Stalls> = opened.collect();
+    let read = |signals: &mut Vec<Stalls>| -> Vec<Stalled> {
+        signals.iter_mut().map(|s| s.read().unwrap()).collect()
+    };
+    let start = read(&mut signals);
+    group.cgroup().set_limit(Some(24 * MIB)).unwrap();
+    let rounds = churn.next(PATIENCE).unwrap().unwrap().rounds;
+    let (mut latest, begun) = (start.clone(), Instant::now());
+    let mut most = vec![Stalled::default(); signals.len()];
+    loop {
+        let now = read(&mut signals);
+        for (index, most) in most.iter_mut().enumerate() {
+            let more = now[index].since(latest[index]);
+            *most = Stalled {
+                count: most.count.max(more.count),
+                ns: most.ns.max(more.ns),
+            };
+        }
+        latest = now;
+        let report = churn.next(Duration::from_micros(300)).unwrap();
+        if report.is_some_and(|p| p.rounds > rounds + 20) {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "its threads do not come round");
+    }
+    stop(&churn);
+    let whole: Vec<Stalled> = std::iter::zip(read(&mut signals), start)
+        .map(|(now, start)| now.since(start))
+        .collect();
+    for (whole, most) in std::iter::zip(&whole, &most) {
+        // Nearly all of it was by threads that have ended since.
+        assert!(whole.count > 0 && whole.ns > 0, "{whole:?}");
+        assert!(
+            most.count <= whole.count && most.ns <= whole.ns,
+            "{most:?} of {whole:?}"
+        );
+    }
+    assert!(whole.iter().all(|w| w.count == whole[0].count), "{whole:?}");
 }
