@@ -208,7 +208,8 @@ impl Many {
                     variables: &variables,
                     folder: program.cwd.as_deref().unwrap_or(Path::new("")),
                 };
-                let steered = steer::prepare(&argv, choice, self.bytes, &setting, Some(&self.place));
+                let steered =
+                    steer::prepare(&argv, choice, self.bytes, &setting, Some(&self.place));
                 (choice, steered)
             }
         };

@@ -6,19 +6,30 @@
 //! grown back to its maximum without a stall, the machine is let go again. A machine that was
 //! started so that it does not grow by itself is sized from the start.
 //!
-//! Two things differ from a heap that asks the policy by itself:
+//! Three things differ from a heap that asks the policy by itself:
 //! - A limit only grows as far as the heap follows. A collection that did not fill the limit proves
 //!   nothing about it (RFC 2861 says the same of windows that were not used).
+//! - A limit that was lowered is not lowered again before the heap has become smaller, because that
+//!   takes a collection or two, which stall as well (RFC 6582 says the same of losses within one
+//!   window). Only for some time, since the heap may be unable to follow.
 //! - Several collections may end between two looks. They count as one that had all their stalls.
 
-use super::stalls::Stalled;
-use plimsoll_policy::sizing::{Ended, IslaVista, Ratios, Sizing};
+use super::stalls::and;
+use plimsoll_kernel::stalls::Stalled;
+use plimsoll_policy::sizing::{Ended, IslaVista, Kind, Ratios, Sizing};
 
 /// A heap is never asked to be smaller, bytes.
 const LEAST: u64 = 32 << 20;
 
 /// A machine that does not grow by itself begins with one part in this many of its maximum.
 const BEGIN_PART: u64 = 8;
+
+/// Stalls put a heap under the policy if they took more than this part of the time.
+const TOUCHED: f64 = 1.0 / 64.0;
+/// A heap is at its limit if it is within one part in this many of it.
+const NEAR: u64 = 16;
+/// How long a heap may take to become smaller, nanoseconds.
+const FOLLOWS: u64 = 2_000_000_000;
 
 /// One moment of a machine. Bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,16 +38,20 @@ pub(super) struct Moment {
     pub(super) now_ns: u64,
     /// Collections of all kinds since its start.
     pub(super) collections: u64,
-    /// Time in their pauses, nanoseconds.
-    pub(super) pauses_ns: u64,
+    /// Collections of the whole heap among them.
+    pub(super) whole: u64,
+    /// The time in which the signal counts, nanoseconds: in pauses, or all of it.
+    pub(super) counted_ns: u64,
     /// What the heap takes, in memory and in swap.
     pub(super) heap: u64,
-    /// What the last collection left.
-    pub(super) live: u64,
+    /// What is in use after the last collection. After one of the whole heap that is what lives.
+    pub(super) used: u64,
     /// The most that the heap may ever take.
     pub(super) most: u64,
     /// Stalls since the last moment.
     pub(super) stalled: Stalled,
+    /// Fewer stalls than this in a collection tell nothing.
+    pub(super) few: u64,
 }
 
 /// What changed.
@@ -55,8 +70,12 @@ pub(super) struct Feedback {
     policy: Option<IslaVista>,
     /// Collections at the last look; `None` before the first.
     collections: Option<u64>,
-    /// Time in pauses at the last collection.
-    pauses_ns: u64,
+    /// Collections of the whole heap at the last look.
+    whole: u64,
+    /// The time in which the signal counts, until the last collection, nanoseconds.
+    counted_ns: u64,
+    /// When the limit was last lowered, nanoseconds; `None` once the heap has followed.
+    lowered_ns: Option<u64>,
     /// Stalls since the last collection.
     stalled: Stalled,
     /// The machine does not grow by itself.
@@ -74,45 +93,77 @@ impl Feedback {
 
     /// Looks at one moment.
     pub(super) fn look(&mut self, moment: &Moment) -> Option<Turn> {
-        self.stalled = self.stalled.and(moment.stalled);
+        self.stalled = and(self.stalled, moment.stalled);
         if self.always && self.policy.is_none() {
-            let begin = moment.heap.max(moment.most / BEGIN_PART).max(LEAST);
-            let begin = begin.min(moment.most);
-            self.policy = Some(IslaVista::new(Ratios::MENDED, begin, moment.most));
+            let begin = moment.heap.max(moment.most / BEGIN_PART);
+            self.begin(begin, moment);
         }
         let before = *self.collections.get_or_insert(moment.collections);
         if moment.collections == before {
             return None;
         }
         self.collections = Some(moment.collections);
-        let took = moment.pauses_ns.saturating_sub(self.pauses_ns);
-        self.pauses_ns = moment.pauses_ns;
-        let stalled = std::mem::take(&mut self.stalled);
-        let begun = self.policy.is_none() && stalled.count > 0;
+        let stalled = match std::mem::take(&mut self.stalled) {
+            stalled if stalled.count < moment.few => Stalled::default(),
+            stalled => stalled,
+        };
+        let ended = self.ended(stalled, moment);
+        let begun = self.policy.is_none() && ended.stalled_part() > TOUCHED;
         if begun {
-            let begin = moment.heap.max(LEAST).min(moment.most);
-            self.policy = Some(IslaVista::new(Ratios::MENDED, begin, moment.most));
+            self.begin(moment.heap, moment);
         }
+        let size = self.size()?;
+        let followed = moment.heap <= size.saturating_add(size / NEAR);
+        let late = |since| moment.now_ns.saturating_sub(since) > FOLLOWS;
+        if followed || self.lowered_ns.is_some_and(late) {
+            self.lowered_ns = None;
+        }
+        // A collection below the limit proves nothing, except that it had no stalls.
+        let filled = moment.heap.saturating_add(moment.heap / NEAR) >= size;
         let policy = self.policy.as_mut()?;
         policy.bounded(moment.most);
-        // A collection below the limit proves nothing, except that it had no stalls.
-        let filled = moment.heap.saturating_add(moment.heap / 16) >= policy.size();
-        if stalled.count > 0 || filled {
-            policy.ended(&Ended {
-                now: moment.now_ns,
-                took,
-                cost: took,
-                live: moment.live,
-                growth: u64::MAX,
-                stalls: stalled.count,
-                ..Ended::default()
-            });
+        match stalled.any() {
+            true if self.lowered_ns.is_some() => {}
+            false if !filled => {}
+            _ => policy.ended(&ended),
         }
-        if stalled.count == 0 && policy.size() >= moment.most && !self.always {
+        if policy.size() < size {
+            self.lowered_ns = Some(moment.now_ns);
+        }
+        if !stalled.any() && policy.size() >= moment.most && !self.always {
             self.policy = None;
             return Some(Turn::Over);
         }
         begun.then_some(Turn::Begun)
+    }
+
+    /// Puts the heap under the policy, with a limit of `bytes`.
+    fn begin(&mut self, bytes: u64, moment: &Moment) {
+        let bytes = bytes.max(LEAST).min(moment.most);
+        self.policy = Some(IslaVista::new(Ratios::MENDED, bytes, moment.most));
+    }
+
+    /// The collections since the last look, as one.
+    fn ended(&mut self, stalled: Stalled, moment: &Moment) -> Ended {
+        let took = moment.counted_ns.saturating_sub(self.counted_ns);
+        let whole = moment.whole != self.whole;
+        (self.counted_ns, self.whole) = (moment.counted_ns, moment.whole);
+        let kind = match whole {
+            true => Kind::Full,
+            false => Kind::Nursery,
+        };
+        Ended {
+            now: moment.now_ns,
+            took,
+            cost: took,
+            kind,
+            live: moment.used,
+            growth: u64::MAX,
+            // A signal without a number has a time.
+            stalls: stalled.count.max(u64::from(stalled.any())),
+            stalled: stalled.ns,
+            ..Ended::default()
+        }
     }
 
     /// The bytes that the heap may take; `None` while the machine's own rule holds.
@@ -132,7 +183,9 @@ mod tests {
         Moment {
             collections,
             heap: heap * MIB,
-            live: 100 * MIB,
+            used: 100 * MIB,
+            whole: collections,
+            counted_ns: collections * 1000,
             most: 1000 * MIB,
             stalled: Stalled {
                 count: stalls,

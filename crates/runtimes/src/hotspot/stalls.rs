@@ -9,50 +9,26 @@
 
 use super::machine::Collector;
 use crate::process::Process;
-use plimsoll_kernel::stalls::Taskstats;
+use plimsoll_kernel::stalls::{Stalled, Stalls, Taskstats, Tier};
 use std::time::{Duration, Instant};
 
 /// How often the collector's threads are looked for. They are started as they are needed.
 const SEARCH: Duration = Duration::from_secs(2);
 /// Threads that are looked at in one search.
 const MOST_THREADS: usize = 4096;
-
-/// Stalls since some moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stalled {
-    /// How often a thread had to wait.
-    pub(super) count: u64,
-    /// How long they waited together, nanoseconds; 0 if the signal does not tell.
-    pub(super) ns: u64,
-}
-
-impl Stalled {
-    /// What came since `earlier`. A counter that wrapped or went back gives 0.
-    fn since(self, earlier: Stalled) -> Stalled {
-        Stalled {
-            count: self.count.saturating_sub(earlier.count),
-            ns: self.ns.saturating_sub(earlier.ns),
-        }
-    }
-
-    /// Both together.
-    pub(super) fn and(self, other: Stalled) -> Stalled {
-        Stalled {
-            count: self.count.saturating_add(other.count),
-            ns: self.ns.saturating_add(other.ns),
-        }
-    }
-}
+/// Fewer major faults than this between two collections tell nothing: classes and libraries are read
+/// from files all the time. The paper's section 5 tells of others who found this number.
+const FEW_FAULTS: u64 = 10;
 
 /// Where the signal comes from. Used by the steering loop's thread alone.
 #[derive(Debug)]
 enum Source {
     /// Delay accounting of the collector's threads.
     Threads(Taskstats, Vec<Thread>),
-    /// Delay accounting of the whole process.
-    Whole(Taskstats, Stalled),
-    /// Major faults of the process at the last reading.
-    MajorFaults(u64),
+    /// Any signal of the whole process, and its last reading.
+    Whole(Box<Stalls>, Stalled),
+    /// The process is gone or closed to us.
+    Nothing,
 }
 
 /// A thread of the collector.
@@ -67,63 +43,57 @@ struct Thread {
 /// The signal of one machine.
 #[derive(Debug)]
 pub(super) struct Signal {
+    /// The machine's process.
     process: Process,
+    /// What is read.
     source: Source,
     /// When the collector's threads were last looked for; `None` at first.
     searched: Option<Instant>,
 }
 
 impl Signal {
-    /// Takes the best signal that works here. Returns it with a line about it for `-v`.
-    pub(super) fn open(process: Process, collector: Collector) -> (Signal, String) {
+    /// Takes the best signal that works here. Returns it with lines about it for `-v`: what is read,
+    /// and why nothing better.
+    pub(super) fn open(process: Process, collector: Collector) -> (Signal, Vec<String>) {
         let pid = i32::try_from(process.pid).unwrap_or(-1);
-        let accounted = Taskstats::open().and_then(|mut stats| {
-            let now = stats.process(pid)?;
-            Ok((stats, now))
-        });
-        let faults = process.major_faults().unwrap_or(0);
-        let (source, told) = match accounted {
-            _ if !accounts() => (
-                Source::MajorFaults(faults),
-                "major faults, because kernel.task_delayacct is 0".to_owned(),
-            ),
-            Err(error) => (
-                Source::MajorFaults(faults),
-                format!("major faults, because delay accounting is closed: {error}"),
-            ),
-            Ok((stats, now)) if collector.has_soft_max() => {
-                let now = Stalled {
-                    count: now.reclaim_count,
-                    ns: now.reclaim_ns,
-                };
-                (
-                    Source::Whole(stats, now),
-                    "delay accounting of the process".to_owned(),
-                )
+        let mut told = Vec::new();
+        let source = match Stalls::open(pid) {
+            Ok(stalls) => Source::of(stalls, collector, &mut told),
+            Err(error) => {
+                told.push(format!("no stall of it can be seen: {error}"));
+                Source::Nothing
             }
-            Ok((stats, _)) => (
-                Source::Threads(stats, Vec::new()),
-                "delay accounting of the collector's threads".to_owned(),
-            ),
         };
         let mut signal = Signal {
             process,
             source,
             searched: None,
         };
+        // The first reading is where it begins.
         let _ = signal.read();
         (signal, told)
     }
 
+    /// Whether the program's own stalls are counted too, so that they are spread over all the time
+    /// and not over the collections alone.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.source, Source::Whole(..))
+    }
+
+    /// Fewer stalls than this in a collection tell nothing.
+    pub(super) fn few(&self) -> u64 {
+        match &self.source {
+            Source::Whole(stalls, _) if stalls.tier() == Tier::MajorFaults => FEW_FAULTS,
+            _ => 0,
+        }
+    }
+
     /// What came since the last call. 5 us for each thread of the collector.
     pub(super) fn read(&mut self) -> Stalled {
-        let pid = i32::try_from(self.process.pid).unwrap_or(-1);
-        let due = self.searched.is_none_or(|at| at.elapsed() >= SEARCH);
         match &mut self.source {
             Source::Threads(stats, threads) => {
-                if due {
-                    let first = self.searched.is_none();
-                    search(&self.process, first, stats, threads);
+                if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
+                    search(&self.process, self.searched.is_none(), stats, threads);
                     self.searched = Some(Instant::now());
                 }
                 let mut sum = Stalled::default();
@@ -131,42 +101,54 @@ impl Signal {
                     let Some(now) = of_thread(stats, thread.tid) else {
                         return false;
                     };
-                    sum = sum.and(now.since(thread.last));
+                    sum = and(sum, now.since(thread.last));
                     thread.last = now;
                     true
                 });
                 sum
             }
-            Source::Whole(stats, last) => {
-                let Ok(now) = stats.process(pid) else {
+            Source::Whole(stalls, last) => {
+                let Ok(now) = stalls.read() else {
                     return Stalled::default();
-                };
-                let now = Stalled {
-                    count: now.reclaim_count,
-                    ns: now.reclaim_ns,
                 };
                 let since = now.since(*last);
                 *last = now;
                 since
             }
-            Source::MajorFaults(last) => {
-                let now = self.process.major_faults().unwrap_or(*last);
-                let since = now.saturating_sub(*last);
-                *last = now;
-                Stalled {
-                    count: since,
-                    ns: 0,
-                }
+            Source::Nothing => Stalled::default(),
+        }
+    }
+}
+
+impl Source {
+    /// The source for this collector, and lines about it.
+    fn of(stalls: Stalls, collector: Collector, told: &mut Vec<String>) -> Source {
+        for (tier, why) in stalls.declined() {
+            told.push(format!("{} does not work: {why}", tier.name()));
+        }
+        let within = !collector.has_soft_max() && stalls.tier() == Tier::DelayAccounting;
+        match Taskstats::open() {
+            Ok(stats) if within => {
+                told.push(format!(
+                    "{} of the collector's threads",
+                    stalls.tier().name()
+                ));
+                Source::Threads(stats, Vec::new())
+            }
+            _ => {
+                told.push(format!("{} of the whole process", stalls.tier().name()));
+                Source::Whole(Box::new(stalls), Stalled::default())
             }
         }
     }
 }
 
-/// Whether the kernel accounts delays of processes that are started now.
-fn accounts() -> bool {
-    let said = std::fs::read_to_string("/proc/sys/kernel/task_delayacct");
-    // Kernels before 5.14 have no such file and account as they were booted.
-    said.map_or(true, |said| said.trim() != "0")
+/// Both together.
+pub(super) fn and(one: Stalled, other: Stalled) -> Stalled {
+    Stalled {
+        count: one.count.saturating_add(other.count),
+        ns: one.ns.saturating_add(other.ns),
+    }
 }
 
 fn of_thread(stats: &mut Taskstats, tid: i32) -> Option<Stalled> {
@@ -211,16 +193,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_that_went_back_give_nothing() {
+    fn sums_do_not_overflow() {
         let of = |count, ns| Stalled { count, ns };
-        assert_eq!(of(5, 700).since(of(3, 200)), of(2, 500));
-        assert_eq!(of(1, 100).since(of(3, 200)), of(0, 0));
-        assert_eq!(of(1, 1).and(of(u64::MAX, 2)), of(u64::MAX, 3));
+        assert_eq!(and(of(1, 1), of(u64::MAX, 2)), of(u64::MAX, 3));
     }
 
     #[test]
     fn collectors_are_known_by_their_names() {
         assert!(collects("VM Thread") && collects("GC Thread#12"));
         assert!(!collects("main") && !collects("G1 Conc#0") && !collects("VM Periodic Tas"));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_stalls() {
+        let gone = Process {
+            pid: 4_194_305,
+            started: 1,
+        };
+        let (mut signal, told) = Signal::open(gone, Collector::G1);
+        assert!(told[0].contains("no stall"), "{told:?}");
+        assert_eq!(signal.read(), Stalled::default());
     }
 }

@@ -139,9 +139,17 @@ impl<'a> Loop<'a> {
         let feedback = (target.options.policy == Policy::IslaVista).then(|| {
             let (signal, told) = Signal::open(target.process, machine.collector);
             let pid = target.process.pid;
-            info!("process {pid}: Isla Vista sizes the heap by {told}");
-            let held = machine.flags.number("GCTimeRatio").is_some_and(|ratio| ratio <= 1);
-            (Feedback::new(machine.collector == Collector::G1 && held), signal)
+            for line in told {
+                info!("process {pid}, stalls: {line}");
+            }
+            let held = machine
+                .flags
+                .number("GCTimeRatio")
+                .is_some_and(|ratio| ratio <= 1);
+            (
+                Feedback::new(machine.collector == Collector::G1 && held),
+                signal,
+            )
         });
         Loop {
             target,
@@ -303,14 +311,22 @@ impl<'a> Loop<'a> {
         };
         let stalled = signal.read();
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let maximum = self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX);
         let turn = feedback.look(&Moment {
             now_ns,
             collections: heap.collections(),
-            pauses_ns: heap.collection_ns(),
+            whole: heap.work[1].invocations,
+            counted_ns: match signal.is_whole() {
+                true => now_ns,
+                false => heap.collection_ns(),
+            },
             heap: uses.saturating_sub(native),
-            live: self.control.live(),
-            most: maximum,
+            used: match self.levers.sized_by {
+                // Between two cycles a heap without generations is full of garbage.
+                SizedBy::SoftMax => self.control.live(),
+                _ => heap.old.used,
+            },
+            few: signal.few(),
+            most: self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX),
             stalled,
         });
         if stalled.count > 0 || feedback.size().is_some() {
@@ -331,12 +347,15 @@ impl<'a> Loop<'a> {
         }
         let pid = self.target.process.pid;
         match turn {
-            Some(Turn::Begun) => info!("process {pid}: a collection stalled; its heap follows Isla Vista"),
+            Some(Turn::Begun) => {
+                info!("process {pid}: a collection stalled; its heap follows Isla Vista")
+            }
             Some(Turn::Over) => {
                 info!("process {pid}: no stalls up to the maximum heap; it is left its own rule");
                 if granted == 0 {
                     self.let_go();
-                    self.control = Control::new(self.levers.clone(), self.target.options.collection_share);
+                    self.control =
+                        Control::new(self.levers.clone(), self.target.options.collection_share);
                 }
             }
             None => {}

@@ -60,13 +60,7 @@ pub(super) fn is_much_more(aim: &Aim, now: u64, seen: &Seen, watch: &Watch) -> b
 /// Whether a larger heap soon saves several times the pause time that the collection costs which
 /// makes it larger. Then it is worth more than the share of the time that such collections may take:
 /// a heap that is too small for its program takes the rest of the time for itself.
-pub(super) fn pays(
-    aim: &Aim,
-    now: u64,
-    seen: &Seen,
-    watch: &Watch,
-    allowance: &Allowance,
-) -> bool {
+pub(super) fn pays(aim: &Aim, now: u64, seen: &Seen, watch: &Watch, allowance: &Allowance) -> bool {
     let saved = watch.saved_ns(aim.reachable.saturating_sub(now), seen);
     allowance.cost() > 0.0 && saved.is_some_and(|saved| saved > PAYS * allowance.cost())
 }
