@@ -72,6 +72,9 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
 
 /// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
+    /// Stalls of collections so far while the program kept to the broker's limit; `None` where nobody
+    /// counts them.
+    stalls: Option<u64>,
     /// The machine's process, and the options.
     target: Target<'a>,
     /// Sends commands to it.
@@ -152,6 +155,7 @@ impl<'a> Loop<'a> {
             )
         });
         Loop {
+            stalls: feedback.as_ref().map(|_| 0),
             target,
             attach,
             gauge: footprint::Gauge::new(target.process, machine.collector),
@@ -329,7 +333,12 @@ impl<'a> Loop<'a> {
             most: self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX),
             stalled,
         });
-        if stalled.count > 0 || feedback.size().is_some() {
+        if stalled.any() && granted > 0 && uses <= granted {
+            // A signal without a number has a time.
+            let more = stalled.count.max(1);
+            self.stalls = self.stalls.map(|known| known.saturating_add(more));
+        }
+        if stalled.any() || feedback.size().is_some() {
             debug!(
                 "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; heap {} MiB \
                  ({} committed, {} old), felt {:?} MiB",
@@ -523,6 +532,7 @@ impl<'a> Loop<'a> {
             reaction_ms: known(facts.reaction_ms),
             collections: Some(seen.heap.collections()),
             collection_ms: Some(seen.heap.collection_ns() / 1_000_000),
+            stalls: self.stalls,
             ..Report::default()
         };
         if self
