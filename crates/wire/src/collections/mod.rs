@@ -114,7 +114,8 @@ impl Collector {
     }
 }
 
-/// Where the agent's counts of stalls come from, best first.
+/// Where the agent's counts of stalls come from, best first. The numbers are those of
+/// `kernel::stalls::Tier`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Signal {
@@ -123,12 +124,14 @@ pub enum Signal {
     None = 0,
     /// The kernel's delay accounting of this process: count and time.
     Delays = 1,
-    /// The tracepoint of reclaim at a group's limit: count and time.
+    /// The tracepoints of reclaim: count and time.
     Reclaim = 2,
+    /// The same, count only.
+    ReclaimCount = 3,
     /// The pressure total of the own cgroup: time only, of all its processes.
-    Pressure = 3,
+    Pressure = 4,
     /// Major faults of this process: count only.
-    MajorFaults = 4,
+    MajorFaults = 5,
 }
 
 impl Signal {
@@ -137,8 +140,9 @@ impl Signal {
         match number {
             1 => Signal::Delays,
             2 => Signal::Reclaim,
-            3 => Signal::Pressure,
-            4 => Signal::MajorFaults,
+            3 => Signal::ReclaimCount,
+            4 => Signal::Pressure,
+            5 => Signal::MajorFaults,
             _ => Signal::None,
         }
     }
