@@ -51,7 +51,7 @@ pub mod process {
 }
 
 pub use adapter::run;
-pub use link::{Ended, Link, Options};
+pub use link::{Alone, Ended, Link, Options, Policy};
 pub use list::Runtimes;
 pub use runtime::Runtime;
 

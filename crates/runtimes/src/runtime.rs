@@ -138,6 +138,9 @@ pub struct Plan {
     pub group: Option<u64>,
     /// Nothing can be paged out where the program will run, so an excess over a limit ends it.
     pub cliff: bool,
+    /// No limit is expected unless the program itself runs into a shortage (`--policy isla-vista`
+    /// without a broker). Until then the runtime must behave as it does alone.
+    pub own_rule: bool,
     /// The [`Choice`] that the user made, which helps where the program does not show its runtime:
     /// a script, a build tool, a program with libraries of its own. An unknown name is ignored.
     pub said: Option<&'static str>,

@@ -5,11 +5,13 @@ mod adapter;
 mod check;
 mod map;
 mod pin;
+mod policy;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
 pub use map::Map;
 pub use pin::Pin;
+pub use policy::PolicyChoice;
 
 use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
@@ -92,6 +94,9 @@ pub struct Principal {
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
     pub adapter: AdapterChoice,
+    /// What decides how large the heap of a Java program may be
+    #[arg(long, value_enum, default_value_t)]
+    pub policy: PolicyChoice,
 }
 
 /// `plimsoll run`.
@@ -111,7 +116,7 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
-        ["program", "weight", "priority", "name", "max", "adapter"])]
+        ["program", "weight", "priority", "name", "max", "adapter", "policy"])]
     pub file: Option<PathBuf>,
     /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]

@@ -208,7 +208,7 @@ impl Many {
                     variables: &variables,
                     folder: program.cwd.as_deref().unwrap_or(Path::new("")),
                 };
-                let steered = steer::prepare(&argv, choice, self.bytes, &setting, &self.place);
+                let steered = steer::prepare(&argv, choice, self.bytes, &setting, Some(&self.place));
                 (choice, steered)
             }
         };
@@ -254,7 +254,8 @@ impl Many {
         let running = child::spawn(&launch)?;
         if let Some(member) = &member {
             member.attach_started(running.pid(), launch.starts_in());
-            steer::start(member, running.pid(), choice);
+            let policy = program.policy.unwrap_or_default().into();
+            steer::start(Some(member), running.pid(), choice, policy);
         }
         Ok((running, member))
     }

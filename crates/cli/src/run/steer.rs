@@ -4,7 +4,7 @@ use super::member::{self, Member};
 use crate::args::AdapterChoice;
 use crate::control::Control;
 use crate::embed::Place;
-use plimsoll_runtimes::Options;
+use plimsoll_runtimes::{Alone, Link, Options, Policy};
 use plimsoll_runtimes::hotspot::flags;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::setting::Setting;
@@ -40,19 +40,20 @@ pub(crate) fn untouched(argv: &[OsString]) -> Steered {
 }
 
 /// Adds what makes a program elastic, and logs it. `budget`: what the program could use alone,
-/// bytes; that of the broker if absent.
+/// bytes; that of the broker at `place` if absent. Without a `place` there is no broker, and the
+/// program sizes its heap by itself as long as it can.
 pub(crate) fn prepare(
     argv: &[OsString],
     choice: AdapterChoice,
     budget: Option<u64>,
     setting: &Setting<'_>,
-    place: &Place,
+    place: Option<&Place>,
 ) -> Steered {
     if choice == AdapterChoice::None {
         return untouched(argv);
     }
     let told = || {
-        Control::connect(&place.socket)
+        Control::connect(&place?.socket)
             .and_then(|mut c| c.list())
             .ok()
     };
@@ -63,6 +64,7 @@ pub(crate) fn prepare(
         memory: group.or_else(member::machine),
         group,
         cliff: member::on_a_cliff(),
+        own_rule: place.is_none(),
         said: choice.said(),
         own: std::env::current_exe().ok(),
     };
@@ -103,15 +105,28 @@ impl Steering {
 }
 
 /// Starts the thread that steers a program until the program ends or is let go, or until we end.
-pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) -> Option<Steering> {
+/// Without a `member` no broker takes part.
+pub(crate) fn start(
+    member: Option<&Member>,
+    pid: u32,
+    choice: AdapterChoice,
+    policy: Policy,
+) -> Option<Steering> {
     if choice == AdapterChoice::None {
         return None;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let mut link = member.link(Arc::clone(&stop));
+    let mut link: Box<dyn Link + Send> = match member {
+        Some(member) => Box::new(member.link(Arc::clone(&stop))),
+        None => Box::new(Alone::new(Arc::clone(&stop))),
+    };
+    let options = Options {
+        policy,
+        ..Options::default()
+    };
     let (end, ended) = channel();
     let steer = move || {
-        let how = plimsoll_runtimes::run(&mut link, pid, &Options::default());
+        let how = plimsoll_runtimes::run(&mut *link, pid, &options);
         info!("steering of process {pid} ended: {how}");
         let _ = end.send(());
     };

@@ -15,7 +15,8 @@
 //! (reading counters), [`machine`] (version, collector and flags), [`levers`] (what moves the
 //! heap), [`footprint`] (what a machine uses), `surprise` (sudden growth of native memory),
 //! [`control`] (what to do), `release` (restores the flags), `silence` (when a machine does not
-//! answer), `greet` (until it first answers) and `steer`, which joins them.
+//! answer), `greet` (until it first answers), `stalls` and `isla_vista` (a limit from the kernel's
+//! stalls) and `steer`, which joins them.
 
 pub mod attach;
 pub mod control;
@@ -23,6 +24,7 @@ pub mod flags;
 pub mod footprint;
 mod greet;
 pub mod hsperfdata;
+mod isla_vista;
 pub mod levers;
 pub mod machine;
 mod quit;
@@ -32,6 +34,7 @@ pub mod reply;
 mod runtime;
 mod silence;
 pub mod snapshot;
+mod stalls;
 mod start;
 mod steer;
 mod surprise;

@@ -44,6 +44,7 @@ fn surroundings(plan: &Plan) -> Surroundings {
         memory: plan.memory,
         group: plan.group,
         cliff: plan.cliff,
+        own_rule: plan.own_rule,
         ..Surroundings::of_self()
     }
 }
@@ -52,6 +53,12 @@ fn surroundings(plan: &Plan) -> Surroundings {
 /// words before its command line and says so on standard error, so this is done only on request.
 fn inside(start: &Start<'_>) -> Addition {
     let setting = start.command.setting;
+    if start.plan.own_rule {
+        return Addition {
+            steered: true,
+            ..Addition::default()
+        };
+    }
     // Its command line is unknown, but its environment is known.
     let given = Given::collect([], setting);
     let added = flags::for_any(&given, &surroundings(start.plan));

@@ -6,15 +6,17 @@ use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::greet::{COMMAND, IDLE, greet};
 use super::hsperfdata::{PerfError, PerfFile};
+use super::isla_vista::{Feedback, Moment, Turn};
 use super::levers::{Levers, SizedBy, Trigger};
-use super::machine::Machine;
+use super::machine::{Collector, Machine};
 use super::recognise::is_machine;
 use super::release;
 use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
+use super::stalls::Signal;
 use super::surprise::Growth;
 use crate::family;
-use crate::link::{Ended, Link};
+use crate::link::{Ended, Link, Policy};
 use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_wire::messages::Report;
@@ -80,8 +82,12 @@ struct Loop<'a> {
     machine: Machine,
     /// Its counters; `None` if it publishes none.
     perf: Option<PerfFile>,
+    /// How this machine's heap can be sized.
+    levers: Levers,
     /// The decisions.
     control: Control,
+    /// The limit by stalls, and their signal; `None` if the user wants the broker's limit alone.
+    feedback: Option<(Feedback, Signal)>,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
     /// Its native memory over time.
@@ -130,13 +136,22 @@ impl<'a> Loop<'a> {
             }
         };
         let share = target.options.collection_share;
+        let feedback = (target.options.policy == Policy::IslaVista).then(|| {
+            let (signal, told) = Signal::open(target.process, machine.collector);
+            let pid = target.process.pid;
+            info!("process {pid}: Isla Vista sizes the heap by {told}");
+            let held = machine.flags.number("GCTimeRatio").is_some_and(|ratio| ratio <= 1);
+            (Feedback::new(machine.collector == Collector::G1 && held), signal)
+        });
         Loop {
             target,
             attach,
             gauge: footprint::Gauge::new(target.process, machine.collector),
             machine,
             perf,
-            control: Control::new(levers, share),
+            control: Control::new(levers.clone(), share),
+            levers,
+            feedback,
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
             replaced: false,
@@ -244,14 +259,16 @@ impl<'a> Loop<'a> {
         let numbers = link.numbers().filter(|n| n.limit > 0);
         let heap = self.heap()?;
         let uses = self.uses()?;
-        let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
-        let limit = numbers.map_or(0, |n| own(n.limit));
+        let others = self.others;
+        let own = |bytes| aim(bytes).saturating_sub(others).max(1);
+        let granted = numbers.map_or(0, |n| own(n.limit));
         // The native part may have grown since it was measured. Use beyond the committed heap must
         // be native.
         let native = self
             .footprint
             .native
             .max(uses.saturating_sub(heap.committed()));
+        let limit = self.limit(granted, uses, &heap);
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -274,6 +291,65 @@ impl<'a> Loop<'a> {
             major_faults: process.major_faults().unwrap_or(0),
             heap,
         })
+    }
+
+    /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither.
+    /// Without what the broker gives, the native part is as it was measured: memory that a smaller
+    /// heap has not returned yet must not count as native, or the limit would rise by it.
+    fn limit(&mut self, granted: u64, uses: u64, heap: &Snapshot) -> u64 {
+        let native = self.footprint.native;
+        let Some((feedback, signal)) = &mut self.feedback else {
+            return granted;
+        };
+        let stalled = signal.read();
+        let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let maximum = self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX);
+        let turn = feedback.look(&Moment {
+            now_ns,
+            collections: heap.collections(),
+            pauses_ns: heap.collection_ns(),
+            heap: uses.saturating_sub(native),
+            live: heap.old.used,
+            most: maximum,
+            stalled,
+        });
+        if stalled.count > 0 || feedback.size().is_some() {
+            debug!(
+                "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; heap {} MiB \
+                 ({} committed, {} old), felt {:?} MiB",
+                self.target.process.pid,
+                self.started.elapsed().as_secs_f64(),
+                stalled.count,
+                stalled.ns / 1_000_000,
+                heap.collections(),
+                heap.collection_ns() / 1_000_000,
+                uses.saturating_sub(native) >> 20,
+                heap.committed() >> 20,
+                heap.old.used >> 20,
+                feedback.size().map(|size| size >> 20),
+            );
+        }
+        let pid = self.target.process.pid;
+        match turn {
+            Some(Turn::Begun) => info!("process {pid}: a collection stalled; its heap follows Isla Vista"),
+            Some(Turn::Over) => {
+                info!("process {pid}: no stalls up to the maximum heap; it is left its own rule");
+                if granted == 0 {
+                    self.let_go();
+                    self.control = Control::new(self.levers.clone(), self.target.options.collection_share);
+                }
+            }
+            None => {}
+        }
+        let feedback = self.feedback.as_ref();
+        let Some(size) = feedback.and_then(|(feedback, _)| feedback.size()) else {
+            return granted;
+        };
+        let felt = size.saturating_add(native).max(1);
+        match granted {
+            0 => felt,
+            granted => granted.min(felt),
+        }
     }
 
     /// The bytes that the machine would use if none of its heap was in swap. Swapped heap is still
