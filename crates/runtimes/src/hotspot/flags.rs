@@ -162,7 +162,8 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         };
     }
     let collector = collector(given, around);
-    let note = format!("{collector} is expected, by the flags given or by the machine's own choice");
+    let note =
+        format!("{collector} is expected, by the flags given or by the machine's own choice");
     if around.own_rule {
         let flags = levers_alone(collector, given, around).into_iter();
         let flags = flags.filter(|flag| around.known.has(flag) && !given.contradicts(flag));
@@ -330,11 +331,7 @@ fn by_collector(
 /// until then, or little: Serial shrinks at once where it would in four collections. Only G1 is an
 /// exception. It enlarges its heap by itself soon after it was made smaller, and the flag against
 /// that cannot be changed while it runs, so its heap is sized from the start.
-fn levers_alone(
-    collector: Collector,
-    given: &Given,
-    around: &Surroundings,
-) -> Vec<&'static str> {
+fn levers_alone(collector: Collector, given: &Given, around: &Surroundings) -> Vec<&'static str> {
     match collector {
         Collector::Serial => vec!["-XX:-ShrinkHeapInSteps"],
         Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
@@ -446,7 +443,7 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
 const SERVER_CLASS: u64 = 1792 << 20;
 
 /// The collector that the machine will choose.
-fn collector(given: &Given, around: &Surroundings) -> Collector {
+pub(super) fn collector(given: &Given, around: &Surroundings) -> Collector {
     let table = [
         ("UseSerialGC", Collector::Serial),
         ("UseParallelGC", Collector::Parallel),
