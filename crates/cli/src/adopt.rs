@@ -6,7 +6,7 @@ use crate::embed::{self, Place};
 use crate::error::CliError;
 use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
-use crate::run::{keep, log, start_steering};
+use crate::run::{Choices, keep, log, start_steering};
 use plimsoll_kernel::process::Process;
 use plimsoll_runtimes::ALL;
 use plimsoll_wire::checks::mend_name;
@@ -38,8 +38,8 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
         true => None,
         false => Some(join(place, args, &process)?),
     };
-    let choice = args.principal.adapter;
-    let steering = start_steering(member.as_ref(), args.pid, choice, policy.into());
+    let choices = Choices::from(&args.principal);
+    let steering = start_steering(member.as_ref(), args.pid, choices);
     match alone {
         true => info!("process {} is steered without a broker", args.pid),
         false => info!(

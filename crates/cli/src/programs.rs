@@ -21,7 +21,7 @@
 //! start = "90s"
 //! ```
 
-use crate::args::{AdapterChoice, PolicyChoice, check_name};
+use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, check_name};
 use crate::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
@@ -56,7 +56,8 @@ pub struct Programs {
     pub outsiders: Vec<Program>,
 }
 
-/// One program of the file. Outsiders have no weight, priority, max, adapter or policy.
+/// One program of the file. Outsiders have no weight, priority, max, adapter, policy
+/// or agent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
@@ -76,6 +77,8 @@ pub struct Program {
     pub adapter: Option<AdapterChoice>,
     /// What decides how large its heap may be.
     pub policy: Option<PolicyChoice>,
+    /// Whether our agent is loaded into it.
+    pub agent: Option<AgentChoice>,
     /// When it starts, after the file's start.
     #[serde(default, deserialize_with = "duration")]
     pub start: Duration,
@@ -226,10 +229,11 @@ impl Programs {
                 || outsider.priority.is_some()
                 || outsider.max.is_some()
                 || outsider.adapter.is_some()
-                || outsider.policy.is_some();
+                || outsider.policy.is_some()
+                || outsider.agent.is_some();
             if told {
                 return Err(format!(
-                    "outsider `{}`: weight, priority, max, adapter and policy are for [[program]]s; \
+                    "outsider `{}`: weight, priority, max, adapter, policy and agent are for [[program]]s; \
                      an outsider is unknown to the broker",
                     outsider.name
                 ));

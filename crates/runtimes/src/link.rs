@@ -2,6 +2,7 @@
 
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -101,6 +102,16 @@ pub enum Policy {
     IslaVista,
 }
 
+/// Whether an agent of ours may be loaded into a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Use {
+    /// Where it helps and nothing forbids it.
+    Auto,
+    /// Nowhere.
+    #[default]
+    Never,
+}
+
 /// Settings of the user.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -109,6 +120,10 @@ pub struct Options {
     pub collection_share: f64,
     /// What decides the size of the heap. Only the adapter of HotSpot knows more than the limit.
     pub policy: Policy,
+    /// Whether the agent may be loaded into a running program.
+    pub agent: Use,
+    /// Our own program file, beside which the agent's library is.
+    pub own: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -116,6 +131,8 @@ impl Default for Options {
         Options {
             collection_share: 0.05,
             policy: Policy::Limit,
+            agent: Use::Never,
+            own: None,
         }
     }
 }

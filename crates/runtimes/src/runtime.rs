@@ -3,7 +3,7 @@
 //! step.
 
 use crate::detect::{Candidate, Command};
-use crate::link::{Ended, Link, Options};
+use crate::link::{Ended, Link, Options, Policy, Use};
 use crate::process::Process;
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -144,6 +144,10 @@ pub struct Plan {
     /// The [`Choice`] that the user made, which helps where the program does not show its runtime:
     /// a script, a build tool, a program with libraries of its own. An unknown name is ignored.
     pub said: Option<&'static str>,
+    /// Whether our agent may be loaded into the program, if there is one for its runtime.
+    pub agent: Use,
+    /// What will decide the size of the program's heap.
+    pub policy: Policy,
     /// Our own program file. Libraries for programs lie beside it or in the place of installation.
     pub own: Option<PathBuf>,
 }

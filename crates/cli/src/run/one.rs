@@ -26,9 +26,9 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     log::start(args.verbose, args.log.as_deref())?;
     let alone = is_alone(place, args.principal.policy);
     let found = !alone && find_broker(place);
-    let choice = args.principal.adapter;
+    let choices = steer::Choices::from(&args.principal);
     let broker = (!alone).then_some(place);
-    let steered = steer::prepare(&args.program, choice, None, &Setting::ours(), broker);
+    let steered = steer::prepare(&args.program, choices, None, &Setting::ours(), broker);
     let name = args
         .principal
         .name
@@ -56,8 +56,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         member.attach_started(running.pid(), launch.starts_in());
     }
     if alone || member.is_some() {
-        let policy = args.principal.policy.into();
-        steer::start(member.as_ref(), running.pid(), choice, policy);
+        steer::start(member.as_ref(), running.pid(), choices);
     }
     let status = supervise(&mut running, &signals)?;
     info!("the program ended with status {status}");

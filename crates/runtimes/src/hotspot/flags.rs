@@ -443,7 +443,7 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
 const SERVER_CLASS: u64 = 1792 << 20;
 
 /// The collector that the machine will choose.
-fn collector(given: &Given, around: &Surroundings) -> Collector {
+pub(super) fn collector(given: &Given, around: &Surroundings) -> Collector {
     let table = [
         ("UseSerialGC", Collector::Serial),
         ("UseParallelGC", Collector::Parallel),

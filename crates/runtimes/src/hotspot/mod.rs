@@ -1,4 +1,5 @@
-//! `HotSpot` Java virtual machines. They are steered from outside; nothing is loaded into them.
+//! `HotSpot` Java virtual machines. They are steered from outside; where the user allows it, an agent in
+//! them helps.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -16,8 +17,9 @@
 //! heap), [`footprint`] (what a machine uses), `surprise` (sudden growth of native memory),
 //! [`control`] (what to do), `release` (restores the flags), `silence` (when a machine does not
 //! answer), `greet` (until it first answers), `stalls` and `isla_vista` (a limit from the kernel's
-//! stalls) and `steer`, which joins them.
+//! stalls), [`agent`] (what is loaded into a machine) and `steer`, which joins them.
 
+pub mod agent;
 pub mod attach;
 pub mod control;
 pub mod flags;
@@ -45,3 +47,5 @@ pub use runtime::HotSpot;
 
 /// The name of the adapter.
 const NAME: &str = "hotspot";
+/// Its name while the agent in the machine helps.
+const NAME_WITH_AGENT: &str = "hotspot-agent";

@@ -5,11 +5,15 @@
 //! the ends of two collections the whole process is charged more: the program's own threads stall
 //! too, and in a group that is full of cached files each read of a file does. So the threads of the
 //! collector are counted alone where the kernel accounts threads, which only delay accounting does.
-//! Otherwise, and for collectors that work beside the program, the whole process counts.
+//! Otherwise, and for collectors that work beside the program, the whole process counts. An agent in
+//! the machine reads the same signal at the begin and the end of each pause, so what it tells comes
+//! before, unless we may read a better one than it.
 
+use super::agent::Page;
 use super::machine::Collector;
 use crate::process::Process;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Taskstats, Tier};
+use plimsoll_wire::collections::Signal as Told;
 use std::time::{Duration, Instant};
 
 /// How often the collector's threads are looked for. They are started as they are needed.
@@ -49,6 +53,12 @@ pub(super) struct Signal {
     source: Source,
     /// When the collector's threads were last looked for; `None` at first.
     searched: Option<Instant>,
+    /// Whether the collector stops the program for its work.
+    stops: bool,
+    /// The tier that is read from outside.
+    tier: Option<Tier>,
+    /// The stalls within pauses by the agent's page at the last reading; `None` without.
+    page: Option<Stalled>,
 }
 
 impl Signal {
@@ -56,9 +66,12 @@ impl Signal {
     /// and why nothing better.
     pub(super) fn open(process: Process, collector: Collector) -> (Signal, Vec<String>) {
         let pid = i32::try_from(process.pid).unwrap_or(-1);
-        let mut told = Vec::new();
+        let (mut told, mut tier) = (Vec::new(), None);
         let source = match Stalls::open(pid) {
-            Ok(stalls) => Source::of(stalls, collector, &mut told),
+            Ok(stalls) => {
+                tier = Some(stalls.tier());
+                Source::of(stalls, collector, &mut told)
+            }
             Err(error) => {
                 told.push(format!("no stall of it can be seen: {error}"));
                 Source::Nothing
@@ -68,16 +81,19 @@ impl Signal {
             process,
             source,
             searched: None,
+            stops: !collector.has_soft_max(),
+            tier,
+            page: None,
         };
         // The first reading is where it begins.
-        let _ = signal.read();
+        let _ = signal.outside();
         (signal, told)
     }
 
     /// Whether the program's own stalls are counted too, so that they are spread over all the time
     /// and not over the collections alone.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self.source, Source::Whole(..))
+        self.page.is_none() && matches!(self.source, Source::Whole(..))
     }
 
     /// Fewer stalls than this in a collection tell nothing.
@@ -88,8 +104,29 @@ impl Signal {
         }
     }
 
-    /// What came since the last call. 5 us for each thread of the collector.
-    pub(super) fn read(&mut self) -> Stalled {
+    /// What came since the last call: by the agent's page if that is the better signal, else from
+    /// outside, where it takes 5 us for each thread of the collector.
+    pub(super) fn read(&mut self, page: Option<&Page>) -> Stalled {
+        let inside = page.filter(|_| self.stops).and_then(|page| {
+            let view = page.view().ok()?;
+            let told = view.about().signal;
+            let better = self.tier.is_none_or(|tier| told as u64 <= tier as u64);
+            let totals = view.totals().filter(|_| better && told != Told::None)?;
+            Some(Stalled {
+                count: totals.stalls,
+                ns: totals.stall_ns,
+            })
+        });
+        let Some(now) = inside else {
+            self.page = None;
+            return self.outside();
+        };
+        // Those before our first reading are of another time.
+        let before = self.page.replace(now).unwrap_or(now);
+        now.since(before)
+    }
+
+    fn outside(&mut self) -> Stalled {
         match &mut self.source {
             Source::Threads(stats, threads) => {
                 if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
@@ -212,6 +249,6 @@ mod tests {
         };
         let (mut signal, told) = Signal::open(gone, Collector::G1);
         assert!(told[0].contains("no stall"), "{told:?}");
-        assert_eq!(signal.read(), Stalled::default());
+        assert_eq!(signal.read(None), Stalled::default());
     }
 }

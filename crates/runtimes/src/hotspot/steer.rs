@@ -1,6 +1,6 @@
 //! The steering loop: looks at the machine, asks the controller, carries out its actions, reports.
 
-use super::NAME;
+use super::agent::{self, Page};
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
@@ -15,6 +15,7 @@ use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::stalls::Signal;
 use super::surprise::Growth;
+use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
 use crate::link::{Ended, Link, Policy};
 use crate::runtime::Target;
@@ -64,8 +65,12 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
             _ => info!("process {pid}: {remark}"),
         }
     }
-    link.steered_by(Some(NAME));
-    let ended = Loop::new(*target, attach, machine, levers).run(link);
+    let agent = agent::in_machine(target, &attach, &machine);
+    link.steered_by(Some(match agent {
+        Some(_) => NAME_WITH_AGENT,
+        None => NAME,
+    }));
+    let ended = Loop::new(*target, attach, machine, levers, agent).run(link);
     link.steered_by(None);
     ended
 }
@@ -91,6 +96,8 @@ struct Loop<'a> {
     control: Control,
     /// The limit by stalls, and their signal; `None` if the user wants the broker's limit alone.
     feedback: Option<(Feedback, Signal)>,
+    /// The page of the agent in the machine, if there is one.
+    agent: Option<Page>,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
     /// Its native memory over time.
@@ -126,7 +133,13 @@ struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    fn new(target: Target<'a>, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
+    fn new(
+        target: Target<'a>,
+        attach: Attach,
+        machine: Machine,
+        mut levers: Levers,
+        agent: Option<Page>,
+    ) -> Loop<'a> {
         let perf = match PerfFile::open(&target.process) {
             Ok(perf) => Some(perf),
             Err(error) => {
@@ -164,6 +177,7 @@ impl<'a> Loop<'a> {
             control: Control::new(levers.clone(), share),
             levers,
             feedback,
+            agent,
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
             replaced: false,
@@ -199,6 +213,9 @@ impl<'a> Loop<'a> {
 
     /// Restores the machine's flags, so that it sizes its heap by itself again.
     fn let_go(&mut self) {
+        if let Some(page) = &self.agent {
+            page.wish(None);
+        }
         for (name, value) in release::settings(&self.machine.flags, &self.moved) {
             // Commands are carried out in the order sent, even if an answer is late.
             let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
@@ -217,6 +234,7 @@ impl<'a> Loop<'a> {
             return IDLE;
         };
         self.report(link, &seen);
+        self.wish(&seen);
         let worked = self.target.process.processor_ns();
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
@@ -267,6 +285,19 @@ impl<'a> Loop<'a> {
         }
     }
 
+    /// Tells the agent how much free heap may stay resident at the end of the next collection: what the
+    /// limit leaves beside objects and the native part.
+    fn wish(&self, seen: &Seen) {
+        if let Some(page) = &self.agent {
+            let heap = &seen.heap;
+            let objects = heap.old.used.saturating_add(heap.young.used);
+            let rest = seen
+                .limit
+                .saturating_sub(objects.saturating_add(seen.native));
+            page.wish((seen.limit > 0).then_some(rest));
+        }
+    }
+
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
         let numbers = link.numbers().filter(|n| n.limit > 0);
         let heap = self.heap()?;
@@ -313,7 +344,7 @@ impl<'a> Loop<'a> {
         let Some((feedback, signal)) = &mut self.feedback else {
             return granted;
         };
-        let stalled = signal.read();
+        let stalled = signal.read(self.agent.as_ref());
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let turn = feedback.look(&Moment {
             now_ns,
