@@ -133,6 +133,7 @@ impl Known {
             reaction_ms: known(self.reaction_ms),
             collections: known(self.collections),
             collection_ms: known(self.collection_ms),
+            stalls: None,
             collector: None,
         }
     }

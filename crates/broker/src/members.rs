@@ -176,6 +176,7 @@ impl Member {
             live: figures.live,
             collections: figures.collections,
             collection_ms: figures.collection_ms,
+            stall_rate: figures.stall_rate,
             collector: figures.collector,
             page: Some(self.page.path().display().to_string()),
             children: Vec::new(),

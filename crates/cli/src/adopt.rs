@@ -6,7 +6,7 @@ use crate::embed::{self, Place};
 use crate::error::CliError;
 use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
-use crate::run::{keep, log, start_steering};
+use crate::run::{Choices, keep, log, start_steering};
 use plimsoll_kernel::process::Process;
 use plimsoll_runtimes::ALL;
 use plimsoll_wire::checks::mend_name;
@@ -32,12 +32,40 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     }
     let signals = Signals::block(&HEARD)?;
     log::start(args.verbose, None)?;
+    let policy = args.principal.policy;
+    let alone = policy == args::PolicyChoice::IslaVista && !embed::answers(place);
+    let member = match alone {
+        true => None,
+        false => Some(join(place, args, &process)?),
+    };
+    let choices = Choices::from(&args.principal);
+    let steering = start_steering(member.as_ref(), args.pid, choices);
+    match alone {
+        true => info!("process {} is steered without a broker", args.pid),
+        false => info!(
+            "process {} is under the broker at {}",
+            args.pid,
+            place.socket.path().display()
+        ),
+    }
+    if args.tell_when_done {
+        close_output()?;
+    }
+    wait(&process, &signals)?;
+    if let Some(steering) = steering.filter(|_| process.alive()) {
+        steering.let_go();
+    }
+    Ok(0)
+}
+
+/// Brings the process under the broker, which is started if we may.
+fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, CliError> {
     embed::ensure(place)?;
     let name = args
         .principal
         .name
         .clone()
-        .unwrap_or_else(|| name_of(&process));
+        .unwrap_or_else(|| name_of(process));
     let wanted = Wanted {
         name: &name,
         weight: args.principal.weight,
@@ -48,20 +76,7 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     let member = Member::join(place, wanted, None)?;
     member.attach(args.pid)?;
     keep(place);
-    let steering = start_steering(&member, args.pid, args.principal.adapter);
-    info!(
-        "process {} is under the broker at {}",
-        args.pid,
-        place.socket.path().display()
-    );
-    if args.tell_when_done {
-        close_output()?;
-    }
-    wait(&process, &signals)?;
-    if let Some(steering) = steering.filter(|_| process.alive()) {
-        steering.let_go();
-    }
-    Ok(0)
+    Ok(member)
 }
 
 fn open(pid: u32) -> Result<Process, CliError> {

@@ -76,6 +76,11 @@ pub fn place(asked: Option<&Path>) -> Place {
     Place::at(found.cloned().unwrap_or_else(|| Socket::at(own)))
 }
 
+/// Whether a broker answers there now.
+pub fn answers(place: &Place) -> bool {
+    Control::connect(&place.socket).is_ok()
+}
+
 /// Makes sure that a broker answers, and starts one if we may. Returns whether one was started.
 ///
 /// # Errors

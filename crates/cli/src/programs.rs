@@ -21,7 +21,7 @@
 //! start = "90s"
 //! ```
 
-use crate::args::{AdapterChoice, check_name};
+use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, check_name};
 use crate::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
@@ -56,7 +56,8 @@ pub struct Programs {
     pub outsiders: Vec<Program>,
 }
 
-/// One program of the file. Outsiders have no weight, priority, max or adapter.
+/// One program of the file. Outsiders have no weight, priority, max, adapter, policy
+/// or agent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
@@ -74,6 +75,10 @@ pub struct Program {
     pub max: Option<Size>,
     /// How it is steered.
     pub adapter: Option<AdapterChoice>,
+    /// What decides how large its heap may be.
+    pub policy: Option<PolicyChoice>,
+    /// Whether our agent is loaded into it.
+    pub agent: Option<AgentChoice>,
     /// When it starts, after the file's start.
     #[serde(default, deserialize_with = "duration")]
     pub start: Duration,
@@ -223,10 +228,12 @@ impl Programs {
             let told = outsider.weight.is_some()
                 || outsider.priority.is_some()
                 || outsider.max.is_some()
-                || outsider.adapter.is_some();
+                || outsider.adapter.is_some()
+                || outsider.policy.is_some()
+                || outsider.agent.is_some();
             if told {
                 return Err(format!(
-                    "outsider `{}`: weight, priority, max and adapter are for [[program]]s; \
+                    "outsider `{}`: weight, priority, max, adapter, policy and agent are for [[program]]s; \
                      an outsider is unknown to the broker",
                     outsider.name
                 ));

@@ -7,12 +7,13 @@
 //! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones), `weight`,
 //! `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`, `swapped`,
 //! `major_faults`, `refaults` (null, or pages per second that were read again: `file`, `anon`; their costs:
-//! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `collector`
+//! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `stall_rate`
+//! (allocation stalls per second within its limit, or null), `collector`
 //! (null, or what a collector reports of itself) and `children`. All sizes are bytes. Fields may be added,
 //! but none is removed or changes its meaning.
 
 use crate::json;
-use crate::rows::{Faults, Order, Row, rows, shown, standing};
+use crate::rows::{Faults, Order, Row, rows, shown, stalls, standing};
 use crate::size::Human;
 use plimsoll_wire::messages::{Kind, Listing};
 use plimsoll_wire::page::Level;
@@ -84,9 +85,10 @@ fn add_line(text: &mut String, row: Row<'_>) {
         Level::Warning => "warning",
         Level::Critical => "critical",
     };
+    let stalls = stalls(p).map_or_else(String::new, |stalls| format!(", {stalls}"));
     let _ = writeln!(
         text,
-        "{:>4} {:indent$}{:<width$} {:>7} {:<7} {:>9} {:>6} {:>6} {:>6} {:>6} {level}",
+        "{:>4} {:indent$}{:<width$} {:>7} {:<7} {:>9} {:>6} {:>6} {:>6} {:>6} {level}{stalls}",
         p.id,
         "",
         name,
@@ -118,6 +120,17 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
    3   index                     4711 hotspot        10   212M   214M   300M      0 normal
 ";
         assert_eq!(table(&sample()), expected);
+    }
+
+    #[test]
+    fn a_principal_that_stalls_within_its_limit_is_told() {
+        let mut listing = sample();
+        for (rate, told) in [(None, false), (Some(0), false), (Some(12), true)] {
+            listing.principals[0].stall_rate = rate;
+            assert_eq!(table(&listing).contains("normal, 12 stalls/s\n"), told);
+            let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
+            assert_eq!(value["principals"][0]["stall_rate"].as_u64(), rate);
+        }
     }
 
     #[test]

@@ -127,6 +127,12 @@ pub fn shown(name: &str, width: usize) -> String {
     kept.chain(std::iter::once('~')).collect()
 }
 
+/// The allocation stalls of a principal within its limit, if there are any.
+pub fn stalls(principal: &Principal) -> Option<String> {
+    let rate = principal.stall_rate.filter(|&rate| rate > 0)?;
+    Some(format!("{rate} stalls/s"))
+}
+
 /// A weight and a priority in one column: `40` or `40(+2)`.
 pub fn standing(principal: &Principal) -> String {
     match principal.priority {

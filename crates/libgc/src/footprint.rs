@@ -79,6 +79,7 @@ impl Ended<'_> {
             allocated: self.allocated,
             growth: Pace::growth(self.found, usual) as u64,
             stalls: self.residency.evicted as u64,
+            ..sizing::Ended::default()
         }
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! - shared by all: [`setting`] (where a program starts), [`process`] (what `/proc` tells, from the
 //!   crate `kernel`), [`link`] (between adapter and broker), `elf` and `privileges` (executables),
-//!   `regular` (files that others own), `still` (processes that stand still), [`family`] (the
+//!   `regular` (files that others own), `ours` (our libraries for programs), `still` (processes that stand still), [`family`] (the
 //!   processes of a program), [`detect`] (evidence by which a runtime is recognised), [`runtime`]
 //!   (the trait), `java` (installations of Java);
 //! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
@@ -38,6 +38,7 @@ pub mod link;
 pub mod list;
 pub mod native_image;
 pub mod openj9;
+mod ours;
 pub mod passive;
 mod privileges;
 mod regular;
@@ -51,7 +52,7 @@ pub mod process {
 }
 
 pub use adapter::run;
-pub use link::{Ended, Link, Options};
+pub use link::{Alone, Ended, Link, Options, Policy, Use};
 pub use list::Runtimes;
 pub use runtime::Runtime;
 

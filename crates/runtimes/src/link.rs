@@ -2,7 +2,10 @@
 
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Gives an adapter its limit and takes its reports.
 ///
@@ -47,18 +50,89 @@ impl std::fmt::Display for Ended {
     }
 }
 
+/// The link of a program without a broker. It gives no numbers and keeps no reports.
+#[derive(Clone, Debug)]
+pub struct Alone {
+    /// Whether the adapter must end. Any thread may set it.
+    stop: Arc<AtomicBool>,
+}
+
+impl Alone {
+    /// The longest time until [`Link::stopped`] is seen to change.
+    const GRAIN: Duration = Duration::from_millis(50);
+
+    /// The adapter ends when `stop` is set.
+    pub fn new(stop: Arc<AtomicBool>) -> Alone {
+        Alone { stop }
+    }
+}
+
+impl Link for Alone {
+    fn numbers(&mut self) -> Option<Numbers> {
+        None
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        let until = Instant::now() + timeout;
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && !left.is_zero()
+            && !self.stopped()
+        {
+            std::thread::sleep(left.min(Self::GRAIN));
+        }
+    }
+
+    fn report(&mut self, _: &Report) {}
+
+    fn released(&mut self, _: u64) {}
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// What decides how large the heap of a program may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The limit of the broker. Without one the program is left alone.
+    #[default]
+    Limit,
+    /// Isla Vista: the stalls of the program's collections. The limit of a broker holds too, if
+    /// there is one.
+    IslaVista,
+}
+
+/// Whether an agent of ours may be loaded into a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Use {
+    /// Where it helps and nothing forbids it.
+    Auto,
+    /// Nowhere.
+    #[default]
+    Never,
+}
+
 /// Settings of the user.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The part of the wall-clock time, 0 to 1, that collections forced by an adapter may take
     /// while nothing is owed. The default is 0.05.
     pub collection_share: f64,
+    /// What decides the size of the heap. Only the adapter of HotSpot knows more than the limit.
+    pub policy: Policy,
+    /// Whether the agent may be loaded into a running program.
+    pub agent: Use,
+    /// Our own program file, beside which the agent's library is.
+    pub own: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             collection_share: 0.05,
+            policy: Policy::Limit,
+            agent: Use::Never,
+            own: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! step.
 
 use crate::detect::{Candidate, Command};
-use crate::link::{Ended, Link, Options};
+use crate::link::{Ended, Link, Options, Policy, Use};
 use crate::process::Process;
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -138,9 +138,16 @@ pub struct Plan {
     pub group: Option<u64>,
     /// Nothing can be paged out where the program will run, so an excess over a limit ends it.
     pub cliff: bool,
+    /// No limit is expected unless the program itself runs into a shortage (`--policy isla-vista`
+    /// without a broker). Until then the runtime must behave as it does alone.
+    pub own_rule: bool,
     /// The [`Choice`] that the user made, which helps where the program does not show its runtime:
     /// a script, a build tool, a program with libraries of its own. An unknown name is ignored.
     pub said: Option<&'static str>,
+    /// Whether our agent may be loaded into the program, if there is one for its runtime.
+    pub agent: Use,
+    /// What will decide the size of the program's heap.
+    pub policy: Policy,
     /// Our own program file. Libraries for programs lie beside it or in the place of installation.
     pub own: Option<PathBuf>,
 }

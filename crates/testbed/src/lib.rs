@@ -12,7 +12,7 @@
 //! | module | is |
 //! |---|---|
 //! | `cgroup`, `swap` | grounds |
-//! | [`programs`], `files` | programs: what each does; those that read files |
+//! | [`programs`], `files`, `threads` | programs: what each does; those that read files; whose threads end |
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
@@ -34,6 +34,7 @@ mod progress;
 mod refuse;
 mod skip;
 mod swap;
+mod threads;
 
 pub use cgroup::TestCgroup;
 pub use child::Child;

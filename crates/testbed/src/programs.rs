@@ -23,6 +23,9 @@
 //!       reads a file from beginning to end over and over, R bytes a second
 //! lock  --path LIST
 //!       locks all pages of the files that LIST names, one a line, and holds them
+//! churn --bytes N [--width 4] [--every MS]
+//!       starts that many threads, each of which takes N bytes and ends, over and over; a round is a
+//!       generation of them
 //! tree  --depth D --width W
 //!       starts W children that each start W more, D levels deep, and waits
 //! ```
@@ -92,9 +95,10 @@ fn ends_well(arguments: &[String]) -> bool {
         "pages" => crate::files::pages(&options),
         "stream" => crate::files::stream(&options),
         "lock" => lock(&options),
+        "churn" => crate::threads::churn(&options),
         "tree" => tree(&options),
         other => Err(io::Error::other(format!(
-            "there is no program `{other}`: give hog, touch, share, mix, pages, stream, lock or tree"
+            "there is no program `{other}`: give hog, touch, share, mix, pages, stream, lock, churn or tree"
         ))),
     });
     if let Err(e) = &result {

@@ -2,6 +2,7 @@
 //! keep the property stated on each. The tests call them as well.
 
 use crate::checks;
+use crate::collections::{self, View, Words};
 use crate::messages::{self, Priority, Weight};
 use crate::page::{PAGE_SIZE, PageView, offset};
 use crate::varlink::{Call, Decoder, Reply};
@@ -121,13 +122,7 @@ pub fn fuzz_reply(message: &[u8]) {
 
 /// Reads any bytes as a page.
 pub fn fuzz_page(bytes: &[u8]) {
-    let words: [AtomicU64; PAGE_SIZE / 8] = std::array::from_fn(|index| {
-        let mut word = [0; 8];
-        let from = (index * 8).min(bytes.len());
-        let part = &bytes[from..(from + 8).min(bytes.len())];
-        word[..part.len()].copy_from_slice(part);
-        AtomicU64::new(u64::from_ne_bytes(word))
-    });
+    let words: [AtomicU64; PAGE_SIZE / 8] = words(bytes);
     let view = PageView::of_words(&words);
     let _ = view.check();
     let _ = view.is_stale(u64::MAX);
@@ -136,4 +131,31 @@ pub fn fuzz_page(bytes: &[u8]) {
     if let Some(reading) = view.read() {
         assert_eq!(reading.numbers.limit, limit);
     }
+}
+
+/// Any bytes are a page of collections or not, and one that is gives texts that fit and pauses in order.
+pub fn fuzz_collections(bytes: &[u8]) {
+    let words = words(bytes);
+    let Ok(view) = View::new(Words::of(&words)) else {
+        return;
+    };
+    let longest = collections::MAX_TEXT * '\u{fffd}'.len_utf8();
+    assert!(view.about().signal_text.len() <= longest);
+    assert!(view.refusal().is_none_or(|text| text.len() <= longest));
+    let _ = view.process();
+    for seen in [0, u64::MAX, view.totals().map_or(7, |totals| totals.pauses)] {
+        let pauses: Vec<u64> = view.pauses_after(seen).map(|p| p.number).collect();
+        assert!(pauses.is_sorted() && pauses.len() as u64 <= collections::PAUSES);
+    }
+}
+
+/// As many words as are asked for, with zeros after the bytes.
+fn words<const N: usize>(bytes: &[u8]) -> [AtomicU64; N] {
+    std::array::from_fn(|index| {
+        let mut word = [0; 8];
+        let from = (index * 8).min(bytes.len());
+        let part = &bytes[from..(from + 8).min(bytes.len())];
+        word[..part.len()].copy_from_slice(part);
+        AtomicU64::new(u64::from_ne_bytes(word))
+    })
 }

@@ -1,8 +1,9 @@
 //! Everything exchanged between the broker and a program: the availability page ([`page`]) and the
-//! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]). This crate does no I/O:
-//! it encodes and decodes data, and the caller makes the system calls. Messages of clients are
-//! checked while they are read ([`checked`], by the rules of [`checks`] and [`standing`]). [`fuzz`]
-//! has the entry points for fuzzers.
+//! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]); and the page on which an agent
+//! in a virtual machine tells of its collections ([`collections`]). This crate does no I/O: it encodes and
+//! decodes data, and the caller makes the system calls. Messages of clients are checked while they are
+//! read ([`checked`], by the rules of [`checks`] and [`standing`]). [`fuzz`] has the entry points for
+//! fuzzers.
 //!
 //! # Glossary
 //! - *principal*: the unit of accounting: a process (with its descendants) or a group.
@@ -19,6 +20,7 @@
 
 pub mod checked;
 pub mod checks;
+pub mod collections;
 pub mod fuzz;
 pub mod messages;
 pub mod page;

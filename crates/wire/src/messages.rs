@@ -108,6 +108,9 @@ pub struct Report {
     pub collections: Option<u64>,
     /// Milliseconds spent in collections since its start.
     pub collection_ms: Option<u64>,
+    /// Allocation stalls of its collections since its start, although it kept to its limit: the
+    /// kernel did not have the memory that was granted.
+    pub stalls: Option<u64>,
     /// Statistics of its collector; replaced as a whole.
     pub collector: Option<Statistics>,
 }
@@ -245,6 +248,9 @@ pub struct Principal {
     pub collections: Option<u64>,
     /// Time spent in collections as reported, milliseconds.
     pub collection_ms: Option<u64>,
+    /// Allocation stalls per second although it kept to its limit, as reported. While there are
+    /// any, its limit does not rise.
+    pub stall_rate: Option<u64>,
     /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
     /// Absolute path of its availability page, if the broker reports it.

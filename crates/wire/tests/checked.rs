@@ -106,11 +106,11 @@ proptest! {
     }
 
     #[test]
-    fn a_text_in_the_place_of_a_number_is_refused(text in text(), at in 0usize..7) {
+    fn a_text_in_the_place_of_a_number_is_refused(text in text(), at in 0usize..8) {
         prop_assume!(text.len() < 60_000);
         let fields = [
             "live", "demand", "floor", "collections", "reaction_ms", "allocation_rate",
-            "collection_ms",
+            "collection_ms", "stalls",
         ];
         let field = fields[at];
         let refused = read::<Report>(&json!({"id": 1, field: text})).unwrap_err();

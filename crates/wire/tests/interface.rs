@@ -175,6 +175,7 @@ fn principal(children: Vec<Principal>) -> Principal {
         live: Some(1),
         collections: Some(1),
         collection_ms: Some(1),
+        stall_rate: Some(1),
         collector: Some(collector()),
         page: Some("/p".into()),
         refaults: Some(refaults()),
@@ -269,6 +270,7 @@ fn parameters_are_the_declared_ones() {
         reaction_ms: Some(1),
         collections: Some(1),
         collection_ms: Some(1),
+        stalls: Some(1),
         collector: Some(collector()),
     };
     check(asks("Report"), "Report", &report, &Report::default());

@@ -126,6 +126,7 @@ impl Core {
         take(&mut known.floor, report.floor);
         take(&mut known.collections, report.collections);
         take(&mut known.collection_ms, report.collection_ms);
+        known.stalls = report.stalls.or(known.stalls);
         known.collector = report
             .collector
             .map(believed_statistics)

@@ -25,6 +25,7 @@
 //! | `tick` | one pass, from sensed values to actions |
 //! | `domain`, `flow` | outsiders, their growth, the reserve, the budget |
 //! | `demand` | how much memory a principal can use |
+//! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
 //! | `revoke`, `ladder` | which bytes are needed and from whom; how they are taken |
 //! | `pace` | when the next tick and glance are due |
@@ -50,6 +51,7 @@ mod settle;
 mod tests;
 mod tick;
 mod tree;
+mod trust;
 mod types;
 mod view;
 

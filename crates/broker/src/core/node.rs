@@ -4,6 +4,7 @@ use super::debt::Debt;
 use super::domain::Domain;
 use super::flow::Flow;
 use super::ladder::Ladder;
+use super::trust::Trust;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
@@ -36,6 +37,7 @@ pub(super) struct Reported {
     pub(super) reaction: Option<Nanos>,
     pub(super) collections: Option<u64>,
     pub(super) collection_ms: Option<u64>,
+    pub(super) stalls: Option<u64>,
     pub(super) collector: Option<Statistics>,
 }
 
@@ -132,6 +134,8 @@ pub(super) struct Node {
     pub(super) waits: Option<Nanos>,
     pub(super) debt: Option<Debt>,
     pub(super) ladder: Ladder,
+    /// Whether it stalls within its limit.
+    pub(super) trust: Trust,
     pub(super) told: Told,
 }
 
@@ -176,6 +180,7 @@ impl Node {
             waits: None,
             debt: None,
             ladder: Ladder::default(),
+            trust: Trust::default(),
             told: Told::default(),
         }
     }

@@ -4,7 +4,9 @@ use super::domain::{Bounds, Members};
 use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
 use super::settle::{Moment, Word};
-use super::{Action, Core, Nanos, SensedDomain, SensedPrincipal, commands, demand, flow, settle};
+use super::{
+    Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, demand, flow, settle,
+};
 use plimsoll_policy::shares::Principal;
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
@@ -69,6 +71,9 @@ impl Core {
                 .domain
                 .map(|sensed| node.domain.unwrap_or_default().with(sensed));
             node.flow.feed(uses, passed, TREND_TAU);
+            let ours = node.ladder.rung == Rung::Bound;
+            node.trust
+                .note(node.reported.stalls, ours, self.clock.now, passed);
             if joins {
                 commands::shift_domains(&mut self.tree, &mut self.root, slot, -flow::signed(uses));
             }
@@ -144,12 +149,15 @@ impl Core {
 
     /// Computes the demands, and whether all fit without anybody giving memory up.
     fn wish(&mut self) {
-        let mut wish = 0u64;
+        let (mut wish, now) = (0u64, self.clock.now);
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
             node.collector = demand::steadied_collector(node.collector, &node.reported);
             node.demand = demand::steadied(node.demand, demand::wanted(node));
+            if node.trust.is_doubted(now) {
+                node.demand = node.demand.min(node.limit.max(node.uses));
+            }
             node.modest = demand::calmed(node.modest, demand::modest(node));
             let kept = if node.adaptive { node.uses } else { 0 };
             let below = node.account.subtree_wish;

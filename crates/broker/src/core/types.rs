@@ -132,6 +132,10 @@ pub struct Figures {
     pub collections: Option<u64>,
     /// Time spent in collections as reported, milliseconds.
     pub collection_ms: Option<u64>,
+    /// Allocation stalls per second although it kept to its limit, as reported.
+    pub stall_rate: Option<u64>,
+    /// Such stalls keep its limit from rising.
+    pub doubted: bool,
     /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
     /// Rung of the ladder that was reached with it.

@@ -110,6 +110,8 @@ impl Core {
             live: node.reported.live,
             collections: node.reported.collections,
             collection_ms: node.reported.collection_ms,
+            stall_rate: node.trust.rate(self.clock.now),
+            doubted: node.trust.is_doubted(self.clock.now),
             collector: node.reported.collector,
             rung: node.ladder.rung,
         }

@@ -233,6 +233,7 @@ mod tests {
             live: most,
             collections: most,
             collection_ms: most,
+            stall_rate: most,
             collector: Some(Statistics {
                 heap: most,
                 last_pause_us: most,

@@ -64,6 +64,8 @@ pub(crate) struct Program {
     /// Time when it next joins, exits, or changes its demand.
     pub(crate) turn_at: u64,
     pub(crate) alive: bool,
+    /// Allocation stalls within its limit that it tells of; `None` where it counts none.
+    pub(crate) stalls: Option<u64>,
     /// The kernel's limit on it.
     pub(crate) bound: u64,
 }
@@ -102,6 +104,7 @@ impl Program {
             answers_at: None,
             turn_at: 0,
             alive: false,
+            stalls: random.one_in_thousand(300).then_some(0),
             bound: u64::MAX,
         }
     }
@@ -129,6 +132,7 @@ impl Program {
                 reaction_ms: Some(random.next() >> random.between(0, 63)),
                 collections: Some(random.next()),
                 collection_ms: Some(random.next()),
+                stalls: Some(random.next()),
                 collector: Some(Statistics {
                     heap: Some(random.next()),
                     longest_pause_us: Some(random.next()),
@@ -141,6 +145,7 @@ impl Program {
                 demand: Some(self.want),
                 floor: Some(self.live),
                 reaction_ms,
+                stalls: self.stalls,
                 ..Report::default()
             },
             _ if self.weight.is_multiple_of(20) => Report {
@@ -151,6 +156,7 @@ impl Program {
                 demand: Some(self.want),
                 floor: Some(self.live),
                 reaction_ms,
+                stalls: self.stalls,
                 ..Report::default()
             },
             _ => Report {
@@ -158,6 +164,7 @@ impl Program {
                 demand: Some(self.want),
                 floor: Some(self.live),
                 reaction_ms,
+                stalls: self.stalls,
                 ..Report::default()
             },
         }

@@ -2,14 +2,18 @@
 //! completions come from here, so the comments below are their text.
 
 mod adapter;
+mod agent;
 mod check;
 mod map;
 mod pin;
+mod policy;
 
 pub use adapter::AdapterChoice;
+pub use agent::AgentChoice;
 pub use check::check_name;
 pub use map::Map;
 pub use pin::Pin;
+pub use policy::PolicyChoice;
 
 use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
@@ -92,6 +96,12 @@ pub struct Principal {
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
     pub adapter: AdapterChoice,
+    /// What decides how large the heap of a Java program may be
+    #[arg(long, value_enum, default_value_t)]
+    pub policy: PolicyChoice,
+    /// Whether the agent for the program's runtime is loaded into it
+    #[arg(long, value_enum, default_value_t)]
+    pub agent: AgentChoice,
 }
 
 /// `plimsoll run`.
@@ -111,7 +121,7 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
-        ["program", "weight", "priority", "name", "max", "adapter"])]
+        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent"])]
     pub file: Option<PathBuf>,
     /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]

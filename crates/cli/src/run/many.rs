@@ -11,7 +11,6 @@ use super::member::{self, Member, Wanted};
 use super::record::{Event, Recording};
 use super::signals::Signals;
 use super::{orphans, steer};
-use crate::args::AdapterChoice;
 use crate::embed::Place;
 use crate::error::CliError;
 use crate::programs::{Program, Programs};
@@ -196,10 +195,14 @@ impl Many {
     fn launch(&self, slot: &Slot) -> Result<(Running, Option<Member>), CliError> {
         let program = &slot.program;
         let argv: Vec<OsString> = program.command.0.iter().map(OsString::from).collect();
-        let (choice, steered) = match slot.outsider {
-            true => (AdapterChoice::None, steer::untouched(&argv)),
+        let choices = steer::Choices {
+            adapter: program.adapter.unwrap_or_default(),
+            policy: program.policy.unwrap_or_default(),
+            agent: program.agent.unwrap_or_default(),
+        };
+        let steered = match slot.outsider {
+            true => steer::untouched(&argv),
             false => {
-                let choice = program.adapter.unwrap_or_default();
                 let variables = |name: &str| match program.env.get(name) {
                     Some(value) => Some(OsString::from(value)),
                     None => std::env::var_os(name),
@@ -208,8 +211,7 @@ impl Many {
                     variables: &variables,
                     folder: program.cwd.as_deref().unwrap_or(Path::new("")),
                 };
-                let steered = steer::prepare(&argv, choice, self.bytes, &setting, &self.place);
-                (choice, steered)
+                steer::prepare(&argv, choices, self.bytes, &setting, Some(&self.place))
             }
         };
         let member = match slot.outsider {
@@ -254,7 +256,7 @@ impl Many {
         let running = child::spawn(&launch)?;
         if let Some(member) = &member {
             member.attach_started(running.pid(), launch.starts_in());
-            steer::start(member, running.pid(), choice);
+            steer::start(Some(member), running.pid(), choices);
         }
         Ok((running, member))
     }

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use keeper::keep;
-pub(crate) use steer::start as start_steering;
+pub(crate) use steer::{Choices, start as start_steering};
 
 /// Runs one program, or those of a file.
 ///

@@ -4,7 +4,7 @@ use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
 use super::signals::{FORWARDED, Received, Signals};
 use super::{keep, log, orphans, steer};
-use crate::args;
+use crate::args::{self, PolicyChoice};
 use crate::embed::{self, Place};
 use crate::error::CliError;
 use plimsoll_runtimes::setting::Setting;
@@ -24,9 +24,11 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     // Before the first thread, so that the signals are blocked in all threads.
     let signals = Signals::block(&heard)?;
     log::start(args.verbose, args.log.as_deref())?;
-    let found = find_broker(place);
-    let choice = args.principal.adapter;
-    let steered = steer::prepare(&args.program, choice, None, &Setting::ours(), place);
+    let alone = is_alone(place, args.principal.policy);
+    let found = !alone && find_broker(place);
+    let choices = steer::Choices::from(&args.principal);
+    let broker = (!alone).then_some(place);
+    let steered = steer::prepare(&args.program, choices, None, &Setting::ours(), broker);
     let name = args
         .principal
         .name
@@ -39,7 +41,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         max: args.principal.max.map(|max| max.bytes(member::capacity())),
         adapter: steered.adapter,
     };
-    let member = join(place, wanted, found);
+    let member = broker.and_then(|place| join(place, wanted, found));
     let mut launch = Launch {
         argv: steered.argv,
         ..Launch::default()
@@ -52,11 +54,22 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     let mut running = child::spawn(&launch)?;
     if let Some(member) = &member {
         member.attach_started(running.pid(), launch.starts_in());
-        steer::start(member, running.pid(), args.principal.adapter);
+    }
+    if alone || member.is_some() {
+        steer::start(member.as_ref(), running.pid(), choices);
     }
     let status = supervise(&mut running, &signals)?;
     info!("the program ended with status {status}");
     Ok(status)
+}
+
+/// Whether the program runs without a broker: the policy needs none, and none runs here.
+fn is_alone(place: &Place, policy: PolicyChoice) -> bool {
+    let alone = policy == PolicyChoice::IslaVista && !embed::answers(place);
+    if alone {
+        info!("no broker runs, and Isla Vista needs none: the program is not registered");
+    }
+    alone
 }
 
 /// Finds or starts a broker. False, with a warning, if there is none.

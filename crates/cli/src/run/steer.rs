@@ -1,13 +1,13 @@
 //! Prepares a program with its adapter, and runs the thread that steers it.
 
 use super::member::{self, Member};
-use crate::args::AdapterChoice;
+use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, Principal};
 use crate::control::Control;
 use crate::embed::Place;
-use plimsoll_runtimes::Options;
 use plimsoll_runtimes::hotspot::flags;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::setting::Setting;
+use plimsoll_runtimes::{Alone, Link, Options};
 use plimsoll_wire::messages::Listing;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -18,6 +18,27 @@ use tracing::{info, warn};
 
 /// How long to wait until an adapter has undone its changes to a runtime.
 const LET_GO: Duration = Duration::from_secs(3);
+
+/// How the user wants a program to be steered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Choices {
+    /// By which adapter.
+    pub(crate) adapter: AdapterChoice,
+    /// By what the heap is sized.
+    pub(crate) policy: PolicyChoice,
+    /// Whether our agent is loaded into it.
+    pub(crate) agent: AgentChoice,
+}
+
+impl From<&Principal> for Choices {
+    fn from(given: &Principal) -> Choices {
+        Choices {
+            adapter: given.adapter,
+            policy: given.policy,
+            agent: given.agent,
+        }
+    }
+}
 
 /// A command line as it will be started.
 #[derive(Clone, Debug)]
@@ -40,19 +61,20 @@ pub(crate) fn untouched(argv: &[OsString]) -> Steered {
 }
 
 /// Adds what makes a program elastic, and logs it. `budget`: what the program could use alone,
-/// bytes; that of the broker if absent.
+/// bytes; that of the broker at `place` if absent. Without a `place` there is no broker, and the
+/// program sizes its heap by itself as long as it can.
 pub(crate) fn prepare(
     argv: &[OsString],
-    choice: AdapterChoice,
+    choices: Choices,
     budget: Option<u64>,
     setting: &Setting<'_>,
-    place: &Place,
+    place: Option<&Place>,
 ) -> Steered {
-    if choice == AdapterChoice::None {
+    if choices.adapter == AdapterChoice::None {
         return untouched(argv);
     }
     let told = || {
-        Control::connect(&place.socket)
+        Control::connect(&place?.socket)
             .and_then(|mut c| c.list())
             .ok()
     };
@@ -63,7 +85,10 @@ pub(crate) fn prepare(
         memory: group.or_else(member::machine),
         group,
         cliff: member::on_a_cliff(),
-        said: choice.said(),
+        own_rule: place.is_none(),
+        said: choices.adapter.said(),
+        agent: choices.agent.into(),
+        policy: choices.policy.into(),
         own: std::env::current_exe().ok(),
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
@@ -103,15 +128,25 @@ impl Steering {
 }
 
 /// Starts the thread that steers a program until the program ends or is let go, or until we end.
-pub(crate) fn start(member: &Member, pid: u32, choice: AdapterChoice) -> Option<Steering> {
-    if choice == AdapterChoice::None {
+/// Without a `member` no broker takes part.
+pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Option<Steering> {
+    if choices.adapter == AdapterChoice::None {
         return None;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let mut link = member.link(Arc::clone(&stop));
+    let mut link: Box<dyn Link + Send> = match member {
+        Some(member) => Box::new(member.link(Arc::clone(&stop))),
+        None => Box::new(Alone::new(Arc::clone(&stop))),
+    };
+    let options = Options {
+        policy: choices.policy.into(),
+        agent: choices.agent.into(),
+        own: std::env::current_exe().ok(),
+        ..Options::default()
+    };
     let (end, ended) = channel();
     let steer = move || {
-        let how = plimsoll_runtimes::run(&mut link, pid, &Options::default());
+        let how = plimsoll_runtimes::run(&mut *link, pid, &options);
         info!("steering of process {pid} ended: {how}");
         let _ = end.send(());
     };

@@ -23,6 +23,10 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
 /// The values of the collector and of the refaults, one line each. Unknown values are a dash.
 pub(super) fn lines(principal: &Principal) -> Vec<String> {
     let mut lines = collector_lines(principal);
+    if let Some(rate) = principal.stall_rate {
+        let told = "a second: collections waited for memory within the limit";
+        lines.push(line("STALLS", rate.to_string(), told));
+    }
     if let Some(refaults) = &principal.refaults {
         lines.push(String::new());
         lines.extend(refault_lines(refaults));
@@ -199,6 +203,21 @@ mod tests {
             head(&report, 40),
             format!("{:<40}", " report  process 7641  libgc")
         );
+    }
+
+    #[test]
+    fn tells_of_stalls_where_they_are_counted() {
+        let stalls = |stall_rate| {
+            let told = lines(&Principal {
+                stall_rate,
+                ..principal(Statistics::default())
+            });
+            told.into_iter().find(|line| line.starts_with(" STALLS"))
+        };
+        assert_eq!(stalls(None), None);
+        let told =
+            " STALLS              12  a second: collections waited for memory within the limit";
+        assert_eq!(stalls(Some(12)).as_deref(), Some(told));
     }
 
     #[test]

@@ -26,6 +26,7 @@ impl Outbox {
         known.reaction_ms = new.reaction_ms.or(known.reaction_ms);
         known.collections = new.collections.or(known.collections);
         known.collection_ms = new.collection_ms.or(known.collection_ms);
+        known.stalls = new.stalls.or(known.stalls);
         known.collector = new.collector.or(known.collector);
 
         self.report_is_new = true;

@@ -103,6 +103,17 @@ pub(super) fn groups(pid: i32, controller: &[u8]) -> Result<Vec<(Version, PathBu
     Ok(found)
 }
 
+/// The directory of a process's group in the version 2 hierarchy, whichever controllers it has;
+/// `None` if it is not mounted here.
+///
+/// # Errors
+/// As [`locate`].
+pub(crate) fn unified(pid: i32) -> Result<Option<PathBuf>> {
+    let found = groups(pid, b"")?.into_iter();
+    let mut unified = found.filter(|(version, ..)| *version == Version::V2);
+    Ok(unified.next().map(|(_, dir, _)| dir))
+}
+
 /// The names of a process's groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {

@@ -9,6 +9,7 @@ mod named;
 mod stat;
 mod take;
 
+pub(crate) use find::unified;
 pub use find::{
     Location, Membership, Mount, Version, choose, locate, parse_membership, parse_mounts,
     version_of,

@@ -7,7 +7,7 @@ use crate::pages::{PageMap, Tier};
 use crate::pressure::{MACHINE, Psi, Threshold, Trigger};
 use crate::process::{Process, page_size};
 use crate::reader::Reader;
-use crate::stalls::Taskstats;
+use crate::stalls::{Declined, Stalls, Tier as StallTier};
 use crate::{Error, referenced, smaps, swap};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::path::Path;
@@ -179,28 +179,35 @@ pub(super) fn working_set() -> Capability {
     }
 }
 
+/// Our own process stands for the programs that will be started.
 pub(super) fn stalls() -> Capability {
-    let found = |tier: &str| Capability::best("stalls", tier);
-    let costs = "stalls are known by group and machine only";
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    if let Err(e) = Taskstats::open().and_then(|mut t| t.process(own)) {
-        let group = own_group().is_some_and(|g| g.events().is_ok());
-        let tier = if group {
-            "events of the group"
-        } else {
-            "/proc/vmstat"
-        };
-        return found(tier).lesser(Grade::Fallback, e.to_string(), costs);
-    }
-    let on = Reader::open("/proc/sys/kernel/task_delayacct").and_then(|r| r.number());
-    match on {
-        Ok(Some(1)) => found("taskstats"),
-        _ => found("taskstats, switched off").lesser(
-            Grade::Fallback,
-            "`sysctl kernel.task_delayacct=1`; programs started after it are counted",
-            costs,
+    match Stalls::own() {
+        Ok(stalls) => stalls_by(stalls.tier(), stalls.declined()),
+        Err(e) => Capability::best("stalls", e.to_string()).lesser(
+            Grade::Missing,
+            "a readable /proc",
+            "nothing tells which program waits for memory",
         ),
     }
+}
+
+fn stalls_by(tier: StallTier, declined: &[(StallTier, Declined)]) -> Capability {
+    let found = Capability::best("stalls", tier.name());
+    let costs = match tier {
+        StallTier::DelayAccounting => return found,
+        StallTier::Reclaim => {
+            "stalls of the past are not known, and each reclaim on the machine takes a little longer"
+        }
+        StallTier::ReclaimCount => "how long stalls took is not known, nor stalls of the past",
+        StallTier::Pressure => {
+            "stalls of one program are not told from its neighbours' in the group, nor from reads of swap"
+        }
+        StallTier::MajorFaults => "stalls are taken from the reads of swap that follow them",
+    };
+    let needs = declined
+        .first()
+        .map_or_else(String::new, |(_, why)| why.to_string());
+    found.lesser(Grade::Fallback, needs, costs)
 }
 
 pub(super) fn pressure() -> Capability {
@@ -274,4 +281,23 @@ pub(super) fn children() -> Capability {
 
 pub(super) fn page() -> Capability {
     Capability::best("page-size", format!("{} bytes", page_size()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tier_of_the_stall_signal_is_told() {
+        assert!(stalls_by(StallTier::DelayAccounting, &[]).best);
+        let off = [(StallTier::DelayAccounting, Declined::SwitchedOff)];
+        for tier in StallTier::ALL.into_iter().skip(1) {
+            let found = stalls_by(tier, &off);
+            assert!(
+                found.works && !found.best && found.needs.contains("sysctl"),
+                "{found:?}"
+            );
+        }
+        assert!(stalls().works);
+    }
 }

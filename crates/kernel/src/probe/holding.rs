@@ -5,8 +5,7 @@ use super::{Capability, Grade};
 use crate::capacity::Domain;
 use crate::cgroup::{Cgroup, Version};
 use crate::pin::lockable;
-use crate::reader::Reader;
-use crate::stalls::Taskstats;
+use crate::stalls::{self, Taskstats};
 use crate::swap;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 
@@ -63,8 +62,7 @@ fn by_costs(waits: bool) -> Capability {
 /// Whether the kernel tells how long programs waited.
 fn counts_waits() -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let on = Reader::open("/proc/sys/kernel/task_delayacct").and_then(|reader| reader.number());
-    matches!(on, Ok(Some(1))) && Taskstats::open().and_then(|mut t| t.process(own)).is_ok()
+    stalls::is_switched_on() && Taskstats::open().and_then(|mut t| t.process(own)).is_ok()
 }
 
 /// Whether file pages of other programs may be held in memory.

@@ -39,6 +39,9 @@ pub struct TaskStalls {
     pub block_count: u64,
     /// How long that took, ns.
     pub block_ns: u64,
+    /// How often it waited for a copy of a page that it shared until it wrote to it; `None` before
+    /// Linux 6.0, which did not count that.
+    pub copy_count: Option<u64>,
 }
 
 /// Offsets of the counts in `struct taskstats`, bytes. Each count is followed by its total in ns.
@@ -46,13 +49,18 @@ struct Layout {
     block: usize,
     swapin: usize,
     reclaim: usize,
+    copy: usize,
 }
+
+/// From this version on copies are counted.
+const COUNTS_COPIES: u16 = 13;
 
 /// From version 7 on (Linux 2.6.27).
 const USUAL: Layout = Layout {
     block: 32,
     swapin: 48,
     reclaim: 312,
+    copy: 400,
 };
 /// Version 15 (Linux 6.14 and 6.15) had two more fields after each of the first totals; version 16
 /// moved them to the end.
@@ -60,6 +68,7 @@ const VERSION_15: Layout = Layout {
     block: 48,
     swapin: 80,
     reclaim: 360,
+    copy: 496,
 };
 
 impl TaskStalls {
@@ -75,7 +84,18 @@ impl TaskStalls {
             swapin_ns: field(at.swapin + 8)?,
             reclaim_count: field(at.reclaim)?,
             reclaim_ns: field(at.reclaim + 8)?,
+            copy_count: match version >= COUNTS_COPIES {
+                true => Some(field(at.copy)?),
+                false => None,
+            },
         })
+    }
+
+    /// Whether the kernel has counted any delay. Once a thread has run, it has copied pages of its
+    /// stack or its program, so that from Linux 6.0 on `false` means that it is not counted at all.
+    pub fn any(&self) -> bool {
+        let counts = [self.reclaim_count, self.swapin_count, self.block_count];
+        counts.iter().any(|&count| count > 0) || self.copy_count.is_some_and(|count| count > 0)
     }
 }
 

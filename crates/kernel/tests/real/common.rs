@@ -59,3 +59,32 @@ pub(crate) fn start_holding(arguments: &[&str], group: Option<&TestCgroup>) -> C
         .expect("it gets its memory");
     child
 }
+
+/// Switches delay accounting on for new programs, and back to what it was.
+pub(crate) struct DelayAccounting(Vec<u8>);
+
+impl DelayAccounting {
+    /// If it cannot be switched, says so and returns `None`.
+    pub(crate) fn on() -> Option<DelayAccounting> {
+        let switched = std::fs::read(SWITCH).and_then(|before| {
+            std::fs::write(SWITCH, "1")?;
+            Ok(DelayAccounting(before))
+        });
+        switched
+            .map_err(|e| skip(format_args!("{SWITCH}: {e}")))
+            .ok()
+    }
+
+    /// Whether it is on now.
+    pub(crate) fn is_on() -> bool {
+        std::fs::read(SWITCH).is_ok_and(|text| text.starts_with(b"1"))
+    }
+}
+
+impl Drop for DelayAccounting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(SWITCH, &self.0);
+    }
+}
+
+const SWITCH: &str = "/proc/sys/kernel/task_delayacct";

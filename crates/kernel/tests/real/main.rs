@@ -7,4 +7,5 @@ mod guest;
 mod limits;
 mod pages;
 mod processes;
+mod stalls;
 mod warning;

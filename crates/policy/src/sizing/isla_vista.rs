@@ -14,43 +14,7 @@
 //!   [`Ratios::cut`] of what may be allocated, and at least [`Ratios::least`] of the live data
 //!   may still be allocated.
 
-use super::{Ended, Sizing};
-
-/// How fast a heap grows and shrinks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratios {
-    /// Size of a step as a fraction of the base; the paper uses 0.02, and found 0.02 to 0.05 to
-    /// work.
-    pub grow: f64,
-    /// Fraction of the base lost at a stall; the paper uses 0.75.
-    pub shrink: f64,
-    /// Fraction of the base's loss that returns at each collection without stalls; 0 in the paper.
-    pub recover: f64,
-    /// Fraction of the allowed allocation between two collections that is lost at a stall. `None`
-    /// is the paper's rule.
-    pub cut: Option<f64>,
-    /// Least allocation between two collections, as a fraction of the live data.
-    pub least: f64,
-}
-
-impl Ratios {
-    /// As printed in the paper.
-    pub const PAPER: Ratios = Ratios {
-        grow: 0.02,
-        shrink: 0.75,
-        recover: 0.0,
-        cut: None,
-        least: 0.0,
-    };
-    /// The rule with both corrections.
-    pub const MENDED: Ratios = Ratios {
-        grow: 0.05,
-        shrink: 0.75,
-        recover: 1.0 / 32.0,
-        cut: Some(0.25),
-        least: 1.0 / 16.0,
-    };
-}
+use super::{Ended, Kind, Ratios, Sizing};
 
 /// A heap's limit, in bytes, from one collection to the next.
 #[derive(Clone, Debug)]
@@ -59,9 +23,12 @@ pub struct IslaVista {
     /// The most that the limit may ever be.
     most: u64,
     limit: u64,
-    /// Live bytes at the last collection.
+    /// Bytes that surely live: those found by the last full collection, and no more than were in use after
+    /// the last nursery collection; 0 before the first full collection.
     live: u64,
-    /// The limit and the live bytes at the last collection without stalls.
+    /// A full collection has ended.
+    examined: bool,
+    /// The limit and the bytes in use at the last collection without stalls.
     last_limit: u64,
     last_reserved: u64,
     step_base: f64,
@@ -76,10 +43,39 @@ impl IslaVista {
             most,
             limit,
             live: 0,
+            examined: false,
             last_limit: limit,
             last_reserved: 0,
             step_base: (most - limit) as f64,
         }
+    }
+
+    /// After a collection without stalls that left `used` bytes in use.
+    fn grow(&mut self, used: u64) {
+        let ratios = self.ratios.parameters();
+        self.last_limit = self.limit;
+        self.last_reserved = used;
+        let full = self.most.saturating_sub(self.live) as f64;
+        self.step_base += (full - self.step_base).max(0.0) * ratios.recover;
+        let step = (self.step_base * ratios.grow) as u64;
+        self.limit = self.limit.saturating_add(step).min(self.most);
+    }
+
+    /// After a collection with stalls of this weight, from 0 to 1, that left `used` bytes in use.
+    fn shrink(&mut self, used: u64, weight: f64) {
+        let ratios = self.ratios.parameters();
+        self.limit = match ratios.cut {
+            Some(part) => {
+                let base = if self.examined { self.live } else { used };
+                let nursery = self.limit.saturating_sub(base) as f64;
+                self.limit - (nursery * part * weight) as u64
+            }
+            None => {
+                let nursery = self.last_limit.saturating_sub(self.last_reserved);
+                self.limit.min(nursery.max(self.last_reserved))
+            }
+        };
+        self.step_base -= self.step_base * ratios.shrink * weight;
     }
 }
 
@@ -98,27 +94,20 @@ impl Sizing for IslaVista {
     }
 
     fn ended(&mut self, ended: &Ended) {
-        let live = ended.live;
-        self.live = live;
-        let least = live.saturating_add((live as f64 * self.ratios.least) as u64);
-        if ended.stalls == 0 {
-            self.last_limit = self.limit;
-            self.last_reserved = live;
-            let full = self.most.saturating_sub(live) as f64;
-            self.step_base += (full - self.step_base).max(0.0) * self.ratios.recover;
-            let step = (self.step_base * self.ratios.grow) as u64;
-            self.limit = self.limit.saturating_add(step).min(self.most);
+        self.live = match ended.kind {
+            Kind::Full => ended.live,
+            Kind::Nursery => self.live.min(ended.live),
+        };
+        self.examined |= ended.kind == Kind::Full;
+        let stalled = ended.stalled_part();
+        if stalled == 0.0 {
+            self.grow(ended.live);
         } else {
-            self.limit = match self.ratios.cut {
-                Some(part) => self.limit - (self.limit.saturating_sub(live) as f64 * part) as u64,
-                None => {
-                    let nursery = self.last_limit.saturating_sub(self.last_reserved);
-                    self.limit.min(nursery.max(self.last_reserved))
-                }
-            };
-            self.step_base -= self.step_base * self.ratios.shrink;
+            self.shrink(ended.live, self.ratios.weight(stalled));
         }
-        self.limit = self.limit.max(least).min(self.most.max(live));
+        let least = (self.live as f64 * self.ratios.parameters().least) as u64;
+        let least = self.live.saturating_add(least);
+        self.limit = self.limit.max(least).min(self.most.max(self.live));
     }
 
     /// At least what lives, even above the bound.

@@ -25,11 +25,13 @@
 mod after_stalls;
 mod all;
 mod isla_vista;
+mod ratios;
 mod square_root;
 
 pub use after_stalls::AfterStalls;
 pub use all::All;
-pub use isla_vista::{IslaVista, Ratios};
+pub use isla_vista::IslaVista;
+pub use ratios::{Parameters, RatioError, Ratios};
 pub use square_root::SquareRoot;
 
 /// The drop-in's heap while memory is not short. Its size suits the allocation rate of the program
@@ -41,6 +43,16 @@ pub type DropIn = AfterStalls;
 /// The heap of a HotSpot virtual machine. It gets all available room.
 pub type HotSpot = All;
 
+/// Which part of a heap a collection examined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// All of it, or so much that the live bytes are known.
+    #[default]
+    Full,
+    /// Young objects only. What of the others lives is not known.
+    Nursery,
+}
+
 /// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
@@ -50,14 +62,32 @@ pub struct Ended {
     pub took: u64,
     /// Recent cost of a collection, including what tracking writes cost the program, nanoseconds.
     pub cost: u64,
-    /// Live bytes.
+    /// What it examined.
+    pub kind: Kind,
+    /// Live bytes. After a nursery collection, the bytes in use: what survived, and all that was not
+    /// examined.
     pub live: u64,
     /// Bytes allocated since the start of the program.
     pub allocated: u64,
     /// Growth until the next collection by the collector's own rule; `u64::MAX` where it has none.
     pub growth: u64,
-    /// Number of allocation stalls since the last collection.
+    /// Number of allocation stalls: in this collection, or since the last report where collections and the
+    /// program cannot be told apart.
     pub stalls: u64,
+    /// Nanoseconds that the program waited in these stalls. 0 beside a number of stalls says that nobody
+    /// measured it, and the stalls count as the whole collection.
+    pub stalled: u64,
+}
+
+impl Ended {
+    /// The part of the collection's time that was spent in allocation stalls, from 0 to 1.
+    pub fn stalled_part(&self) -> f64 {
+        match (self.stalls, self.stalled, self.took) {
+            (0, 0, _) => 0.0,
+            (_, 0, _) | (_, _, 0) => 1.0,
+            (_, stalled, took) => (stalled as f64 / took as f64).min(1.0),
+        }
+    }
 }
 
 /// Decides how large one heap may be. Pure: no clock, no I/O, no allocation.
@@ -133,16 +163,22 @@ mod tests {
 
     fn moments() -> impl Strategy<Value = Moments> {
         let bytes = || prop_oneof![3 => 0u64..1 << 40, 1 => any::<u64>()];
-        let ended = (bytes(), bytes(), bytes(), bytes(), bytes(), 0u64..3);
-        let ended = ended.prop_map(|(now, took, live, allocated, growth, stalls)| Ended {
-            now,
-            took,
-            cost: took,
-            live,
-            allocated,
-            growth,
-            stalls,
-        });
+        let kind = prop_oneof![Just(Kind::Full), Just(Kind::Nursery)];
+        let stalls = (0u64..3, bytes());
+        let ended = (bytes(), bytes(), bytes(), bytes(), bytes(), stalls, kind);
+        let ended = ended.prop_map(
+            |(now, took, live, allocated, growth, (stalls, stalled), kind)| Ended {
+                now,
+                took,
+                cost: took,
+                kind,
+                live,
+                allocated,
+                growth,
+                stalls,
+                stalled,
+            },
+        );
         proptest::collection::vec((bytes(), ended), 1..60)
     }
 

@@ -104,6 +104,9 @@ pub struct Surroundings {
     pub group: Option<u64>,
     /// Nothing can be paged out, so an excess over a limit ends the program.
     pub cliff: bool,
+    /// The machine sizes its heap by its own rule until it meets a shortage. What would change that
+    /// rule is left out.
+    pub own_rule: bool,
     /// Address space is limited (`ulimit -v`), so nothing may be reserved in advance.
     pub address_space_limited: bool,
     /// Feature version of the virtual machine (8, 17, 25), if its installation tells it.
@@ -159,6 +162,16 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         };
     }
     let collector = collector(given, around);
+    let note =
+        format!("{collector} is expected, by the flags given or by the machine's own choice");
+    if around.own_rule {
+        let flags = levers_alone(collector, given, around).into_iter();
+        let flags = flags.filter(|flag| around.known.has(flag) && !given.contradicts(flag));
+        return Added {
+            flags: unlocked(flags.map(str::to_owned).collect(), given),
+            notes: vec![note],
+        };
+    }
     let mut flags = Vec::new();
     let follows = has_lever(collector, around);
     if follows && may_start_least(given, around) {
@@ -182,9 +195,7 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     flags.retain(|flag| around.known.has(flag) && !given.contradicts(flag));
     Added {
         flags: unlocked(flags, given),
-        notes: vec![format!(
-            "{collector} is expected, by the flags given or by the machine's own choice"
-        )],
+        notes: vec![note],
     }
 }
 
@@ -316,6 +327,20 @@ fn by_collector(
     }
 }
 
+/// The flags without which a machine could not follow a limit that comes later. They change nothing
+/// until then, or little: Serial shrinks at once where it would in four collections. Only G1 is an
+/// exception. It enlarges its heap by itself soon after it was made smaller, and the flag against
+/// that cannot be changed while it runs, so its heap is sized from the start.
+fn levers_alone(collector: Collector, given: &Given, around: &Surroundings) -> Vec<&'static str> {
+    match collector {
+        Collector::Serial => vec!["-XX:-ShrinkHeapInSteps"],
+        Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
+        Collector::G1 => g1(given.has(&YOUNG), stops(None, given, around), around),
+        Collector::Z if around.since(Z_SETTLED) => vec!["-XX:ZUncommitDelay=1"],
+        _ => Vec::new(),
+    }
+}
+
 /// The flags of G1. `GCTimeRatio=1`: G1 does not grow by itself while collecting takes less than
 /// half of the time. A heap below half of its maximum grows sooner, so its steps are set to the
 /// least, one region (`G1ExpandByPercentOfAvailable=0`): one percent of what is left of a large
@@ -418,7 +443,7 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
 const SERVER_CLASS: u64 = 1792 << 20;
 
 /// The collector that the machine will choose.
-fn collector(given: &Given, around: &Surroundings) -> Collector {
+pub(super) fn collector(given: &Given, around: &Surroundings) -> Collector {
     let table = [
         ("UseSerialGC", Collector::Serial),
         ("UseParallelGC", Collector::Parallel),

@@ -1,4 +1,5 @@
-//! `HotSpot` Java virtual machines. They are steered from outside; nothing is loaded into them.
+//! `HotSpot` Java virtual machines. They are steered from outside; where the user allows it, an agent in
+//! them helps.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -15,14 +16,17 @@
 //! (reading counters), [`machine`] (version, collector and flags), [`levers`] (what moves the
 //! heap), [`footprint`] (what a machine uses), `surprise` (sudden growth of native memory),
 //! [`control`] (what to do), `release` (restores the flags), `silence` (when a machine does not
-//! answer), `greet` (until it first answers) and `steer`, which joins them.
+//! answer), `greet` (until it first answers), `stalls` and `isla_vista` (a limit from the kernel's
+//! stalls), [`agent`] (what is loaded into a machine) and `steer`, which joins them.
 
+pub mod agent;
 pub mod attach;
 pub mod control;
 pub mod flags;
 pub mod footprint;
 mod greet;
 pub mod hsperfdata;
+mod isla_vista;
 pub mod levers;
 pub mod machine;
 mod quit;
@@ -32,6 +36,7 @@ pub mod reply;
 mod runtime;
 mod silence;
 pub mod snapshot;
+mod stalls;
 mod start;
 mod steer;
 mod surprise;
@@ -42,3 +47,5 @@ pub use runtime::HotSpot;
 
 /// The name of the adapter.
 const NAME: &str = "hotspot";
+/// Its name while the agent in the machine helps.
+const NAME_WITH_AGENT: &str = "hotspot-agent";

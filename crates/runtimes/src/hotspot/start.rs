@@ -1,8 +1,10 @@
 //! What is added before a virtual machine starts.
 
+use super::agent;
 use super::flags::{self, Given, Known, LAUNCHER, Surroundings};
-use crate::java;
+use crate::link::Use;
 use crate::runtime::{Addition, Plan, Start};
+use crate::{elf, java};
 use std::ffi::OsString;
 
 /// Adds flags after the name of a Java launcher, or to the launcher's variable for a program that
@@ -30,13 +32,66 @@ fn launcher(start: &Start<'_>) -> Addition {
         notes.push(format!("added after java: {}", added.flags.join(" ")));
     }
     notes.extend(added.notes);
+    let mut arguments: Vec<OsString> = added.flags.into_iter().map(OsString::from).collect();
+    match agent(start, &given, &around) {
+        Ok(Some(option)) => {
+            notes.push(format!("added after java: {}", option.to_string_lossy()));
+            arguments.push(option);
+        }
+        Ok(None) => {}
+        Err(why) => notes.push(format!("the agent is left out: {why}")),
+    }
     Addition {
-        arguments: added.flags.into_iter().map(OsString::from).collect(),
+        arguments,
         steered: true,
         notes,
         ..Addition::default()
     }
 }
+
+/// The oldest and the newest version that the agent was tried in.
+const AGENT_VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
+
+/// The option that loads the agent; `None` where nobody wants it. A machine that cannot load an agent does
+/// not start, so this is added only where that is certain.
+///
+/// # Errors
+/// Why it is left out although it is wanted.
+fn agent(
+    start: &Start<'_>,
+    given: &Given,
+    around: &Surroundings,
+) -> Result<Option<OsString>, &'static str> {
+    let plan = start.plan;
+    let collector = flags::collector(given, around);
+    if plan.agent == Use::Never || !agent::helps(collector, plan.policy) {
+        return Ok(None);
+    }
+    let library = plan.own.as_deref().and_then(agent::library);
+    let library = library.ok_or("it is not installed beside plimsoll")?;
+    let library = library.canonicalize().map_err(|_| "its file is gone")?;
+    if !around.version.is_some_and(|v| AGENT_VERSIONS.contains(&v)) {
+        return Err("this version of Java is unknown, or not among 11 to 25");
+    }
+    let machine = java::libjvm(start.command).ok_or("the JVM's library was not found")?;
+    // The same kind of processor, word size and C library as ours.
+    if !elf::needs(&machine, C_LIBRARY) || !elf::needs(&library, C_LIBRARY) {
+        return Err("the JVM is built for another C library or processor");
+    }
+    if let Some(why) = agent::refused_at_start(given) {
+        return Err(why);
+    }
+    // The machine ends the path there.
+    if library.as_os_str().as_encoded_bytes().contains(&b'=') {
+        return Err("the path of its library contains =");
+    }
+    let mut option = OsString::from("-agentpath:");
+    option.push(library);
+    Ok(Some(option))
+}
+
+/// The C library that the agent is linked with.
+const C_LIBRARY: &[u8] = b"libc.so.6";
 
 fn surroundings(plan: &Plan) -> Surroundings {
     Surroundings {
@@ -44,6 +99,7 @@ fn surroundings(plan: &Plan) -> Surroundings {
         memory: plan.memory,
         group: plan.group,
         cliff: plan.cliff,
+        own_rule: plan.own_rule,
         ..Surroundings::of_self()
     }
 }
@@ -52,6 +108,12 @@ fn surroundings(plan: &Plan) -> Surroundings {
 /// words before its command line and says so on standard error, so this is done only on request.
 fn inside(start: &Start<'_>) -> Addition {
     let setting = start.command.setting;
+    if start.plan.own_rule {
+        return Addition {
+            steered: true,
+            ..Addition::default()
+        };
+    }
     // Its command line is unknown, but its environment is known.
     let given = Given::collect([], setting);
     let added = flags::for_any(&given, &surroundings(start.plan));

@@ -1,20 +1,23 @@
 //! The steering loop: looks at the machine, asks the controller, carries out its actions, reports.
 
-use super::NAME;
+use super::agent::{self, Page};
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::greet::{COMMAND, IDLE, greet};
 use super::hsperfdata::{PerfError, PerfFile};
+use super::isla_vista::{Feedback, Moment, Turn};
 use super::levers::{Levers, SizedBy, Trigger};
-use super::machine::Machine;
+use super::machine::{Collector, Machine};
 use super::recognise::is_machine;
 use super::release;
 use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
+use super::stalls::Signal;
 use super::surprise::Growth;
+use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
-use crate::link::{Ended, Link};
+use crate::link::{Ended, Link, Policy};
 use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_wire::messages::Report;
@@ -62,14 +65,21 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
             _ => info!("process {pid}: {remark}"),
         }
     }
-    link.steered_by(Some(NAME));
-    let ended = Loop::new(*target, attach, machine, levers).run(link);
+    let agent = agent::in_machine(target, &attach, &machine);
+    link.steered_by(Some(match agent {
+        Some(_) => NAME_WITH_AGENT,
+        None => NAME,
+    }));
+    let ended = Loop::new(*target, attach, machine, levers, agent).run(link);
     link.steered_by(None);
     ended
 }
 
 /// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
+    /// Stalls of collections so far while the program kept to the broker's limit; `None` where nobody
+    /// counts them.
+    stalls: Option<u64>,
     /// The machine's process, and the options.
     target: Target<'a>,
     /// Sends commands to it.
@@ -80,8 +90,14 @@ struct Loop<'a> {
     machine: Machine,
     /// Its counters; `None` if it publishes none.
     perf: Option<PerfFile>,
+    /// How this machine's heap can be sized.
+    levers: Levers,
     /// The decisions.
     control: Control,
+    /// The limit by stalls, and their signal; `None` if the user wants the broker's limit alone.
+    feedback: Option<(Feedback, Signal)>,
+    /// The page of the agent in the machine, if there is one.
+    agent: Option<Page>,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
     /// Its native memory over time.
@@ -117,7 +133,13 @@ struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    fn new(target: Target<'a>, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
+    fn new(
+        target: Target<'a>,
+        attach: Attach,
+        machine: Machine,
+        mut levers: Levers,
+        agent: Option<Page>,
+    ) -> Loop<'a> {
         let perf = match PerfFile::open(&target.process) {
             Ok(perf) => Some(perf),
             Err(error) => {
@@ -130,13 +152,32 @@ impl<'a> Loop<'a> {
             }
         };
         let share = target.options.collection_share;
+        let feedback = (target.options.policy == Policy::IslaVista).then(|| {
+            let (signal, told) = Signal::open(target.process, machine.collector);
+            let pid = target.process.pid;
+            for line in told {
+                info!("process {pid}, stalls: {line}");
+            }
+            let held = machine
+                .flags
+                .number("GCTimeRatio")
+                .is_some_and(|ratio| ratio <= 1);
+            (
+                Feedback::new(machine.collector == Collector::G1 && held),
+                signal,
+            )
+        });
         Loop {
+            stalls: feedback.as_ref().map(|_| 0),
             target,
             attach,
             gauge: footprint::Gauge::new(target.process, machine.collector),
             machine,
             perf,
-            control: Control::new(levers, share),
+            control: Control::new(levers.clone(), share),
+            levers,
+            feedback,
+            agent,
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
             replaced: false,
@@ -172,6 +213,9 @@ impl<'a> Loop<'a> {
 
     /// Restores the machine's flags, so that it sizes its heap by itself again.
     fn let_go(&mut self) {
+        if let Some(page) = &self.agent {
+            page.wish(None);
+        }
         for (name, value) in release::settings(&self.machine.flags, &self.moved) {
             // Commands are carried out in the order sent, even if an answer is late.
             let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
@@ -190,6 +234,7 @@ impl<'a> Loop<'a> {
             return IDLE;
         };
         self.report(link, &seen);
+        self.wish(&seen);
         let worked = self.target.process.processor_ns();
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
@@ -240,18 +285,33 @@ impl<'a> Loop<'a> {
         }
     }
 
+    /// Tells the agent how much free heap may stay resident at the end of the next collection: what the
+    /// limit leaves beside objects and the native part.
+    fn wish(&self, seen: &Seen) {
+        if let Some(page) = &self.agent {
+            let heap = &seen.heap;
+            let objects = heap.old.used.saturating_add(heap.young.used);
+            let rest = seen
+                .limit
+                .saturating_sub(objects.saturating_add(seen.native));
+            page.wish((seen.limit > 0).then_some(rest));
+        }
+    }
+
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
         let numbers = link.numbers().filter(|n| n.limit > 0);
         let heap = self.heap()?;
         let uses = self.uses()?;
-        let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
-        let limit = numbers.map_or(0, |n| own(n.limit));
+        let others = self.others;
+        let own = |bytes| aim(bytes).saturating_sub(others).max(1);
+        let granted = numbers.map_or(0, |n| own(n.limit));
         // The native part may have grown since it was measured. Use beyond the committed heap must
         // be native.
         let native = self
             .footprint
             .native
             .max(uses.saturating_sub(heap.committed()));
+        let limit = self.limit(granted, uses, &heap);
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -274,6 +334,81 @@ impl<'a> Loop<'a> {
             major_faults: process.major_faults().unwrap_or(0),
             heap,
         })
+    }
+
+    /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither.
+    /// Without what the broker gives, the native part is as it was measured: memory that a smaller
+    /// heap has not returned yet must not count as native, or the limit would rise by it.
+    fn limit(&mut self, granted: u64, uses: u64, heap: &Snapshot) -> u64 {
+        let native = self.footprint.native;
+        let Some((feedback, signal)) = &mut self.feedback else {
+            return granted;
+        };
+        let stalled = signal.read(self.agent.as_ref());
+        let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let turn = feedback.look(&Moment {
+            now_ns,
+            collections: heap.collections(),
+            whole: heap.work[1].invocations,
+            counted_ns: match signal.is_whole() {
+                true => now_ns,
+                false => heap.collection_ns(),
+            },
+            heap: uses.saturating_sub(native),
+            used: match self.levers.sized_by {
+                // Between two cycles a heap without generations is full of garbage.
+                SizedBy::SoftMax => self.control.live(),
+                _ => heap.old.used,
+            },
+            few: signal.few(),
+            most: self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX),
+            stalled,
+        });
+        if stalled.any() && granted > 0 && uses <= granted {
+            // A signal without a number has a time.
+            let more = stalled.count.max(1);
+            self.stalls = self.stalls.map(|known| known.saturating_add(more));
+        }
+        if stalled.any() || feedback.size().is_some() {
+            debug!(
+                "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; heap {} MiB \
+                 ({} committed, {} old), felt {:?} MiB",
+                self.target.process.pid,
+                self.started.elapsed().as_secs_f64(),
+                stalled.count,
+                stalled.ns / 1_000_000,
+                heap.collections(),
+                heap.collection_ns() / 1_000_000,
+                uses.saturating_sub(native) >> 20,
+                heap.committed() >> 20,
+                heap.old.used >> 20,
+                feedback.size().map(|size| size >> 20),
+            );
+        }
+        let pid = self.target.process.pid;
+        match turn {
+            Some(Turn::Begun) => {
+                info!("process {pid}: a collection stalled; its heap follows Isla Vista")
+            }
+            Some(Turn::Over) => {
+                info!("process {pid}: no stalls up to the maximum heap; it is left its own rule");
+                if granted == 0 {
+                    self.let_go();
+                    self.control =
+                        Control::new(self.levers.clone(), self.target.options.collection_share);
+                }
+            }
+            None => {}
+        }
+        let feedback = self.feedback.as_ref();
+        let Some(size) = feedback.and_then(|(feedback, _)| feedback.size()) else {
+            return granted;
+        };
+        let felt = size.saturating_add(native).max(1);
+        match granted {
+            0 => felt,
+            granted => granted.min(felt),
+        }
     }
 
     /// The bytes that the machine would use if none of its heap was in swap. Swapped heap is still
@@ -428,6 +563,7 @@ impl<'a> Loop<'a> {
             reaction_ms: known(facts.reaction_ms),
             collections: Some(seen.heap.collections()),
             collection_ms: Some(seen.heap.collection_ns() / 1_000_000),
+            stalls: self.stalls,
             ..Report::default()
         };
         if self

@@ -2,6 +2,7 @@
 
 use super::names::{BUILT, NEEDED};
 use crate::elf;
+use crate::ours::library;
 use crate::setting::Setting;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -47,18 +48,9 @@ impl Libraries {
     /// The libraries beside `program`, which is ours (in a build tree), or in the place of
     /// installation.
     pub fn of(program: &Path) -> Libraries {
-        let Some(beside) = program.parent() else {
-            return Libraries::default();
-        };
-        let installed = beside.parent().map(|prefix| prefix.join("lib/plimsoll"));
-        let first = |name: &str, below: &str| {
-            let installed = installed.as_ref().map(|place| place.join(below));
-            let places = [Some(beside.join(name)), installed];
-            places.into_iter().flatten().find(|path| path.is_file())
-        };
         Libraries {
-            drop_in: first(BUILT, "gc/libgc.so.1"),
-            adapter: first(ADAPTER, ADAPTER),
+            drop_in: library(program, BUILT, "gc/libgc.so.1"),
+            adapter: library(program, ADAPTER, ADAPTER),
         }
     }
 

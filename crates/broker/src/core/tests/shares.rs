@@ -75,6 +75,83 @@ fn a_program_that_wakes_gets_its_share_before_its_adapter_tells() {
 }
 
 #[test]
+fn a_limit_does_not_rise_while_its_program_stalls_within_it() {
+    let mut bench = Bench::new(1000 * MIB);
+    let stalling = bench.add(&new("stalling"), 0);
+    let other = bench.add(&new("other"), 0);
+    bench.ticks(3, 50 * MS);
+    let stalls = |bench: &mut Bench, number| {
+        let stalls = Some(number);
+        let report = Report {
+            id: stalling,
+            stalls,
+            ..Report::default()
+        };
+        bench.core.report(&report).expect("is registered");
+    };
+    bench.uses(stalling, 400 * MIB);
+    bench.uses(other, 400 * MIB);
+    stalls(&mut bench, 10);
+    bench.tick(50 * MS);
+    let before = bench.numbers(stalling).limit;
+    // The other one ends.
+    stalls(&mut bench, 25);
+    bench.tick(50 * MS);
+    bench.core.remove(other).expect("is there");
+    bench.uses.retain(|one| one.0 == stalling);
+    for round in 0..40 {
+        stalls(&mut bench, 40 + round);
+        bench.tick(100 * MS);
+        let numbers = bench.numbers(stalling);
+        assert!(numbers.limit <= before, "{numbers:?}");
+        assert_eq!(numbers.owed, 0, "nothing is taken from it");
+        let figures = bench.core.figures(stalling).expect("is there");
+        assert!(
+            figures.doubted && figures.stall_rate > Some(0),
+            "{figures:?}"
+        );
+    }
+    bench.ticks(40, 100 * MS);
+    let numbers = bench.numbers(stalling);
+    assert!(numbers.limit > 800 * MIB, "the doubt is over: {numbers:?}");
+}
+
+#[test]
+fn what_a_stalling_program_does_not_get_goes_to_others() {
+    let mut bench = Bench::new(1000 * MIB);
+    let stalling = bench.add(&new("stalling"), 100 * MIB);
+    bench.reports_idle(stalling, 20 * MIB);
+    let begin = Report {
+        id: stalling,
+        stalls: Some(0),
+        ..Report::default()
+    };
+    bench.core.report(&begin).expect("is registered");
+    let busy = bench.add(&new("busy"), 100 * MIB);
+    bench.ticks(10, 50 * MS);
+    let before = bench.numbers(stalling).limit;
+    // It wants its half now, but stalls.
+    for round in 0..20 {
+        let report = Report {
+            id: stalling,
+            live: Some(300 * MIB),
+            allocation_rate: Some(1 << 30),
+            collection_speed: Some(1 << 30),
+            stalls: Some(round + 1),
+            ..Report::default()
+        };
+        bench.core.report(&report).expect("is registered");
+        bench.tick(100 * MS);
+    }
+    let (stalls, busy) = (bench.numbers(stalling), bench.numbers(busy));
+    assert!(
+        stalls.limit <= before.max(stalls.uses + 64 * MIB),
+        "{stalls:?}, {before}"
+    );
+    assert!(busy.limit > 600 * MIB, "{busy:?}");
+}
+
+#[test]
 fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
     let mut bench = Bench::new(1000 * MIB);
     let idle = bench.add(&new("idle"), 600 * MIB);

@@ -11,6 +11,7 @@
 //! | victims | rungs hit only a principal that owes, past its deadline, and for no more than it owes |
 //! | pages | numbers are consistent, are announced when they must be, and have a heartbeat each second |
 //! | steady | limits stand still where nothing changes |
+//! | trust | the limit of a principal that stalls within it does not rise |
 //! | quiet | a tick allocates nothing |
 //! | paging | where all programs behave, the kernel never has to page |
 
@@ -62,6 +63,8 @@ struct Past {
     bound: Option<u64>,
     moves: u32,
     steady_from: u64,
+    /// Limit after the last tick.
+    limit: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +153,7 @@ impl Checker {
             .map(|(at, one)| (one.id, at))
             .collect();
         self.publications(seen, &all, &figures)?;
+        self.trust(seen, &all)?;
         rules::rungs(seen, &mut self.past)?;
         rules::budgets(seen, &all, &figures)?;
         rules::priorities(seen, &all, &figures)?;
@@ -268,6 +272,24 @@ impl Checker {
             let beats = seen.time - past.written <= SECOND + 50 * MS;
             hold(beats, seen, "pages", &ids, || {
                 format!("no heartbeat since {} ms", past.written / MS)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Rule `trust`. What it uses beyond its limit is not taken while there is room for it, as of
+    /// anybody else.
+    fn trust(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
+        for one in all.iter().filter(|one| one.kind == Kind::Process) {
+            let past = self.past.entry(one.id).or_default();
+            let before = past.limit.replace(one.numbers.limit);
+            let most = before.unwrap_or(u64::MAX).max(one.numbers.uses);
+            let held = !one.doubted || one.numbers.limit <= most;
+            hold(held, seen, "trust", &[one.id], || {
+                format!(
+                    "stalls, and its limit rose from {before:?}: {:?}",
+                    one.numbers
+                )
             })?;
         }
         Ok(())

@@ -230,6 +230,12 @@ impl World {
             return;
         };
         if self.programs[at].is_adaptive() {
+            let more = match self.random.one_in_thousand(200) {
+                true => self.random.between(1, 1000),
+                false => 0,
+            };
+            let program = &mut self.programs[at];
+            program.stalls = program.stalls.map(|known| known + more);
             let report = self.programs[at].report(id, &mut self.random);
             self.core
                 .report(&report)

@@ -1,6 +1,7 @@
 //! `libjvm.so` as a process has it: what its file says, and what is in the process's memory.
 
 use super::initialiser;
+use super::tables::{MAX_TABLE, Source};
 use crate::memory::Memory;
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::Words;
@@ -50,58 +51,6 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Where an exported symbol is in the process.
-    pub(super) fn exported(&self, name: &str) -> Option<u64> {
-        self.image.exported(name).map(|range| range.start)
-    }
-
-    /// What the pointers at these addresses point to.
-    pub(super) fn pointers_at<const N: usize>(&self, at: [Option<u64>; N]) -> [Option<u64>; N] {
-        let mut found = [None; N];
-        self.image.each_pointer(&mut |place, value| {
-            for (found, at) in found.iter_mut().zip(at) {
-                if at == Some(place) {
-                    *found = Some(value);
-                }
-            }
-        });
-        found
-    }
-
-    /// Prepares for reading pointers in the tables that start here.
-    pub(super) fn know_pointers_in(&mut self, tables: impl Iterator<Item = u64>) {
-        let most = super::tables::MAX_TABLE;
-        let tables: Vec<Addresses> = tables.map(|t| t..t.saturating_add(most)).collect();
-        self.image.each_pointer(&mut |place, value| {
-            if tables.iter().any(|table| table.contains(&place)) {
-                self.pointers.insert(place, value);
-            }
-        });
-    }
-
-    /// Prepares for reading numbers in a range, if some of it is not resident.
-    pub(super) fn know_numbers_in(&mut self, range: Addresses) {
-        let is_known = self
-            .pointers
-            .keys()
-            .filter(|place| range.contains(place))
-            .all(|&place| self.words.word(place).is_some());
-        if !is_known {
-            self.numbers = Some(initialiser::numbers(&self.image, &range));
-        }
-    }
-
-    /// The pointer at an address.
-    pub(super) fn pointer(&self, at: u64) -> Option<u64> {
-        let known = self.pointers.get(&at).copied();
-        known.or_else(|| self.number(at)).filter(|&value| value > 0)
-    }
-
-    /// The number at an address.
-    pub(super) fn number(&self, at: u64) -> Option<u64> {
-        self.words.word(at).or_else(|| self.first_number(at))
-    }
-
     /// The number that is at an address when the program has started.
     fn first_number(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];
@@ -113,19 +62,6 @@ impl<'a> Library<'a> {
         // In a file whose numbers are set by instructions a 0 tells nothing.
         let set = numbers.get(&at).copied();
         set.or_else(|| in_file.filter(|&number| number > 0))
-    }
-
-    /// The 32-bit number at an address.
-    pub(super) fn half(&self, at: u64) -> Option<u32> {
-        let mut bytes = [0; 4];
-        let is_there = self.words.fill(at, &mut bytes) || self.image.fill(at, &mut bytes);
-        is_there.then(|| u32::from_le_bytes(bytes))
-    }
-
-    /// The text that the pointer at an address points to, which ends with a zero after at most `most`
-    /// bytes.
-    pub(super) fn name_at(&self, at: u64, most: usize) -> Option<String> {
-        self.text(self.pointer(at)?, most)
     }
 
     /// The text at an address of the file.
@@ -161,5 +97,62 @@ impl<'a> Library<'a> {
         let byte = block[(at - start) as usize];
         blocks.insert(start, block);
         Some(byte)
+    }
+}
+
+impl Source for Library<'_> {
+    fn exported(&self, name: &str) -> Option<u64> {
+        self.image.exported(name).map(|range| range.start)
+    }
+
+    fn pointers_at<const N: usize>(&self, at: [Option<u64>; N]) -> [Option<u64>; N] {
+        let mut found = [None; N];
+        self.image.each_pointer(&mut |place, value| {
+            for (found, at) in found.iter_mut().zip(at) {
+                if at == Some(place) {
+                    *found = Some(value);
+                }
+            }
+        });
+        found
+    }
+
+    fn know_pointers_in(&mut self, tables: impl Iterator<Item = u64>) {
+        let tables: Vec<Addresses> = tables.map(|t| t..t.saturating_add(MAX_TABLE)).collect();
+        self.image.each_pointer(&mut |place, value| {
+            if tables.iter().any(|table| table.contains(&place)) {
+                self.pointers.insert(place, value);
+            }
+        });
+    }
+
+    fn know_numbers_in(&mut self, range: Addresses) {
+        let is_known = self
+            .pointers
+            .keys()
+            .filter(|place| range.contains(place))
+            .all(|&place| self.words.word(place).is_some());
+        if !is_known {
+            self.numbers = Some(initialiser::numbers(&self.image, &range));
+        }
+    }
+
+    fn pointer(&self, at: u64) -> Option<u64> {
+        let known = self.pointers.get(&at).copied();
+        known.or_else(|| self.number(at)).filter(|&value| value > 0)
+    }
+
+    fn number(&self, at: u64) -> Option<u64> {
+        self.words.word(at).or_else(|| self.first_number(at))
+    }
+
+    fn half(&self, at: u64) -> Option<u32> {
+        let mut bytes = [0; 4];
+        let is_there = self.words.fill(at, &mut bytes) || self.image.fill(at, &mut bytes);
+        is_there.then(|| u32::from_le_bytes(bytes))
+    }
+
+    fn name_at(&self, at: u64, most: usize) -> Option<String> {
+        self.text(self.pointer(at)?, most)
     }
 }

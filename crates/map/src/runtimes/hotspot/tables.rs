@@ -5,8 +5,8 @@
 //! fills most of them in when it starts; where that memory is not resident they are taken from the
 //! instructions that fill them in ([`super::initialiser`]).
 
-use super::library::Library;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Most entries of one table. JDK 17 has about 800.
 const MAX_ENTRIES: u64 = 8192;
@@ -17,6 +17,29 @@ pub(super) const MAX_TABLE: u64 = 512 << 10;
 
 /// What the symbols of the table of long constants begin with, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
+
+/// A machine's library and the memory in which its tables are, as whoever reads them sees it: from
+/// outside, or from within the process. Addresses are those of the process. `None`: not there, or not
+/// readable.
+pub trait Source {
+    /// Where an exported symbol is.
+    fn exported(&self, name: &str) -> Option<u64>;
+    /// What the pointers at these addresses point to.
+    fn pointers_at<const N: usize>(&self, at: [Option<u64>; N]) -> [Option<u64>; N];
+    /// The pointer at an address; never 0.
+    fn pointer(&self, at: u64) -> Option<u64>;
+    /// The 64-bit number at an address.
+    fn number(&self, at: u64) -> Option<u64>;
+    /// The 32-bit number at an address.
+    fn half(&self, at: u64) -> Option<u32>;
+    /// The text that the pointer at an address points to, which ends with a zero after at most `most`
+    /// bytes; never empty.
+    fn name_at(&self, at: u64, most: usize) -> Option<String>;
+    /// Called before pointers in the tables that start here are read.
+    fn know_pointers_in(&mut self, _tables: impl Iterator<Item = u64>) {}
+    /// Called before numbers in a range are read.
+    fn know_numbers_in(&mut self, _range: Range<u64>) {}
+}
 
 /// Where a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +81,7 @@ struct Layout<const N: usize> {
 
 impl<const N: usize> Layout<N> {
     /// `usual`: the layout in `vmStructs.hpp`, for where the exported numbers are not readable.
-    fn read(library: &Library<'_>, entry: &str, names: [&str; N], usual: Layout<N>) -> Layout<N> {
+    fn read(library: &impl Source, entry: &str, names: [&str; N], usual: Layout<N>) -> Layout<N> {
         let word = |name: &str| {
             let at = library.exported(&format!("gHotSpot{entry}{name}"))?;
             library.number(at)
@@ -77,8 +100,8 @@ impl<const N: usize> Layout<N> {
 }
 
 impl Tables {
-    /// Reads them. `None` if the library has none, or if its names cannot be read.
-    pub(super) fn read(library: &mut Library<'_>) -> Option<Tables> {
+    /// Reads them, at most some megabytes. `None` if the library has none, or if its names cannot be read.
+    pub fn read(library: &mut impl Source) -> Option<Tables> {
         let starts = [
             "gHotSpotVMStructs",
             "gHotSpotVMTypes",
@@ -106,7 +129,7 @@ impl Tables {
     }
 
     /// Reads the table of flags, which the other tables tell of.
-    fn read_flags(&mut self, library: &mut Library<'_>) -> Option<()> {
+    fn read_flags(&mut self, library: &mut impl Source) -> Option<()> {
         let place = |name: &str| {
             let field = self.fields.get(&("JVMFlag".to_owned(), name.to_owned()));
             field.map(|field| field.place)
@@ -134,7 +157,7 @@ impl Tables {
         Some(())
     }
 
-    fn read_structs(&mut self, library: &mut Library<'_>, table: u64) {
+    fn read_structs(&mut self, library: &mut impl Source, table: u64) {
         let names = [
             "TypeName",
             "FieldName",
@@ -182,7 +205,7 @@ impl Tables {
         }
     }
 
-    fn read_types(&mut self, library: &mut Library<'_>, table: u64) {
+    fn read_types(&mut self, library: &mut impl Source, table: u64) {
         let usual = Layout {
             parts: [0, 32],
             stride: 40,
@@ -198,7 +221,7 @@ impl Tables {
         }
     }
 
-    fn read_constants(&mut self, library: &mut Library<'_>, table: u64, entry: &str) {
+    fn read_constants(&mut self, library: &mut impl Source, table: u64, entry: &str) {
         let usual = Layout {
             parts: [0, 8],
             stride: 16,

@@ -38,6 +38,7 @@ impl HeapSize {
             growth: u64::MAX,
             // A major fault waits for memory that the kernel had taken.
             stalls: now.1.saturating_sub(last.1),
+            ..Ended::default()
         });
     }
 

@@ -168,6 +168,12 @@ impl Control {
         self.watch.rests()
     }
 
+    /// The live bytes, as far as they are known. What fills an old generation between two
+    /// collections of it is not counted, as far as that can be told.
+    pub fn live(&self) -> u64 {
+        self.watch.live
+    }
+
     /// How a collection is asked for.
     pub fn trigger(&self) -> Trigger {
         self.levers.trigger

@@ -11,7 +11,7 @@ use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, slack, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
-use grow::is_much_more;
+use grow::{is_much_more, pays};
 use old_generation::OldGeneration;
 
 /// How often a resizing that missed its aim is repeated at most.
@@ -178,7 +178,10 @@ impl Ratios {
         let wanted = (grow || shrink) && seen.now_ns >= self.quiet_until;
         let much = is_much_more(&aim, now, seen, watch);
         let collections = if shrink { levers.shrink_collections } else { 1 };
-        if wanted && !settling && (much || allowance.may(collections, watch.changed_lately(seen))) {
+        let may = much
+            || allowance.may(collections, watch.changed_lately(seen))
+            || (grow && pays(&aim, now, seen, watch, allowance));
+        if wanted && !settling && may {
             let way = Way {
                 whole,
                 ..Way::default()

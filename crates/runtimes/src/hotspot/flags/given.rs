@@ -103,13 +103,13 @@ impl Given {
     }
 
     /// Whether any option begins with one of these prefixes.
-    pub(super) fn has(&self, prefixes: &[&str]) -> bool {
+    pub fn has(&self, prefixes: &[&str]) -> bool {
         let begins = |option: &String| prefixes.iter().any(|p| option.starts_with(p));
         self.options.iter().any(begins)
     }
 
     /// The rest of the last option that begins with `prefix`.
-    pub(super) fn last(&self, prefix: &str) -> Option<&str> {
+    pub fn last(&self, prefix: &str) -> Option<&str> {
         let mut options = self.options.iter().rev();
         options.find_map(|option| option.strip_prefix(prefix))
     }

@@ -21,6 +21,7 @@ fn two() -> Surroundings {
         processors: 2,
         group: None,
         cliff: false,
+        own_rule: false,
         address_space_limited: false,
         version: Some(17),
         known: Known::all(),

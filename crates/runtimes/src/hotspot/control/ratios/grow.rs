@@ -11,6 +11,9 @@ use crate::hotspot::levers::Levers;
 /// over its limit, because more of the same may come. Nanoseconds.
 const WARY: u64 = 3_000_000_000;
 
+/// How many times its cost a collection has to save to be asked for beyond the share.
+const PAYS: f64 = 4.0;
+
 impl Ratios {
     /// Whether the reachable size exceeds the present size `now` (bytes) by enough to be worth a
     /// collection.
@@ -52,4 +55,12 @@ impl Ratios {
 /// collection because it saves others.
 pub(super) fn is_much_more(aim: &Aim, now: u64, seen: &Seen, watch: &Watch) -> bool {
     aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen)
+}
+
+/// Whether a larger heap soon saves several times the pause time that the collection costs which
+/// makes it larger. Then it is worth more than the share of the time that such collections may take:
+/// a heap that is too small for its program takes the rest of the time for itself.
+pub(super) fn pays(aim: &Aim, now: u64, seen: &Seen, watch: &Watch, allowance: &Allowance) -> bool {
+    let saved = watch.saved_ns(aim.reachable.saturating_sub(now), seen);
+    allowance.cost() > 0.0 && saved.is_some_and(|saved| saved > PAYS * allowance.cost())
 }

@@ -1,0 +1,166 @@
+//! What the machine calls. Each function here returns whatever happens.
+
+use crate::counters::Counters;
+use crate::guard::{Shared, is_over, stop, unharmed};
+use crate::jvmti::{Callbacks, Env, Event, Jvmti, Vm};
+use crate::machine::Machine;
+use crate::pauses::Pauses;
+use crate::signal::Reader;
+use crate::spaces::Spaces;
+use crate::{page, period};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::collections::{About, Collector, Writer};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// `Agent_OnAttach`: the agent works, or one works already.
+const DONE: c_int = 0;
+/// The machine offers no events of collections.
+const NO_EVENTS: c_int = 1;
+/// No page could be made.
+const NO_PAGE: c_int = 2;
+/// The machine is to be saved in a file and continued, which an open descriptor would prevent.
+const SAVED: c_int = 3;
+
+static PAUSES: Shared<Pauses> = Shared::empty();
+/// The agent is being set up, or was.
+static SET_UP: AtomicBool = AtomicBool::new(false);
+/// Events of pauses that came while another was at work.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
+static CALLBACKS: Callbacks = Callbacks::new(on_init, on_death, on_start, on_finish);
+
+/// Called when the machine starts with `-agentpath:`. Any other result than 0 would end the machine.
+///
+/// # Safety
+/// Called by the machine, with its own pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Agent_OnLoad(
+    vm: *mut Vm,
+    _options: *mut c_char,
+    _reserved: *mut c_void,
+) -> c_int {
+    unharmed((), || {
+        // SAFETY: the machine gave us `vm`.
+        let Some(jvmti) = (unsafe { Jvmti::of(vm) }) else {
+            return;
+        };
+        if !(jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Init, Event::Death])) {
+            jvmti.dispose();
+        }
+    });
+    DONE
+}
+
+/// Called when the agent is loaded into a running machine.
+///
+/// # Safety
+/// As [`Agent_OnLoad`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Agent_OnAttach(
+    vm: *mut Vm,
+    _options: *mut c_char,
+    _reserved: *mut c_void,
+) -> c_int {
+    unharmed(NO_EVENTS, || {
+        // SAFETY: the machine gave us `vm`.
+        let Some(jvmti) = (unsafe { Jvmti::of(vm) }) else {
+            return NO_EVENTS;
+        };
+        let code = match jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
+            true => set_up(jvmti),
+            false => NO_EVENTS,
+        };
+        if code != DONE {
+            jvmti.dispose();
+        }
+        code
+    })
+}
+
+/// Called when the machine ends.
+///
+/// # Safety
+/// As [`Agent_OnLoad`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Agent_OnUnload(_vm: *mut Vm) {
+    stop();
+}
+
+/// Begins to measure, unless an agent does so in this process. Runs on a thread of Java, at no safepoint.
+fn set_up(jvmti: Jvmti) -> c_int {
+    if SET_UP.swap(true, Ordering::AcqRel) || page::is_there() {
+        return DONE;
+    }
+    let code = measure(jvmti);
+    if code != DONE {
+        SET_UP.store(false, Ordering::Release);
+    }
+    code
+}
+
+fn measure(jvmti: Jvmti) -> c_int {
+    let machine = Machine::of(jvmti.address_in_library());
+    let machine = machine.as_ref();
+    if machine.is_ok_and(|machine| machine.has_text("CRaCCheckpointTo") == Some(true)) {
+        return SAVED;
+    }
+    let Ok(words) = page::make() else {
+        return NO_PAGE;
+    };
+    let reader = Reader::open();
+    let about = About {
+        pid: u64::from(std::process::id()),
+        collector: machine.map_or(Collector::Unknown, Machine::collector),
+        signal: reader.signal(),
+        loaded_ns: now_ns(),
+        signal_text: reader.describe(),
+    };
+    let (writer, process) = Writer::new(words, &about);
+    let is_concurrent = about.collector.is_concurrent();
+    let (own, other) = match is_concurrent {
+        true => (None, Some(process)),
+        false => (Some(process), None),
+    };
+    let spaces = machine.map_err(Clone::clone).and_then(Spaces::of);
+    let counters = machine.ok().and_then(Counters::of);
+    PAUSES.set(Pauses::new(writer, own, reader, counters, spaces));
+    if let Some(process) = other {
+        period::start(process);
+    }
+    match jvmti.enable(&[Event::Start, Event::Finish]) {
+        true => DONE,
+        false => NO_EVENTS,
+    }
+}
+
+unsafe extern "C" fn on_init(env: *mut Env, _jni: *mut c_void, _thread: *mut c_void) {
+    unharmed((), || {
+        if let Some(jvmti) = Jvmti::again(env) {
+            set_up(jvmti);
+        }
+    });
+}
+
+unsafe extern "C" fn on_death(_env: *mut Env, _jni: *mut c_void) {
+    stop();
+}
+
+unsafe extern "C" fn on_start(_env: *mut Env) {
+    within_pause(Pauses::begin);
+}
+
+unsafe extern "C" fn on_finish(_env: *mut Env) {
+    within_pause(|pauses| {
+        pauses.miss(MISSED.swap(0, Ordering::Relaxed));
+        pauses.end();
+    });
+}
+
+fn within_pause(work: impl FnOnce(&mut Pauses)) {
+    unharmed((), || {
+        if PAUSES.with(work).is_none() && !is_over() {
+            MISSED.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}

@@ -1,0 +1,183 @@
+//! The parts of JVMTI 1.2 and of the invocation interface that the agent uses, as the specification
+//! "JVM Tool Interface" lays them out. Each function has the position that the specification gives it;
+//! the positions between are words that are never used.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+/// JVMTI 1.2: every machine since Java 6 has it.
+const VERSION_1_2: c_int = 0x3001_0200;
+/// No error, of either interface.
+const OK: c_int = 0;
+/// Switches an event on.
+const ENABLE: c_int = 1;
+/// Bit 31 of the capabilities: `can_generate_garbage_collection_events`.
+const COLLECTIONS: u32 = 1 << 31;
+
+/// Events, by the numbers of the specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Event {
+    /// The machine has started.
+    Init = 50,
+    /// The machine ends.
+    Death = 51,
+    /// A stop-the-world pause of a collection begins.
+    Start = 81,
+    /// It ends.
+    Finish = 82,
+}
+
+/// Number of the first event.
+const FIRST: usize = 50;
+/// Events of which the table of callbacks tells.
+const EVENTS: usize = Event::Finish as usize - FIRST + 1;
+
+/// The callback of `VMDeath`.
+pub type OnEnd = unsafe extern "C" fn(*mut Env, *mut c_void);
+/// The callback of `VMInit`.
+pub type OnThread = unsafe extern "C" fn(*mut Env, *mut c_void, *mut c_void);
+/// A callback of the events of collections.
+pub type OnCollection = unsafe extern "C" fn(*mut Env);
+
+/// What is called when. JVMTI's table of callbacks, up to the last that is used.
+#[repr(C)]
+pub struct Callbacks {
+    /// The machine has started.
+    pub init: OnThread,
+    /// The machine ends.
+    pub death: OnEnd,
+    unused: [usize; EVENTS - 4],
+    /// A pause begins.
+    pub start: OnCollection,
+    /// A pause ends.
+    pub finish: OnCollection,
+}
+
+impl Callbacks {
+    /// The table with these four.
+    pub const fn new(
+        init: OnThread,
+        death: OnEnd,
+        start: OnCollection,
+        finish: OnCollection,
+    ) -> Callbacks {
+        Callbacks {
+            init,
+            death,
+            unused: [0; EVENTS - 4],
+            start,
+            finish,
+        }
+    }
+}
+
+/// The machine's table of functions for one agent. Only the machine makes one.
+#[repr(C)]
+pub struct Functions {
+    _1: usize,
+    /// 2: with no further arguments after the thread.
+    set_event_notification_mode:
+        unsafe extern "C" fn(*mut Env, c_int, c_int, *mut c_void, ...) -> c_int,
+    _3_121: [usize; 119],
+    /// 122.
+    set_event_callbacks: unsafe extern "C" fn(*mut Env, *const Callbacks, c_int) -> c_int,
+    _123_126: [usize; 4],
+    /// 127.
+    dispose_environment: unsafe extern "C" fn(*mut Env) -> c_int,
+    _128_141: [usize; 14],
+    /// 142.
+    add_capabilities: unsafe extern "C" fn(*mut Env, *const [u32; 4]) -> c_int,
+}
+
+/// An environment: a pointer to its functions.
+#[repr(C)]
+pub struct Env {
+    functions: *const Functions,
+}
+
+/// The machine's invocation interface.
+#[repr(C)]
+pub struct Invocation {
+    _0_5: [usize; 6],
+    /// 6.
+    get_env: unsafe extern "C" fn(*mut Vm, *mut *mut c_void, c_int) -> c_int,
+}
+
+/// The machine, as agents are given it.
+#[repr(C)]
+pub struct Vm {
+    functions: *const Invocation,
+}
+
+/// The environment of this agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Jvmti(NonNull<Env>);
+
+impl Jvmti {
+    /// Asks the machine for an environment. `None` if it has none of this version.
+    ///
+    /// # Safety
+    /// `vm` is what the machine gave to one of the agent's entry points.
+    pub unsafe fn of(vm: *mut Vm) -> Option<Jvmti> {
+        let mut env: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the caller vouches for `vm`, whose table the machine keeps for its life; `env` is
+        // valid for writing.
+        let code = unsafe { ((*(*vm).functions).get_env)(vm, &raw mut env, VERSION_1_2) };
+        NonNull::new(env.cast::<Env>())
+            .filter(|_| code == OK)
+            .map(Jvmti)
+    }
+
+    /// The environment that a callback was given.
+    pub fn again(env: *mut Env) -> Option<Jvmti> {
+        NonNull::new(env).map(Jvmti)
+    }
+
+    /// Where a function of the machine is, which is in its library.
+    pub fn address_in_library(self) -> *const c_void {
+        // SAFETY: an environment and its table live until it is disposed of.
+        unsafe { (*(*self.0.as_ptr()).functions).set_event_callbacks as *const c_void }
+    }
+
+    /// Asks for events of collections, and sets what is called. The machine copies the table.
+    /// Returns whether it agreed.
+    pub fn prepare(self, callbacks: &Callbacks) -> bool {
+        let env = self.0.as_ptr();
+        let capabilities = [COLLECTIONS, 0, 0, 0];
+        let size = size_of::<Callbacks>() as c_int;
+        // SAFETY: an environment and its table live until it is disposed of; both arguments are
+        // valid for the calls, of the sizes that the specification states, and copied.
+        unsafe {
+            let functions = &*(*env).functions;
+            (functions.add_capabilities)(env, &raw const capabilities) == OK
+                && (functions.set_event_callbacks)(env, callbacks, size) == OK
+        }
+    }
+
+    /// Switches events on, for all threads. Returns whether all are.
+    pub fn enable(self, events: &[Event]) -> bool {
+        let env = self.0.as_ptr();
+        // SAFETY: as in `prepare`; no thread is named, and the specification knows no more arguments.
+        let enable = |event: Event| unsafe {
+            let set = (*(*env).functions).set_event_notification_mode;
+            set(env, ENABLE, event as c_int, std::ptr::null_mut::<c_void>()) == OK
+        };
+        events.iter().all(|&event| enable(event))
+    }
+
+    /// Gives the environment up, and its events with it.
+    pub fn dispose(self) {
+        let env = self.0.as_ptr();
+        // SAFETY: as in `prepare`; `self` is not used again by who gives it up.
+        unsafe { ((*(*env).functions).dispose_environment)(env) };
+    }
+}
+
+// The positions of the specification, counted from 1.
+const _: () = assert!(std::mem::offset_of!(Functions, set_event_notification_mode) == 8);
+const _: () = assert!(std::mem::offset_of!(Functions, set_event_callbacks) == 121 * 8);
+const _: () = assert!(std::mem::offset_of!(Functions, dispose_environment) == 126 * 8);
+const _: () = assert!(std::mem::offset_of!(Functions, add_capabilities) == 141 * 8);
+const _: () = assert!(std::mem::offset_of!(Callbacks, start) == (81 - FIRST) * 8);
+const _: () = assert!(size_of::<Callbacks>() == EVENTS * 8);

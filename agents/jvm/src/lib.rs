@@ -1,0 +1,39 @@
+//! An agent for HotSpot virtual machines. It tells, on a [page](plimsoll_wire::collections), of each
+//! stop-the-world pause and of the allocation stalls within it, and gives free memory of Serial's and
+//! Parallel's heaps back to the kernel when the adapter wishes it. The adapter decides; the agent
+//! measures and obeys.
+//!
+//! It must leave its machine exactly as safe as it was. Where in doubt it does nothing, and says why on
+//! the page. It calls nothing of Java, changes no class, writes to no memory of the machine, and a panic
+//! in it ends nothing but itself.
+//!
+//! # Glossary
+//! - *machine*: the Java virtual machine in whose process this is loaded.
+//! - *pause*: from `GarbageCollectionStart` to `GarbageCollectionFinish`, both at one safepoint.
+//! - *wish*: how much free memory the adapter wants to stay resident, at most.
+//! - *space*: a part of the heap with objects from its bottom to its top, and free memory up to its end.
+//!
+//! # What happens when
+//! 1. `Agent_OnLoad` (`-agentpath:`, at start): events are asked for. `VMInit`: the rest, as in 2.
+//! 2. `Agent_OnAttach` (in a running machine): unless this process has a page already, the machine's
+//!    tables are read, the page is made, events begin.
+//! 3. Each pause: the signal is read at its start and at its end; then free memory is given back if that
+//!    is wished; then the page is written.
+//! 4. `VMDeath`, `Agent_OnUnload`: nothing more is done.
+//!
+//! # Modules
+//! [`entry`]: what the machine calls. [`jvmti`]: its interface. [`guard`]: panics stay here, one thread
+//! at a time. [`page`]: the memory file. [`machine`]: the tables for debuggers. [`counters`]: what a
+//! pause was for. [`spaces`]: giving back, and why that is safe. [`signal`]: stalls and faults.
+//! [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
+
+pub mod counters;
+pub mod entry;
+pub mod guard;
+pub mod jvmti;
+pub mod machine;
+pub mod page;
+pub mod pauses;
+pub mod period;
+pub mod signal;
+pub mod spaces;

@@ -1,0 +1,142 @@
+//! What is done at the beginning and at the end of a pause. The VM Thread runs this at a safepoint:
+//! nothing here calls Java or JVMTI, allocates, blocks or waits.
+
+use crate::counters::Counters;
+use crate::machine::Refusal;
+use crate::signal::{Reader, Reading};
+use crate::spaces::{Free, Spaces};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
+
+/// Measures pauses and gives memory back at their ends.
+#[derive(Debug)]
+pub struct Pauses {
+    writer: Writer<'static>,
+    /// Writes readings of the process, where no thread of its own does.
+    process: Option<ProcessWriter<'static>>,
+    reader: Reader,
+    /// Readings count from here.
+    first: Reading,
+    counters: Option<Counters>,
+    /// What pauses are for where there are no counters.
+    usual: Kind,
+    /// `None` where nothing is given back.
+    spaces: Option<Spaces>,
+    /// The pause that is under way: its start (ns), and the reading at it.
+    begun: Option<(u64, Reading)>,
+    totals: Totals,
+}
+
+impl Pauses {
+    /// Begins to count.
+    pub fn new(
+        writer: Writer<'static>,
+        process: Option<ProcessWriter<'static>>,
+        mut reader: Reader,
+        counters: Option<Counters>,
+        spaces: Result<Spaces, Refusal>,
+    ) -> Pauses {
+        let first = reader.read();
+        // Where another thread reads the process, the collector works beside the program.
+        let usual = match process {
+            Some(_) => Kind::Unknown,
+            None => Kind::Concurrent,
+        };
+        let mut pauses = Pauses {
+            writer,
+            process,
+            reader,
+            first,
+            counters,
+            usual,
+            spaces: None,
+            begun: None,
+            totals: Totals::default(),
+        };
+        match spaces {
+            Ok(spaces) => pauses.spaces = Some(spaces),
+            Err(why) => pauses.writer.refuse(&why.to_string()),
+        }
+        pauses
+    }
+
+    /// A pause begins.
+    pub fn begin(&mut self) {
+        let start_ns = now_ns();
+        self.try_spaces(|spaces| spaces.begin().map(|()| Free::default()));
+        self.begun = Some((start_ns, self.reader.read()));
+        self.totals.agent_ns += now_ns().saturating_sub(start_ns);
+    }
+
+    /// The pause ends.
+    pub fn end(&mut self) {
+        let end_ns = now_ns();
+        let now = self.reader.read();
+        let counters = self.counters.as_mut();
+        let kind = counters.map_or(self.usual, Counters::kind);
+        // A pause whose beginning was not seen has no length.
+        let (start_ns, before) = self.begun.take().unwrap_or((end_ns, now));
+        let within = now.since(before);
+        let keep = self.writer.wish(end_ns).map(|wish| wish.keep);
+        let free = self.try_spaces(|spaces| spaces.end(keep, kind == Kind::Young));
+        let pause = Pause {
+            number: self.totals.pauses + 1,
+            kind,
+            start_ns,
+            end_ns,
+            stalls: within.stalled.count,
+            stall_ns: within.stalled.ns,
+            major_faults: within.major_faults,
+            given_back: free.given_back,
+        };
+        self.count(&pause, &free);
+        if let Some(process) = &mut self.process {
+            process.read(&reading(now.since(self.first), end_ns));
+        }
+        self.totals.agent_ns += now_ns().saturating_sub(end_ns);
+        self.writer.ended(&pause, &self.totals);
+    }
+
+    fn count(&mut self, pause: &Pause, free: &Free) {
+        let totals = &mut self.totals;
+        totals.pauses = pause.number;
+        totals.young += u64::from(pause.kind == Kind::Young);
+        totals.full += u64::from(pause.kind == Kind::Full);
+        totals.pause_ns += pause.end_ns.saturating_sub(pause.start_ns);
+        totals.stalls += pause.stalls;
+        totals.stall_ns += pause.stall_ns;
+        totals.major_faults += pause.major_faults;
+        totals.given_back += free.given_back;
+        totals.free = free.free;
+        totals.kept = free.kept;
+    }
+
+    /// Another thread told of a pause while this was at work.
+    pub fn miss(&mut self, missed: u64) {
+        self.totals.missed += missed;
+    }
+
+    /// Does something with the spaces. The first failure is the last: it is said on the page, and
+    /// nothing is given back any more.
+    fn try_spaces(&mut self, work: impl FnOnce(&mut Spaces) -> Result<Free, Refusal>) -> Free {
+        match self.spaces.as_mut().map(work) {
+            None => Free::default(),
+            Some(Ok(free)) => free,
+            Some(Err(why)) => {
+                self.spaces = None;
+                self.writer.refuse(why.short());
+                Free::default()
+            }
+        }
+    }
+}
+
+/// A reading as it is on the page.
+pub fn reading(counts: Reading, at_ns: u64) -> Process {
+    Process {
+        at_ns,
+        stalls: counts.stalled.count,
+        stall_ns: counts.stalled.ns,
+        major_faults: counts.major_faults,
+    }
+}

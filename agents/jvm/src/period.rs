@@ -1,0 +1,50 @@
+//! A thread for collectors that work beside the program: their stalls are not within pauses, so the
+//! process is read periodically.
+
+use crate::guard::{is_over, unharmed};
+use crate::pauses::reading;
+use crate::signal::Reader;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::collections::ProcessWriter;
+use std::time::Duration;
+
+/// The pause between two readings.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Bytes of its stack; it calls nothing deep.
+const STACK: usize = 128 << 10;
+
+/// Starts the thread. It is none of Java's, takes no signal, and ends with the agent. Where no thread can
+/// be had, the process is just not read.
+pub fn start(mut process: ProcessWriter<'static>) {
+    let mut reader = Reader::open();
+    let first = reader.read();
+    let work = move || {
+        while !is_over() {
+            unharmed((), || {
+                process.read(&reading(reader.read().since(first), now_ns()));
+            });
+            std::thread::sleep(PERIOD);
+        }
+    };
+    let builder = std::thread::Builder::new()
+        .name("plimsoll".into())
+        .stack_size(STACK);
+    without_signals(|| drop(builder.spawn(work)));
+}
+
+/// Runs `work` with all signals blocked, so that a thread that it makes takes none: the machine decides
+/// which of its threads get which.
+fn without_signals(work: impl FnOnce()) {
+    // SAFETY: a signal set is plain old data, and both are valid for the calls. The mask of this thread
+    // is restored right after.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        let blocked = libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        work();
+        if blocked == 0 {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+    }
+}

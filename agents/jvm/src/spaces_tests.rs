@@ -1,0 +1,181 @@
+use super::*;
+use proptest::prelude::*;
+
+/// A heap of four spaces in memory of its own, and the words that describe them.
+struct Heap {
+    memory: *mut u8,
+    size: usize,
+    words: Box<[[u64; 3]; COUNT]>,
+}
+
+impl Heap {
+    /// Spaces of these sizes (pages), each filled up to its top (bytes).
+    fn new(sizes: [u64; COUNT], filled: [u64; COUNT]) -> Heap {
+        let size = (sizes.iter().sum::<u64>() * page_size()) as usize;
+        // SAFETY: a new private mapping.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(memory, libc::MAP_FAILED);
+        let mut next = memory as u64;
+        let mut words = Box::new([[0; 3]; COUNT]);
+        for (index, words) in words.iter_mut().enumerate() {
+            let end = next + sizes[index] * page_size();
+            let top = next + filled[index].min(end - next) / 8 * 8;
+            *words = [next, top, end];
+            next = end;
+        }
+        Heap {
+            memory: memory.cast(),
+            size,
+            words,
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: our mapping, `size` bytes, used through this alone.
+        unsafe { std::slice::from_raw_parts_mut(self.memory, self.size) }
+    }
+
+    fn spaces(&self) -> Spaces {
+        let uses = [Use::Eden, Use::Survivors, Use::Survivors, Use::Old];
+        let mut index = 0;
+        let spaces = self.words.each_ref().map(|words| {
+            let at = words.as_ptr() as u64;
+            index += 1;
+            Space {
+                is: uses[index - 1],
+                places: [at, at + 8, at + 16],
+                last: Bounds::default(),
+                high: u64::MAX,
+            }
+        });
+        let start = self.memory as u64;
+        Spaces {
+            spaces,
+            heap: (start, start + self.size as u64),
+            page: page_size(),
+        }
+    }
+
+    fn resident(&self) -> u64 {
+        let mut pages = vec![0u8; self.size / page_size() as usize];
+        // SAFETY: our mapping, and a byte for each of its pages.
+        let code =
+            unsafe { libc::mincore(self.memory.cast(), self.size, pages.as_mut_ptr().cast()) };
+        assert_eq!(code, 0);
+        pages.iter().filter(|&&page| page & 1 == 1).count() as u64 * page_size()
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not used again.
+        unsafe { libc::munmap(self.memory.cast(), self.size) };
+    }
+}
+
+#[test]
+fn free_memory_goes_and_objects_stay() {
+    let page = page_size();
+    let mut heap = Heap::new([64, 8, 8, 64], [10, 3 * page + 8, 0, 20 * page]);
+    heap.bytes().fill(7);
+    let mut spaces = heap.spaces();
+    spaces.check().unwrap();
+    spaces.begin().unwrap();
+    let quiet = spaces.end(None, true).unwrap();
+    assert_eq!((quiet.given_back, heap.resident()), (0, heap.size as u64));
+    let free = spaces.end(Some(0), true).unwrap();
+    assert_eq!(free.given_back, (63 + 4 + 8 + 44) * page);
+    assert_eq!(heap.resident(), (1 + 4 + 20) * page);
+    for words in *heap.words {
+        let start = heap.memory as u64;
+        let [bottom, top, _] = words.map(|at| (at - start) as usize);
+        assert!(heap.bytes()[bottom..top].iter().all(|&byte| byte == 7));
+    }
+    let again = spaces.end(Some(0), true).unwrap();
+    assert_eq!(again.given_back, 0, "what is empty is left alone");
+    assert_eq!(again.free, free.free);
+    // The program fills a part of the eden, which is collected.
+    heap.words[0][1] += 5 * page;
+    spaces.begin().unwrap();
+    heap.words[0][1] -= 5 * page;
+    assert_eq!(spaces.end(Some(0), true).unwrap().given_back, 5 * page);
+    // A collection of the whole heap may have filled and emptied anything.
+    assert_eq!(
+        spaces.end(Some(0), false).unwrap().given_back,
+        free.given_back
+    );
+}
+
+#[test]
+fn what_is_kept_is_for_survivors_and_the_eden() {
+    let page = page_size();
+    let heap = Heap::new([16, 4, 4, 16], [0, 4 * page, 0, 0]);
+    let mut spaces = heap.spaces();
+    spaces.check().unwrap();
+    let free = spaces.end(Some(6 * page), false).unwrap();
+    assert_eq!(free.free, 36 * page);
+    assert_eq!(free.kept, 6 * page, "4 of the empty space, 2 of the eden");
+    assert_eq!(free.given_back, (14 + 16) * page);
+}
+
+#[test]
+fn odd_spaces_are_left_alone() {
+    let page = page_size();
+    let damage: [fn(&mut [[u64; 3]; COUNT]); 6] = [
+        |words| words[0][1] = words[0][2] + 8,
+        |words| words[1][1] = words[1][0] - 8,
+        |words| words[3][2] += 8,
+        |words| words[0][0] = 0,
+        |words| words[2] = [u64::MAX; 3],
+        |words| words[0][1] += 3,
+    ];
+    for damage in damage {
+        let mut heap = Heap::new([16, 4, 4, 16], [page, 0, 0, page]);
+        heap.bytes().fill(1);
+        let mut spaces = heap.spaces();
+        spaces.check().unwrap();
+        damage(&mut heap.words);
+        let odd = Err(Refusal::Odd("the spaces of its heap"));
+        assert_eq!(spaces.check(), odd);
+        assert_eq!(spaces.begin(), odd);
+        assert!(spaces.end(Some(0), false).is_err());
+    }
+    // Spaces that overlap are none of a heap.
+    let mut heap = Heap::new([16, 4, 4, 16], [0; COUNT]);
+    heap.words[1] = heap.words[0];
+    assert!(heap.spaces().check().is_err());
+    let mut nowhere = heap.spaces();
+    nowhere.spaces[0].places = [8, 16, 24];
+    assert!(nowhere.check().is_err(), "addresses that are not mapped");
+}
+
+proptest! {
+    /// Only whole pages of free memory go, whatever the numbers are.
+    #[test]
+    fn ranges_are_whole_pages_of_free_memory(
+        top in any::<u64>(),
+        free in any::<u64>(),
+        touched in any::<u64>(),
+        keep in any::<u64>(),
+        huge in any::<bool>(),
+    ) {
+        let page = if huge { HUGE } else { page_size() };
+        let end = top.saturating_add(free % (1 << 40));
+        let high = top.saturating_add(touched % (1 << 40)).min(end);
+        let (from, to) = whole_pages(top, keep, high, end, page);
+        if from < to {
+            prop_assert!(from % page == 0 && to % page == 0);
+            prop_assert!(from >= top.saturating_add(keep) && to <= end);
+            prop_assert!(to < high.saturating_add(page));
+        }
+    }
+}

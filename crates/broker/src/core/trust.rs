@@ -1,0 +1,107 @@
+//! Trust in a grant. A limit is a promise that the kernel has the memory. An adapter that meets
+//! allocation stalls although its program keeps to its limit says that the promise was not kept:
+//! somebody holds memory that the broker does not see, or its picture of the machine is too old.
+//!
+//! - While such stalls arrive, and for [`DOUBT`] after the last, the principal is taken to want no
+//!   more than it has: its limit does not rise, and others may get what it would have got.
+//! - Nothing is taken from it, and nothing of what it is guaranteed later: the doubt ends by itself.
+//! - Stalls of a principal whose cgroup the broker has bound are the broker's own doing. They are
+//!   shown, but doubt nothing.
+//! - A report can only lower what the reporter itself gets.
+
+use super::Nanos;
+use super::flow::Flow;
+
+/// How long a grant is doubted after a stall, nanoseconds. Adapters report about once a second.
+const DOUBT: Nanos = 3_000_000_000;
+/// Time constant of the rate that is shown, nanoseconds.
+const TAU: Nanos = 2_000_000_000;
+/// Stalls before this time show in no rate, nanoseconds.
+const FORGOTTEN: Nanos = 5 * TAU;
+
+/// What is known about the stalls of one principal within its limits. Changed once in each tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trust {
+    /// Stalls so far, as reported; `None` before the first report of them.
+    total: Option<u64>,
+    /// How fast they come.
+    flow: Flow,
+    /// When the last one was reported, in core time, and whether it was the broker's own doing.
+    stalled: Option<(Nanos, bool)>,
+}
+
+impl Trust {
+    /// Takes in the number of stalls as reported last. `passed` since the last tick. `ours`: the
+    /// broker itself has bound the principal's cgroup. A number that went back is that of another
+    /// program, and begins anew.
+    pub(super) fn note(&mut self, reported: Option<u64>, ours: bool, now: Nanos, passed: Nanos) {
+        let Some(total) = reported else { return };
+        let before = self.total.replace(total);
+        if before.is_none_or(|before| total < before) {
+            (self.flow, self.stalled) = (Flow::default(), None);
+        } else if before < Some(total) {
+            self.stalled = Some((now, ours));
+        }
+        self.flow.feed(total, passed, TAU);
+    }
+
+    /// Whether its limit must not rise now.
+    pub(super) fn is_doubted(&self, now: Nanos) -> bool {
+        self.stalled
+            .is_some_and(|(at, ours)| !ours && now.saturating_sub(at) < DOUBT)
+    }
+
+    /// Stalls per second; `None` where nobody reports any.
+    pub(super) fn rate(&self, now: Nanos) -> Option<u64> {
+        self.total?;
+        let lately = |at: Nanos| now.saturating_sub(at) < FORGOTTEN;
+        let rate = match self.stalled {
+            Some((at, _)) if lately(at) => self.flow.rate(TAU),
+            // What is left of a smoothed rate never quite ends.
+            _ => 0,
+        };
+        Some(u64::try_from(rate).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[test]
+    fn a_grant_is_doubted_while_stalls_come_and_a_little_longer() {
+        let mut trust = Trust::default();
+        assert_eq!((trust.rate(0), trust.is_doubted(0)), (None, false));
+        trust.note(Some(7), false, SECOND, SECOND);
+        assert!(!trust.is_doubted(SECOND), "they may be old");
+        for second in 2..12 {
+            trust.note(Some(7 + second * 100), false, second * SECOND, SECOND);
+            assert!(trust.is_doubted(second * SECOND));
+        }
+        let rate = trust.rate(11 * SECOND).unwrap_or(0);
+        assert!((90..=110).contains(&rate), "{rate}");
+        for second in 12..60 {
+            trust.note(Some(7 + 1100), false, second * SECOND, SECOND);
+        }
+        assert!(!trust.is_doubted(59 * SECOND));
+        assert_eq!(trust.rate(59 * SECOND), Some(0));
+    }
+
+    #[test]
+    fn a_number_that_goes_back_and_a_bound_of_ours_doubt_nothing() {
+        let mut trust = Trust::default();
+        trust.note(Some(1000), false, SECOND, SECOND);
+        trust.note(Some(3), false, 2 * SECOND, SECOND);
+        assert_eq!(
+            (trust.rate(2 * SECOND), trust.is_doubted(2 * SECOND)),
+            (Some(0), false)
+        );
+        trust.note(Some(50), true, 3 * SECOND, SECOND);
+        assert!(!trust.is_doubted(3 * SECOND));
+        assert!(trust.rate(3 * SECOND) > Some(0), "it is shown");
+        trust.note(Some(u64::MAX), false, 4 * SECOND, SECOND);
+        assert!(trust.is_doubted(4 * SECOND));
+    }
+}

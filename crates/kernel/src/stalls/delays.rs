@@ -1,0 +1,131 @@
+//! Tier 1: delay accounting of one process. Source: kernel document `delay-accounting.rst`.
+
+use super::{Declined, Stalled, TaskStalls, Taskstats};
+use crate::process::Process;
+use crate::reader::Reader;
+use crate::{Result, clock};
+use std::time::Duration;
+
+/// The switch. Threads that are made while it is 1 are counted.
+const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
+/// How often an unlikely reading is read again.
+const MAX_AGAIN: u32 = 3;
+/// The pause before that: an exiting thread takes less.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Counts the allocation stalls of one process.
+#[derive(Debug)]
+pub(super) struct Delays {
+    taskstats: Taskstats,
+    /// The latest reading, and when (ns, monotonic); changed by each reading.
+    latest: (Stalled, u64),
+}
+
+impl Delays {
+    /// Makes sure that the process is counted.
+    pub(super) fn open(process: &Process) -> std::result::Result<Delays, Declined> {
+        let mut taskstats = Taskstats::open().map_err(|e| match e.is_absent() {
+            true => Declined::NoTaskstats,
+            false => Declined::Kernel(e),
+        })?;
+        // Whether the process is counted was settled when its first thread was made. Threads that
+        // came later may be counted although most are not, so the sum over all does not tell.
+        let first = taskstats.thread(process.pid())?;
+        if !first.any() {
+            return Err(match is_switched_on() {
+                false => Declined::SwitchedOff,
+                true => Declined::OlderThanSwitch { pid: process.pid() },
+            });
+        }
+        let latest = stalled(&taskstats.process(process.pid())?);
+        Ok(Delays {
+            taskstats,
+            latest: (latest, clock::now_ns()),
+        })
+    }
+
+    /// The stalls of all threads, exited ones included, since the process started.
+    pub(super) fn read(&mut self, process: &Process) -> Result<Stalled> {
+        let (before, then_ns) = self.latest;
+        let now_ns = clock::now_ns();
+        let taskstats = &mut self.taskstats;
+        let now = settled(before, now_ns.saturating_sub(then_ns), &mut || {
+            Ok(stalled(&taskstats.process(process.pid())?))
+        })?;
+        self.latest = (now, now_ns);
+        Ok(now)
+    }
+}
+
+/// A reading in which no thread counts twice, as far as that can be told. A thread that is exiting
+/// does for some microseconds: in the sum of those that have exited, and for itself. So a reading
+/// that grew by more than the time that passed is read again after a pause, and the lowest counts.
+fn settled(
+    before: Stalled,
+    elapsed_ns: u64,
+    read: &mut dyn FnMut() -> Result<Stalled>,
+) -> Result<Stalled> {
+    let mut now = read()?;
+    for _ in 0..MAX_AGAIN {
+        if now.since(before).ns <= elapsed_ns {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        let again = read()?;
+        if again.ns < now.ns {
+            now = again;
+        }
+    }
+    Ok(now)
+}
+
+fn stalled(stalls: &TaskStalls) -> Stalled {
+    Stalled {
+        count: stalls.reclaim_count,
+        ns: stalls.reclaim_ns,
+    }
+}
+
+/// Whether the switch is on, so that threads that are made now are counted.
+pub fn is_switched_on() -> bool {
+    let value = Reader::open(SWITCH).and_then(|reader| reader.number());
+    matches!(value, Ok(Some(1..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn settle(before: u64, elapsed_ns: u64, readings: &[u64]) -> (u64, usize) {
+        let mut used = 0;
+        let stalled = |ns| Stalled { count: ns, ns };
+        let read = settled(stalled(before), elapsed_ns, &mut || {
+            used += 1;
+            Ok(stalled(readings[(used - 1).min(readings.len() - 1)]))
+        });
+        (read.unwrap().ns, used)
+    }
+
+    #[test]
+    fn a_thread_that_counts_twice_while_it_exits_is_waited_for() {
+        assert_eq!(settle(100, 50, &[140]), (140, 1), "likely: read once");
+        assert_eq!(settle(100, 50, &[900, 900, 130]), (130, 3));
+        let long = "a long stall that has just ended counts at its end";
+        assert_eq!(settle(100, 50, &[900]), (900, 4), "{long}");
+        assert_eq!(settle(900, 50, &[130]), (130, 1), "backwards: read once");
+    }
+
+    proptest! {
+        #[test]
+        fn it_ends_with_one_of_the_readings(
+            before in any::<u64>(),
+            elapsed in any::<u64>(),
+            readings in proptest::collection::vec(any::<u64>(), 1..6),
+        ) {
+            let (ns, used) = settle(before, elapsed, &readings);
+            prop_assert!(readings.contains(&ns) && ns <= readings[0]);
+            prop_assert!(used <= 1 + MAX_AGAIN as usize);
+        }
+    }
+}

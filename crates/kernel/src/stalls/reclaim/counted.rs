@@ -1,0 +1,160 @@
+//! Tier 3: counts the beginnings of reclaim of one process. Source: `perf_event_open(2)`.
+//!
+//! A perf event belongs to one thread; with `inherit` it also counts for the threads that this one
+//! makes, and they make. So each thread that exists gets its events, and none that comes later.
+
+use super::super::{Declined, Stalled};
+use super::{BEGINS, tracefs};
+use crate::process::{Process, proc_path};
+use crate::{Error, Result};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+const CALL: &str = "perf_event_open";
+/// Threads of a process that are counted at most: each takes two descriptors.
+const MAX_THREADS: usize = 512;
+/// How often it is tried to see the same threads before and after.
+const MAX_TRIES: usize = 8;
+
+const TYPE_TRACEPOINT: u32 = 2;
+/// Bits of [`Attributes::flags`]: events of the threads that the thread makes; threads only, not
+/// child processes.
+const INHERIT: u64 = 1 << 1;
+const INHERIT_THREAD: u64 = 1 << 35;
+const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+
+/// `struct perf_event_attr` in its first version, without what stays 0.
+#[repr(C)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    unused: [u64; 3],
+    flags: u64,
+    rest: [u64; 2],
+}
+
+/// The events of all threads.
+#[derive(Debug)]
+pub(in super::super) struct Counted(Vec<OwnedFd>);
+
+impl Counted {
+    /// Opens them.
+    pub(in super::super) fn open(process: &Process) -> std::result::Result<Counted, Declined> {
+        let numbers = tracefs::numbers(BEGINS)?;
+        let pid = process.pid();
+        for _ in 0..MAX_TRIES {
+            let threads = threads(pid)?;
+            let mut events = Vec::with_capacity(threads.len() * numbers.len());
+            for &tid in &threads {
+                for number in numbers {
+                    match event(number, tid) {
+                        Ok(event) => events.push(event),
+                        Err(e) if e.is_gone() => {}
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+            }
+            if !process.alive() {
+                return Err(Error::Gone { pid }.into());
+            }
+            // A thread that came meanwhile counts already if its maker had its events by then, else
+            // it does not. Nobody can tell which, so try again.
+            if self::threads(pid)?.iter().all(|tid| threads.contains(tid)) {
+                return Ok(Counted(events));
+            }
+        }
+        Err(Declined::Unsteady { pid })
+    }
+
+    /// The beginnings since opening.
+    pub(in super::super) fn read(&self) -> Result<Stalled> {
+        let mut stalled = Stalled::default();
+        for event in &self.0 {
+            let mut count = [0; 8];
+            match rustix::io::read(event, &mut count) {
+                Ok(8) => {
+                    let count = u64::from_ne_bytes(count);
+                    stalled.count = stalled.count.saturating_add(count);
+                }
+                Ok(_) => return Err(failed(0, std::io::ErrorKind::InvalidData.into())),
+                Err(errno) => return Err(failed(0, errno.into())),
+            }
+        }
+        Ok(stalled)
+    }
+}
+
+/// The numbers of a process's threads, in order.
+fn threads(pid: i32) -> std::result::Result<Vec<i32>, Declined> {
+    let path = proc_path(pid, "task");
+    let listed = |e: std::io::Error| {
+        let errno = rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO);
+        Error::of_file("read", &path, errno)
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&path).map_err(listed)? {
+        let name = entry.map_err(listed)?.file_name();
+        found.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
+        if found.len() > MAX_THREADS {
+            return Err(Declined::ManyThreads {
+                pid,
+                most: MAX_THREADS,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// An event that counts the passes of a thread through a tracepoint.
+fn event(number: u64, tid: i32) -> Result<OwnedFd> {
+    let attributes = Attributes {
+        kind: TYPE_TRACEPOINT,
+        size: size_of::<Attributes>() as u32,
+        config: number,
+        unused: [0; 3],
+        flags: INHERIT | INHERIT_THREAD,
+        rest: [0; 2],
+    };
+    let (any_processor, no_group) = (-1, -1);
+    // SAFETY: the attributes are initialised memory of the size that they state, and outlive the
+    // call, which only reads them.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            tid,
+            any_processor,
+            no_group,
+            FLAG_FD_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(failed(tid, std::io::Error::last_os_error()));
+    }
+    // SAFETY: the descriptor is new and ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn failed(pid: i32, source: std::io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
+            call: CALL,
+            pid,
+            needs: "CAP_PERFMON (and CAP_SYS_PTRACE for another user's process)",
+        },
+        Some(libc::ESRCH) => Error::Gone { pid },
+        Some(libc::ENOSYS) => Error::Unsupported {
+            what: CALL,
+            since: "2.6.31, built with CONFIG_PERF_EVENTS",
+        },
+        Some(libc::EINVAL) => Error::Unsupported {
+            what: "perf events that count for new threads only",
+            since: "5.13",
+        },
+        _ => Error::Call {
+            call: CALL,
+            pid,
+            source,
+        },
+    }
+}

@@ -1,0 +1,184 @@
+//! The tiers of the stall signal, what each tells, and why one is not used. Pure.
+
+use crate::Error;
+
+/// A way to learn of a process's allocation stalls, best first. The numbers are stable: they are
+/// written to pages that other programs read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Tier {
+    /// Delay accounting (taskstats of the thread group): count and time, exact, threads that have
+    /// exited included.
+    DelayAccounting = 1,
+    /// The tracepoints of reclaim, begin and end: count and time, exact, from the moment of opening.
+    Reclaim = 2,
+    /// The tracepoints of reclaim, counted only: no time.
+    ReclaimCount = 3,
+    /// The total of the process's own group's `memory.pressure`: the time for which at least one
+    /// thread *of the group* waited, reading from swap included; no count.
+    Pressure = 4,
+    /// Major faults: pages that had to be read from swap or a file. No stalls at all, but what
+    /// follows them; no time.
+    MajorFaults = 5,
+}
+
+impl Tier {
+    /// All, best first.
+    pub const ALL: [Tier; 5] = [
+        Tier::DelayAccounting,
+        Tier::Reclaim,
+        Tier::ReclaimCount,
+        Tier::Pressure,
+        Tier::MajorFaults,
+    ];
+
+    /// The tier with this number.
+    pub fn from_number(number: u8) -> Option<Tier> {
+        Tier::ALL.into_iter().find(|tier| *tier as u8 == number)
+    }
+
+    /// Whether [`Stalled::count`] is counted. If not, it stays 0.
+    pub fn counts(self) -> bool {
+        self != Tier::Pressure
+    }
+
+    /// Whether [`Stalled::ns`] is measured. If not, it stays 0.
+    pub fn times(self) -> bool {
+        matches!(self, Tier::DelayAccounting | Tier::Reclaim | Tier::Pressure)
+    }
+
+    /// What it is called in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::DelayAccounting => "delay accounting",
+            Tier::Reclaim => "reclaim tracepoints",
+            Tier::ReclaimCount => "reclaim tracepoints, counted only",
+            Tier::Pressure => "pressure of the own group",
+            Tier::MajorFaults => "major faults",
+        }
+    }
+}
+
+/// Allocation stalls so far. Where it begins differs between tiers, so that only differences mean
+/// something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stalled {
+    /// How many (major faults with [`Tier::MajorFaults`]); see [`Tier::counts`].
+    pub count: u64,
+    /// How long they took, ns, summed over threads (over the time of the group with
+    /// [`Tier::Pressure`]); see [`Tier::times`].
+    pub ns: u64,
+}
+
+impl Stalled {
+    /// What came after an earlier reading of the same signal. A counter that wrapped or went
+    /// backwards gives 0.
+    #[must_use]
+    pub fn since(self, earlier: Stalled) -> Stalled {
+        Stalled {
+            count: self.count.saturating_sub(earlier.count),
+            ns: self.ns.saturating_sub(earlier.ns),
+        }
+    }
+
+    /// Whether there was any.
+    pub fn any(self) -> bool {
+        self.count > 0 || self.ns > 0
+    }
+}
+
+/// Why a tier is not used.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Declined {
+    /// The kernel counts no delays.
+    #[error(
+        "kernel.task_delayacct is off, so no delays are counted: `sysctl kernel.task_delayacct=1`, and \
+         programs that are started after it have them"
+    )]
+    SwitchedOff,
+    /// The process is older than the switch.
+    #[error(
+        "process {pid} was started before kernel.task_delayacct was switched on (or, before Linux 6.0, \
+         never waited yet), and is not counted: start it again to have its delays"
+    )]
+    OlderThanSwitch { pid: i32 },
+    /// No family `TASKSTATS`.
+    #[error(
+        "the kernel offers no taskstats here: it was built without CONFIG_TASKSTATS, or this is a \
+         container with a network of its own"
+    )]
+    NoTaskstats,
+    /// Programs in the kernel know processes by other numbers than we do.
+    #[error(
+        "this is a container with a pid namespace of its own, in which the kernel's tracing cannot name \
+         the process"
+    )]
+    PidNamespace,
+    /// The numbers of tracepoints are unknown.
+    #[error(
+        "tracefs can be neither read nor mounted, so the tracepoints have no numbers: root, or \
+         `mount -t tracefs tracefs /sys/kernel/tracing` and read permission there"
+    )]
+    NoTracefs,
+    /// Too many threads to count for each.
+    #[error(
+        "process {pid} has more than {most} threads, each of which would need descriptors of ours"
+    )]
+    ManyThreads { pid: i32, most: usize },
+    /// Threads are made faster than they can be listed.
+    #[error("process {pid} makes new threads so fast that it cannot be told which are counted")]
+    Unsteady { pid: i32 },
+    /// The process's group of version 2 is not mounted here.
+    #[error(
+        "the version 2 group of process {pid} is not mounted here, so its pressure is not known"
+    )]
+    NoGroup { pid: i32 },
+    /// The top group's pressure is that of the machine.
+    #[error(
+        "process {pid} is in the top group of version 2, whose pressure is that of the whole machine: \
+         start it in a group of its own, as systemd and `plimsoll run` under version 2 do"
+    )]
+    TopGroup { pid: i32 },
+    /// No `memory.pressure`.
+    #[error(
+        "pressure is not counted: `psi=1` on the kernel's command line, Linux 4.20, and 1 in the \
+         group's cgroup.pressure turn it on"
+    )]
+    NoPressure,
+    /// An interface of the kernel refused.
+    #[error(transparent)]
+    Kernel(#[from] Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_are_stable_and_tiers_tell_something() {
+        for (index, tier) in Tier::ALL.into_iter().enumerate() {
+            assert_eq!(tier as usize, index + 1);
+            assert_eq!(Tier::from_number(tier as u8), Some(tier));
+            assert!(tier.counts() || tier.times());
+        }
+        assert_eq!(Tier::from_number(0), None);
+        assert!(Tier::DelayAccounting < Tier::MajorFaults, "best first");
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_is_never_negative_nor_more_than_what_was_read(
+            a in any::<(u64, u64)>(),
+            b in any::<(u64, u64)>(),
+        ) {
+            let (a, b) = (Stalled { count: a.0, ns: a.1 }, Stalled { count: b.0, ns: b.1 });
+            let d = b.since(a);
+            prop_assert!(d.count <= b.count && d.ns <= b.ns);
+            prop_assert!(b.count < a.count || a.count + d.count == b.count);
+            prop_assert!(b.ns >= a.ns || d.ns == 0);
+            prop_assert!(!a.since(a).any());
+        }
+    }
+}

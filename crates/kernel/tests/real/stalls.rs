@@ -1,0 +1,277 @@
+//! The stall signal under real pressure: each tier sees stalls at the limit of a group, and none
+//! without.
+
+use crate::common::{DelayAccounting, MIB, PATIENCE, alone, group, start_holding, swap};
+use plimsoll_kernel::Error;
+use plimsoll_kernel::process::{Process, parse_stat};
+use plimsoll_kernel::stalls::{Declined, Stalled, Stalls, Tier};
+use plimsoll_testbed::children::signal;
+use plimsoll_testbed::{Child, skip};
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Opens one tier. If it does not work here, says why and returns `None`.
+fn tier(pid: i32, tier: Tier) -> Option<Stalls> {
+    match Stalls::among(Process::open(pid).unwrap(), &[tier, Tier::MajorFaults]) {
+        Ok(stalls) if stalls.tier() == tier => Some(stalls),
+        Ok(stalls) => {
+            skip(format_args!("{}: {}", tier.name(), stalls.declined()[0].1));
+            None
+        }
+        Err(e) => panic!("{}: {e}", tier.name()),
+    }
+}
+
+/// Reads twice with `work` in between.
+fn within(stalls: &mut Stalls, work: impl FnOnce()) -> Stalled {
+    let before = stalls.read().unwrap();
+    work();
+    stalls.read().unwrap().since(before)
+}
+
+#[test]
+fn there_is_always_a_tier_and_each_better_one_says_why_not() {
+    let _one = alone();
+    for mut stalls in [Stalls::own().unwrap(), Stalls::open(1).unwrap()] {
+        let tier = stalls.tier();
+        stalls.read().unwrap();
+        let declined: Vec<Tier> = stalls.declined().iter().map(|(tier, _)| *tier).collect();
+        let better: Vec<Tier> = Tier::ALL.into_iter().take_while(|&t| t != tier).collect();
+        assert_eq!(declined, better);
+        for (tier, why) in stalls.declined() {
+            assert!(why.to_string().len() > 20, "{tier:?}: {why}");
+        }
+    }
+}
+
+#[test]
+fn major_faults_are_seen_when_pages_come_back_from_swap() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("faults", Some(48 * MIB)) else {
+        return;
+    };
+    let mut squeezed = start_holding(&["touch", "--bytes", "96M", "--every", "1"], Some(&group));
+    let free = start_holding(&["touch", "--bytes", "32M", "--every", "1"], None);
+    let mut of_free = tier(free.pid(), Tier::MajorFaults).unwrap();
+    let mut stalls = tier(squeezed.pid(), Tier::MajorFaults).unwrap();
+    let quiet = of_free.read().unwrap();
+    let seen = within(&mut stalls, || {
+        let rounds = squeezed.next(PATIENCE).unwrap().unwrap().rounds;
+        squeezed.until(PATIENCE, |p| p.rounds > rounds + 2).unwrap();
+    });
+    assert!(seen.count > 0 && seen.ns == 0, "{seen:?}");
+    assert!(!of_free.read().unwrap().since(quiet).any());
+    let pid = squeezed.pid();
+    drop(squeezed);
+    let gone = stalls.read();
+    assert!(
+        matches!(gone, Err(Error::Gone { pid: p }) if p == pid),
+        "{gone:?}"
+    );
+}
+
+/// A group of version 2 for a process, without a limit: beside controllers of version 1 it still has a
+/// pressure. Goes with the guard, after its process.
+struct Unified(PathBuf);
+
+impl Unified {
+    fn around(pid: i32) -> Option<Unified> {
+        let top = Path::new("/sys/fs/cgroup/unified");
+        let dir = top.join(format!(
+            "plimsoll-test-pressure-{}-{pid}",
+            std::process::id()
+        ));
+        if !top.join("cgroup.procs").exists() || std::fs::create_dir(&dir).is_err() {
+            return None;
+        }
+        std::fs::write(dir.join("cgroup.procs"), pid.to_string()).unwrap();
+        Some(Unified(dir))
+    }
+}
+
+impl Drop for Unified {
+    fn drop(&mut self) {
+        // The kernel takes a moment to let an ended process go.
+        let end = Instant::now() + PATIENCE;
+        while std::fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Stops a program, and waits until all its threads stand still.
+fn stop(child: &Child) {
+    signal(child.pid() as u32, Signal::STOP);
+    let end = Instant::now() + PATIENCE;
+    // A thread that has ended stands still, too.
+    let stands = |task: std::fs::DirEntry| match std::fs::read(task.path().join("stat")) {
+        Ok(text) => parse_stat(&text).is_none_or(|stat| stat.state == b'T'),
+        Err(_) => true,
+    };
+    while !std::fs::read_dir(format!("/proc/{}/task", child.pid()))
+        .unwrap()
+        .all(|task| stands(task.unwrap()))
+    {
+        assert!(Instant::now() < end, "it does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn each_tier_sees_stalls_at_a_limit_and_none_without() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("tiers", Some(48 * MIB)) else {
+        return;
+    };
+    let Some(_on) = DelayAccounting::on() else {
+        return;
+    };
+    // Both begin with enough memory.
+    let free = start_holding(&["touch", "--bytes", "96M", "--every", "1"], None);
+    let mut squeezed = start_holding(&["touch", "--bytes", "32M", "--every", "1"], Some(&group));
+    let alone = (Unified::around(squeezed.pid()), Unified::around(free.pid()));
+    let mut signals = Vec::new();
+    for one in Tier::ALL {
+        let (Some(a), Some(b)) = (tier(squeezed.pid(), one), tier(free.pid(), one)) else {
+            continue;
+        };
+        signals.push((a, b));
+    }
+    let read = |signals: &mut Vec<(Stalls, Stalls)>| -> Vec<(Stalled, Stalled)> {
+        let both = signals.iter_mut();
+        both.map(|(a, b)| (a.read().unwrap(), b.read().unwrap()))
+            .collect()
+    };
+    let rounds_of = |child: &mut Child, more: u64| {
+        let rounds = child.next(PATIENCE).unwrap().unwrap().rounds;
+        child.until(PATIENCE, |p| p.rounds > rounds + more).unwrap();
+    };
+    let start = read(&mut signals);
+    rounds_of(&mut squeezed, 2);
+    let quiet = read(&mut signals);
+    group.cgroup().set_limit(Some(16 * MIB)).unwrap();
+    let lowered = read(&mut signals);
+    rounds_of(&mut squeezed, 2);
+    let pressed = read(&mut signals);
+    for (index, (signal, _)) in signals.iter().enumerate() {
+        let tier = signal.tier();
+        let at = |readings: &[(Stalled, Stalled)]| readings[index];
+        assert!(
+            !at(&quiet).0.since(at(&start).0).any(),
+            "{tier:?} without a reason"
+        );
+        assert!(
+            !at(&pressed).1.since(at(&start).1).any(),
+            "{tier:?} of another process"
+        );
+        let seen = at(&pressed).0.since(at(&lowered).0);
+        assert_eq!(seen.count > 0, tier.counts(), "{tier:?}: {seen:?}");
+        assert_eq!(seen.ns > 0, tier.times(), "{tier:?}: {seen:?}");
+    }
+    // The exact ones agree on every single stall, once the program stands still.
+    stop(&squeezed);
+    let stopped = read(&mut signals);
+    let exact = signals.iter().enumerate();
+    let counts: Vec<u64> = exact
+        .filter(|(_, (signal, _))| signal.tier() < Tier::Pressure)
+        .map(|(index, _)| stopped[index].0.since(start[index].0).count)
+        .collect();
+    assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
+    assert!(
+        signals
+            .iter()
+            .any(|(signal, _)| signal.tier() < Tier::MajorFaults)
+    );
+    let pid = squeezed.pid();
+    drop((squeezed, free, alone));
+    for (signal, _) in &mut signals {
+        let gone = signal.read();
+        assert!(
+            matches!(gone, Err(Error::Gone { pid: p }) if p == pid),
+            "{gone:?}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_is_not_counted_is_told_so() {
+    let _one = alone();
+    // Nothing is switched off for it: either it is off, or the first process is older.
+    let child = start_holding(&["hog", "--bytes", "1M"], None);
+    let pid = if DelayAccounting::is_on() {
+        1
+    } else {
+        child.pid()
+    };
+    let on = DelayAccounting::is_on();
+    let process = Process::open(pid).unwrap();
+    let stalls = Stalls::among(process, &[Tier::DelayAccounting, Tier::MajorFaults]).unwrap();
+    match stalls.declined() {
+        [] => skip("the first process is counted, so the switch is older than it"),
+        [(Tier::DelayAccounting, Declined::OlderThanSwitch { pid: 1 })] => assert!(on),
+        [(Tier::DelayAccounting, Declined::SwitchedOff)] => assert!(!on),
+        other => skip(format_args!("{}", other[0].1)),
+    }
+    if let (false, Some(_on)) = (on, DelayAccounting::on()) {
+        let process = Process::open(pid).unwrap();
+        let stalls = Stalls::among(process, &[Tier::DelayAccounting, Tier::MajorFaults]).unwrap();
+        let why = &stalls.declined()[0].1;
+        assert!(!matches!(why, Declined::SwitchedOff), "{why}");
+    }
+}
+
+#[test]
+fn threads_that_come_and_go_are_counted_once_each() {
+    let _one = alone();
+    let Some(_swap) = swap(256 * MIB) else { return };
+    let Some(group) = group("churn", Some(256 * MIB)) else {
+        return;
+    };
+    let Some(_on) = DelayAccounting::on() else {
+        return;
+    };
+    let mut churn = start_holding(&["churn", "--bytes", "12M", "--width", "4"], Some(&group));
+    let exact = [Tier::DelayAccounting, Tier::Reclaim];
+    let opened = exact.into_iter().filter_map(|one| tier(churn.pid(), one));
+    let mut signals: Vec<Stalls> = opened.collect();
+    let read = |signals: &mut Vec<Stalls>| -> Vec<Stalled> {
+        signals.iter_mut().map(|s| s.read().unwrap()).collect()
+    };
+    let start = read(&mut signals);
+    group.cgroup().set_limit(Some(24 * MIB)).unwrap();
+    let rounds = churn.next(PATIENCE).unwrap().unwrap().rounds;
+    let (mut latest, begun) = (start.clone(), Instant::now());
+    let mut most = vec![Stalled::default(); signals.len()];
+    loop {
+        let now = read(&mut signals);
+        for (index, most) in most.iter_mut().enumerate() {
+            let more = now[index].since(latest[index]);
+            *most = Stalled {
+                count: most.count.max(more.count),
+                ns: most.ns.max(more.ns),
+            };
+        }
+        latest = now;
+        let report = churn.next(Duration::from_micros(300)).unwrap();
+        if report.is_some_and(|p| p.rounds > rounds + 20) {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "its threads do not come round");
+    }
+    stop(&churn);
+    let whole: Vec<Stalled> = std::iter::zip(read(&mut signals), start)
+        .map(|(now, start)| now.since(start))
+        .collect();
+    for (whole, most) in std::iter::zip(&whole, &most) {
+        // Nearly all of it was by threads that have ended since.
+        assert!(whole.count > 0 && whole.ns > 0, "{whole:?}");
+        assert!(
+            most.count <= whole.count && most.ns <= whole.ns,
+            "{most:?} of {whole:?}"
+        );
+    }
+    assert!(whole.iter().all(|w| w.count == whole[0].count), "{whole:?}");
+}

@@ -1,0 +1,228 @@
+//! The parameters of Isla Vista, and the ranges that they must be in.
+
+use std::fmt;
+
+/// Parameters that nobody has checked. [`Ratios::new`] checks them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// Size of a step as a fraction of the base. The paper uses 0.02, and found 0.02 to 0.05 to work.
+    /// From 0.001 to 0.5.
+    pub grow: f64,
+    /// Fraction of the base that a stall takes; the paper uses 0.75. From 0 to 0.99.
+    pub shrink: f64,
+    /// Fraction of the base's loss that returns at each collection without stalls; 0 in the paper.
+    /// From 0 to 1.
+    pub recover: f64,
+    /// Fraction of the allowed allocation between two collections that a stall takes. `None` is the paper's
+    /// rule. From 0.01 to 0.5, the most that the paper's rule takes of a nursery (section 3.3).
+    pub cut: Option<f64>,
+    /// A collection that the kernel stalled for this part of its time or less has met the edge of the
+    /// memory: the limit stays where it is. 0 in the paper. From 0 to 0.5.
+    pub tolerated: f64,
+    /// From this part of a collection's time on, a stall costs all of `cut` and `shrink`; in between, it
+    /// costs in proportion. 0 in the paper, where each stall costs all. From 0 to 1, at least `tolerated`.
+    pub whole: f64,
+    /// Least allocation between two collections, as a fraction of the live data; 0 in the paper. From 0 to 1.
+    pub least: f64,
+}
+
+/// How fast a heap grows and shrinks: parameters that are within their ranges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratios(Parameters);
+
+/// Why parameters were refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RatioError {
+    /// A value is outside of its range, or not a number.
+    OutOfRange {
+        /// Name of the parameter.
+        field: &'static str,
+        /// What was asked for.
+        value: f64,
+        /// The least value that is accepted.
+        from: f64,
+        /// The largest value that is accepted.
+        to: f64,
+    },
+    /// More is tolerated than what counts as a whole stall.
+    Reversed {
+        /// What was asked for as `tolerated`.
+        tolerated: f64,
+        /// What was asked for as `whole`.
+        whole: f64,
+    },
+}
+
+impl fmt::Display for RatioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RatioError::OutOfRange {
+                field,
+                value,
+                from,
+                to,
+            } => write!(
+                f,
+                "Isla Vista: `{field}` is {value}; give a number from {from} to {to}"
+            ),
+            RatioError::Reversed { tolerated, whole } => write!(
+                f,
+                "Isla Vista: `tolerated` ({tolerated}) is above `whole` ({whole}); give at most that"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RatioError {}
+
+impl Ratios {
+    /// As printed in the paper.
+    pub const PAPER: Ratios = Ratios::constant(Parameters {
+        grow: 0.02,
+        shrink: 0.75,
+        recover: 0.0,
+        cut: None,
+        tolerated: 0.0,
+        whole: 0.0,
+        least: 0.0,
+    });
+    /// The rule with the corrections that the head of `isla_vista.rs` lists.
+    pub const MENDED: Ratios = Ratios::constant(Parameters {
+        grow: 0.05,
+        shrink: 0.75,
+        recover: 1.0 / 32.0,
+        cut: Some(0.25),
+        tolerated: 1.0 / 64.0,
+        whole: 1.0 / 8.0,
+        least: 1.0 / 16.0,
+    });
+
+    /// Checks parameters.
+    ///
+    /// # Errors
+    /// The first one that is outside of its range.
+    pub const fn new(parameters: Parameters) -> Result<Ratios, RatioError> {
+        match parameters.fault() {
+            Some(fault) => Err(fault),
+            None => Ok(Ratios(parameters)),
+        }
+    }
+
+    /// Checks parameters while the program is compiled.
+    const fn constant(parameters: Parameters) -> Ratios {
+        assert!(parameters.fault().is_none(), "a parameter is out of range");
+        Ratios(parameters)
+    }
+
+    /// The parameters, to derive others from.
+    pub const fn parameters(&self) -> Parameters {
+        self.0
+    }
+
+    /// What a collection that was stalled for this part of its time costs: 0 nothing, 1 all of `cut` and
+    /// `shrink`.
+    pub(super) fn weight(&self, part: f64) -> f64 {
+        let Parameters {
+            tolerated, whole, ..
+        } = self.0;
+        if part >= whole {
+            1.0
+        } else {
+            ((part - tolerated) / (whole - tolerated)).max(0.0)
+        }
+    }
+}
+
+impl Parameters {
+    const fn fault(&self) -> Option<RatioError> {
+        let cut = match self.cut {
+            Some(cut) => cut,
+            None => 0.5,
+        };
+        let all = [
+            ("grow", self.grow, 0.001, 0.5),
+            ("shrink", self.shrink, 0.0, 0.99),
+            ("recover", self.recover, 0.0, 1.0),
+            ("cut", cut, 0.01, 0.5),
+            ("tolerated", self.tolerated, 0.0, 0.5),
+            ("whole", self.whole, 0.0, 1.0),
+            ("least", self.least, 0.0, 1.0),
+        ];
+        let mut index = 0;
+        while index < all.len() {
+            let (field, value, from, to) = all[index];
+            // A value that is not a number fails both comparisons.
+            if !(value >= from && value <= to) {
+                return Some(RatioError::OutOfRange {
+                    field,
+                    value,
+                    from,
+                    to,
+                });
+            }
+            index += 1;
+        }
+        if self.tolerated > self.whole {
+            return Some(RatioError::Reversed {
+                tolerated: self.tolerated,
+                whole: self.whole,
+            });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn errors_name_the_parameter_its_value_and_its_range() {
+        let paper = Ratios::PAPER.parameters();
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.01, 0.6] {
+            let error = Ratios::new(Parameters {
+                grow: value,
+                ..paper
+            })
+            .unwrap_err();
+            let said = format!("Isla Vista: `grow` is {value}; give a number from 0.001 to 0.5");
+            assert_eq!(error.to_string(), said);
+        }
+        let cut = Some(0.51);
+        assert!(Ratios::new(Parameters { cut, ..paper }).is_err());
+        let reversed = Parameters {
+            tolerated: 0.2,
+            whole: 0.1,
+            ..paper
+        };
+        let said =
+            "Isla Vista: `tolerated` (0.2) is above `whole` (0.1); give at most that".to_owned();
+        assert_eq!(Ratios::new(reversed).unwrap_err().to_string(), said);
+        assert_eq!(Ratios::new(paper), Ok(Ratios::PAPER));
+    }
+
+    #[test]
+    fn a_stall_weighs_by_its_part_of_the_collection() {
+        let mended = Ratios::MENDED;
+        assert_eq!(mended.weight(0.004), 0.0, "20 us of 5 ms");
+        assert_eq!(mended.weight(0.125), 1.0);
+        assert_eq!(mended.weight(1.0), 1.0);
+        let half = (1.0 / 64.0 + 1.0 / 8.0) / 2.0;
+        assert!((mended.weight(half) - 0.5).abs() < 1e-9);
+        assert_eq!(Ratios::PAPER.weight(1e-9), 1.0);
+    }
+
+    proptest! {
+        /// Whatever the bits of the values are, the check ends, and a weight is from 0 to 1.
+        #[test]
+        fn any_bits_are_refused_or_weigh(bits in proptest::array::uniform7(any::<u64>()), part in 0.0..=1.0f64) {
+            let [grow, shrink, recover, cut, tolerated, whole, least] = bits.map(f64::from_bits);
+            let cut = Some(cut);
+            let asked = Parameters { grow, shrink, recover, cut, tolerated, whole, least };
+            if let Ok(ratios) = Ratios::new(asked) {
+                prop_assert!((0.0..=1.0).contains(&ratios.weight(part)));
+            }
+        }
+    }
+}
