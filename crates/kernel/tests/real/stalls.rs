@@ -6,8 +6,9 @@ use plimsoll_kernel::Error;
 use plimsoll_kernel::process::{Process, parse_stat};
 use plimsoll_kernel::stalls::{Declined, Stalled, Stalls, Tier};
 use plimsoll_testbed::children::signal;
-use plimsoll_testbed::{Child, skip};
+use plimsoll_testbed::{Child, TestCgroup, skip};
 use rustix::process::Signal;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -73,8 +74,11 @@ fn major_faults_are_seen_when_pages_come_back_from_swap() {
 }
 
 /// A group of version 2 for a process, without a limit: beside controllers of version 1 it still has a
-/// pressure. Goes with the guard, after its process.
-struct Unified(PathBuf);
+/// pressure. Goes with the guard.
+struct Unified {
+    dir: PathBuf,
+    pid: i32,
+}
 
 impl Unified {
     fn around(pid: i32) -> Option<Unified> {
@@ -87,17 +91,28 @@ impl Unified {
             return None;
         }
         std::fs::write(dir.join("cgroup.procs"), pid.to_string()).unwrap();
-        Some(Unified(dir))
+        Some(Unified { dir, pid })
     }
 }
 
 impl Drop for Unified {
     fn drop(&mut self) {
+        let top = self.dir.with_file_name("cgroup.procs");
+        // It may have ended.
+        let _ = std::fs::write(top, self.pid.to_string());
         // The kernel takes a moment to let an ended process go.
         let end = Instant::now() + PATIENCE;
-        while std::fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+        while std::fs::remove_dir(&self.dir).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// Lowers the limit. The kernel refuses while the program reads its pages back faster than they go.
+fn squeeze(group: &TestCgroup, bytes: u64) {
+    let end = Instant::now() + PATIENCE;
+    while let Err(e) = group.cgroup().set_limit(Some(bytes)) {
+        assert!(e.is_busy() && Instant::now() < end, "{e}");
     }
 }
 
@@ -152,7 +167,7 @@ fn each_tier_sees_stalls_at_a_limit_and_none_without() {
     let start = read(&mut signals);
     rounds_of(&mut squeezed, 2);
     let quiet = read(&mut signals);
-    group.cgroup().set_limit(Some(16 * MIB)).unwrap();
+    squeeze(&group, 16 * MIB);
     let lowered = read(&mut signals);
     rounds_of(&mut squeezed, 2);
     let pressed = read(&mut signals);
@@ -241,7 +256,7 @@ fn threads_that_come_and_go_are_counted_once_each() {
         signals.iter_mut().map(|s| s.read().unwrap()).collect()
     };
     let start = read(&mut signals);
-    group.cgroup().set_limit(Some(24 * MIB)).unwrap();
+    squeeze(&group, 24 * MIB);
     let rounds = churn.next(PATIENCE).unwrap().unwrap().rounds;
     let (mut latest, begun) = (start.clone(), Instant::now());
     let mut most = vec![Stalled::default(); signals.len()];
@@ -274,4 +289,52 @@ fn threads_that_come_and_go_are_counted_once_each() {
         );
     }
     assert!(whole.iter().all(|w| w.count == whole[0].count), "{whole:?}");
+}
+
+#[test]
+fn without_rights_each_tier_says_what_it_needs() {
+    let _one = alone();
+    // Rights belong to threads: only this one gives its own up.
+    let declined = std::thread::spawn(|| {
+        let mut held = capabilities(None).unwrap();
+        held.effective = CapabilitySet::empty();
+        set_capabilities(None, held).unwrap();
+        let mut stalls = Stalls::own().unwrap();
+        stalls.read().unwrap();
+        assert!(stalls.tier() >= Tier::Pressure, "{:?}", stalls.tier());
+        stalls
+            .declined()
+            .iter()
+            .map(|(tier, why)| (*tier, why.to_string()))
+            .collect::<Vec<_>>()
+    });
+    let declined = declined.join().unwrap();
+    let says = |tier: Tier, words: &[&str]| {
+        let why = &declined.iter().find(|(one, _)| *one == tier).unwrap().1;
+        assert!(
+            words.iter().any(|word| why.contains(word)),
+            "{tier:?}: {why}"
+        );
+    };
+    says(
+        Tier::DelayAccounting,
+        &["CAP_NET_ADMIN", "CONFIG_TASKSTATS"],
+    );
+    says(Tier::Reclaim, &["CAP_BPF", "CONFIG_BPF", "pid namespace"]);
+    says(Tier::ReclaimCount, &["tracefs", "CAP_PERFMON"]);
+}
+
+#[test]
+fn a_process_that_is_gone_is_told_so() {
+    let child = start_holding(&["hog", "--bytes", "1M"], None);
+    let (pid, started) = (child.pid(), Process::open(child.pid()).unwrap());
+    drop(child);
+    assert!(matches!(Stalls::open(pid), Err(Error::Gone { pid: p }) if p == pid));
+    // Held since before, it is gone for each tier, and none is declined for another reason.
+    let gone = Stalls::of(started);
+    assert!(
+        matches!(&gone, Err(Error::Gone { pid: p }) if *p == pid),
+        "{gone:?}"
+    );
+    assert!(matches!(Stalls::open(0), Err(Error::Argument { .. })));
 }
