@@ -134,6 +134,21 @@ fn stop(child: &Child) {
     }
 }
 
+/// The signals of two programs by one tier.
+type Both = (Stalls, Stalls);
+
+fn read_all(signals: &mut [Both]) -> Vec<(Stalled, Stalled)> {
+    let both = signals.iter_mut();
+    both.map(|(a, b)| (a.read().unwrap(), b.read().unwrap()))
+        .collect()
+}
+
+/// Waits until a program has gone on by some rounds.
+fn go_on(child: &mut Child) {
+    let rounds = child.next(PATIENCE).unwrap().unwrap().rounds;
+    child.until(PATIENCE, |p| p.rounds > rounds + 2).unwrap();
+}
+
 #[test]
 fn each_tier_sees_stalls_at_a_limit_and_none_without() {
     let _one = alone();
@@ -147,67 +162,42 @@ fn each_tier_sees_stalls_at_a_limit_and_none_without() {
     // Both begin with enough memory.
     let free = start_holding(&["touch", "--bytes", "96M", "--every", "1"], None);
     let mut squeezed = start_holding(&["touch", "--bytes", "32M", "--every", "1"], Some(&group));
-    let alone = (Unified::around(squeezed.pid()), Unified::around(free.pid()));
-    let mut signals = Vec::new();
-    for one in Tier::ALL {
-        let (Some(a), Some(b)) = (tier(squeezed.pid(), one), tier(free.pid(), one)) else {
-            continue;
-        };
-        signals.push((a, b));
-    }
-    let read = |signals: &mut Vec<(Stalls, Stalls)>| -> Vec<(Stalled, Stalled)> {
-        let both = signals.iter_mut();
-        both.map(|(a, b)| (a.read().unwrap(), b.read().unwrap()))
-            .collect()
-    };
-    let rounds_of = |child: &mut Child, more: u64| {
-        let rounds = child.next(PATIENCE).unwrap().unwrap().rounds;
-        child.until(PATIENCE, |p| p.rounds > rounds + more).unwrap();
-    };
-    let start = read(&mut signals);
-    rounds_of(&mut squeezed, 2);
-    let quiet = read(&mut signals);
+    let groups = (Unified::around(squeezed.pid()), Unified::around(free.pid()));
+    let both = |one| Some((tier(squeezed.pid(), one)?, tier(free.pid(), one)?));
+    let mut signals: Vec<Both> = Tier::ALL.into_iter().filter_map(both).collect();
+    let start = read_all(&mut signals);
+    go_on(&mut squeezed);
+    let quiet = read_all(&mut signals);
     squeeze(&group, 16 * MIB);
-    let lowered = read(&mut signals);
-    rounds_of(&mut squeezed, 2);
-    let pressed = read(&mut signals);
+    let lowered = read_all(&mut signals);
+    go_on(&mut squeezed);
+    // While it stands still, no stall ends between the readings of two tiers.
+    stop(&squeezed);
+    let pressed = read_all(&mut signals);
+    let mut counts = Vec::new();
     for (index, (signal, _)) in signals.iter().enumerate() {
         let tier = signal.tier();
-        let at = |readings: &[(Stalled, Stalled)]| readings[index];
-        assert!(
-            !at(&quiet).0.since(at(&start).0).any(),
-            "{tier:?} without a reason"
-        );
-        assert!(
-            !at(&pressed).1.since(at(&start).1).any(),
-            "{tier:?} of another process"
-        );
-        let seen = at(&pressed).0.since(at(&lowered).0);
+        let idle = quiet[index].0.since(start[index].0);
+        assert!(!idle.any(), "{tier:?} without a reason: {idle:?}");
+        let seen = pressed[index].0.since(lowered[index].0);
         assert_eq!(seen.count > 0, tier.counts(), "{tier:?}: {seen:?}");
         assert_eq!(seen.ns > 0, tier.times(), "{tier:?}: {seen:?}");
+        if tier < Tier::Pressure {
+            counts.push(pressed[index].0.since(start[index].0).count);
+            let other = pressed[index].1.since(start[index].1);
+            assert!(!other.any(), "{tier:?} of another program: {other:?}");
+        }
     }
-    // The exact ones agree on every single stall, once the program stands still.
-    stop(&squeezed);
-    let stopped = read(&mut signals);
-    let exact = signals.iter().enumerate();
-    let counts: Vec<u64> = exact
-        .filter(|(_, (signal, _))| signal.tier() < Tier::Pressure)
-        .map(|(index, _)| stopped[index].0.since(start[index].0).count)
-        .collect();
-    assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
     assert!(
-        signals
-            .iter()
-            .any(|(signal, _)| signal.tier() < Tier::MajorFaults)
+        counts.iter().all(|&count| count == counts[0]),
+        "the exact tiers agree on every single stall: {counts:?}"
     );
     let pid = squeezed.pid();
-    drop((squeezed, free, alone));
+    drop((squeezed, free, groups));
     for (signal, _) in &mut signals {
         let gone = signal.read();
-        assert!(
-            matches!(gone, Err(Error::Gone { pid: p }) if p == pid),
-            "{gone:?}"
-        );
+        let told = matches!(gone, Err(Error::Gone { pid: p }) if p == pid);
+        assert!(told, "{gone:?}");
     }
 }
 
