@@ -12,6 +12,7 @@ mod pin;
 mod shares;
 mod sharing;
 mod split;
+mod stall_signal;
 
 use crate::harness::programs::Jvm;
 use crate::harness::scenario::Scenario;
@@ -31,6 +32,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &container::Container,
     &broker_cost::BrokerCost,
     &map_cost::MapCost,
+    &stall_signal::StallSignal,
     &libgc_adaptive::LibgcAdaptive,
     &libgc::plain::Plain,
     &libgc::pressure::LibgcPressure,

@@ -65,12 +65,15 @@ impl Stalls {
     /// # Errors
     /// As [`Stalls::open`]; [`Error::Argument`] if none of them works.
     pub fn among(process: Process, tiers: &[Tier]) -> Result<Stalls> {
+        let pid = process.pid();
         let mut declined = Vec::new();
         for &tier in tiers {
             match Source::open(tier, &process) {
+                // Not every tier notices by itself.
+                Ok(_) if !process.alive() => return Err(Error::Gone { pid }),
                 Ok(source) => {
                     return Ok(Stalls {
-                        own: process.pid() == own_pid(),
+                        own: pid == own_pid(),
                         process,
                         source,
                         tier,

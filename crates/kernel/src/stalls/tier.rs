@@ -104,10 +104,7 @@ pub enum Declined {
     )]
     OlderThanSwitch { pid: i32 },
     /// No family `TASKSTATS`.
-    #[error(
-        "the kernel offers no taskstats here: it was built without CONFIG_TASKSTATS, or this is a \
-         container with a network of its own"
-    )]
+    #[error("the kernel offers no taskstats: it was built without CONFIG_TASKSTATS")]
     NoTaskstats,
     /// Programs in the kernel know processes by other numbers than we do.
     #[error(

@@ -1,4 +1,4 @@
-//! The instructions of the two BPF programs. Source: kernel document `bpf/standardization/instruction-set.rst`;
+//! The instructions of the two BPF programs. Source: kernel document `instruction-set.rst`;
 //! helpers by their numbers in `linux/bpf.h`. Pure.
 //!
 //! Both compare the running thread's process with the one number that they are made for, so that a
