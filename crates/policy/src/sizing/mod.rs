@@ -40,6 +40,8 @@ pub type DropInEnough = SquareRoot;
 pub type DropIn = AfterStalls;
 /// The heap of a HotSpot virtual machine. It gets all available room.
 pub type HotSpot = All;
+/// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
+pub type Mmtk = IslaVista;
 
 /// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
