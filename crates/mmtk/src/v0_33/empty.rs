@@ -9,7 +9,7 @@
 //! - **Copy spaces and nurseries without a page in use** (`copyspace0`, `copyspace1`, `nursery`): all of
 //!   their memory. MMTk clears memory of these when it hands it out again.
 //! - **Immix**, with the feature `undocumented-mmtk-0-33-immix` (MMTk's `vo_bit`): pages in which no
-//!   object lies, from the first object's chunk on.
+//!   object lies, from the lowest chunk on in which an object was ever seen at such a moment.
 //!
 //! What is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk keeps
 //! their free lists there, in the extent of the space itself: without them it hangs. And MarkSweep: its
@@ -81,18 +81,28 @@ mod holes {
     use mmtk::util::Address;
     use mmtk::util::constants::BYTES_IN_PAGE;
     use mmtk::vm::{ObjectModel, VMBinding};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// MMTk's unit of address space; free lists at the start of a space fill whole ones.
     const CHUNK: usize = 4 << 20;
 
+    /// The lowest chunk in which an object was ever seen; MMTk has one heap a process. Whatever lies
+    /// above it is no free list.
+    static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+
     /// Gives back the pages of the space without objects.
     pub(super) fn give_back<VM: VMBinding>(mmtk: &MMTK<VM>, start: Address, extent: usize) {
         let end = start + extent;
-        let mut holes = Holes { next: None };
+        let lowest = LOWEST.load(Ordering::Relaxed);
+        let mut holes = Holes {
+            // SAFETY: any number is an address; this one is of a chunk of the space.
+            next: (lowest < usize::MAX).then(|| unsafe { Address::from_usize(lowest) }),
+        };
         // Objects of a space come in the order of their addresses.
         mmtk.enumerate_objects(|object| {
             let begin = VM::VMObjectModel::ref_to_object_start(object);
             if begin >= start && begin < end {
+                LOWEST.fetch_min(begin.align_down(CHUNK).as_usize(), Ordering::Relaxed);
                 let size = VM::VMObjectModel::get_current_size(object);
                 holes.object(begin, begin + size);
             }
@@ -101,7 +111,7 @@ mod holes {
     }
 
     struct Holes {
-        /// The end of the last object; `None` before the first.
+        /// The end of the last object, or where objects can begin; `None` if that is not known yet.
         next: Option<Address>,
     }
 
