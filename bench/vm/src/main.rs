@@ -43,7 +43,7 @@ struct Options {
     #[arg(long, value_parser = size)]
     bound: Option<u64>,
     /// When free memory is given back to the kernel.
-    #[arg(long, default_value = "when-short")]
+    #[arg(long, default_value = "short")]
     give_back: When,
     /// Threads of the program.
     #[arg(long, default_value_t = 2)]
@@ -61,8 +61,8 @@ struct Options {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum When {
     Never,
-    WhenShort,
-    AfterFull,
+    Short,
+    Full,
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,8 +114,8 @@ fn main() {
         broker: options.broker,
         give_back: match options.give_back {
             When::Never => GiveBack::Never,
-            When::WhenShort => GiveBack::WhenShort,
-            When::AfterFull => GiveBack::AfterFull,
+            When::Short => GiveBack::WhenShort,
+            When::Full => GiveBack::AfterFull,
         },
         watch: options.watch,
     };

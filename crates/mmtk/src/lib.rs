@@ -52,6 +52,7 @@ pub mod v0_33;
 
 pub use control::{Control, Figures};
 pub use error::{Error, Result};
+pub use plimsoll_policy::sizing;
 pub use sizer::{After, Builder, Decision, Sizer};
 pub use v0_33::Trigger;
 

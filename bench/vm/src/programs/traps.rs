@@ -137,7 +137,7 @@ pub(crate) fn idle() -> Value {
     control.collect();
     sleep(Duration::from_millis(200));
     let while_idle = control.figures().wanted;
-    let polled = mmtk::memory_manager::gc_poll(mmtk(), thread.name());
+    mmtk::memory_manager::gc_poll(mmtk(), thread.name());
     let by_poll = control.figures().wanted;
     control.collect();
     let before = control.figures().wanted;
@@ -151,7 +151,6 @@ pub(crate) fn idle() -> Value {
         "by_poll": by_poll,
         "by_allocation": control.figures().wanted - before,
         "alive": alive.is_some(),
-        "polled": format!("{polled:?}"),
     })
 }
 

@@ -28,8 +28,7 @@ fn a_heap_that_doubles_until_the_kernel_stalls_it() {
 #[test]
 fn memory_is_given_back_after_every_full_collection_and_nothing_breaks() {
     for plan in PLANS {
-        let heap =
-            format!("--plan {plan} --heap isla-vista:48m --give-back after-full --threads 2");
+        let heap = format!("--plan {plan} --heap isla-vista:48m --give-back full --threads 2");
         let told = run(&format!("{heap} live 8m 60000"));
         assert_eq!(number(&told, "/said/checked"), 60_000 * 4 * 30, "{plan}");
         assert!(number(&told, "/figures/full") >= 2, "{plan}: {told}");
