@@ -45,7 +45,9 @@ struct Heap {
     broker: bool,
 }
 
+/// The place of the fixed heap in [`HEAPS`].
 const FIXED: usize = 0;
+/// The place of Isla Vista without a broker in it.
 const ISLA_VISTA: usize = 2;
 const HEAPS: [Heap; 4] = [
     Heap {
@@ -200,8 +202,8 @@ fn report(ran: &[Variant<Case, Row>], runner: &Runner) -> Results {
          Large live set: 64 MiB of records, 2 million replaced at random. Heaps: fixed, 224 MiB; MMTk's \
          dynamic heap (MemBalancer), 8 to 224 MiB; Isla Vista up to 224 MiB; the same, with a broker for the \
          group. Pressure: a group of 152 MiB, with swap. Peak: most resident. After: resident when \
-         everything is dead and two full collections are over; memory is given back when it is short. Time: of the \
-         program; a run over 120 s is ended. Relative: of the fixed heap without pressure.",
+         everything is dead and two full collections are over; memory is given back when it is short. \
+         Time: of the program; a run over 120 s is ended. Relative: of the fixed heap without pressure.",
     )
     .columns(&[
         ("program", ""),

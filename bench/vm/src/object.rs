@@ -10,7 +10,7 @@ use mmtk::vm::{
 };
 
 /// Bytes of a word.
-pub(crate) const WORD: usize = 8;
+pub(crate) const WORD_BYTES: usize = 8;
 
 /// The shape of an object. The header holds it: slots in the lower half, words in the upper one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// All bytes, header included.
     pub(crate) fn bytes(self) -> usize {
-        (1 + self.slots as usize + self.words as usize) * WORD
+        (1 + self.slots as usize + self.words as usize) * WORD_BYTES
     }
 
     fn to_header(self) -> u64 {
@@ -45,7 +45,7 @@ impl Shape {
 
 /// The address of a slot.
 pub(crate) fn slot(object: ObjectReference, index: u32) -> Address {
-    object.to_raw_address() + (1 + index as usize) * WORD
+    object.to_raw_address() + (1 + index as usize) * WORD_BYTES
 }
 
 /// The slot itself, as MMTk sees it.
@@ -61,7 +61,7 @@ pub(crate) fn format(at: Address, shape: Shape) -> Option<ObjectReference> {
     unsafe {
         at.store(shape.to_header());
         let slots = slot(object, 0).to_mut_ptr::<u8>();
-        slots.write_bytes(0, shape.slots as usize * WORD);
+        slots.write_bytes(0, shape.slots as usize * WORD_BYTES);
     }
     Some(object)
 }
@@ -85,7 +85,7 @@ impl ObjectModel<Vm> for Vm {
         context: &mut GCWorkerCopyContext<Vm>,
     ) -> ObjectReference {
         let bytes = Shape::of(from).bytes();
-        let at = context.alloc_copy(from, bytes, WORD, 0, semantics);
+        let at = context.alloc_copy(from, bytes, WORD_BYTES, 0, semantics);
         copy_bytes(from.to_raw_address(), at, bytes);
         let to = Self::get_reference_when_copied_to(from, at);
         context.post_copy(to, bytes, semantics);
@@ -112,7 +112,7 @@ impl ObjectModel<Vm> for Vm {
     }
 
     fn get_align_when_copied(_object: ObjectReference) -> usize {
-        WORD
+        WORD_BYTES
     }
 
     fn get_align_offset_when_copied(_object: ObjectReference) -> usize {

@@ -1,6 +1,6 @@
 //! A thread of the program: allocation, reads and writes of references, its roots.
 
-use crate::object::{Shape, WORD, format, simple_slot, slot};
+use crate::object::{Shape, WORD_BYTES, format, simple_slot, slot};
 use crate::vm::{Vm, mmtk};
 use crate::world;
 use mmtk::memory_manager as mm;
@@ -113,7 +113,7 @@ impl Thread {
             true => AllocationSemantics::Los,
             false => AllocationSemantics::Default,
         };
-        let at = mm::alloc(&mut self.mutator, bytes, WORD, 0, semantics);
+        let at = mm::alloc(&mut self.mutator, bytes, WORD_BYTES, 0, semantics);
         let object = format(at, shape)?;
         mm::post_alloc(&mut self.mutator, object, bytes, semantics);
         Some(object)
