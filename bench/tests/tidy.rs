@@ -19,6 +19,7 @@ const FLOORS: [(&str, u32); 14] = [
     ("plimsoll-agent-jvm", 2),
     ("plimsoll-agent-libgc", 2),
     ("plimsoll-libgc", 2),
+    ("plimsoll-mmtk", 2),
     ("plimsoll-cli", 3),
 ];
 /// The most lines of a source file. A longer one has two subjects.

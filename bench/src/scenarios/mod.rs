@@ -8,6 +8,7 @@ mod hotspot;
 mod libgc;
 mod libgc_adaptive;
 mod map_cost;
+mod mmtk;
 mod pin;
 mod shares;
 mod sharing;
@@ -40,6 +41,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &libgc::kernels::Kernels,
     &sharing::Sharing,
     &hotspot::Hotspot,
+    &mmtk::Mmtk,
     &pin::Pin,
 ];
 

@@ -74,3 +74,4 @@ pub use plimsoll_wire::varlink::{ErrorName, WireError};
 pub use principal::{Builder, Principal};
 pub use reading::{Event, Reading, Source};
 pub use socket::{SYSTEM, Socket, Surroundings};
+pub use thread::spawn as spawn_quiet;

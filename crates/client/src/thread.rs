@@ -12,7 +12,7 @@ const STACK: usize = 256 * 1024;
 ///
 /// # Errors
 /// [`Error::Resource`] when the kernel gives no thread.
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let before = block_signals();
     let thread = Builder::new()
         .name(name.to_owned())

@@ -6,4 +6,4 @@ pub(super) mod kernels;
 pub(super) mod plain;
 mod pressed;
 pub(super) mod pressure;
-mod stage;
+pub(super) mod stage;

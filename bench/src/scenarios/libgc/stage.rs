@@ -90,28 +90,28 @@ impl Stage {
 
 /// The repetitions of one variant.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Runs(pub(super) Vec<Outcome>);
+pub(in crate::scenarios) struct Runs(pub(in crate::scenarios) Vec<Outcome>);
 
 impl Runs {
     fn count(&self, ending: &Ending) -> usize {
         self.0.iter().filter(|run| run.ending == *ending).count()
     }
 
-    pub(super) fn finished(&self) -> usize {
+    pub(in crate::scenarios) fn finished(&self) -> usize {
         self.count(&Ending::Finished)
     }
 
-    pub(super) fn all_finished(&self) -> bool {
+    pub(in crate::scenarios) fn all_finished(&self) -> bool {
         self.finished() == self.0.len()
     }
 
     /// Whether none was killed for lack of memory, and none gave up.
-    pub(super) fn survived(&self) -> bool {
+    pub(in crate::scenarios) fn survived(&self) -> bool {
         self.finished() + self.count(&Ending::TooLong) == self.0.len()
     }
 
     /// The median of a value over the repetitions that finished; `None` if none did.
-    pub(super) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
+    pub(in crate::scenarios) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let finished = self.0.iter().filter(|run| run.ending == Ending::Finished);
         let values: Vec<f64> = finished.map(of).collect();
         (!values.is_empty()).then(|| spread(&values).median)
@@ -119,13 +119,13 @@ impl Runs {
 
     /// The median time, seconds. A repetition that was killed counts with the time until then, so this is a
     /// lower bound.
-    pub(super) fn least_seconds(&self) -> f64 {
+    pub(in crate::scenarios) fn least_seconds(&self) -> f64 {
         let values: Vec<f64> = self.0.iter().map(|run| run.seconds).collect();
         spread(&values).median
     }
 
     /// How the repetitions ended, for tables.
-    pub(super) fn ended(&self) -> String {
+    pub(in crate::scenarios) fn ended(&self) -> String {
         let failed = self.0.iter().filter_map(|run| match &run.ending {
             Ending::Failed(how) => Some(how.as_str()),
             _ => None,
@@ -154,7 +154,7 @@ impl Runs {
     }
 
     /// The utilization in the first repetition, until that ended.
-    pub(super) fn curve(&self, name: &str, colour: usize, reference: bool) -> Curve {
+    pub(in crate::scenarios) fn curve(&self, name: &str, colour: usize, reference: bool) -> Curve {
         let Some(run) = self.0.first() else {
             return Curve::default();
         };
@@ -175,12 +175,12 @@ impl Runs {
 }
 
 /// A cell with a number, or with a dash if there is none.
-pub(super) fn cell(value: Option<f64>) -> Cell {
+pub(in crate::scenarios) fn cell(value: Option<f64>) -> Cell {
     value.map_or("-".into(), Cell::from)
 }
 
 /// `value` divided by `base`, if there are both.
-pub(super) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
+pub(in crate::scenarios) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
     Some(value? / base.filter(|base| *base > 0.0)?)
 }
 

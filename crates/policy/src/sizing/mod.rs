@@ -42,6 +42,8 @@ pub type DropInEnough = SquareRoot;
 pub type DropIn = AfterStalls;
 /// The heap of a HotSpot virtual machine. It gets all available room.
 pub type HotSpot = All;
+/// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
+pub type Mmtk = IslaVista;
 
 /// Which part of a heap a collection examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

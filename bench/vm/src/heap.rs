@@ -1,0 +1,148 @@
+//! How large the heap is: the choices of the command line, and the trigger that follows from them.
+
+use crate::vm::Vm;
+use crate::watch::Watch;
+use mmtk::util::heap::GCTriggerPolicy;
+use mmtk::util::options::{GCTriggerSelector, PlanSelector};
+use mmtk::{MMTK, MMTKBuilder};
+use plimsoll_mmtk::{Builder, Control, GiveBack, Trigger};
+use plimsoll_policy::sizing::AfterStalls;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// What decides the size of the heap. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sizing {
+    /// It never changes: MMTk's own.
+    Fixed(u64),
+    /// MMTk's own dynamic heap (MemBalancer), between these two.
+    Dynamic(u64, u64),
+    /// Isla Vista up to this.
+    IslaVista(u64),
+    /// A heap that doubles until the kernel stalls the program, up to this; then Isla Vista.
+    AfterStalls(u64),
+}
+
+/// All about the heap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// What decides the size.
+    pub(crate) sizing: Sizing,
+    /// Whether a broker is followed.
+    pub(crate) broker: bool,
+    /// When memory is given back.
+    pub(crate) give_back: GiveBack,
+    /// Whether the order of MMTk's calls is watched.
+    pub(crate) watch: bool,
+}
+
+/// MMTk asks for a trigger by a function without arguments, so what it should be is kept here.
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static CONTROL: OnceLock<Control> = OnceLock::new();
+
+/// Builds the heap. Called once.
+pub(crate) fn build(settings: Settings, plan: PlanSelector, workers: usize) -> MMTK<Vm> {
+    let _ = SETTINGS.set(settings);
+    let mut builder = MMTKBuilder::new_no_env_vars();
+    builder.options.plan.set(plan);
+    builder.options.threads.set(workers);
+    let selector = match settings.sizing {
+        Sizing::Fixed(bytes) => GCTriggerSelector::FixedHeapSize(bytes as usize),
+        Sizing::Dynamic(min, max) => GCTriggerSelector::DynamicHeapSize(min as usize, max as usize),
+        Sizing::IslaVista(_) | Sizing::AfterStalls(_) => GCTriggerSelector::Delegated,
+    };
+    builder.options.gc_trigger.set(selector);
+    builder.build()
+}
+
+/// The handle on the limit; `None` where MMTk's own triggers decide.
+pub(crate) fn control() -> Option<&'static Control> {
+    CONTROL.get()
+}
+
+/// What `Collection::create_gc_trigger` returns.
+///
+/// # Panics
+/// When the settings are not for a delegated trigger, or the maximum is too small: there is no way to
+/// tell MMTk.
+pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
+    let settings = SETTINGS.get().expect("the heap is being built");
+    let builder = |max| {
+        let builder = Builder::new().max(max).broker(settings.broker);
+        builder.give_back(settings.give_back)
+    };
+    let trigger: Box<dyn GCTriggerPolicy<Vm>> = match settings.sizing {
+        Sizing::AfterStalls(max) => {
+            let sizer = builder(max).policy::<AfterStalls>().open();
+            let sizer = sizer.unwrap_or_else(|e| panic!("{e}"));
+            let _ = CONTROL.set(sizer.control());
+            Box::new(Trigger::new(sizer))
+        }
+        Sizing::IslaVista(max) => {
+            let sizer = builder(max).open().unwrap_or_else(|e| panic!("{e}"));
+            let _ = CONTROL.set(sizer.control());
+            Box::new(Trigger::new(sizer))
+        }
+        Sizing::Fixed(_) | Sizing::Dynamic(..) => unreachable!("MMTk has its own triggers"),
+    };
+    match settings.watch {
+        true => Box::new(Watch::new(trigger)),
+        false => trigger,
+    }
+}
+
+/// `fixed:256m`, `dynamic:8m,256m`, `isla-vista:256m`, `after-stalls:256m`.
+impl FromStr for Sizing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sizing, String> {
+        let wrong =
+            || format!("`{text}` is none of fixed:N, dynamic:N,N, isla-vista:N, after-stalls:N");
+        let (name, sizes) = text.split_once(':').ok_or_else(wrong)?;
+        let mut sizes = sizes.split(',').map(bytes);
+        let (first, second) = (sizes.next().flatten(), sizes.next());
+        match (name, first, second) {
+            ("fixed", Some(size), None) => Ok(Sizing::Fixed(size)),
+            ("dynamic", Some(min), Some(Some(max))) => Ok(Sizing::Dynamic(min, max)),
+            ("isla-vista", Some(max), None) => Ok(Sizing::IslaVista(max)),
+            ("after-stalls", Some(max), None) => Ok(Sizing::AfterStalls(max)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A number of bytes, or of `k`, `m` or `g`.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.char_indices().last()? {
+        (at, 'k') => (&text[..at], 10),
+        (at, 'm') => (&text[..at], 20),
+        (at, 'g') => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizings_are_read_and_nonsense_is_refused() {
+        assert_eq!("fixed:2m".parse(), Ok(Sizing::Fixed(2 << 20)));
+        assert_eq!(
+            "dynamic:4k,1g".parse(),
+            Ok(Sizing::Dynamic(4 << 10, 1 << 30))
+        );
+        for bad in [
+            "",
+            "fixed",
+            "fixed:",
+            "fixed:1,2",
+            "dynamic:1",
+            "other:1",
+            "fixed:é",
+        ] {
+            assert!(bad.parse::<Sizing>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a trigger of MMTk 0.33 can step into.
+
+use super::{MIB, PLANS, machine, number, output, run};
+
+/// Bytes that may be in use above a limit: what each thread was granted before the poll.
+const SLACK: u64 = 2 * MIB;
+
+#[test]
+fn a_bound_that_another_thread_moves_holds_at_the_next_poll() {
+    for plan in ["Immix", "MarkSweep", "GenCopy", "SemiSpace"] {
+        let told = run(&format!(
+            "--plan {plan} --heap isla-vista:96m moved 64m 24m 12m 48m"
+        ));
+        assert_eq!(told["said"]["ended"], true, "{plan}");
+        for (index, bound) in [64, 24, 12, 48].into_iter().enumerate() {
+            let most = number(&told, &format!("/said/most/{index}"));
+            assert!(
+                most <= bound * MIB + SLACK,
+                "{plan}: {most} under {bound} MiB"
+            );
+            // A copying collection needs as much again.
+            assert!(
+                most >= bound * MIB / 4,
+                "{plan}: {most} of {bound} MiB were used"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_maximum_is_finite_whatever_is_asked_for() {
+    let told = run("--plan Immix --heap isla-vista:8000000000g maximum");
+    let max = number(&told, "/said/max");
+    let text = std::fs::read_to_string("/proc/meminfo").expect("procfs");
+    let total = text
+        .lines()
+        .next()
+        .and_then(|line| line.split_whitespace().nth(1));
+    let total: u64 = total.and_then(|kib| kib.parse().ok()).expect("MemTotal");
+    assert!(max <= total * 1024, "{max}");
+    let few = output(machine("--plan Immix --heap isla-vista:1m maximum"));
+    let said = String::from_utf8_lossy(&few.stderr).into_owned();
+    assert!(
+        !few.status.success() && said.contains("at least 8 MiB"),
+        "{said}"
+    );
+}
+
+/// If this fails, MMTk answers by itself now, and the guide can say so.
+#[test]
+fn mmtk_panics_when_it_is_asked_for_the_maximum_and_the_handle_does_not() {
+    let told = run("--plan GenImmix --heap isla-vista:64m maximum");
+    assert_eq!(told["said"]["panics"], true);
+    assert_eq!(number(&told, "/said/max"), 64 * MIB);
+}
+
+#[test]
+fn more_live_data_than_the_maximum_is_out_of_memory_and_no_endless_loop() {
+    for plan in PLANS {
+        for heap in ["isla-vista:32m", "after-stalls:32m"] {
+            let told = run(&format!("--plan {plan} --heap {heap} fill"));
+            assert_eq!(told["said"]["goes_on"], true, "{plan}, {heap}");
+            assert_eq!(number(&told, "/out_of_memory"), 1, "{plan}, {heap}");
+            let bytes = number(&told, "/said/bytes");
+            assert!(
+                bytes > 8 * MIB && bytes < 32 * MIB,
+                "{plan}, {heap}: {bytes}"
+            );
+            // Each of the last requests costs some collections, not hundreds.
+            assert!(number(&told, "/pauses") < 200, "{plan}, {heap}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_bound_below_what_lives_slows_a_program_and_does_not_stop_it() {
+    for plan in PLANS {
+        let told = run(&format!(
+            "--plan {plan} --heap isla-vista:256m --bound 1m live 30m 20000"
+        ));
+        assert_eq!(number(&told, "/said/checked"), 20_000 * 4 * 30, "{plan}");
+        assert_eq!(number(&told, "/out_of_memory"), 0, "{plan}");
+        assert!(number(&told, "/figures/collections") > 3, "{plan}: {told}");
+    }
+}
+
+#[test]
+fn a_large_request_is_let_in_by_a_heap_with_a_small_limit() {
+    for plan in PLANS {
+        let told = run(&format!("--plan {plan} --heap after-stalls:256m large 90m"));
+        assert!(number(&told, "/said/limit_before") < 90 * MIB, "{plan}");
+        assert_eq!(told["said"]["let_in"], true, "{plan}");
+        assert!(number(&told, "/figures/collections") < 20, "{plan}: {told}");
+    }
+}
+
+#[test]
+fn threads_that_are_no_mutators_may_want_collections_at_any_time() {
+    for plan in ["Immix", "GenCopy", "ConcurrentImmix"] {
+        let told = run(&format!("--plan {plan} --heap isla-vista:64m foreign 8m"));
+        assert_eq!(told["said"]["ended"], true, "{plan}");
+        assert!(number(&told, "/said/asked") > 100, "{plan}");
+        assert!(number(&told, "/figures/wanted") > 3, "{plan}: {told}");
+        // A wish at every poll must not look like memory that is out.
+        assert_eq!(number(&told, "/out_of_memory"), 0, "{plan}");
+    }
+}
+
+#[test]
+fn an_idle_program_collects_at_its_next_poll() {
+    let told = run("--plan Immix --heap isla-vista:64m idle");
+    assert_eq!(number(&told, "/said/while_idle"), 0);
+    assert_eq!(number(&told, "/said/by_poll"), 1);
+    assert_eq!(number(&told, "/said/by_allocation"), 1);
+}
+
+#[test]
+fn the_limit_is_set_before_generational_plans_decide_by_it() {
+    for plan in ["GenCopy", "GenImmix", "StickyImmix"] {
+        let told = run(&format!(
+            "--plan {plan} --watch --heap after-stalls:256m live 60m 60000"
+        ));
+        assert_eq!(number(&told, "/watched/in_gc_end"), 0, "{plan}");
+        assert!(number(&told, "/watched/in_pause_end") > 0, "{plan}: {told}");
+    }
+}
+
+#[test]
+fn a_nursery_is_never_too_small() {
+    for plan in ["GenCopy", "GenImmix", "StickyImmix"] {
+        let told = run(&format!(
+            "--plan {plan} --watch --heap isla-vista:256m --bound 1m live 12m 40000"
+        ));
+        assert!(number(&told, "/watched/smallest") >= 8 * MIB, "{plan}");
+        assert!(number(&told, "/figures/collections") > 3, "{plan}");
+        assert_eq!(number(&told, "/watched/tight"), 0, "{plan}: {told}");
+    }
+}
+
+#[test]
+fn a_plan_that_never_collects_has_its_maximum_only() {
+    let told = run("--plan NoGC --heap isla-vista:64m spend 48m");
+    assert_eq!(number(&told, "/said/failed"), 0);
+    assert_eq!(number(&told, "/pauses"), 0);
+    let ended = output(machine("--plan NoGC --heap isla-vista:64m spend 200m"));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("GC triggered in nogc"), "{said}");
+    assert_ne!(ended.status.code(), Some(124), "it waits for ever");
+}

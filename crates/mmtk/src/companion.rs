@@ -1,0 +1,117 @@
+//! The thread beside a heap that follows a broker. It only reads and writes numbers: it never calls
+//! into MMTk, and no hook waits for it.
+
+use crate::shared::Shared;
+use plimsoll_client::messages::{Report, Statistics};
+use plimsoll_client::{Follower, Granted, spawn_quiet};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::Process;
+use plimsoll_policy::footprint::threshold;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Pause between two looks while a broker gives numbers, and without one.
+const JOINED: Duration = Duration::from_millis(100);
+const ALONE: Duration = Duration::from_secs(1);
+/// Nanoseconds between two reports.
+const REPORT_EVERY: u64 = 1_000_000_000;
+
+/// Starts the thread. Without one (no memory for it), the heap goes on without a broker.
+pub(crate) fn start(shared: &Arc<Shared>) {
+    let shared = Arc::downgrade(shared);
+    let _ = spawn_quiet("plimsoll-mmtk", move || run(&shared));
+}
+
+/// Ends when the heap is gone, or if there is nothing to follow.
+fn run(shared: &Weak<Shared>) {
+    let Ok(process) = Process::own() else { return };
+    let Some(mut follower) = Follower::of_environment("mmtk", true) else {
+        return;
+    };
+    let mut companion = Companion {
+        process,
+        base: None,
+        reported: 0,
+        before: (now_ns(), 0),
+        owed: 0,
+    };
+    while let Some(shared) = shared.upgrade() {
+        let granted = follower.read();
+        companion.look(&shared, &follower, granted);
+        drop(shared);
+        follower.wait(if granted.is_some() { JOINED } else { ALONE });
+    }
+}
+
+#[derive(Debug)]
+struct Companion {
+    process: Process,
+    /// Resident anonymous memory beside the heap when it was first seen, bytes.
+    base: Option<u64>,
+    /// Time of the last report, ns.
+    reported: u64,
+    /// Time and bytes allocated at the last report.
+    before: (u64, u64),
+    /// What was owed at the last look, bytes.
+    owed: u64,
+}
+
+impl Companion {
+    fn look(&mut self, shared: &Shared, follower: &Follower, granted: Option<Granted>) {
+        let Some(granted) = granted else {
+            return shared.set_bound(u64::MAX);
+        };
+        let resident = self.process.memory().map_or(0, |memory| memory.anon);
+        let touched = shared.told.touched.load(Acquire);
+        let beside = resident.saturating_sub(touched);
+        let base = *self.base.get_or_insert(beside);
+        let family = granted.uses.saturating_sub(resident);
+        let other = beside.max(base).saturating_add(family);
+        shared.set_bound(threshold(granted.limit).saturating_sub(other));
+        if granted.owed > self.owed {
+            shared.want();
+        } else if granted.owed < self.owed {
+            follower.released(self.owed - granted.owed);
+        }
+        self.owed = granted.owed;
+        let now = now_ns();
+        if now.saturating_sub(self.reported) >= REPORT_EVERY {
+            self.reported = now;
+            follower.report(&self.report(shared, now, other));
+        }
+    }
+
+    fn report(&mut self, shared: &Shared, now: u64, other: u64) -> Report {
+        let told = &shared.told;
+        let collections = told.collections.load(Acquire);
+        let live = told.live.load(Acquire);
+        let allocated = told.allocated.load(Acquire);
+        let (then, before) = std::mem::replace(&mut self.before, (now, allocated));
+        let rate = per_second(allocated.saturating_sub(before), now.saturating_sub(then));
+        let last = told.last.load(Acquire);
+        let collected = collections > 0;
+        Report {
+            live: collected.then_some(live),
+            allocation_rate: collected.then_some(rate),
+            collection_speed: (collected && last > 0).then(|| per_second(live, last).max(1)),
+            demand: Some(shared.max().saturating_add(other)),
+            floor: Some(other.saturating_add(live)),
+            collections: Some(collections),
+            collection_ms: Some(told.stopped.load(Acquire) / 1_000_000),
+            collector: Some(Statistics {
+                heap: Some(told.touched.load(Acquire)),
+                last_pause_us: (last > 0).then_some(last / 1000),
+                longest_pause_us: collected.then(|| told.longest.load(Acquire) / 1000),
+                ..Statistics::default()
+            }),
+            ..Report::default()
+        }
+    }
+}
+
+/// Bytes per second, of bytes in a time of ns.
+fn per_second(bytes: u64, ns: u64) -> u64 {
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}

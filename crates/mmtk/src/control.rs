@@ -1,0 +1,95 @@
+//! What the runtime and its threads may do with a heap's limit.
+
+use crate::shared::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// A handle on a heap's limit. Cheap to clone; any thread may use it, and no call blocks or calls
+/// into MMTk.
+#[derive(Clone, Debug)]
+pub struct Control {
+    shared: Arc<Shared>,
+    tier: &'static str,
+}
+
+/// What became of a heap so far. Bytes, nanoseconds, counts since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The present limit and the largest one, bytes.
+    pub limit: u64,
+    /// The largest limit ever, bytes.
+    pub max: u64,
+    /// Bytes in use after the last collection.
+    pub live: u64,
+    /// Collections; those of the whole heap; those that [`Control::collect`] made happen.
+    pub collections: u64,
+    /// Collections of the whole heap.
+    pub full: u64,
+    /// Collections that [`Control::collect`] made happen.
+    pub wanted: u64,
+    /// Requests that waited for a collection and were counted into the limit after it.
+    pub let_in: u32,
+    /// Time that the program was stopped, ns.
+    pub stopped_ns: u64,
+    /// Stalls of the process, in the unit of the tier.
+    pub stalls: u64,
+    /// Collections since whose predecessor there were stalls.
+    pub stalled: u64,
+    /// Bytes given back to the kernel.
+    pub given_back: u64,
+}
+
+impl Control {
+    pub(crate) fn new(shared: Arc<Shared>, tier: &'static str) -> Control {
+        Control { shared, tier }
+    }
+
+    /// The present limit, bytes. It holds at the next poll: every 32 to 64 KiB of allocation.
+    pub fn limit(&self) -> u64 {
+        self.shared.limit()
+    }
+
+    /// The largest limit ever, bytes. For what a runtime must know before the heap exists, such as
+    /// whether it may compress references: MMTk's own `GCTriggerSelector::max_heap_size` panics for a
+    /// delegated trigger.
+    pub fn max(&self) -> u64 {
+        self.shared.max()
+    }
+
+    /// Bounds the heap by hand, at once: the limit is at most `bytes` (`u64::MAX` for no bound),
+    /// except that the heap may always keep what lives and a little more. A broker that is followed
+    /// overwrites it.
+    pub fn bound(&self, bytes: u64) {
+        self.shared.set_bound(bytes);
+    }
+
+    /// Asks for a collection at the next poll of any program thread. This never asks MMTk itself:
+    /// in 0.33 that panics if a thread that is no mutator does it in a pause. While all threads of the
+    /// program are idle none polls; an idle loop may call `memory_manager::gc_poll` from time to time.
+    pub fn collect(&self) {
+        self.shared.want();
+    }
+
+    /// The signal by which stalls are known, in words: `delay accounting`, `major faults`, …
+    pub fn tier(&self) -> &'static str {
+        self.tier
+    }
+
+    /// Figures for logs.
+    pub fn figures(&self) -> Figures {
+        let told = &self.shared.told;
+        Figures {
+            collections: told.collections.load(Acquire),
+            limit: self.shared.limit(),
+            max: self.shared.max(),
+            live: told.live.load(Relaxed),
+            full: told.full.load(Relaxed),
+            wanted: told.wanted.load(Relaxed),
+            let_in: told.let_in.load(Relaxed),
+            stopped_ns: told.stopped.load(Relaxed),
+            stalls: told.stalls.load(Relaxed),
+            stalled: told.stalled.load(Relaxed),
+            given_back: told.given_back.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What can go wrong before a heap starts. Afterwards nothing can.
+
+/// Why a sizer could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Without it, no maximum is known.
+    #[error(
+        "the memory of this machine cannot be read ({0}), so the heap would have no true maximum: is \
+         /proc mounted?"
+    )]
+    Capacity(#[source] plimsoll_kernel::Error),
+    /// MMTk works badly with less.
+    #[error("a heap of at most {bytes} bytes is too small for MMTk: give at least 8 MiB")]
+    TooSmall {
+        /// The maximum, bytes.
+        bytes: u64,
+    },
+}
+
+/// With [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,282 @@
+//! A heap's limit from one collection to the next. Pure: no clock, no system call, no type of MMTk.
+
+use plimsoll_policy::sizing::{Ended, Sizing};
+
+/// Least bytes that a heap may allocate between two collections, and the part of what is reserved
+/// (one in `LEAST_PART`) where that is more.
+const LEAST: u64 = 1 << 20;
+const LEAST_PART: u64 = 16;
+/// The limit before the first collection, and the least growth by the classic rule, bytes, where the
+/// policy knows nothing yet.
+const USUAL: u64 = 32 << 20;
+/// So many collections in a row that reclaimed nothing, between which nothing could be allocated,
+/// show that a larger limit does not help. MMTk then runs its emergency collection.
+const MOST_STUCK: u32 = 8;
+/// Allocation below this (bytes) between two collections counts as none: a page of every kind of
+/// side metadata may be added without any progress of the program.
+const PROGRESS: u64 = 64 << 10;
+
+/// What was seen at the end of a collection. Bytes and nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Time of its end, ns of one clock that never goes back.
+    pub(crate) now: u64,
+    /// Time that the program was stopped for it, ns.
+    pub(crate) took: u64,
+    /// Bytes reserved when it began: what is used and what a copying collection needs.
+    pub(crate) before: u64,
+    /// Bytes reserved at its end.
+    pub(crate) reserved: u64,
+    /// Bytes for which threads wait: their requests made the collection necessary.
+    pub(crate) pending: u64,
+    /// Bytes that must be free for the plan to work well: twice its smallest nursery, for one.
+    pub(crate) headroom: u64,
+    /// Times that the kernel made the program wait for memory since the last collection.
+    pub(crate) stalls: u64,
+}
+
+/// How large a heap may be until its next collection, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// By the policy.
+    pub(crate) size: u64,
+    /// What the heap needs to make any progress. It gets that even above the policy's size and
+    /// above a broker's limit, because neither may stop a program.
+    pub(crate) floor: u64,
+    /// The configured maximum. Nothing exceeds it: a heap that needs more is out of memory.
+    pub(crate) max: u64,
+}
+
+impl Limits {
+    /// The limit under a bound that another thread may have moved since, bytes.
+    pub(crate) fn under(&self, bound: u64) -> u64 {
+        self.size.min(bound).max(self.floor).min(self.max)
+    }
+}
+
+/// Applies a policy to one heap.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger<S> {
+    sizing: S,
+    /// Smallest and largest limit, bytes; set once.
+    min: u64,
+    max: u64,
+    /// Bytes allocated since the start.
+    allocated: u64,
+    /// Bytes reserved at the end of the last collection.
+    reserved: u64,
+    /// Recent time of a collection, ns.
+    cost: u64,
+    /// Collections in a row without progress.
+    stuck: u32,
+}
+
+impl<S: Sizing> Ledger<S> {
+    /// A heap of `min` to `max` bytes.
+    pub(crate) fn new(min: u64, max: u64) -> Ledger<S> {
+        let mut sizing = S::default();
+        sizing.bounded(max);
+        Ledger {
+            sizing,
+            min: min.min(max),
+            max,
+            allocated: 0,
+            reserved: 0,
+            cost: 0,
+            stuck: 0,
+        }
+    }
+
+    /// The limits before the first collection.
+    pub(crate) fn first(&self) -> Limits {
+        Limits {
+            size: self.sizing.size().max(USUAL),
+            floor: self.min,
+            max: self.max,
+        }
+    }
+
+    /// A collection ended. `bound` is a broker's limit for the heap, bytes; `u64::MAX` without one.
+    pub(crate) fn ended(&mut self, seen: &Seen, bound: u64) -> Limits {
+        let allocated = seen.before.saturating_sub(self.reserved);
+        self.allocated = self.allocated.saturating_add(allocated);
+        self.reserved = seen.reserved;
+        let helped = seen.before.saturating_sub(seen.reserved);
+        self.stuck = match allocated < PROGRESS && helped < PROGRESS && seen.pending > 0 {
+            true => self.stuck.saturating_add(1),
+            false => 0,
+        };
+        self.cost = match self.cost {
+            0 => seen.took,
+            cost => cost / 2 + seen.took / 2,
+        };
+        if seen.stalls > 0 {
+            // Memory was short at the size that the heap really had.
+            self.sizing.bounded(bound.min(self.max));
+        }
+        self.sizing.ended(&Ended {
+            now: seen.now,
+            took: seen.took,
+            cost: self.cost,
+            live: seen.reserved,
+            allocated: self.allocated,
+            // MMTk has no rule of its own for this trigger; the classic one doubles the heap.
+            growth: seen.reserved.max(USUAL),
+            stalls: seen.stalls,
+        });
+        self.sizing.bounded(self.max);
+        let least = (seen.reserved / LEAST_PART).max(LEAST).max(seen.headroom);
+        let floor = seen
+            .reserved
+            .saturating_add(seen.pending)
+            .saturating_add(least);
+        Limits {
+            size: self.sizing.size(),
+            floor: floor.max(self.min),
+            max: self.max,
+        }
+    }
+
+    /// Bytes allocated since the start, as far as collections told.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Whether a larger limit could still let the waiting requests in.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck >= MOST_STUCK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_policy::sizing::{AfterStalls, All, IslaVista, SquareRoot};
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn seen(before: u64, reserved: u64) -> Seen {
+        Seen {
+            before: before * MIB,
+            reserved: reserved * MIB,
+            took: 1_000_000,
+            ..Seen::default()
+        }
+    }
+
+    #[test]
+    fn a_heap_is_as_large_as_its_maximum_until_a_stall() {
+        let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 400 * MIB);
+        assert_eq!(ledger.first().under(u64::MAX), 400 * MIB);
+        let calm = ledger.ended(&seen(400, 100), u64::MAX);
+        assert_eq!(calm.under(u64::MAX), 400 * MIB);
+        let stalls = Seen {
+            stalls: 3,
+            ..seen(400, 100)
+        };
+        let short = ledger.ended(&stalls, u64::MAX);
+        assert_eq!(short.under(u64::MAX), 325 * MIB);
+    }
+
+    #[test]
+    fn the_smaller_of_a_brokers_limit_and_the_policys_holds() {
+        let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 400 * MIB);
+        let calm = ledger.ended(&seen(400, 100), 200 * MIB);
+        assert_eq!(calm.under(200 * MIB), 200 * MIB);
+        assert_eq!(calm.under(300 * MIB), 300 * MIB, "a rise counts at once");
+        let stalls = Seen {
+            stalls: 1,
+            ..seen(200, 100)
+        };
+        let short = ledger.ended(&stalls, 200 * MIB);
+        assert_eq!(
+            short.under(u64::MAX),
+            175 * MIB,
+            "a quarter of what was free"
+        );
+    }
+
+    #[test]
+    fn a_brokers_limit_below_what_lives_leaves_room_to_go_on() {
+        let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 400 * MIB);
+        let limits = ledger.ended(&seen(200, 160), 20 * MIB);
+        assert_eq!(limits.under(20 * MIB), 170 * MIB);
+    }
+
+    #[test]
+    fn the_maximum_is_exceeded_by_nothing() {
+        let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 100 * MIB);
+        let large = Seen {
+            pending: 200 * MIB,
+            ..seen(90, 80)
+        };
+        assert_eq!(ledger.ended(&large, u64::MAX).under(u64::MAX), 100 * MIB);
+    }
+
+    #[test]
+    fn a_waiting_request_is_let_in() {
+        let mut ledger = Ledger::<AfterStalls>::new(8 * MIB, 400 * MIB);
+        let large = Seen {
+            pending: 100 * MIB,
+            ..seen(10, 5)
+        };
+        let limit = ledger.ended(&large, u64::MAX).under(u64::MAX);
+        assert!(limit >= 105 * MIB, "{limit}");
+    }
+
+    #[test]
+    fn collections_without_any_progress_are_noticed() {
+        let mut ledger = Ledger::<All>::new(8 * MIB, 400 * MIB);
+        let stuck = Seen {
+            pending: MIB,
+            ..seen(50, 50)
+        };
+        ledger.ended(&stuck, u64::MAX);
+        let rounds = (0..20).take_while(|_| {
+            ledger.ended(&stuck, u64::MAX);
+            !ledger.is_stuck()
+        });
+        assert_eq!(rounds.count(), MOST_STUCK as usize - 1);
+        ledger.ended(&seen(60, 50), u64::MAX);
+        assert!(!ledger.is_stuck());
+    }
+
+    fn holds<S: Sizing>(all: &[(Seen, u64)], max: u64) -> Result<(), TestCaseError> {
+        let mut ledger = Ledger::<S>::new(8 * MIB, max);
+        for (seen, bound) in all {
+            let limits = ledger.ended(seen, *bound);
+            let limit = limits.under(*bound);
+            prop_assert!(limit <= max);
+            let needs = seen.reserved.saturating_add(seen.pending);
+            prop_assert!(limit == max || limit > needs, "{limits:?}");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// Whatever was seen: never above the maximum; and room for those that wait, or the maximum.
+        #[test]
+        fn there_is_room_to_go_on_or_the_heap_is_at_its_maximum(
+            all in proptest::collection::vec(
+                (any::<[u32; 4]>(), any::<bool>(), any::<u64>()), 1..50),
+            max in 1u64..1 << 40,
+        ) {
+            let all: Vec<_> = all.into_iter().map(|(n, big, bound)| {
+                let scale = if big { 1 << 31 } else { 1 };
+                let seen = Seen {
+                    before: u64::from(n[0]) * scale,
+                    reserved: u64::from(n[1]) * scale,
+                    pending: u64::from(n[2]) * scale,
+                    stalls: u64::from(n[3] % 3),
+                    ..Seen::default()
+                };
+                (seen, bound)
+            }).collect();
+            holds::<IslaVista>(&all, max)?;
+            holds::<AfterStalls>(&all, max)?;
+            holds::<SquareRoot>(&all, max)?;
+            holds::<All>(&all, max)?;
+        }
+    }
+}

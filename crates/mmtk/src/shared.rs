@@ -1,0 +1,143 @@
+//! The numbers that the hooks of the trigger, the companion thread and the runtime share.
+
+use crate::limits::Limits;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// All fields may be read by any thread. A torn view of several fields only makes one poll decide
+/// by numbers of two collections.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// [`Limits`], bytes; written at the end of a collection, while the program is stopped.
+    size: AtomicU64,
+    floor: AtomicU64,
+    /// The configured maximum, bytes; never changes.
+    max: u64,
+    /// The most that the heap may be: by a broker or by [`crate::Control::bound`], bytes;
+    /// `u64::MAX` without either. Written by the companion or by the runtime, at any time.
+    bound: AtomicU64,
+    /// Whether a collection is wanted; set by any thread, taken by the poll that starts it.
+    wanted: AtomicBool,
+    /// Whether a poll was let through since the last pause: [`Shared::take_wanted`].
+    passed: AtomicBool,
+    /// Whether growing cannot help ([`crate::limits::Ledger::is_stuck`]).
+    stuck: AtomicBool,
+    /// Whether the plan collects at all; cleared by the first poll of NoGC.
+    collects: AtomicBool,
+    /// What collections told. Bytes, nanoseconds and counts since the start.
+    pub(crate) told: Told,
+}
+
+/// Counters and last values, written at the end of collections.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Collections that reclaimed memory, and those of them that were of the whole heap.
+    pub(crate) collections: AtomicU64,
+    pub(crate) full: AtomicU64,
+    /// Time that the program was stopped for them, ns.
+    pub(crate) stopped: AtomicU64,
+    /// Longest and last stop, ns.
+    pub(crate) longest: AtomicU64,
+    pub(crate) last: AtomicU64,
+    /// Bytes in use at the end of the last collection, without what a copying collection needs.
+    pub(crate) live: AtomicU64,
+    /// Bytes allocated until the last collection.
+    pub(crate) allocated: AtomicU64,
+    /// Stalls seen, and collections since whose predecessor there were any.
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled: AtomicU64,
+    /// Bytes given back to the kernel.
+    pub(crate) given_back: AtomicU64,
+    /// Most bytes that the heap can have resident: the most reserved so far, less what was given back.
+    pub(crate) touched: AtomicU64,
+    /// Collections that [`crate::Control::collect`] made happen.
+    pub(crate) wanted: AtomicU64,
+    /// How often a limit was set after a request waited for it.
+    pub(crate) let_in: AtomicU32,
+}
+
+impl Shared {
+    pub(crate) fn new(first: Limits) -> Shared {
+        Shared {
+            size: AtomicU64::new(first.size),
+            floor: AtomicU64::new(first.floor),
+            max: first.max,
+            bound: AtomicU64::new(u64::MAX),
+            wanted: AtomicBool::new(false),
+            passed: AtomicBool::new(true),
+            stuck: AtomicBool::new(false),
+            collects: AtomicBool::new(true),
+            told: Told::default(),
+        }
+    }
+
+    pub(crate) fn set(&self, limits: Limits, stuck: bool) {
+        self.size.store(limits.size, Ordering::Release);
+        self.floor.store(limits.floor, Ordering::Release);
+        self.stuck.store(stuck, Ordering::Release);
+    }
+
+    /// The present limit of the heap, bytes. A few loads: it is asked for at each poll.
+    pub(crate) fn limit(&self) -> u64 {
+        if !self.collects.load(Ordering::Relaxed) {
+            return self.max;
+        }
+        let limits = Limits {
+            size: self.size.load(Ordering::Acquire),
+            floor: self.floor.load(Ordering::Acquire),
+            max: self.max,
+        };
+        limits.under(self.bound())
+    }
+
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    pub(crate) fn bound(&self) -> u64 {
+        self.bound.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_bound(&self, bytes: u64) {
+        self.bound.store(bytes, Ordering::Release);
+    }
+
+    /// Whether the limit may rise so that a waiting request fits. Where it cannot, MMTk must know:
+    /// only then does it run an emergency collection and tell the runtime that memory is out.
+    pub(crate) fn can_grow(&self) -> bool {
+        self.limit() < self.max && !self.stuck.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn want(&self) {
+        self.wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether a collection is wanted and may begin now; if so, the wish is taken. After each pause a
+    /// poll must get through first: else a thread that waits for memory while others keep wanting
+    /// collections would see one after the other fail it, and MMTk would call the memory out.
+    pub(crate) fn take_wanted(&self) -> bool {
+        let taken = self.wanted.load(Ordering::Relaxed)
+            && self.passed.load(Ordering::Relaxed)
+            && self.wanted.swap(false, Ordering::AcqRel);
+        if taken {
+            self.told.wanted.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// A poll was let through.
+    pub(crate) fn let_through(&self) {
+        if !self.passed.load(Ordering::Relaxed) {
+            self.passed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A pause ends.
+    pub(crate) fn paused(&self) {
+        self.passed.store(false, Ordering::Relaxed);
+    }
+
+    /// NoGC: nothing can be reclaimed, so no limit but the maximum makes sense.
+    pub(crate) fn never_collects(&self) {
+        self.collects.store(false, Ordering::Relaxed);
+    }
+}

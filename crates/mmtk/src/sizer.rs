@@ -1,0 +1,340 @@
+//! Everything that decides the limit of one heap, without a type of MMTk: the policy's ledger, the
+//! stall signal, the clock, and a broker's limit. An adapter for a version of MMTk translates its
+//! hooks into these calls.
+
+use crate::control::Control;
+use crate::limits::{Ledger, Seen};
+use crate::shared::Shared;
+use crate::signal::Signal;
+use crate::{Error, GiveBack, Result, companion};
+use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::process::Process;
+use plimsoll_policy::sizing::{self, Sizing};
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Smallest limit of a heap, bytes. The smallest nursery of MMTk is 2 MiB, and by default a quarter
+/// of the limit: below this, MMTk warns at each collection.
+const SMALLEST: u64 = 8 << 20;
+/// Memory is short if the heap could have this part (one in `ABOVE`) more than its limit resident.
+const ABOVE: u64 = 8;
+
+/// What is decided before a heap starts.
+#[derive(Clone, Debug)]
+pub struct Builder<S = sizing::Mmtk> {
+    max: Option<u64>,
+    min: u64,
+    broker: bool,
+    give_back: GiveBack,
+    policy: PhantomData<fn() -> S>,
+}
+
+impl Builder {
+    /// The default: Isla Vista, up to the memory of the machine or group, within a broker's limit
+    /// where one runs, and memory given back when it is short.
+    pub fn new() -> Builder {
+        Builder {
+            max: None,
+            min: SMALLEST,
+            broker: true,
+            give_back: GiveBack::WhenShort,
+            policy: PhantomData,
+        }
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl<S: Sizing> Builder<S> {
+    /// The largest limit, bytes. More than the memory of the machine becomes that: MMTk reserves twice
+    /// the maximum of address space for each space, so it must be a true bound. It may be more than the
+    /// limit of the process's group, which can change. Without it, that limit is the maximum, or the
+    /// memory of the machine.
+    #[must_use]
+    pub fn max(mut self, bytes: u64) -> Self {
+        self.max = Some(bytes);
+        self
+    }
+
+    /// The smallest limit, bytes; at least 8 MiB, which it is without this.
+    #[must_use]
+    pub fn min(mut self, bytes: u64) -> Self {
+        self.min = bytes;
+        self
+    }
+
+    /// Whether to follow a broker where there is one. Without it no thread is started.
+    #[must_use]
+    pub fn broker(mut self, follow: bool) -> Self {
+        self.broker = follow;
+        self
+    }
+
+    /// When to give memory back to the kernel. Only builds with the feature
+    /// `undocumented-mmtk-0-33` can; others never do.
+    #[must_use]
+    pub fn give_back(mut self, when: GiveBack) -> Self {
+        self.give_back = when;
+        self
+    }
+
+    /// Another policy, of [`plimsoll_policy::sizing`] or of your own.
+    #[must_use]
+    pub fn policy<P: Sizing>(self) -> Builder<P> {
+        Builder {
+            max: self.max,
+            min: self.min,
+            broker: self.broker,
+            give_back: self.give_back,
+            policy: PhantomData,
+        }
+    }
+
+    /// Opens the signals, and starts following a broker.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if the memory of the machine cannot be read;
+    /// [`Error::TooSmall`] for a maximum below 8 MiB. A missing broker or stall signal is no error.
+    pub fn open(self) -> Result<Sizer<S>> {
+        let max = match self.max {
+            Some(max) => max.min(machine().map_err(Error::Capacity)?),
+            None => tightest().map_err(Error::Capacity)?,
+        };
+        if max < SMALLEST {
+            return Err(Error::TooSmall { bytes: max });
+        }
+        let ledger = Ledger::new(self.min.max(SMALLEST), max);
+        let shared = Arc::new(Shared::new(ledger.first()));
+        let signal = Signal::open();
+        let control = Control::new(Arc::clone(&shared), signal.name());
+        if self.broker {
+            companion::start(&shared);
+        }
+        Ok(Sizer {
+            shared,
+            control,
+            give_back: self.give_back,
+            state: Mutex::new(State {
+                ledger,
+                signal,
+                process: Process::own().ok(),
+                now: Now::default(),
+            }),
+        })
+    }
+}
+
+/// The memory of the machine, bytes.
+fn machine() -> plimsoll_kernel::Result<u64> {
+    Ok(Domain::machine()?.read()?.lowest)
+}
+
+/// The lowest limit of the groups above this process, or the memory of the machine, bytes.
+fn tightest() -> plimsoll_kernel::Result<u64> {
+    Ok(Domain::of_self()?.read()?.lowest)
+}
+
+/// One heap's limit.
+///
+/// The order of the calls, all by threads of the collector while it works:
+///
+/// 1. [`Sizer::pending`], by program threads, each before it waits for a collection.
+/// 2. [`Sizer::began`] once a collection (a cycle, if it works beside the program) begins.
+/// 3. [`Sizer::pause_began`] and [`Sizer::pause_ended`] around each time the program is stopped.
+/// 4. [`Sizer::ended`] in the pause in which memory was reclaimed, after that and before
+///    [`Sizer::pause_ended`].
+///
+/// [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked at any time.
+#[derive(Debug)]
+pub struct Sizer<S> {
+    shared: Arc<Shared>,
+    control: Control,
+    give_back: GiveBack,
+    /// Only hooks lock it, one at a time; so nobody ever waits for it.
+    state: Mutex<State<S>>,
+}
+
+#[derive(Debug)]
+struct State<S> {
+    ledger: Ledger<S>,
+    signal: Signal,
+    /// This process, to read its resident memory.
+    process: Option<Process>,
+    now: Now,
+}
+
+/// What is known of the collection that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Now {
+    /// Bytes reserved when it began.
+    before: u64,
+    /// Bytes that threads wait for.
+    pending: u64,
+    /// Begin of the present pause, ns.
+    pause: u64,
+    /// Time of its pauses so far, ns.
+    took: u64,
+}
+
+/// The state of a heap after memory was reclaimed, bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct After {
+    /// In use, and what a copying collection needs.
+    pub reserved: u64,
+    /// In use.
+    pub used: u64,
+    /// What must be free for the plan to work well.
+    pub headroom: u64,
+    /// Whether the whole heap was collected.
+    pub full: bool,
+}
+
+/// What follows from a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The limit from now on, bytes.
+    pub limit: u64,
+    /// Whether free memory should be given back now, while the program is stopped.
+    pub give_back: bool,
+}
+
+impl<S: Sizing> Sizer<S> {
+    /// The handle for the runtime and for other threads.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// The present limit, bytes.
+    pub fn limit(&self) -> u64 {
+        self.shared.limit()
+    }
+
+    /// The largest limit ever, bytes; finite, and the same from the start.
+    pub fn max(&self) -> u64 {
+        self.shared.max()
+    }
+
+    /// Whether a collection may let the heap grow so that a waiting request fits.
+    pub fn can_grow(&self) -> bool {
+        self.shared.can_grow()
+    }
+
+    /// Whether somebody wants a collection, and it may begin; asking takes the wish.
+    pub fn take_wanted(&self) -> bool {
+        self.shared.take_wanted()
+    }
+
+    /// A poll needed no collection.
+    pub fn let_through(&self) {
+        self.shared.let_through();
+    }
+
+    /// The plan never collects: only the maximum is left as a limit.
+    pub fn never_collects(&self) {
+        self.shared.never_collects();
+    }
+
+    /// A thread of the program waits for this many bytes.
+    pub fn pending(&self, bytes: u64) {
+        let mut state = self.state();
+        state.now.pending = state.now.pending.saturating_add(bytes);
+        if bytes > 0 {
+            self.shared.told.let_in.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A collection begins; the heap has `reserved` bytes reserved.
+    pub fn began(&self, reserved: u64) {
+        let mut state = self.state();
+        state.now.before = reserved;
+        state.now.took = 0;
+        self.shared.told.touched.fetch_max(reserved, Relaxed);
+    }
+
+    /// The program is stopped.
+    pub fn pause_began(&self) {
+        self.state().now.pause = now_ns();
+    }
+
+    /// The program goes on soon.
+    pub fn pause_ended(&self) {
+        let mut state = self.state();
+        let took = now_ns().saturating_sub(state.now.pause);
+        state.now.took = state.now.took.saturating_add(took);
+        state.now.pending = 0;
+        self.shared.paused();
+        let told = &self.shared.told;
+        told.stopped.fetch_add(took, Relaxed);
+        told.last.store(took, Relaxed);
+        told.longest.fetch_max(took, Relaxed);
+    }
+
+    /// Memory was reclaimed. Reads the stalls of this process (5 us), and decides the new limit.
+    pub fn ended(&self, after: &After) -> Decision {
+        let mut state = self.state();
+        let now = state.now;
+        let stalls = state.signal.since_last();
+        let time = now_ns();
+        let seen = Seen {
+            now: time,
+            took: now.took.saturating_add(time.saturating_sub(now.pause)),
+            before: now.before,
+            reserved: after.reserved,
+            pending: now.pending,
+            headroom: after.headroom,
+            stalls,
+        };
+        let limits = state.ledger.ended(&seen, self.shared.bound());
+        self.shared.set(limits, state.ledger.is_stuck());
+        self.tell(&state, after, stalls);
+        let limit = self.shared.limit();
+        let short = stalls > 0 || self.shared.told.touched.load(Acquire) > limit + limit / ABOVE;
+        Decision {
+            limit,
+            give_back: match self.give_back {
+                GiveBack::Never => false,
+                GiveBack::WhenShort => short,
+                GiveBack::AfterFull => after.full,
+            },
+        }
+    }
+
+    fn tell(&self, state: &State<S>, after: &After, stalls: u64) {
+        let told = &self.shared.told;
+        told.live.store(after.used, Release);
+        told.allocated.store(state.ledger.allocated(), Release);
+        told.stalls.fetch_add(stalls, Relaxed);
+        told.stalled.fetch_add(u64::from(stalls > 0), Relaxed);
+        told.full.fetch_add(u64::from(after.full), Relaxed);
+        told.collections.fetch_add(1, Release);
+    }
+
+    /// Runs what gives memory back, and counts how much less is resident afterwards.
+    pub fn giving_back(&self, give: impl FnOnce()) {
+        let state = self.state();
+        let resident = || {
+            let process = state.process.as_ref()?;
+            Some(process.memory_fast().ok()?.resident)
+        };
+        let before = resident();
+        give();
+        if let (Some(before), Some(after)) = (before, resident()) {
+            let bytes = before.saturating_sub(after);
+            let told = &self.shared.told;
+            told.given_back.fetch_add(bytes, Relaxed);
+            let touched = told.touched.load(Acquire).saturating_sub(bytes);
+            told.touched.store(touched, Release);
+        }
+    }
+
+    /// A hook that panicked leaves numbers that the next collection corrects.
+    fn state(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,144 @@
+//! Gives free memory of a heap back to the kernel, which MMTk 0.33.0 never does.
+//!
+//! There is no documented way to learn where a space is. This uses methods that 0.33.0 leaves
+//! reachable (`Plan::for_each_space` and what a space tells of itself); another version may not have
+//! them, or mean something else by them. So the module is behind a feature that names the version, and
+//! does not compile with another one.
+//!
+//! What is given back:
+//! - **Copy spaces and nurseries without a page in use** (`copyspace0`, `copyspace1`, `nursery`): all of
+//!   their memory. MMTk clears memory of these when it hands it out again.
+//! - **Immix**, with the feature `undocumented-mmtk-0-33-immix` (MMTk's `vo_bit`): pages in which no
+//!   object lies, from the lowest chunk on in which an object was ever seen at such a moment.
+//!
+//! What is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk keeps
+//! their free lists there, in the extent of the space itself: without them it hangs. And MarkSweep: its
+//! free lists run through dead objects.
+
+use mmtk::MMTK;
+use mmtk::util::Address;
+use mmtk::vm::VMBinding;
+
+const _: () = assert!(
+    same(mmtk::build_info::MMTK_PKG_VERSION, "0.33.0"),
+    "plimsoll-mmtk: the feature undocumented-mmtk-0-33 is for MMTk 0.33.0 only"
+);
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// Spaces into which objects are copied, or from which; they are contiguous on 64-bit machines.
+const COPIED: [&str; 3] = ["copyspace0", "copyspace1", "nursery"];
+#[cfg(feature = "undocumented-mmtk-0-33-immix")]
+const IMMIX: &str = "immix";
+
+/// Gives free memory back.
+///
+/// # Safety
+/// The program must be stopped, no thread of the collector may work, and memory must have been
+/// reclaimed in this pause.
+pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>) {
+    #[cfg(feature = "undocumented-mmtk-0-33-immix")]
+    let mut immix = None;
+    mmtk.get_plan().for_each_space(&mut |space| {
+        let common = space.common();
+        if common.start.is_zero() || common.extent == 0 {
+            // Not contiguous: its pages are anywhere.
+            return;
+        }
+        let name = space.get_name();
+        if COPIED.contains(&name) && space.reserved_pages() == 0 {
+            drop_pages(common.start, common.extent);
+        }
+        #[cfg(feature = "undocumented-mmtk-0-33-immix")]
+        if name == IMMIX {
+            immix = Some((common.start, common.extent));
+        }
+    });
+    #[cfg(feature = "undocumented-mmtk-0-33-immix")]
+    if let Some((start, extent)) = immix {
+        holes::give_back(mmtk, start, extent);
+    }
+}
+
+/// Drops the content of whole pages. A failure (locked memory) leaves them as they are.
+fn drop_pages(start: Address, bytes: usize) {
+    // SAFETY: the caller found that nothing in this range of a space of MMTk's is in use, and MMTk
+    // clears memory before it hands it out again.
+    unsafe { libc::madvise(start.to_mut_ptr(), bytes, libc::MADV_DONTNEED) };
+}
+
+#[cfg(feature = "undocumented-mmtk-0-33-immix")]
+mod holes {
+    use super::drop_pages;
+    use mmtk::MMTK;
+    use mmtk::util::Address;
+    use mmtk::util::constants::BYTES_IN_PAGE;
+    use mmtk::vm::{ObjectModel, VMBinding};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// MMTk's unit of address space; free lists at the start of a space fill whole ones.
+    const CHUNK: usize = 4 << 20;
+
+    /// The lowest chunk in which an object was ever seen; MMTk has one heap a process. Whatever lies
+    /// above it is no free list.
+    static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+    /// Gives back the pages of the space without objects.
+    pub(super) fn give_back<VM: VMBinding>(mmtk: &MMTK<VM>, start: Address, extent: usize) {
+        let end = start + extent;
+        let lowest = LOWEST.load(Ordering::Relaxed);
+        let mut holes = Holes {
+            // SAFETY: any number is an address; this one is of a chunk of the space.
+            next: (lowest < usize::MAX).then(|| unsafe { Address::from_usize(lowest) }),
+        };
+        // Objects of a space come in the order of their addresses.
+        mmtk.enumerate_objects(|object| {
+            let begin = VM::VMObjectModel::ref_to_object_start(object);
+            if begin >= start && begin < end {
+                LOWEST.fetch_min(begin.align_down(CHUNK).as_usize(), Ordering::Relaxed);
+                let size = VM::VMObjectModel::get_current_size(object);
+                holes.object(begin, begin + size);
+            }
+        });
+        holes.last(end);
+    }
+
+    struct Holes {
+        /// The end of the last object, or where objects can begin; `None` if that is not known yet.
+        next: Option<Address>,
+    }
+
+    impl Holes {
+        fn object(&mut self, begin: Address, end: Address) {
+            let free = self.next.unwrap_or(begin.align_down(CHUNK));
+            if begin < free {
+                // Not in order: leave everything up to here.
+                self.next = Some(free.max(end));
+                return;
+            }
+            let (from, to) = (
+                free.align_up(BYTES_IN_PAGE),
+                begin.align_down(BYTES_IN_PAGE),
+            );
+            if from < to {
+                drop_pages(from, to - from);
+            }
+            self.next = Some(end);
+        }
+
+        fn last(self, end: Address) {
+            let Some(free) = self.next else { return };
+            let from = free.align_up(BYTES_IN_PAGE);
+            if from < end {
+                drop_pages(from, end - from);
+            }
+        }
+    }
+}

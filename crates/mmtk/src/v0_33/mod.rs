@@ -1,0 +1,155 @@
+//! The adapter for MMTk 0.33: translates its hooks into the calls of [`Sizer`]. It decides nothing.
+//!
+//! What differs from version to version is what hooks mean. In 0.33 a *collection* (`on_gc_*`) has one
+//! or more *pauses* (`on_pause_*`); only in the last one is memory reclaimed (`on_gc_release`).
+//! Generational plans decide after `on_pause_end` and before `on_gc_end` whether the next collection
+//! is of the whole heap, by the limit: so the limit is set in `on_pause_end`.
+//!
+//! | module | is |
+//! |---|---|
+//! | `empty` | gives free memory back, with the feature `undocumented-mmtk-0-33` |
+
+#[cfg(feature = "undocumented-mmtk-0-33")]
+mod empty;
+
+use crate::sizer::{After, Sizer};
+use mmtk::MMTK;
+use mmtk::plan::Plan;
+use mmtk::util::constants::{BYTES_IN_PAGE, LOG_BYTES_IN_PAGE};
+use mmtk::util::heap::{GCTriggerPolicy, SpaceStats};
+use mmtk::util::options::{DEFAULT_MIN_NURSERY, NurserySize};
+use mmtk::vm::VMBinding;
+use plimsoll_policy::sizing::{self, Sizing};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A trigger of collections for any binding.
+///
+/// # Threads
+/// MMTk calls `is_gc_required`, `is_heap_full` and the getters on any thread of the program, at each
+/// poll: they only read numbers. `on_pending_allocation` is called by a thread of the program that is
+/// about to wait. The other hooks are called by one thread of the collector at a time;
+/// `on_pause_end` while MMTk holds its scheduler's lock, so nothing here waits or requests a
+/// collection.
+#[derive(Debug)]
+pub struct Trigger<S: Sizing = sizing::Mmtk> {
+    sizer: Sizer<S>,
+    /// Whether memory was reclaimed in the present pause. Set in the packet that releases, taken at
+    /// the end of the pause.
+    reclaimed: AtomicBool,
+}
+
+impl<S: Sizing> Trigger<S> {
+    /// A trigger by this sizer.
+    pub fn new(sizer: Sizer<S>) -> Trigger<S> {
+        Trigger {
+            sizer,
+            reclaimed: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<VM: VMBinding, S: Sizing + Send> GCTriggerPolicy<VM> for Trigger<S> {
+    fn on_pending_allocation(&self, pages: usize) {
+        self.sizer.pending(bytes(pages));
+    }
+
+    fn on_gc_start(&self, mmtk: &'static MMTK<VM>) {
+        self.sizer
+            .began(bytes(mmtk.get_plan().get_reserved_pages()));
+    }
+
+    fn on_pause_start(&self, _mmtk: &'static MMTK<VM>) {
+        self.sizer.pause_began();
+    }
+
+    fn on_gc_release(&self, _mmtk: &'static MMTK<VM>) {
+        self.reclaimed.store(true, Ordering::Release);
+    }
+
+    fn on_pause_end(&self, mmtk: &'static MMTK<VM>) {
+        if self.reclaimed.swap(false, Ordering::AcqRel) {
+            let decision = self.sizer.ended(&after(mmtk));
+            if decision.give_back {
+                self.give_back(mmtk);
+            }
+        }
+        self.sizer.pause_ended();
+    }
+
+    fn is_gc_required(
+        &self,
+        space_full: bool,
+        space: Option<SpaceStats<VM>>,
+        plan: &dyn Plan<VM = VM>,
+    ) -> bool {
+        if !plan.constraints().collects_garbage {
+            // NoGC panics at its limit, so that must not be less than the maximum.
+            self.sizer.never_collects();
+        }
+        if self.sizer.take_wanted() || plan.collection_required(space_full, space) {
+            return true;
+        }
+        self.sizer.let_through();
+        false
+    }
+
+    fn is_heap_full(&self, plan: &dyn Plan<VM = VM>) -> bool {
+        bytes(plan.get_reserved_pages()) > self.sizer.limit()
+    }
+
+    fn get_current_heap_size_in_pages(&self) -> usize {
+        pages(self.sizer.limit())
+    }
+
+    fn get_max_heap_size_in_pages(&self) -> usize {
+        pages(self.sizer.max())
+    }
+
+    fn can_heap_size_grow(&self) -> bool {
+        self.sizer.can_grow()
+    }
+}
+
+impl<S: Sizing> Trigger<S> {
+    #[cfg(feature = "undocumented-mmtk-0-33")]
+    fn give_back<VM: VMBinding>(&self, mmtk: &'static MMTK<VM>) {
+        // SAFETY: called in `on_pause_end` only: the program is stopped, memory was reclaimed, and no
+        // thread of the collector works.
+        self.sizer.giving_back(|| unsafe { empty::give_back(mmtk) });
+    }
+
+    #[cfg(not(feature = "undocumented-mmtk-0-33"))]
+    fn give_back<VM: VMBinding>(&self, _mmtk: &'static MMTK<VM>) {}
+}
+
+/// The state of the heap after memory was reclaimed.
+fn after<VM: VMBinding>(mmtk: &MMTK<VM>) -> After {
+    let plan = mmtk.get_plan();
+    let generational = plan.generational();
+    After {
+        reserved: bytes(plan.get_reserved_pages()),
+        used: bytes(plan.get_used_pages()),
+        // A nursery may have to be copied, so it counts twice; and so does what is left for it.
+        headroom: generational.map_or(0, |_| 4 * smallest_nursery(mmtk)),
+        full: generational.is_none_or(|plan| !plan.is_current_gc_nursery()),
+    }
+}
+
+/// The smallest nursery by the options, bytes.
+fn smallest_nursery<VM: VMBinding>(mmtk: &MMTK<VM>) -> u64 {
+    let min = match *mmtk.get_options().nursery {
+        NurserySize::Fixed(bytes) => bytes,
+        NurserySize::Bounded { min, .. } => min,
+        NurserySize::ProportionalBounded { .. } => DEFAULT_MIN_NURSERY,
+    };
+    min as u64
+}
+
+fn bytes(pages: usize) -> u64 {
+    (pages as u64) << LOG_BYTES_IN_PAGE
+}
+
+/// Whole pages within a number of bytes; the maximum is finite, so they fit.
+fn pages(bytes: u64) -> usize {
+    usize::try_from(bytes / BYTES_IN_PAGE as u64).unwrap_or(usize::MAX >> LOG_BYTES_IN_PAGE)
+}
