@@ -57,12 +57,13 @@ pub(crate) fn overlaps(mappings: &[Area]) -> (Vec<Overlap>, bool) {
     (found, true)
 }
 
-/// Counts what is counted more than once.
+/// Counts what is counted more than once. `sized`: the mappings say how much memory they have.
 pub(crate) fn count_repeated(
     mappings: &[Area],
     parts: &[Part],
     pages: &dyn Pages,
     late: &dyn Fn() -> bool,
+    sized: bool,
     counted: &mut Counted,
 ) {
     let (overlaps, all) = overlaps(mappings);
@@ -73,7 +74,7 @@ pub(crate) fn count_repeated(
             *counted.mapped_before.entry(view).or_default() += bytes;
         }
         let views = overlap.views.iter().map(|&view| &mappings[view]);
-        let views: Vec<&Area> = views.filter(|view| view.rss > 0).collect();
+        let views: Vec<&Area> = views.filter(|view| !sized || view.rss > 0).collect();
         if views.len() < 2 {
             continue;
         }

@@ -13,7 +13,7 @@ const MAX_ENTRIES: u64 = 8192;
 /// Longest name, bytes.
 const MAX_NAME: usize = 256;
 /// Most bytes of the entries of one table.
-pub(super) const MAX_TABLE: u64 = 512 << 10;
+const MAX_TABLE: u64 = 512 << 10;
 
 /// What the symbols of the table of long constants begin with, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
@@ -85,11 +85,9 @@ impl Tables {
             "gHotSpotVMIntConstants",
             "gHotSpotVMLongConstants",
         ];
-        let at = starts.map(|name| library.exported(name));
-        let [structs, types, ints, longs] = library.pointers_at(at);
+        let start = |name| library.pointer_at(library.exported(name)?);
+        let [structs, types, ints, longs] = starts.map(start);
         let structs = structs?;
-        let tables = [Some(structs), types, ints, longs];
-        library.know_pointers_in(tables.into_iter().flatten());
         let mut tables = Tables::default();
         tables.read_structs(library, structs);
         if let Some(types) = types {
@@ -106,7 +104,7 @@ impl Tables {
     }
 
     /// Reads the table of flags, which the other tables tell of.
-    fn read_flags(&mut self, library: &mut Library<'_>) -> Option<()> {
+    fn read_flags(&mut self, library: &Library<'_>) -> Option<()> {
         let place = |name: &str| {
             let field = self.fields.get(&("JVMFlag".to_owned(), name.to_owned()));
             field.map(|field| field.place)
@@ -120,9 +118,7 @@ impl Tables {
         if stride == 0 || stride > 256 || name >= stride || value >= stride {
             return None;
         }
-        let [table] = library.pointers_at([Some(first)]);
-        let table = table.or_else(|| library.pointer(first))?;
-        library.know_pointers_in([table].into_iter());
+        let table = library.pointer(first)?;
         for entry in entries(table, stride) {
             let Some(name) = library.name_at(entry + name, MAX_NAME) else {
                 break;
