@@ -105,9 +105,12 @@ pub(crate) fn count_places(
         ..Counted::default()
     };
     let late = || deadline.is_some_and(|end| Instant::now() >= end);
+    let done = views::count_repeated(mappings, parts, pages, &late, sized, &mut counted);
     for group in by_mapping(parts) {
-        let area = &mappings[parts[group.start].mapping];
-        if group.len() < 2 || (sized && area.rss == 0 && area.swap == 0) {
+        let mapping = parts[group.start].mapping;
+        let area = &mappings[mapping];
+        let is_empty = sized && area.rss == 0 && area.swap == 0;
+        if group.len() < 2 || is_empty || done.contains(&mapping) {
             continue;
         }
         match tally(area, &parts[group.clone()], pages, &late) {
@@ -119,7 +122,6 @@ pub(crate) fn count_places(
             None => counted.missed = true,
         }
     }
-    views::count_repeated(mappings, parts, pages, &late, sized, &mut counted);
     counted
 }
 
@@ -248,7 +250,7 @@ fn walk(
     (in_time && !late()).then_some(())
 }
 
-fn add(tally: &mut Tally, bytes: u64, categories: u64, hides_zeros: bool) {
+pub(crate) fn add(tally: &mut Tally, bytes: u64, categories: u64, hides_zeros: bool) {
     let is = |category: u64| categories & category != 0;
     if is(PRESENT) && !is(ZERO) {
         tally.present += bytes;
