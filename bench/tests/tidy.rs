@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 14] = [
+const FLOORS: [(&str, u32); 15] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),

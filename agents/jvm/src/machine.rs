@@ -285,8 +285,8 @@ impl Source for Own {
         (!address.is_null()).then_some(address as u64)
     }
 
-    fn pointers_at<const N: usize>(&self, at: [Option<u64>; N]) -> [Option<u64>; N] {
-        at.map(|at| self.pointer(at?))
+    fn pointer_at(&self, at: u64) -> Option<u64> {
+        self.pointer(at)
     }
 
     fn pointer(&self, at: u64) -> Option<u64> {

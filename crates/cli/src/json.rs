@@ -5,6 +5,7 @@
 use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
 /// A value as one line, without a line end.
 pub fn line<T: Serialize>(value: &T) -> String {
@@ -16,6 +17,54 @@ pub fn pretty<T: Serialize>(value: &T) -> String {
     let mut text = escape(&serde_json::to_string_pretty(value).unwrap_or_default());
     text.push('\n');
     text
+}
+
+/// Writes a value piece by piece, as [`pretty`] or [`line`] and a line end, so that a large one is never
+/// in memory as text.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write<T: Serialize>(value: &T, indented: bool, out: &mut dyn Write) -> io::Result<()> {
+    let mut safe = Safe {
+        out: io::BufWriter::with_capacity(64 << 10, out),
+        broken: Vec::new(),
+    };
+    match indented {
+        true => serde_json::to_writer_pretty(&mut safe, value)?,
+        false => serde_json::to_writer(&mut safe, value)?,
+    }
+    safe.write_all(b"\n")?;
+    safe.flush()
+}
+
+/// Escapes what passes through it.
+struct Safe<W: Write> {
+    out: W,
+    /// The beginning of a character whose rest was not written yet.
+    broken: Vec<u8>,
+}
+
+impl<W: Write> Write for Safe<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.broken.is_empty() && bytes.is_ascii() && !bytes.contains(&0x7f) {
+            self.out.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        self.broken.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.broken) {
+            Ok(_) => self.broken.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let text: Vec<u8> = self.broken.drain(..whole).collect();
+        let text = String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData)?;
+        self.out.write_all(escape(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Escapes all characters that are not ASCII. This is safe anywhere: outside strings JSON is ASCII,
@@ -56,5 +105,28 @@ mod tests {
         let back: Vec<String> = serde_json::from_str(&pretty(&[SAFE, UNSAFE])).unwrap();
         assert_eq!(back, [SAFE, UNSAFE]);
         assert!(line(&SAFE).contains(SAFE), "other text stays as it is");
+    }
+
+    #[test]
+    fn what_is_written_in_pieces_is_the_same() {
+        let value = (SAFE, UNSAFE, vec![1.5; 3]);
+        let written = |indented| {
+            let mut out = Vec::new();
+            write(&value, indented, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(true), pretty(&value));
+        assert_eq!(written(false), line(&value) + "\n");
+        // Characters in pieces, byte by byte.
+        let mut safe = Safe {
+            out: Vec::new(),
+            broken: Vec::new(),
+        };
+        for byte in SAFE.bytes().chain(UNSAFE.bytes()) {
+            safe.write_all(&[byte]).unwrap();
+        }
+        let whole = escape(&format!("{SAFE}{UNSAFE}"));
+        assert_eq!(String::from_utf8(safe.out).unwrap(), whole);
+        assert!(safe.broken.is_empty());
     }
 }

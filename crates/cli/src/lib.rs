@@ -133,7 +133,12 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
 
 /// Prints to standard output. Ends quietly if the reader has gone.
 pub(crate) fn print(text: &str) -> Result<u8, CliError> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    printed(std::io::stdout().write_all(text.as_bytes()))
+}
+
+/// What came of printing to standard output. That the reader has gone is no error.
+pub(crate) fn printed(outcome: std::io::Result<()>) -> Result<u8, CliError> {
+    match outcome {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(CliError::system("standard output")(error))
         }

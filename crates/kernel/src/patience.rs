@@ -10,17 +10,25 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// Most such threads. When there are so many, no further work is begun.
 const MOST_LEFT: usize = 32;
 
-/// Does work in a thread of its own and returns what it returned, or `None` when it took longer than
-/// `limit`, when it panicked, or when no thread can be had. A thread that is given up ends by itself
-/// once its call returns, or with this process.
-pub fn within<T: Send + 'static>(
-    limit: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+/// Work that was begun in a thread of its own.
+#[derive(Debug)]
+pub struct Begun<T>(Option<mpsc::Receiver<T>>);
+
+impl<T> Begun<T> {
+    /// What it returned, or `None` when it takes longer than `limit` from now on, when it panicked, or
+    /// when no thread could be had. A thread that is given up ends by itself once its call returns, or
+    /// with this process.
+    pub fn wait(self, limit: Duration) -> Option<T> {
+        self.0?.recv_timeout(limit).ok()
+    }
+}
+
+/// Begins work in a thread of its own.
+pub fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Begun<T> {
     // Every thread counts until it has ended; the waiting one is soon over.
     if LEFT.fetch_add(1, Ordering::Relaxed) >= MOST_LEFT {
         LEFT.fetch_sub(1, Ordering::Relaxed);
-        return None;
+        return Begun(None);
     }
     let (done, result) = mpsc::sync_channel(1);
     let begun = std::thread::Builder::new()
@@ -31,12 +39,20 @@ pub fn within<T: Send + 'static>(
             let _ = done.send(work());
         });
     match begun {
-        Ok(_) => result.recv_timeout(limit).ok(),
+        Ok(_) => Begun(Some(result)),
         Err(_) => {
             LEFT.fetch_sub(1, Ordering::Relaxed);
-            None
+            Begun(None)
         }
     }
+}
+
+/// Does work in a thread of its own and returns what it returned, or `None` as [`Begun::wait`] does.
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    begin(work).wait(limit)
 }
 
 /// Takes the thread out of the count, even after a panic.

@@ -1,32 +1,44 @@
 //! Copies memory (`process_vm_readv(2)`): another process's, only where it is present, so that nothing is
 //! brought back from swap or from a file for it; and our own at addresses that may be wrong.
 
-use crate::pages::PageMap;
+use crate::pages::{Counts, PageMap};
 use crate::process::{Process, page_size};
 use crate::{Error, Result};
 use std::os::unix::fs::FileExt;
 
-/// Copies from address `at` of a process, if all of its pages there are present right before. Returns
-/// false when some are not, or when nothing readable is mapped there. A page that is taken from the
+/// What became of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// It is there.
+    All,
+    /// No page is in memory or in swap. In private memory of no file that means zeros: nothing was ever
+    /// written there.
+    Nothing,
+    /// Some of it is in swap or in a file, or nothing readable is mapped there.
+    Not,
+}
+
+/// Copies from address `at` of a process, if all of its pages there are present right before. A page that is taken from the
 /// process in the few microseconds between the look and the copy is brought back by it; nothing that
 /// the kernel offers excludes that.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] without the rights of a debugger; [`Error::Gone`].
-pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Result<bool> {
+pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Result<Copied> {
     let Some(end) = at.checked_add(into.len() as u64) else {
-        return Ok(false);
+        return Ok(Copied::Not);
     };
     if into.is_empty() {
-        return Ok(true);
+        return Ok(Copied::All);
     }
     let page = page_size();
     let range = at / page * page..end.div_ceil(page).saturating_mul(page);
     match pages.counts(&range) {
         Ok(counts) if counts.present == range.end - range.start => {}
+        Ok(counts) if counts == Counts::default() => return Ok(Copied::Nothing),
         Err(error) if error.is_gone() => return Err(error),
         // Beyond the addresses of programs the kernel refuses to look.
-        _ => return Ok(false),
+        _ => return Ok(Copied::Not),
     }
     let local = libc::iovec {
         iov_base: into.as_mut_ptr().cast(),
@@ -42,13 +54,14 @@ pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Res
     if copied >= 0 {
         // The number may have been given to another process.
         return match process.alive() {
-            true => Ok(copied as usize == into.len()),
+            true if copied as usize == into.len() => Ok(Copied::All),
+            true => Ok(Copied::Not),
             false => Err(Error::Gone { pid }),
         };
     }
     let source = std::io::Error::last_os_error();
     match source.raw_os_error() {
-        Some(libc::EFAULT) => Ok(false),
+        Some(libc::EFAULT) => Ok(Copied::Not),
         Some(libc::ESRCH) => Err(Error::Gone { pid }),
         Some(libc::EPERM | libc::ENOSYS) => Err(Error::NotPermitted {
             call: "process_vm_readv",
@@ -97,14 +110,12 @@ mod tests {
         let mut copied = text.map(|_| 0);
         match copy(&own, &pages, text.as_ptr() as u64, &mut copied) {
             Err(error) if error.is_denied() => return,
-            outcome => assert!(outcome.unwrap()),
+            outcome => assert_eq!(outcome.unwrap(), Copied::All),
         }
         assert_eq!(copied, text);
         for nowhere in [0, 4096, u64::MAX - 8, u64::MAX - 40_000] {
-            assert!(
-                !copy(&own, &pages, nowhere, &mut copied).unwrap(),
-                "{nowhere}"
-            );
+            let outcome = copy(&own, &pages, nowhere, &mut copied).unwrap();
+            assert_ne!(outcome, Copied::All, "{nowhere}");
             assert!(!copy_own(nowhere, &mut copied), "{nowhere}");
         }
         copied.fill(0);

@@ -4,6 +4,7 @@
 use crate::mapped;
 use crate::parts::Part;
 use crate::sight::Sight;
+use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
@@ -34,6 +35,8 @@ pub struct Cache {
 pub struct Untold {
     /// Bytes of mappings whose file could not be opened, or was not the mapped one.
     pub closed: u64,
+    /// Bytes of mappings of files on an overlay, which has no page cache of its own.
+    pub overlay: u64,
     /// Bytes of mappings of files that the kernel tells only their owner about.
     pub denied: u64,
     /// Whether this kernel has no `cachestat`.
@@ -51,7 +54,7 @@ pub fn look(
 ) -> (Vec<Option<Cache>>, Untold) {
     let mut caches = vec![None; parts.len()];
     let mut untold = Untold::default();
-    let mut files: HashMap<FileKey, Option<File>> = HashMap::new();
+    let mut files: HashMap<FileKey, Result<File, Closed>> = HashMap::new();
     for (part, slot) in parts.iter().zip(&mut caches) {
         let area = &sight.mappings[part.mapping];
         if !has_file(area) {
@@ -68,14 +71,25 @@ pub fn look(
         let file = files
             .entry(area.file)
             .or_insert_with(|| File::open(sight, area));
-        match file.as_mut().map(|file| file.ask(area, &part.addresses)) {
-            Some(Ok(cache)) => *slot = Some(cache),
-            Some(Err(error)) if error.is_denied() => untold.denied += bytes,
-            Some(Err(error)) if error.is_absent() => {
+        let asked = match file {
+            Ok(file) => file.ask(area, &part.addresses),
+            Err(Closed::Overlay) => {
+                untold.overlay += bytes;
+                continue;
+            }
+            Err(Closed::Away) => {
+                untold.closed += bytes;
+                continue;
+            }
+        };
+        match asked {
+            Ok(cache) => *slot = Some(cache),
+            Err(error) if error.is_denied() => untold.denied += bytes,
+            Err(error) if error.is_absent() => {
                 untold.unsupported = true;
                 break;
             }
-            _ => untold.closed += bytes,
+            Err(_) => untold.closed += bytes,
         }
     }
     (caches, untold)
@@ -99,21 +113,29 @@ struct File {
     answers: HashMap<Range<u64>, Cache>,
 }
 
-/// From `linux/magic.h`.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// Why a file cannot be asked about.
+enum Closed {
+    /// It could not be opened, or another one is in its place.
+    Away,
+    /// It is on an overlay.
+    Overlay,
+}
 
 impl File {
     /// Opens the file of a mapping. A file that the kernel counts under another number, as the lower
     /// file of an overlay, is none.
-    fn open(sight: &Sight, area: &Area) -> Option<File> {
-        let opened = mapped::open(sight, area).filter(|opened| opened.key == area.file)?;
-        let descriptor = opened.descriptor;
-        let tmpfs = rustix::fs::fstatfs(&descriptor)
-            .is_ok_and(|fs| u64::try_from(fs.f_type) == Ok(TMPFS_MAGIC));
-        Some(File {
-            descriptor,
+    fn open(sight: &Sight, area: &Area) -> Result<File, Closed> {
+        let opened = mapped::open(sight, area).ok_or(Closed::Away)?;
+        let kind = kind_of(&opened.descriptor);
+        match kind {
+            Some("overlay") => return Err(Closed::Overlay),
+            _ if opened.key != area.file => return Err(Closed::Away),
+            _ => {}
+        }
+        Ok(File {
+            descriptor: opened.descriptor,
             path: PathBuf::from(&area.name),
-            tmpfs,
+            tmpfs: kind == Some("tmpfs"),
             answers: HashMap::new(),
         })
     }

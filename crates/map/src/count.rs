@@ -85,15 +85,32 @@ pub fn count(
     pages: &dyn Pages,
     deadline: Option<Instant>,
 ) -> Counted {
+    let mut counted = count_places(mappings, parts, pages, deadline, true);
+    count_exclusive(mappings, parts, pages, deadline, &mut counted);
+    counted
+}
+
+/// The first half: where pages are. If the mappings do not say yet how much memory they have
+/// (`sized`), those without any are looked through too, which takes as long as there are page tables.
+pub(crate) fn count_places(
+    mappings: &[Area],
+    parts: &[Part],
+    pages: &dyn Pages,
+    deadline: Option<Instant>,
+    sized: bool,
+) -> Counted {
     let mut counted = Counted {
         tallies: vec![None; parts.len()],
         repeated: vec![0; parts.len()],
         ..Counted::default()
     };
     let late = || deadline.is_some_and(|end| Instant::now() >= end);
+    let done = views::count_repeated(mappings, parts, pages, &late, sized, &mut counted);
     for group in by_mapping(parts) {
-        let area = &mappings[parts[group.start].mapping];
-        if group.len() < 2 || (area.rss == 0 && area.swap == 0) {
+        let mapping = parts[group.start].mapping;
+        let area = &mappings[mapping];
+        let is_empty = sized && area.rss == 0 && area.swap == 0;
+        if group.len() < 2 || is_empty || done.contains(&mapping) {
             continue;
         }
         match tally(area, &parts[group.clone()], pages, &late) {
@@ -105,8 +122,39 @@ pub fn count(
             None => counted.missed = true,
         }
     }
-    views::count_repeated(mappings, parts, pages, &late, &mut counted);
     counted
+}
+
+/// The second half: of mappings that are shared in part, which pages no other mapping has. The
+/// mappings must say how much memory they have.
+pub(crate) fn count_exclusive(
+    mappings: &[Area],
+    parts: &[Part],
+    pages: &dyn Pages,
+    deadline: Option<Instant>,
+    counted: &mut Counted,
+) {
+    let late = || deadline.is_some_and(|end| Instant::now() >= end);
+    for group in by_mapping(parts) {
+        let area = &mappings[parts[group.start].mapping];
+        let partly_shared = area.shared() > 0 && area.private > 0;
+        if group.len() < 2 || !partly_shared || counted.tallies[group.start].is_none() {
+            continue;
+        }
+        let own = &parts[group.clone()];
+        let tallies = &mut counted.tallies[group];
+        match exclusive(own, pages, &late) {
+            Some(exclusive) => {
+                for (tally, bytes) in tallies.iter_mut().flatten().zip(exclusive) {
+                    tally.exclusive = Some(bytes);
+                }
+            }
+            None => {
+                tallies.fill(None);
+                counted.missed = true;
+            }
+        }
+    }
 }
 
 /// The ranges of indexes of parts of one mapping each.
@@ -129,7 +177,6 @@ fn tally(
     late: &dyn Fn() -> bool,
 ) -> Option<Vec<Tally>> {
     let of_file = of_file(area);
-    let partly_shared = area.shared() > 0 && area.private > 0;
     let mut tallies = vec![Tally::default(); parts.len()];
     let hides_zeros = pages.hides_zeros();
     let each = |tell: Tell<'_>| match of_file {
@@ -144,19 +191,19 @@ fn tally(
         };
         add(&mut tallies[index], bytes, categories, hides_zeros);
     })?;
-    if partly_shared {
-        let mut exclusive = vec![0; parts.len()];
-        let each = |tell: Tell<'_>| pages.each_word(&whole(parts)?, tell).then_some(());
-        walk(parts, late, each, |index, bytes, categories| {
-            if categories & PRESENT != 0 && categories & EXCLUSIVE != 0 {
-                exclusive[index] += bytes;
-            }
-        })?;
-        for (tally, bytes) in tallies.iter_mut().zip(exclusive) {
-            tally.exclusive = Some(bytes);
-        }
-    }
     Some(tallies)
+}
+
+/// Bytes of each part that no other mapping has; `None` if they could not be read in time.
+fn exclusive(parts: &[Part], pages: &dyn Pages, late: &dyn Fn() -> bool) -> Option<Vec<u64>> {
+    let mut exclusive = vec![0; parts.len()];
+    let each = |tell: Tell<'_>| pages.each_word(&whole(parts)?, tell).then_some(());
+    walk(parts, late, each, |index, bytes, categories| {
+        if categories & PRESENT != 0 && categories & EXCLUSIVE != 0 {
+            exclusive[index] += bytes;
+        }
+    })?;
+    Some(exclusive)
 }
 
 /// Whether all pages of a mapping are of a file (or of shared memory), or none of them; `None` where
@@ -203,7 +250,7 @@ fn walk(
     (in_time && !late()).then_some(())
 }
 
-fn add(tally: &mut Tally, bytes: u64, categories: u64, hides_zeros: bool) {
+pub(crate) fn add(tally: &mut Tally, bytes: u64, categories: u64, hides_zeros: bool) {
     let is = |category: u64| categories & category != 0;
     if is(PRESENT) && !is(ZERO) {
         tally.present += bytes;

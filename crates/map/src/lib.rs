@@ -29,6 +29,7 @@
 //! | [`cached`] | what of mapped files is in the page cache |
 //! | `proportion`, [`attribute`], `notes` | dividing what the kernel counted; pure; what it does not say |
 //! | [`change`], [`who`] | what happened between two looks; who else maps the same files |
+//! | `found` | labels and counts, side by side with the kernel's own counting |
 //! | [`look`], [`report`] | all of it, for one process; several processes and their sum |
 
 pub mod area;
@@ -36,6 +37,7 @@ pub mod attribute;
 pub mod cached;
 pub mod change;
 pub mod count;
+mod found;
 pub mod look;
 mod mapped;
 pub mod memory;

@@ -2,19 +2,11 @@
 
 use crate::area::States;
 use crate::attribute::{AreaOf, PartOf, Picture, attribute};
-use crate::cached::{self, Untold};
 use crate::change::{Change, Counters};
-use crate::count::{Counted, count};
-use crate::memory::ProcessMemory;
-use crate::native;
-use crate::notes::{note_kinds, note_untold};
-use crate::parts::{MAX_LABELS, Part, cut};
-use crate::runtime::Labels;
-use crate::runtimes::ALL;
-use crate::sight::Sight;
+use crate::found::{Found, found};
+use crate::notes::note_kinds;
 use crate::who::{Candidate, Sharers, sharers};
 use plimsoll_kernel::Error as KernelError;
-use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
@@ -23,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,25 +118,19 @@ pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
     if process.memory_fast().map_err(gone)?.size == 0 {
         return Err(LookError::Gone { pid });
     }
-    let (sight, mut picture) = match Sight::of(&process, options.limit) {
-        Ok(sight) => (sight, None),
-        Err(error) if error.is_denied() || error.is_busy() => (
-            Sight::default(),
-            Some(totals(&process, &error).map_err(gone)?),
-        ),
-        Err(error) => return Err(gone(error)),
-    };
     let mut look = Look {
         pid,
         started: process.start_time(),
         name,
         counters: Counters::of(&process),
-        executable: sight.executable.clone(),
         ..Look::default()
     };
-    let picture = match picture.take() {
-        Some(picture) => picture,
-        None => inside(&process, sight, options, &mut look),
+    let picture = match inside(&process, options, &mut look) {
+        Err(error) if error.is_denied() || error.is_busy() => {
+            look.notes.clear();
+            totals(&process, &error).map_err(gone)?
+        }
+        picture => picture.map_err(gone)?,
     };
     if options.clear_references {
         clear_references(&process, options.limit, &mut look.notes);
@@ -194,22 +180,22 @@ fn totals(process: &Process, why: &KernelError) -> Result<Picture, KernelError> 
 }
 
 /// Labels, counts and attributes.
-fn inside(process: &Arc<Process>, sight: Sight, options: &Options, look: &mut Look) -> Picture {
-    let sight = Arc::new(sight);
-    look.notes.clone_from(&sight.notes);
-    let (runtime, mut labels) = labelled(process, &sight, options.limit);
+fn inside(
+    process: &Arc<Process>,
+    options: &Options,
+    look: &mut Look,
+) -> Result<Picture, KernelError> {
+    let Found {
+        runtime,
+        sight,
+        parts,
+        counted,
+        caches,
+        notes,
+    } = found(process, options.limit)?;
+    look.executable.clone_from(&sight.executable);
     look.runtime = runtime.map(str::to_owned);
-    look.notes.append(&mut labels.notes);
-    if labels.labels.len() > MAX_LABELS {
-        look.notes.push(format!(
-            "it has more than {MAX_LABELS} areas: the last ones are shown as other"
-        ));
-    }
-    let parts = Arc::new(cut(&sight.mappings, &labels.labels));
-    drop(labels);
-    let counted = counted(process, &sight, &parts, options.limit, &mut look.notes);
-    let (caches, untold) = cached(&sight, &parts, options.limit);
-    note_untold(&untold, &mut look.notes);
+    look.notes = notes;
     let mut all = Vec::new();
     let mut shared: HashMap<FileKey, Candidate> = HashMap::new();
     let picture = attribute(
@@ -246,112 +232,5 @@ fn inside(process: &Arc<Process>, sight: Sight, options: &Options, look: &mut Lo
     }
     note_kinds(&sight.mappings, &picture, &mut look.notes);
     look.proportional = Some(sight.mappings.iter().map(|area| area.pss).sum());
-    picture
-}
-
-/// The labels of the runtime that recognises the process, and after them those of every program.
-fn labelled(
-    process: &Arc<Process>,
-    sight: &Arc<Sight>,
-    limit: Duration,
-) -> (Option<&'static str>, Labels) {
-    let mut labels = Labels::default();
-    let memory = match ProcessMemory::open(process) {
-        Ok(memory) => Arc::new(memory),
-        Err(error) => {
-            labels.note(format!("what its memory is for could not be read: {error}"));
-            return (None, labels);
-        }
-    };
-    let (seen, reads) = (Arc::clone(sight), Arc::clone(&memory));
-    let of_runtime = within(limit, move || {
-        let mut labels = Labels::default();
-        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
-        runtime.label(&seen, &*reads, &mut labels);
-        Some((runtime.name(), labels))
-    });
-    let runtime = match of_runtime {
-        Some(Some((name, found))) => {
-            labels = found;
-            Some(name)
-        }
-        Some(None) => None,
-        None => {
-            labels.note("what its runtime's areas are was not told in time");
-            None
-        }
-    };
-    let seen = Arc::clone(sight);
-    let of_program = within(limit, move || {
-        let mut labels = Labels::default();
-        native::label(&seen, &*memory, &mut labels);
-        labels
-    });
-    match of_program {
-        Some(mut found) => {
-            labels.labels.append(&mut found.labels);
-            labels.notes.append(&mut found.notes);
-        }
-        None => labels.note("what its other memory is for was not told in time"),
-    }
-    (runtime, labels)
-}
-
-fn counted(
-    process: &Arc<Process>,
-    sight: &Arc<Sight>,
-    parts: &Arc<Vec<Part>>,
-    limit: Duration,
-    notes: &mut Vec<String>,
-) -> Counted {
-    let (reader, seen, own) = (Arc::clone(process), Arc::clone(sight), Arc::clone(parts));
-    let end = Instant::now() + limit;
-    let done = within(limit.saturating_mul(2), move || {
-        let pages = PageMap::open(&reader)?;
-        Ok::<_, KernelError>(count(&seen.mappings, &own, &pages, Some(end)))
-    });
-    match done {
-        Some(Ok(counted)) if !counted.missed => counted,
-        Some(Ok(counted)) => {
-            notes.push(
-                "not all pages could be counted in time: areas that lie in one mapping are estimated; \
-                 give it longer with --timeout"
-                    .into(),
-            );
-            counted
-        }
-        other => {
-            let why = match other {
-                Some(Err(error)) => error.to_string(),
-                _ => "they were not read in time".into(),
-            };
-            notes.push(format!(
-                "its pages could not be counted, areas that lie in one mapping are estimated: {why}"
-            ));
-            Counted {
-                tallies: vec![None; parts.len()],
-                repeated: vec![0; parts.len()],
-                ..Counted::default()
-            }
-        }
-    }
-}
-
-fn cached(
-    sight: &Arc<Sight>,
-    parts: &Arc<Vec<Part>>,
-    limit: Duration,
-) -> (Vec<Option<cached::Cache>>, Untold) {
-    let (seen, own) = (Arc::clone(sight), Arc::clone(parts));
-    let end = Instant::now() + limit;
-    let done = within(limit.saturating_mul(2), move || {
-        cached::look(&seen, &own, Some(end))
-    });
-    done.unwrap_or_else(|| {
-        let untold = Untold {
-            late: true,
-            ..Untold::default()
-        };
-        (Vec::new(), untold)
-    })
+    Ok(picture)
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_kernel::Result;
 use plimsoll_kernel::pages::PageMap;
-use plimsoll_kernel::peek;
+use plimsoll_kernel::peek::{self, Copied};
 use plimsoll_kernel::process::Process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +14,9 @@ pub enum Unread {
     /// Reading it would bring it back from swap or from a file, or nothing is mapped there.
     #[error("it is not in memory")]
     NotResident,
+    /// It is neither in memory nor in swap. If it is private memory of no file it was never written to.
+    #[error("nothing was ever written there")]
+    Absent,
     /// The kernel refuses to let us read this process's memory (`ptrace(2)`, access mode checks).
     #[error(
         "reading its memory needs the rights of a debugger (CAP_SYS_PTRACE, or kernel.yama.ptrace_scope 0)"
@@ -89,8 +92,9 @@ impl Memory for ProcessMemory {
             return Err(Unread::TooMuch);
         }
         match peek::copy(&self.process, &self.pages, at, into) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Unread::NotResident),
+            Ok(Copied::All) => Ok(()),
+            Ok(Copied::Nothing) => Err(Unread::Absent),
+            Ok(Copied::Not) => Err(Unread::NotResident),
             Err(error) if error.is_denied() => Err(Unread::Denied),
             Err(_) => Err(Unread::Unmapped),
         }

@@ -19,7 +19,7 @@ const LARGEST_STACK: u64 = 64 << 20;
 /// Most blocks of the C library that are followed in one mapping.
 const MAX_BLOCKS: usize = 4096;
 /// Most mappings in which blocks of the C library are looked for.
-const MAX_LOOKED_INTO: usize = 4096;
+const MAX_LOOKED_INTO: usize = 16_384;
 
 /// Labels all mappings by what the kernel tells of them, and the C library's large blocks by their
 /// heads.
@@ -41,7 +41,7 @@ pub fn label(sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
         } else if is_arena(area, after) {
             Kind::Malloc
         } else {
-            if area.writable && area.anonymous > 0 && looked_into < MAX_LOOKED_INTO {
+            if area.writable && looked_into < MAX_LOOKED_INTO {
                 looked_into += 1;
                 label_blocks(area, memory, labels);
             }

@@ -19,6 +19,13 @@ pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
             mebibytes(untold.denied)
         ));
     }
+    if untold.overlay > 0 {
+        notes.push(format!(
+            "what is in the page cache of {} of mapped files is not known: they lie on an overlay, whose \
+             files have their pages in the layers below",
+            mebibytes(untold.overlay)
+        ));
+    }
     if untold.closed > 0 {
         notes.push(format!(
             "what is in the page cache of {} of mapped files is not known: they were deleted, replaced, or \

@@ -1,8 +1,8 @@
 //! What was read of a process in one look.
 
-use plimsoll_kernel::patience::within;
+use plimsoll_kernel::patience::{Begun, begin, within};
 use plimsoll_kernel::process::{Process, stack_limit, stack_pointers};
-use plimsoll_kernel::smaps::{Area, areas};
+use plimsoll_kernel::smaps::{Area, areas, each_mapping};
 use plimsoll_kernel::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ pub struct Sight {
     pub executable: PathBuf,
     /// Under which its files are seen from here (`/proc/PID/root`); empty in tests.
     pub root: PathBuf,
-    /// Its mappings as `smaps` lists them, by address.
+    /// Its mappings as `smaps` lists them, by address. While that is being read: as `maps` lists them,
+    /// without any memory.
     pub mappings: Vec<Area>,
     /// Stack pointers of its threads, as far as the kernel shows them (`/proc/PID/task/*/syscall`).
     pub stack_pointers: Vec<u64>,
@@ -39,9 +40,28 @@ impl Sight {
     /// [`Error::Gone`]; [`Error::Denied`] where its mappings are hidden from us; [`Error::Busy`] when
     /// they could not be read in time.
     pub fn of(process: &Arc<Process>, limit: Duration) -> Result<Sight> {
+        let sizes = Sizes::begin(process);
+        let mut sight = Sight::unsized_of(process, limit)?;
+        sight.mappings = sizes.wait(limit)?;
+        Ok(sight)
+    }
+
+    /// As [`Sight::of`], but does not read how much memory the mappings have, which takes the kernel
+    /// long: it walks through all pages ([`Sizes`]).
+    ///
+    /// # Errors
+    /// As [`Sight::of`].
+    pub fn unsized_of(process: &Arc<Process>, limit: Duration) -> Result<Sight> {
         let pid = process.pid();
         let reader = Arc::clone(process);
-        let mappings = within(limit, move || areas(&reader, MAX_MAPPINGS));
+        let mappings = within(limit, move || {
+            let mut found = Vec::new();
+            each_mapping(&reader, &mut |area| {
+                found.push(area.clone());
+                found.len() < MAX_MAPPINGS
+            })?;
+            Ok(found)
+        });
         let mut sight = Sight {
             pid,
             mappings: mappings.unwrap_or_else(|| Err(late(pid)))?,
@@ -88,6 +108,48 @@ impl Sight {
         let area = self.mappings.get(after.checked_sub(1)?)?;
         area.addresses.contains(&address).then_some(area)
     }
+}
+
+/// A read of `smaps` that was begun.
+pub(crate) struct Sizes {
+    pid: i32,
+    mappings: Begun<Result<Vec<Area>>>,
+}
+
+impl Sizes {
+    pub(crate) fn begin(process: &Arc<Process>) -> Sizes {
+        let reader = Arc::clone(process);
+        Sizes {
+            pid: process.pid(),
+            mappings: begin(move || areas(&reader, MAX_MAPPINGS)),
+        }
+    }
+
+    /// The mappings, by address, with how much memory they have.
+    ///
+    /// # Errors
+    /// As [`Sight::of`].
+    pub(crate) fn wait(self, limit: Duration) -> Result<Vec<Area>> {
+        let read = self.mappings.wait(limit);
+        let mut mappings = read.unwrap_or_else(|| Err(late(self.pid)))?;
+        mappings.sort_by_key(|area| area.addresses.start);
+        Ok(mappings)
+    }
+}
+
+/// Whether two lists of mappings are of the same places, whatever memory is there.
+pub(crate) fn are_same_places(a: &[Area], b: &[Area]) -> bool {
+    let place = |area: &Area| {
+        let rights = [
+            area.readable,
+            area.writable,
+            area.executable,
+            area.shared_mapping,
+        ];
+        (area.addresses.clone(), rights, area.offset, area.file)
+    };
+    let same = |(a, b): (&Area, &Area)| place(a) == place(b) && a.name == b.name;
+    a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
 fn late(pid: i32) -> Error {

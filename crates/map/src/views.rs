@@ -1,12 +1,12 @@
 //! Files that a process maps at several addresses: the kernel counts their pages once for each.
 //! ZGC of JDK 17 maps its heap three times.
 
-use crate::count::{Counted, Pages, of_file};
+use crate::count::{Counted, Pages, Tally, add, of_file};
 use crate::parts::Part;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::scan::{FILE, PRESENT};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 /// Most pairs of a view and a part of a file that are looked at.
@@ -57,76 +57,124 @@ pub(crate) fn overlaps(mappings: &[Area]) -> (Vec<Overlap>, bool) {
     (found, true)
 }
 
-/// Counts what is counted more than once.
+/// Counts what is counted more than once, and meanwhile the pages of the parts of those mappings that are
+/// views from end to end, so that their page tables are walked through once only. Returns these mappings.
+/// `sized`: the mappings say how much memory they have.
 pub(crate) fn count_repeated(
     mappings: &[Area],
     parts: &[Part],
     pages: &dyn Pages,
     late: &dyn Fn() -> bool,
+    sized: bool,
     counted: &mut Counted,
-) {
-    let (overlaps, all) = overlaps(mappings);
+) -> HashSet<usize> {
+    let (mut overlaps, all) = overlaps(mappings);
     counted.missed |= !all;
-    for overlap in overlaps {
+    let mut viewed: HashMap<usize, u64> = HashMap::new();
+    for overlap in &mut overlaps {
+        let bytes = overlap.offsets.end - overlap.offsets.start;
         for &view in overlap.views.iter().skip(1) {
-            let bytes = overlap.offsets.end - overlap.offsets.start;
             *counted.mapped_before.entry(view).or_default() += bytes;
         }
-        let views = overlap.views.iter().map(|&view| &mappings[view]);
-        let views: Vec<&Area> = views.filter(|view| view.rss > 0).collect();
-        if views.len() < 2 {
-            continue;
+        overlap
+            .views
+            .retain(|&view| !sized || mappings[view].rss > 0);
+        if overlap.views.len() > 1 {
+            for &view in &overlap.views {
+                *viewed.entry(view).or_default() += bytes;
+            }
         }
+    }
+    let is_whole = |(mapping, bytes): (usize, u64)| {
+        let area = &mappings[mapping];
+        (bytes == area.size() && of_file(area) == Some(true)).then_some(mapping)
+    };
+    let whole: HashSet<usize> = viewed.into_iter().filter_map(is_whole).collect();
+    let of_whole = |part: &Part| whole.contains(&part.mapping);
+    for (part, tally) in parts.iter().zip(&mut counted.tallies) {
+        *tally = of_whole(part).then(Tally::default);
+    }
+    if !count_overlaps(&overlaps, mappings, parts, pages, late, &whole, counted) {
+        counted.missed = true;
+        for (part, tally) in parts.iter().zip(&mut counted.tallies) {
+            *tally = tally.filter(|_| !of_whole(part));
+        }
+    }
+    whole
+}
+
+/// Counts window by window; false if not all could be counted, or not in time.
+fn count_overlaps(
+    overlaps: &[Overlap],
+    mappings: &[Area],
+    parts: &[Part],
+    pages: &dyn Pages,
+    late: &dyn Fn() -> bool,
+    whole: &HashSet<usize>,
+    counted: &mut Counted,
+) -> bool {
+    let hides_zeros = pages.hides_zeros();
+    for overlap in overlaps.iter().filter(|overlap| overlap.views.len() > 1) {
         let mut at = overlap.offsets.start;
         while at < overlap.offsets.end {
             let window = at..overlap.offsets.end.min(at.saturating_add(WINDOW));
             at = window.end;
-            let complete = !late()
-                && in_window(&views, &window, pages, &mut |again| {
-                    add_repeated(parts, &again, &mut counted.repeated);
-                });
-            if !complete {
-                counted.missed = true;
-                return;
+            let mut seen = Seen::new(&window);
+            for &view in &overlap.views {
+                let Counted {
+                    tallies, repeated, ..
+                } = counted;
+                let mut tell_run = |run: &Addresses, categories: u64| {
+                    if whole.contains(&view) {
+                        each_part(parts, run, |index, bytes| {
+                            if let Some(tally) = &mut tallies[index] {
+                                add(tally, bytes, categories | FILE, hides_zeros);
+                            }
+                        });
+                    }
+                };
+                let mut tell_again = |again: Addresses| {
+                    each_part(parts, &again, |index, bytes| repeated[index] += bytes);
+                };
+                let area = &mappings[view];
+                if late() || !seen.look(area, &window, pages, &mut tell_run, &mut tell_again) {
+                    return false;
+                }
             }
         }
     }
+    true
 }
 
-/// Calls `tell` with the addresses of pages that an earlier view has too.
-fn in_window(
-    views: &[&Area],
-    window: &Range<u64>,
-    pages: &dyn Pages,
-    tell: &mut dyn FnMut(Addresses),
-) -> bool {
-    let page = page_size();
-    let count = (window.end - window.start).div_ceil(page) as usize;
-    let mut seen = vec![0u64; count.div_ceil(64)];
-    for view in views {
+/// Which pages of a window of a file earlier views have: a bit each.
+struct Seen(Vec<u64>);
+
+impl Seen {
+    fn new(window: &Range<u64>) -> Seen {
+        let count = (window.end - window.start).div_ceil(page_size()) as usize;
+        Seen(vec![0; count.div_ceil(64)])
+    }
+
+    /// Looks at one view. Calls `tell_run` with each run of pages and its categories, and `tell_again`
+    /// with the addresses of pages that an earlier view has too. False if not all could be read.
+    fn look(
+        &mut self,
+        view: &Area,
+        window: &Range<u64>,
+        pages: &dyn Pages,
+        tell_run: &mut dyn FnMut(&Addresses, u64),
+        tell_again: &mut dyn FnMut(Addresses),
+    ) -> bool {
         let start = view.addresses.start + (window.start - view.offset);
         let range = start..start + (window.end - window.start);
         // Whole runs are told, because they are many fewer than pages.
         let mut again = 0..0;
         let all_of_file = of_file(view) == Some(true);
         let mut look = |run: Addresses, categories: u64| {
+            tell_run(&run, categories);
             let of_file = all_of_file || categories & FILE != 0;
-            if categories & PRESENT == 0 || !of_file {
-                return true;
-            }
-            for at in (run.start..run.end).step_by(page as usize) {
-                let index = (at.saturating_sub(start) / page) as usize;
-                let (word, bit) = (index / 64, 1 << (index % 64));
-                let Some(word) = seen.get_mut(word) else {
-                    break;
-                };
-                if *word & bit != 0 {
-                    if again.end != at {
-                        tell(std::mem::replace(&mut again, at..at));
-                    }
-                    again.end = at + page;
-                }
-                *word |= bit;
+            if categories & PRESENT != 0 && of_file {
+                self.note(start, &run, &mut again, tell_again);
             }
             true
         };
@@ -134,25 +182,46 @@ fn in_window(
             true => pages.each_place(&range, &mut look),
             false => pages.each(&range, &mut look),
         };
-        tell(again);
-        if !complete {
-            return false;
+        tell_again(again);
+        complete
+    }
+
+    fn note(
+        &mut self,
+        start: u64,
+        run: &Addresses,
+        again: &mut Addresses,
+        tell_again: &mut dyn FnMut(Addresses),
+    ) {
+        let page = page_size();
+        for at in (run.start..run.end).step_by(page as usize) {
+            let index = (at.saturating_sub(start) / page) as usize;
+            let (word, bit) = (index / 64, 1 << (index % 64));
+            let Some(word) = self.0.get_mut(word) else {
+                break;
+            };
+            if *word & bit != 0 {
+                if again.end != at {
+                    tell_again(std::mem::replace(again, at..at));
+                }
+                again.end = at + page;
+            }
+            *word |= bit;
         }
     }
-    true
 }
 
-/// Adds bytes to the parts that they lie in.
-fn add_repeated(parts: &[Part], again: &Addresses, repeated: &mut [u64]) {
-    if again.is_empty() {
+/// Calls `add` with the index of each part that a range reaches into, and how far, bytes.
+fn each_part(parts: &[Part], range: &Addresses, mut add: impl FnMut(usize, u64)) {
+    if range.is_empty() {
         return;
     }
-    let first = parts.partition_point(|part| part.addresses.end <= again.start);
-    for (part, sum) in parts.iter().zip(repeated).skip(first) {
-        let start = part.addresses.start.max(again.start);
-        if start >= again.end {
+    let first = parts.partition_point(|part| part.addresses.end <= range.start);
+    for (index, part) in parts.iter().enumerate().skip(first) {
+        let start = part.addresses.start.max(range.start);
+        if start >= range.end {
             break;
         }
-        *sum += part.addresses.end.min(again.end) - start;
+        add(index, part.addresses.end.min(range.end) - start);
     }
 }

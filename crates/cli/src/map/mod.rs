@@ -83,17 +83,16 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
 }
 
 fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
-    let text = match (args.json, args.watch) {
-        (true, None) => json::pretty(report),
-        (true, Some(_)) => json::line(report) + "\n",
-        (false, watch) => {
-            let clears = watch.is_some() && std::io::stdout().is_terminal();
-            let text = text::report(report, &Style::of_terminal(args.width));
-            match clears {
-                true => format!("{CLEAR}{text}"),
-                false => text + if watch.is_some() { "\n" } else { "" },
-            }
-        }
+    if args.json {
+        // With all addresses it may have tens of MiB.
+        let written = json::write(report, args.watch.is_none(), &mut std::io::stdout().lock());
+        return crate::printed(written).map(|_| ());
+    }
+    let watched = args.watch.is_some();
+    let text = text::report(report, &Style::of_terminal(args.width));
+    let text = match watched && std::io::stdout().is_terminal() {
+        true => format!("{CLEAR}{text}"),
+        false => text + if watched { "\n" } else { "" },
     };
     crate::print(&text).map(|_| ())
 }

@@ -86,6 +86,14 @@ impl Image {
         })
     }
 
+    /// Where the file's first address is in the process.
+    pub(crate) fn base(&self) -> u64 {
+        let loaded = |s: &&ProgramHeader64<Little>| s.p_type.get(Little) == PT_LOAD;
+        let segments = self.segments.iter().filter(loaded);
+        let lowest = segments.map(|s| s.p_vaddr.get(Little)).min();
+        lowest.unwrap_or(0).wrapping_add(self.bias)
+    }
+
     /// Where a section is in the process. `None` if it is not there, or not loaded.
     pub(crate) fn section(&self, name: &str) -> Option<Addresses> {
         let section = self.sections.iter().find(|s| {

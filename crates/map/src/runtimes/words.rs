@@ -18,8 +18,8 @@ type Piece = Option<Box<[u8; PIECE as usize]>>;
 /// likely to be in it.
 pub(crate) struct Words<'a> {
     memory: &'a dyn Memory,
-    /// Memory of which nothing is in swap: what is absent there was never written to.
-    never_swapped: Ranges,
+    /// What is absent there was never written to.
+    allocated: Ranges,
     kept: RefCell<HashMap<u64, Piece>>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Words<'a> {
     pub(crate) fn new(sight: &Sight, memory: &'a dyn Memory) -> Words<'a> {
         Words {
             memory,
-            never_swapped: Ranges::of(sight, |area| is_allocated(area) && area.swap == 0),
+            allocated: Ranges::allocated(sight),
             kept: RefCell::new(HashMap::new()),
         }
     }
@@ -49,7 +49,7 @@ impl<'a> Words<'a> {
                 let mut bytes = Box::new([0; PIECE as usize]);
                 match self.memory.read(start, &mut bytes[..]) {
                     Ok(()) => Some(bytes),
-                    Err(Unread::NotResident) if self.never_swapped.has(start) => {
+                    Err(Unread::Absent) if self.allocated.has(start) => {
                         Some(Box::new([0; PIECE as usize]))
                     }
                     Err(_) => None,

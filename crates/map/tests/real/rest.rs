@@ -103,7 +103,7 @@ fn reads_only_what_is_there(process: &Arc<Process>) {
             for at in pages.take(20_000) {
                 match memory.word(at) {
                     Ok(_) => read += 1,
-                    Err(Unread::NotResident) => refused += 1,
+                    Err(Unread::NotResident | Unread::Absent) => refused += 1,
                     Err(Unread::Denied) => return,
                     Err(other) => panic!("{other} at {at:x}"),
                 }

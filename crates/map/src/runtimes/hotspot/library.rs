@@ -1,7 +1,7 @@
 //! `libjvm.so` as a process has it: what its file says, and what is in the process's memory.
 
 use super::initialiser;
-use super::tables::{MAX_TABLE, Source};
+use super::tables::Source;
 use crate::memory::Memory;
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::Words;
@@ -9,6 +9,7 @@ use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 
 /// How much of the file is read at a time to find names, bytes.
@@ -20,8 +21,8 @@ const MAX_BLOCKS: usize = 64;
 pub(super) struct Library<'a> {
     image: Image,
     words: Words<'a>,
-    /// What the loader set pointers to, by where they are.
-    pointers: HashMap<u64, u64>,
+    /// What the loader set pointers to.
+    pointers: Pointers,
     /// Numbers that the program's first instructions set, by where they are; read where memory is not
     /// resident.
     numbers: Option<HashMap<u64, u64>>,
@@ -42,10 +43,11 @@ pub(super) fn is_named(path: &Path, name: &str) -> bool {
 impl<'a> Library<'a> {
     /// Opens the file of the mapped library. `None` if it is gone and cannot be reached.
     pub(super) fn open(sight: &Sight, memory: &'a dyn Memory) -> Option<Library<'a>> {
+        let image = Image::of(sight, is_library)?;
         Some(Library {
-            image: Image::of(sight, is_library)?,
+            pointers: Pointers::of(&image),
+            image,
             words: Words::new(sight, memory),
-            pointers: HashMap::new(),
             numbers: None,
             blocks: RefCell::new(HashMap::new()),
         })
@@ -69,34 +71,42 @@ impl<'a> Library<'a> {
         let mut text = Vec::new();
         let mut next = at;
         while text.len() < most {
-            let byte = self.byte(next)?;
-            if byte == 0 {
+            let before = text.len();
+            if self.append_text(next, most - before, &mut text)? {
                 return String::from_utf8(text).ok().filter(|t| !t.is_empty());
             }
-            text.push(byte);
-            next = next.checked_add(1)?;
+            next = next.checked_add((text.len() - before) as u64)?;
         }
         None
     }
 
-    fn byte(&self, at: u64) -> Option<u8> {
+    /// Appends text at an address of the file, at most so many bytes and no further than its block.
+    /// Tells whether a zero ends it; `None` if it cannot be read.
+    fn append_text(&self, at: u64, most: usize, text: &mut Vec<u8>) -> Option<bool> {
         let start = at / BLOCK * BLOCK;
         let mut blocks = self.blocks.borrow_mut();
         if blocks.len() >= MAX_BLOCKS && !blocks.contains_key(&start) {
             blocks.clear();
         }
-        if let Some(block) = blocks.get(&start) {
-            return Some(block[(at - start) as usize]);
-        }
-        let mut block = Box::new([0; BLOCK as usize]);
-        if !self.image.fill(start, &mut block[..]) {
-            // At the end of a segment.
-            let mut byte = [0];
-            return self.image.fill(at, &mut byte).then_some(byte[0]);
-        }
-        let byte = block[(at - start) as usize];
-        blocks.insert(start, block);
-        Some(byte)
+        let block = match blocks.entry(start) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let mut block = Box::new([0; BLOCK as usize]);
+                if !self.image.fill(start, &mut block[..]) {
+                    // At the end of a segment.
+                    let mut byte = [0];
+                    let is_there = self.image.fill(at, &mut byte);
+                    text.extend(byte.iter().filter(|&&byte| byte != 0));
+                    return is_there.then_some(byte[0] == 0);
+                }
+                place.insert(block)
+            }
+        };
+        let rest = &block[(at - start) as usize..];
+        let rest = &rest[..rest.len().min(most)];
+        let end = rest.iter().position(|&byte| byte == 0);
+        text.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+        Some(end.is_some())
     }
 }
 
@@ -105,40 +115,12 @@ impl Source for Library<'_> {
         self.image.exported(name).map(|range| range.start)
     }
 
-    fn pointers_at<const N: usize>(&self, at: [Option<u64>; N]) -> [Option<u64>; N] {
-        let mut found = [None; N];
-        self.image.each_pointer(&mut |place, value| {
-            for (found, at) in found.iter_mut().zip(at) {
-                if at == Some(place) {
-                    *found = Some(value);
-                }
-            }
-        });
-        found
-    }
-
-    fn know_pointers_in(&mut self, tables: impl Iterator<Item = u64>) {
-        let tables: Vec<Addresses> = tables.map(|t| t..t.saturating_add(MAX_TABLE)).collect();
-        self.image.each_pointer(&mut |place, value| {
-            if tables.iter().any(|table| table.contains(&place)) {
-                self.pointers.insert(place, value);
-            }
-        });
-    }
-
-    fn know_numbers_in(&mut self, range: Addresses) {
-        let is_known = self
-            .pointers
-            .keys()
-            .filter(|place| range.contains(place))
-            .all(|&place| self.words.word(place).is_some());
-        if !is_known {
-            self.numbers = Some(initialiser::numbers(&self.image, &range));
-        }
+    fn pointer_at(&self, at: u64) -> Option<u64> {
+        self.pointers.at(at)
     }
 
     fn pointer(&self, at: u64) -> Option<u64> {
-        let known = self.pointers.get(&at).copied();
+        let known = self.pointers.at(at);
         known.or_else(|| self.number(at)).filter(|&value| value > 0)
     }
 
@@ -154,5 +136,60 @@ impl Source for Library<'_> {
 
     fn name_at(&self, at: u64, most: usize) -> Option<String> {
         self.text(self.pointer(at)?, most)
+    }
+
+    fn know_numbers_in(&mut self, range: Addresses) {
+        let mut places = self.pointers.within(&range);
+        let is_known = places.all(|place| self.words.word(place).is_some());
+        if !is_known {
+            self.numbers = Some(initialiser::numbers(&self.image, &range));
+        }
+    }
+}
+
+/// The most pointers that are kept: 4 MiB. The library of JDK 25 has 124,228.
+const MAX_POINTERS: usize = 1 << 19;
+
+/// The pointers of a library that the loader sets to places in it, read once: a table of them has some
+/// MiB. Both as distances from the lowest of them, by place.
+struct Pointers {
+    base: u64,
+    all: Vec<(u32, u32)>,
+}
+
+impl Pointers {
+    fn of(image: &Image) -> Pointers {
+        let base = image.base();
+        let mut all = Vec::new();
+        image.each_pointer(&mut |place, value| {
+            let distance = |address: u64| u32::try_from(address.checked_sub(base)?).ok();
+            if let (Some(place), Some(value)) = (distance(place), distance(value))
+                && all.len() < MAX_POINTERS
+            {
+                all.push((place, value));
+            }
+        });
+        // Where two are for one place, the last one is the one that counts.
+        if !all.is_sorted_by_key(|pointer| pointer.0) {
+            all.sort_by_key(|pointer| pointer.0);
+        }
+        Pointers { base, all }
+    }
+
+    fn at(&self, at: u64) -> Option<u64> {
+        let place = u32::try_from(at.checked_sub(self.base)?).ok()?;
+        let after = self.all.partition_point(|pointer| pointer.0 <= place);
+        let (found, value) = *self.all.get(after.checked_sub(1)?)?;
+        (found == place).then(|| self.base.wrapping_add(value.into()))
+    }
+
+    fn within(&self, range: &Addresses) -> impl Iterator<Item = u64> {
+        let (base, end) = (self.base, range.end);
+        let place = move |pointer: &(u32, u32)| base.wrapping_add(pointer.0.into());
+        let from = self
+            .all
+            .partition_point(|pointer| place(pointer) < range.start);
+        let places = self.all[from..].iter().map(place);
+        places.take_while(move |place| *place < end)
     }
 }

@@ -13,7 +13,7 @@ const MAX_ENTRIES: u64 = 8192;
 /// Longest name, bytes.
 const MAX_NAME: usize = 256;
 /// Most bytes of the entries of one table.
-pub(super) const MAX_TABLE: u64 = 512 << 10;
+const MAX_TABLE: u64 = 512 << 10;
 
 /// What the symbols of the table of long constants begin with, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
@@ -24,8 +24,8 @@ const LONGS: &str = "VMLongConstantEntry";
 pub trait Source {
     /// Where an exported symbol is.
     fn exported(&self, name: &str) -> Option<u64>;
-    /// What the pointers at these addresses point to.
-    fn pointers_at<const N: usize>(&self, at: [Option<u64>; N]) -> [Option<u64>; N];
+    /// What the loader set the pointer at an address to.
+    fn pointer_at(&self, at: u64) -> Option<u64>;
     /// The pointer at an address; never 0.
     fn pointer(&self, at: u64) -> Option<u64>;
     /// The 64-bit number at an address.
@@ -35,8 +35,6 @@ pub trait Source {
     /// The text that the pointer at an address points to, which ends with a zero after at most `most`
     /// bytes; never empty.
     fn name_at(&self, at: u64, most: usize) -> Option<String>;
-    /// Called before pointers in the tables that start here are read.
-    fn know_pointers_in(&mut self, _tables: impl Iterator<Item = u64>) {}
     /// Called before numbers in a range are read.
     fn know_numbers_in(&mut self, _range: Range<u64>) {}
 }
@@ -108,11 +106,9 @@ impl Tables {
             "gHotSpotVMIntConstants",
             "gHotSpotVMLongConstants",
         ];
-        let at = starts.map(|name| library.exported(name));
-        let [structs, types, ints, longs] = library.pointers_at(at);
+        let start = |name| library.pointer_at(library.exported(name)?);
+        let [structs, types, ints, longs] = starts.map(start);
         let structs = structs?;
-        let tables = [Some(structs), types, ints, longs];
-        library.know_pointers_in(tables.into_iter().flatten());
         let mut tables = Tables::default();
         tables.read_structs(library, structs);
         if let Some(types) = types {
@@ -129,7 +125,7 @@ impl Tables {
     }
 
     /// Reads the table of flags, which the other tables tell of.
-    fn read_flags(&mut self, library: &mut impl Source) -> Option<()> {
+    fn read_flags(&mut self, library: &impl Source) -> Option<()> {
         let place = |name: &str| {
             let field = self.fields.get(&("JVMFlag".to_owned(), name.to_owned()));
             field.map(|field| field.place)
@@ -143,9 +139,7 @@ impl Tables {
         if stride == 0 || stride > 256 || name >= stride || value >= stride {
             return None;
         }
-        let [table] = library.pointers_at([Some(first)]);
-        let table = table.or_else(|| library.pointer(first))?;
-        library.know_pointers_in([table].into_iter());
+        let table = library.pointer(first)?;
         for entry in entries(table, stride) {
             let Some(name) = library.name_at(entry + name, MAX_NAME) else {
                 break;

@@ -1,0 +1,214 @@
+//! Labels a process and counts its pages, while the kernel still sums up what each mapping has.
+
+use crate::cached::{self, Untold};
+use crate::count::{Counted, count_exclusive, count_places};
+use crate::memory::ProcessMemory;
+use crate::native;
+use crate::notes::note_untold;
+use crate::parts::{MAX_LABELS, Part, cut};
+use crate::runtime::Labels;
+use crate::runtimes::ALL;
+use crate::sight::{Sight, Sizes, are_same_places};
+use plimsoll_kernel::Error as KernelError;
+use plimsoll_kernel::pages::{PageMap, Tier};
+use plimsoll_kernel::patience::within;
+use plimsoll_kernel::process::Process;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What was found out of a process, for attribution.
+pub(crate) struct Found {
+    pub(crate) runtime: Option<&'static str>,
+    pub(crate) sight: Arc<Sight>,
+    pub(crate) parts: Arc<Vec<Part>>,
+    pub(crate) counted: Counted,
+    pub(crate) caches: Vec<Option<cached::Cache>>,
+    /// What could not be told, a sentence each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Labels and counts. How much memory each mapping has takes the kernel longest to tell, so everything
+/// else is done meanwhile, by what `maps` says; if the mappings changed in between, they are cut and
+/// counted once more.
+///
+/// # Errors
+/// As [`Sight::of`].
+pub(crate) fn found(process: &Arc<Process>, limit: Duration) -> Result<Found, KernelError> {
+    let sizes = Sizes::begin(process);
+    let mut sight = Arc::new(Sight::unsized_of(process, limit)?);
+    // By words of the page map even what is empty takes long to look through.
+    let words = PageMap::open(process).is_ok_and(|pages| pages.tier() == Tier::Words);
+    let (runtime, mut labels) = labelled(process, &sight, limit);
+    let mut of_labels = std::mem::take(&mut labels.notes);
+    let all = labels.labels.len();
+    let mut parts = Arc::new(cut(&sight.mappings, &labels.labels));
+    let mut early = None;
+    if !words {
+        early = Some((
+            places(process, &sight, &parts, limit, false),
+            cached(&sight, &parts, limit),
+        ));
+    }
+    let mappings = sizes.wait(limit)?;
+    if !are_same_places(&sight.mappings, &mappings) {
+        parts = Arc::new(cut(&mappings, &labels.labels));
+        early = None;
+    }
+    drop(labels);
+    Arc::make_mut(&mut sight).mappings = mappings;
+    let (outcome, (caches, untold)) = early.unwrap_or_else(|| {
+        (
+            places(process, &sight, &parts, limit, true),
+            cached(&sight, &parts, limit),
+        )
+    });
+    let mut notes = sight.notes.clone();
+    notes.append(&mut of_labels);
+    if all > MAX_LABELS {
+        notes.push(format!(
+            "it has more than {MAX_LABELS} areas: the last ones are shown as other"
+        ));
+    }
+    let counted = counted(process, &sight, &parts, limit, outcome, &mut notes);
+    note_untold(&untold, &mut notes);
+    Ok(Found {
+        runtime,
+        sight,
+        parts,
+        counted,
+        caches,
+        notes,
+    })
+}
+
+/// The labels of the runtime that recognises the process, and after them those of every program.
+fn labelled(
+    process: &Arc<Process>,
+    sight: &Arc<Sight>,
+    limit: Duration,
+) -> (Option<&'static str>, Labels) {
+    let mut labels = Labels::default();
+    let memory = match ProcessMemory::open(process) {
+        Ok(memory) => Arc::new(memory),
+        Err(error) => {
+            labels.note(format!("what its memory is for could not be read: {error}"));
+            return (None, labels);
+        }
+    };
+    let (seen, reads) = (Arc::clone(sight), Arc::clone(&memory));
+    let of_runtime = within(limit, move || {
+        let mut labels = Labels::default();
+        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
+        runtime.label(&seen, &*reads, &mut labels);
+        Some((runtime.name(), labels))
+    });
+    let runtime = match of_runtime {
+        Some(Some((name, found))) => {
+            labels = found;
+            Some(name)
+        }
+        Some(None) => None,
+        None => {
+            labels.note("what its runtime's areas are was not told in time");
+            None
+        }
+    };
+    let seen = Arc::clone(sight);
+    let of_program = within(limit, move || {
+        let mut labels = Labels::default();
+        native::label(&seen, &*memory, &mut labels);
+        labels
+    });
+    match of_program {
+        Some(mut found) => {
+            labels.labels.append(&mut found.labels);
+            labels.notes.append(&mut found.notes);
+        }
+        None => labels.note("what its other memory is for was not told in time"),
+    }
+    (runtime, labels)
+}
+
+/// What came of counting pages; `None` if it took too long.
+type Outcome = Option<Result<Counted, KernelError>>;
+
+/// Counts where pages are.
+fn places(
+    process: &Arc<Process>,
+    sight: &Arc<Sight>,
+    parts: &Arc<Vec<Part>>,
+    limit: Duration,
+    sized: bool,
+) -> Outcome {
+    let (reader, seen, own) = (Arc::clone(process), Arc::clone(sight), Arc::clone(parts));
+    let end = Instant::now() + limit;
+    within(limit.saturating_mul(2), move || {
+        let pages = PageMap::open(&reader)?;
+        Ok(count_places(&seen.mappings, &own, &pages, Some(end), sized))
+    })
+}
+
+/// Counts what can be counted only now that the mappings say how much memory they have.
+fn counted(
+    process: &Arc<Process>,
+    sight: &Arc<Sight>,
+    parts: &Arc<Vec<Part>>,
+    limit: Duration,
+    outcome: Outcome,
+    notes: &mut Vec<String>,
+) -> Counted {
+    let (reader, seen, own) = (Arc::clone(process), Arc::clone(sight), Arc::clone(parts));
+    let end = Instant::now() + limit;
+    let done = match outcome {
+        Some(Ok(mut counted)) => within(limit.saturating_mul(2), move || {
+            let pages = PageMap::open(&reader)?;
+            count_exclusive(&seen.mappings, &own, &pages, Some(end), &mut counted);
+            Ok::<_, KernelError>(counted)
+        }),
+        other => other,
+    };
+    match done {
+        Some(Ok(counted)) if !counted.missed => counted,
+        Some(Ok(counted)) => {
+            notes.push(
+                "not all pages could be counted in time: areas that lie in one mapping are estimated; \
+                 give it longer with --timeout"
+                    .into(),
+            );
+            counted
+        }
+        other => {
+            let why = match other {
+                Some(Err(error)) => error.to_string(),
+                _ => "they were not read in time".into(),
+            };
+            notes.push(format!(
+                "its pages could not be counted, areas that lie in one mapping are estimated: {why}"
+            ));
+            Counted {
+                tallies: vec![None; parts.len()],
+                repeated: vec![0; parts.len()],
+                ..Counted::default()
+            }
+        }
+    }
+}
+
+fn cached(
+    sight: &Arc<Sight>,
+    parts: &Arc<Vec<Part>>,
+    limit: Duration,
+) -> (Vec<Option<cached::Cache>>, Untold) {
+    let (seen, own) = (Arc::clone(sight), Arc::clone(parts));
+    let end = Instant::now() + limit;
+    let done = within(limit.saturating_mul(2), move || {
+        cached::look(&seen, &own, Some(end))
+    });
+    done.unwrap_or_else(|| {
+        let untold = Untold {
+            late: true,
+            ..Untold::default()
+        };
+        (Vec::new(), untold)
+    })
+}
