@@ -123,6 +123,7 @@ impl<S: Sizing> Ledger<S> {
             // MMTk has no rule of its own for this trigger; the classic one doubles the heap.
             growth: seen.reserved.max(USUAL),
             stalls: seen.stalls,
+            ..Ended::default()
         });
         self.sizing.bounded(self.max);
         let least = (seen.reserved / LEAST_PART).max(LEAST).max(seen.headroom);
