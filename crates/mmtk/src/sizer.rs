@@ -150,7 +150,8 @@ fn tightest() -> plimsoll_kernel::Result<u64> {
 /// 4. [`Sizer::ended`] in the pause in which memory was reclaimed, after that and before
 ///    [`Sizer::pause_ended`].
 ///
-/// [`Sizer::is_full`], [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked at any time.
+/// [`Sizer::is_full`], [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked
+/// at any time.
 #[derive(Debug)]
 pub struct Sizer<S> {
     shared: Arc<Shared>,
