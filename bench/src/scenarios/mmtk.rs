@@ -75,7 +75,7 @@ const HEAPS: [Heap; 4] = [
 /// The programs: names, and arguments of the machine.
 const PROGRAMS: [(&str, &[&str]); 2] = [
     ("GCBench", &["gcbench", "16", "10"]),
-    ("large live set", &["live", "64m", "2000000"]),
+    ("large live set", &["live", "40m", "2000000"]),
 ];
 
 const CALM: &str = "no pressure: Isla Vista at most 1.02 of a fixed heap's time, geometric mean";
@@ -199,7 +199,7 @@ fn report(ran: &[Variant<Case, Row>], runner: &Runner) -> Results {
     let mut results = runner.results(
         "Programs on a small virtual machine with MMTk 0.33: four kinds of heap under each plan.",
         "Two threads of the program, two of the collector. GCBench: trees of depth 16, 10 rounds a thread. \
-         Large live set: 64 MiB of records, 2 million replaced at random. Heaps: fixed, 224 MiB; MMTk's \
+         Large live set: 40 MiB of records, 2 million replaced at random. Heaps: fixed, 224 MiB; MMTk's \
          dynamic heap (MemBalancer), 8 to 224 MiB; Isla Vista up to 224 MiB; the same, with a broker for the \
          group. Pressure: a group of 152 MiB, with swap. Peak: most resident. After: resident when \
          everything is dead and two full collections are over; memory is given back when it is short. \

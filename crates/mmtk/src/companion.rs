@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Pause between two looks while a broker gives numbers, and without one.
 const JOINED: Duration = Duration::from_millis(100);
 const ALONE: Duration = Duration::from_secs(1);
+/// Looks over which the use of the rest of the family is taken as the least.
+const FAMILY_WINDOW: usize = 8;
 /// Nanoseconds between two reports.
 const REPORT_EVERY: u64 = 1_000_000_000;
 
@@ -35,6 +37,8 @@ fn run(shared: &Weak<Shared>) {
         reported: 0,
         before: (now_ns(), 0),
         owed: 0,
+        family: [0; FAMILY_WINDOW],
+        looks: 0,
     };
     while let Some(shared) = shared.upgrade() {
         let granted = follower.read();
@@ -55,6 +59,9 @@ struct Companion {
     before: (u64, u64),
     /// What was owed at the last look, bytes.
     owed: u64,
+    /// What the broker counted beside this process at the last looks, bytes.
+    family: [u64; FAMILY_WINDOW],
+    looks: usize,
 }
 
 impl Companion {
@@ -66,7 +73,7 @@ impl Companion {
         let touched = shared.told.touched.load(Acquire);
         let beside = resident.saturating_sub(touched);
         let base = *self.base.get_or_insert(beside);
-        let family = granted.uses.saturating_sub(resident);
+        let family = self.family(granted.uses.saturating_sub(resident));
         let other = beside.max(base).saturating_add(family);
         shared.set_bound(threshold(granted.limit).saturating_sub(other));
         if granted.owed > self.owed {
@@ -79,6 +86,17 @@ impl Companion {
         if now.saturating_sub(self.reported) >= REPORT_EVERY {
             self.reported = now;
             follower.report(&self.report(shared, now, other));
+        }
+    }
+
+    /// The use of the rest of the family, such as children: the least of the last looks, because the
+    /// broker's count is older than ours while the heap grows or shrinks.
+    fn family(&mut self, seen: u64) -> u64 {
+        self.family[self.looks % FAMILY_WINDOW] = seen;
+        self.looks = self.looks.wrapping_add(1);
+        match self.looks < FAMILY_WINDOW {
+            true => 0,
+            false => self.family.iter().copied().min().unwrap_or(0),
         }
     }
 

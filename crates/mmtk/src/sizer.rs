@@ -150,13 +150,14 @@ fn tightest() -> plimsoll_kernel::Result<u64> {
 /// 4. [`Sizer::ended`] in the pause in which memory was reclaimed, after that and before
 ///    [`Sizer::pause_ended`].
 ///
-/// [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked at any time.
+/// [`Sizer::is_full`], [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked
+/// at any time.
 #[derive(Debug)]
 pub struct Sizer<S> {
     shared: Arc<Shared>,
     control: Control,
     give_back: GiveBack,
-    /// Only hooks lock it, one at a time; so nobody ever waits for it.
+    /// Locked by hooks: for microseconds, or longer while the program is stopped.
     state: Mutex<State<S>>,
 }
 
@@ -208,6 +209,15 @@ impl<S: Sizing> Sizer<S> {
     /// The handle for the runtime and for other threads.
     pub fn control(&self) -> Control {
         self.control.clone()
+    }
+
+    /// Whether a heap with this many bytes reserved has reached its limit. Asked at each poll.
+    pub fn is_full(&self, reserved: u64) -> bool {
+        let touched = &self.shared.told.touched;
+        if reserved > touched.load(Relaxed) {
+            touched.fetch_max(reserved, Relaxed);
+        }
+        reserved > self.limit()
     }
 
     /// The present limit, bytes.

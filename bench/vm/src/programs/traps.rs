@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Bytes that each phase of [`moved`] allocates.
-const PHASE: u64 = 600 << 20;
+const PHASE: u64 = 150 << 20;
 
 fn used() -> u64 {
     mmtk().get_plan().get_used_pages() as u64 * 4096

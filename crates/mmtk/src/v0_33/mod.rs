@@ -94,7 +94,7 @@ impl<VM: VMBinding, S: Sizing + Send> GCTriggerPolicy<VM> for Trigger<S> {
     }
 
     fn is_heap_full(&self, plan: &dyn Plan<VM = VM>) -> bool {
-        bytes(plan.get_reserved_pages()) > self.sizer.limit()
+        self.sizer.is_full(bytes(plan.get_reserved_pages()))
     }
 
     fn get_current_heap_size_in_pages(&self) -> usize {
