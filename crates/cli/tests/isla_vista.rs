@@ -67,5 +67,8 @@ fn without_pressure_a_machine_is_left_alone() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("-XX:-ShrinkHeapInSteps"), "{said}");
-    assert!(!said.contains("-Xms") && !said.contains("follows Isla Vista"), "{said}");
+    assert!(
+        !said.contains("-Xms") && !said.contains("follows Isla Vista"),
+        "{said}"
+    );
 }

@@ -21,7 +21,7 @@ const COSTS: &str = "Isla Vista under pressure: at most 1.5 times the default wi
 const FREE: &str = "without pressure: within 2 % of the default";
 
 /// Swap behind the cgroup, bytes: more than the largest heap takes beyond the least limit.
-const SWAP: u64 = 512 << 20;
+const SWAP: u64 = 1 << 30;
 /// Seconds after which a run is stopped. It counts as taking that long.
 const LONGEST: f64 = 300.0;
 const COLLECTORS: [&str; 3] = ["Serial", "Parallel", "G1"];

@@ -444,8 +444,14 @@ fn a_machine_that_sizes_itself_until_a_shortage_is_given_only_levers() {
         own_rule: true,
         ..two()
     };
-    assert_eq!(flags(&["-XX:+UseSerialGC", "A"], &alone), ["-XX:-ShrinkHeapInSteps"]);
-    assert_eq!(flags(&["-XX:+UseZGC", "A"], &alone), ["-XX:ZUncommitDelay=1"]);
+    assert_eq!(
+        flags(&["-XX:+UseSerialGC", "A"], &alone),
+        ["-XX:-ShrinkHeapInSteps"]
+    );
+    assert_eq!(
+        flags(&["-XX:+UseZGC", "A"], &alone),
+        ["-XX:ZUncommitDelay=1"]
+    );
     assert!(flags(&["-XX:+UseShenandoahGC", "A"], &alone).is_empty());
     let g1 = flags(&["-XX:+UseG1GC", "A"], &alone);
     assert!(g1.contains(&"-XX:GCTimeRatio=1".to_owned()), "{g1:?}");
