@@ -126,6 +126,17 @@ liberty() {
   rm "$zip"
 }
 
+# Two compilers by others, with something large to compile for each: TypeScript's compiler, and Lucene's sources.
+compilers() {
+  [ -e "$cache/compilers/tsc.js" ] && [ -d "$cache/compilers/lucene" ] && return 0
+  packages maven npm python3
+  say "fetching closure-compiler, ecj, and what they compile"
+  mvn -q -B -f bench/programs/isla_vista/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/compilers"
+  python3 -m zipfile -e "$cache/compilers/lucene-core-8.11.2-sources.jar" "$cache/compilers/lucene"
+  (cd "$cache/compilers" && npm pack --silent typescript@5.4.5 && tar -xzf typescript-5.4.5.tgz package/lib/tsc.js)
+  mv "$cache/compilers/package/lib/tsc.js" "$cache/compilers/tsc.js"
+}
+
 # A kernel with the memory controller of cgroup v2, to boot in QEMU. It is unpacked, not installed.
 guest() {
   packages qemu-system-x86 busybox-static cpio e2fsprogs util-linux
@@ -160,7 +171,7 @@ case $purpose in
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
-  bench) packages libgc-dev guile-3.0 util-linux procps vmtouch; java; lucene; liberty; guest ;;
+  bench) packages libgc-dev guile-3.0 util-linux procps vmtouch; java; lucene; liberty; compilers; guest ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
   *) say "unknown purpose '$purpose': build, lint, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac

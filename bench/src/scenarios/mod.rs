@@ -5,6 +5,7 @@ mod container;
 mod demo;
 mod hog;
 mod hotspot;
+mod isla_vista;
 mod libgc;
 mod libgc_adaptive;
 mod map_cost;
@@ -42,6 +43,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &sharing::Sharing,
     &hotspot::Hotspot,
     &mmtk::Mmtk,
+    &isla_vista::IslaVista,
     &pin::Pin,
 ];
 

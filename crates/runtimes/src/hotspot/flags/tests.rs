@@ -436,3 +436,26 @@ fn a_small_heap_of_g1_is_resized_while_the_program_stands() {
     };
     assert!(!g1(&["A"], &small));
 }
+
+#[test]
+fn a_machine_that_sizes_itself_until_a_shortage_is_given_only_levers() {
+    let alone = Surroundings {
+        budget: None,
+        own_rule: true,
+        ..two()
+    };
+    assert_eq!(
+        flags(&["-XX:+UseSerialGC", "A"], &alone),
+        ["-XX:-ShrinkHeapInSteps"]
+    );
+    assert_eq!(
+        flags(&["-XX:+UseZGC", "A"], &alone),
+        ["-XX:ZUncommitDelay=1"]
+    );
+    assert!(flags(&["-XX:+UseShenandoahGC", "A"], &alone).is_empty());
+    let g1 = flags(&["-XX:+UseG1GC", "A"], &alone);
+    assert!(g1.contains(&"-XX:GCTimeRatio=1".to_owned()), "{g1:?}");
+    assert!(!g1.iter().any(|flag| flag.starts_with("-Xm")), "{g1:?}");
+    let given = ["-XX:+ShrinkHeapInSteps", "-XX:+UseSerialGC", "A"];
+    assert!(flags(&given, &alone).is_empty(), "the user's flag wins");
+}
