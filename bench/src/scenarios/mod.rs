@@ -5,6 +5,7 @@ mod container;
 mod demo;
 mod hog;
 mod hotspot;
+mod isla_vista_model;
 mod libgc;
 mod libgc_adaptive;
 mod map_cost;
@@ -38,6 +39,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &libgc::kernels::Kernels,
     &sharing::Sharing,
     &hotspot::Hotspot,
+    &isla_vista_model::IslaVistaModel,
     &pin::Pin,
 ];
 
