@@ -43,7 +43,7 @@ impl Measurement for IslaVistaModel {
     fn about(&self) -> About {
         About {
             name: "isla-vista-model",
-            question: "Isla Vista in a model of heaps that page: does it stay on the plateau of its paper's Figure 3?",
+            question: "Isla Vista in a model of heaps that page: does it stay on the plateau?",
             asks: &[PLATEAU, CALM, GAIN, FOUR],
             minutes: 1,
         }
@@ -52,8 +52,9 @@ impl Measurement for IslaVistaModel {
     fn run(&self, runner: &Runner) -> Result<Results> {
         let mut results = runner
             .results(
-                "Alone: time at a maximum of 512 MiB in 144 MiB, as a multiple of that of the default with enough \
-                 memory. Four, and beside a hog: work as a part of that of the best fixed size.",
+                "Alone: time at a maximum of 512 MiB in 144 MiB, as a multiple of that of the default \
+                 with enough memory. Four, and beside a hog: work as a part of that of the best \
+                 fixed size.",
                 "A model, not a measurement: it gives the same figures on every machine.",
             )
             .columns(&[
@@ -157,7 +158,8 @@ fn seconds(setup: Setup, most: u64, room: Option<u64>) -> f64 {
     setup.alone(most * MIB, room).ended as f64 / SECOND as f64
 }
 
-/// Of the default, the paper's rule and ours: time in too little memory, as a multiple of the default's in enough.
+/// Of the default, the paper's rule and ours: time in too little memory, as a multiple of the default's in
+/// enough.
 fn alone(setup: Setup) -> [f64; 3] {
     let default = seconds(setup.with(Rule::Maximum), 512, None);
     [Rule::Maximum, PAPER, MENDED].map(|rule| seconds(setup.with(rule), 512, Some(ROOM)) / default)
@@ -167,14 +169,16 @@ fn work(outcomes: &[Outcome]) -> f64 {
     outcomes.iter().map(|one| one.allocated).sum::<u64>() as f64
 }
 
-/// Of the default, the paper's rule and ours: work of four programs, as a part of that of the best even split.
+/// Of the default, the paper's rule and ours: work of four programs, as a part of that of the best even
+/// split.
 fn four(setup: Setup) -> [f64; 3] {
     let fixed = [96, 112, 128, 140].map(|most| work(&setup.with(Rule::Maximum).four(most * MIB)));
     let best = fixed.into_iter().fold(0.0, f64::max);
     [Rule::Maximum, PAPER, MENDED].map(|rule| work(&setup.with(rule).four(LARGE)) / best)
 }
 
-/// Of the default, the paper's rule and ours: work beside a hog, as a part of that with the best fixed size.
+/// Of the default, the paper's rule and ours: work beside a hog, as a part of that with the best fixed
+/// size.
 fn beside(setup: Setup) -> [f64; 3] {
     let with = |rule, most| work(&[setup.with(rule).beside_a_hog(most)]);
     let fixed = [96, 112, 128, 256, 320].map(|most| with(Rule::Maximum, most * MIB));

@@ -171,8 +171,8 @@ fn ends(outcome: &Outcome, from: u64, to: u64) -> (u64, u64) {
 /// Jain's index of what was allocated in the second half: 1 where all got the same.
 fn fairness(outcomes: &[Outcome]) -> f64 {
     let got = outcomes.iter().map(|one| {
-        let late = one.points.iter().filter(|point| point.now > 150 * SECOND);
-        let (first, last) = (late.clone().next(), late.last());
+        let mut late = one.points.iter().filter(|point| point.now > 150 * SECOND);
+        let (first, last) = (late.clone().next(), late.next_back());
         let bytes = |point: Option<&plimsoll_sim::paging::Point>| point.map_or(0, |p| p.allocated);
         (bytes(last) - bytes(first)) as f64
     });

@@ -4,16 +4,16 @@
 //!
 //! After a collection without stalls the limit grows by a step. After one with stalls it shrinks to
 //! what the last collection without stalls walked through, and later steps are smaller. Nursery and full
-//! collections count alike. These points differ from the paper; `docs/src/isla-vista.md` shows what each of
-//! them is worth in the model of `plimsoll_sim::paging`:
+//! collections count alike. These points differ from the paper; `docs/src/isla-vista.md` shows what each
+//! of them is worth in the model of `plimsoll_sim::paging`:
 //!
 //! - In the paper steps only shrink, so a heap that met one spike hardly grows again. Here the base
 //!   of the steps recovers a fraction of its loss at each collection without stalls.
 //! - The paper's limit after a stall is the size of the last nursery, or the live data where that
 //!   is more. Where little lives, this is hardly less than before; where much lives, it leaves no
 //!   nursery at all, however few pages the kernel waited for. Here the limit loses
-//!   [`cut`](super::Parameters::cut) of what may be allocated, and at least [`least`](super::Parameters::least) of the live data
-//!   may still be allocated.
+//!   [`cut`](super::Parameters::cut) of what may be allocated, and at least
+//!   [`least`](super::Parameters::least) of the live data may still be allocated.
 //! - In the paper a stall is a stall. Here it counts by the part of the collection's time that it took: a
 //!   smaller heap costs more collections, so it must save more than they cost. Stalls that cost the
 //!   program next to nothing are none; a heap that stalls a little grows by smaller steps, or stands still.
@@ -21,7 +21,8 @@
 //!   no more. As a least size that would grow with the garbage in it and never let a full collection be due.
 //!   Here the limit may fall below what is in use: then a full collection is due, and finds out.
 //! - Where the live data alone do not fit, each collection pages, so a small heap pages most. Here a heap of
-//!   the least size that is stalled all the same becomes larger, up to [`in_vain`](super::Parameters::in_vain).
+//!   the least size that is stalled all the same becomes larger, up to
+//!   [`in_vain`](super::Parameters::in_vain).
 
 use super::{Ended, Kind, Ratios, Sizing};
 
@@ -305,7 +306,10 @@ mod tests {
     proptest! {
         #[test]
         fn it_stays_between_what_lives_and_the_most(
-            collections in proptest::collection::vec((0u64..3, 0u64..2000, any::<bool>(), 0u64..1 << 32), 1..200),
+            collections in proptest::collection::vec(
+                (0u64..3, 0u64..2000, any::<bool>(), 0u64..1 << 32),
+                1..200,
+            ),
             begin in 0u64..2000,
             most in 1u64..2000,
             ratios in ratios(),

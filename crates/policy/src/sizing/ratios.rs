@@ -16,14 +16,15 @@ pub struct Parameters {
     /// Fraction of the allowed allocation between two collections that a stall takes. `None` is the paper's
     /// rule. From 0.01 to 0.5, the most that the paper's rule takes of a nursery (section 3.3).
     pub cut: Option<f64>,
-    /// Stalls that took this part of the program's time since the last collection, or less, are none. 0 in the
-    /// paper. From 0 to 0.1.
+    /// Stalls that took this part of the program's time since the last collection, or less, are none.
+    /// 0 in the paper. From 0 to 0.1.
     pub ignored: f64,
     /// From this part of a collection's time on, stalls keep the limit from growing; shorter ones make its
     /// step smaller in proportion. 0 in the paper. From 0 to 0.5.
     pub tolerated: f64,
     /// From this part of a collection's time on, a stall costs all of `cut` and `shrink`; between `tolerated`
-    /// and this, it costs in proportion. 0 in the paper, where each stall costs all. From 0 to 1, at least `tolerated`.
+    /// and this, it costs in proportion. 0 in the paper, where each stall costs all. From 0 to 1, at least
+    /// `tolerated`.
     pub whole: f64,
     /// Least allocation between two collections, as a fraction of the live data; 0 in the paper. From 0 to 1.
     pub least: f64,
@@ -273,8 +274,12 @@ mod tests {
     proptest! {
         /// Whatever the bits of the values are, the check ends, and a weight is from 0 to 1.
         #[test]
-        fn any_bits_are_refused_or_weigh(bits in proptest::array::uniform9(any::<u64>()), part in 0.0..=1.0f64) {
-            let [grow, shrink, recover, cut, tolerated, whole, least, ignored, in_vain] = bits.map(f64::from_bits);
+        fn any_bits_are_refused_or_weigh(
+            bits in proptest::array::uniform9(any::<u64>()),
+            part in 0.0..=1.0f64,
+        ) {
+            let [grow, shrink, recover, cut, tolerated, whole, least, ignored, in_vain] =
+                bits.map(f64::from_bits);
             let cut = Some(cut);
             let asked = Parameters { grow, shrink, recover, cut, tolerated, whole, least, ignored, in_vain };
             if let Ok(ratios) = Ratios::new(asked) {
