@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 15] = [
+const FLOORS: [(&str, u32); 16] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),
@@ -13,6 +13,7 @@ const FLOORS: [(&str, u32); 15] = [
     ("plimsoll-heap", 1),
     ("plimsoll-map", 1),
     ("plimsoll-pin", 1),
+    ("plimsoll-sim", 1),
     ("plimsoll-c", 2),
     ("plimsoll-broker", 2),
     ("plimsoll-runtimes", 2),

@@ -6,6 +6,7 @@ mod demo;
 mod hog;
 mod hotspot;
 mod isla_vista;
+mod isla_vista_model;
 mod libgc;
 mod libgc_adaptive;
 mod map_cost;
@@ -44,6 +45,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &hotspot::Hotspot,
     &mmtk::Mmtk,
     &isla_vista::IslaVista,
+    &isla_vista_model::IslaVistaModel,
     &pin::Pin,
 ];
 

@@ -26,7 +26,7 @@ impl Sizing for AfterStalls {
         let usual = ended.live.saturating_add(ended.growth);
         (self.live, self.size) = (ended.live, usual);
         if ended.stalls > 0 && self.stalled.is_none() {
-            self.stalled = Some(IslaVista::new(Ratios::MENDED, usual, self.most));
+            self.stalled = Some(IslaVista::new(Ratios::DROP_IN, usual, self.most));
         }
         let Some(stalled) = &mut self.stalled else {
             return;

@@ -3,18 +3,32 @@
 //! of pages), as TCP Reno derives its window from lost packets.
 //!
 //! After a collection without stalls the limit grows by a step. After one with stalls it shrinks to
-//! what the last collection without stalls walked through, and later steps are smaller. Two points
-//! differ from the paper:
+//! what the last collection without stalls walked through, and later steps are smaller. Nursery and full
+//! collections count alike. These points differ from the paper; `docs/src/isla-vista.md` shows what each
+//! of them is worth in the model of `plimsoll_sim::paging`:
 //!
 //! - In the paper steps only shrink, so a heap that met one spike hardly grows again. Here the base
 //!   of the steps recovers a fraction of its loss at each collection without stalls.
 //! - The paper's limit after a stall is the size of the last nursery, or the live data where that
 //!   is more. Where little lives, this is hardly less than before; where much lives, it leaves no
 //!   nursery at all, however few pages the kernel waited for. Here the limit loses
-//!   [`Ratios::cut`] of what may be allocated, and at least [`Ratios::least`] of the live data
-//!   may still be allocated.
+//!   [`cut`](super::Parameters::cut) of what may be allocated, and at least
+//!   [`least`](super::Parameters::least) of the live data may still be allocated.
+//! - In the paper a stall is a stall. Here it counts by the part of the collection's time that it took: a
+//!   smaller heap costs more collections, so it must save more than they cost. Stalls that cost the
+//!   program next to nothing are none; a heap that stalls a little grows by smaller steps, or stands still.
+//! - After a nursery collection the paper takes the whole mature space for live data, of which it knows
+//!   no more. As a least size that would grow with the garbage in it and never let a full collection be due.
+//!   Here the limit may fall below what is in use: then a full collection is due, and finds out.
+//! - Where the live data alone do not fit, each collection pages, so a small heap pages most. Here a heap of
+//!   the least size that is stalled all the same becomes larger, up to
+//!   [`in_vain`](super::Parameters::in_vain).
 
 use super::{Ended, Kind, Ratios, Sizing};
+
+/// So many collections of a heap of the least size must be stalled, one after the other, before the least
+/// size grows. The first ones may only bring back what went to swap before.
+const TRIES: u32 = 4;
 
 /// A heap's limit, in bytes, from one collection to the next.
 #[derive(Clone, Debug)]
@@ -31,7 +45,14 @@ pub struct IslaVista {
     /// The limit and the bytes in use at the last collection without stalls.
     last_limit: u64,
     last_reserved: u64,
+    /// What steps are a fraction of, bytes.
     step_base: f64,
+    /// Least allocation between two collections, as a fraction of the live data.
+    least: f64,
+    /// Collections of a heap of the least size that were stalled, one after the other.
+    in_vain: u32,
+    /// When the last collection ended, ns; 0 before the first.
+    ended: u64,
 }
 
 impl IslaVista {
@@ -47,23 +68,43 @@ impl IslaVista {
             last_limit: limit,
             last_reserved: 0,
             step_base: (most - limit) as f64,
+            least: ratios.parameters().least,
+            in_vain: 0,
+            ended: 0,
         }
     }
 
-    /// After a collection without stalls that left `used` bytes in use.
-    fn grow(&mut self, used: u64) {
+    /// The part of the collection's time, from 0 to 1, that stalls took if they matter. They do not where
+    /// they cost the program so little of its time since the last collection that no smaller heap is worth
+    /// it. Where nobody measured them, they may have cost anything.
+    fn stalled(&self, ended: &Ended) -> f64 {
+        let since = ended.now.saturating_sub(self.ended) as f64;
+        let known = self.ended > 0 && ended.stalled > 0;
+        match known && ended.stalled as f64 <= since * self.ratios.parameters().ignored {
+            true => 0.0,
+            false => ended.stalled_part(),
+        }
+    }
+
+    /// After a collection that left `used` bytes in use. `part`: of a step, above 0 to 1.
+    fn grow(&mut self, used: u64, part: f64) {
         let ratios = self.ratios.parameters();
         self.last_limit = self.limit;
         self.last_reserved = used;
+        self.in_vain = 0;
+        self.least = (self.least * 0.75).max(ratios.least);
         let full = self.most.saturating_sub(self.live) as f64;
-        self.step_base += (full - self.step_base).max(0.0) * ratios.recover;
-        let step = (self.step_base * ratios.grow) as u64;
+        self.step_base += (full - self.step_base).max(0.0) * ratios.recover * part;
+        let step = (self.step_base * ratios.grow * part) as u64;
         self.limit = self.limit.saturating_add(step).min(self.most);
     }
 
     /// After a collection with stalls of this weight, from 0 to 1, that left `used` bytes in use.
     fn shrink(&mut self, used: u64, weight: f64) {
         let ratios = self.ratios.parameters();
+        if weight == 0.0 {
+            return;
+        }
         self.limit = match ratios.cut {
             Some(part) => {
                 let base = if self.examined { self.live } else { used };
@@ -76,6 +117,20 @@ impl IslaVista {
             }
         };
         self.step_base -= self.step_base * ratios.shrink * weight;
+        if self.limit > self.floor() {
+            return;
+        }
+        self.in_vain += 1;
+        if self.in_vain >= TRIES {
+            self.in_vain = 0;
+            self.least = (self.least * 2.0).min(ratios.in_vain);
+        }
+    }
+
+    /// The least limit, bytes.
+    fn floor(&self) -> u64 {
+        let least = (self.live as f64 * self.least) as u64;
+        self.live.saturating_add(least)
     }
 }
 
@@ -99,15 +154,15 @@ impl Sizing for IslaVista {
             Kind::Nursery => self.live.min(ended.live),
         };
         self.examined |= ended.kind == Kind::Full;
-        let stalled = ended.stalled_part();
-        if stalled == 0.0 {
-            self.grow(ended.live);
+        let stalled = self.stalled(ended);
+        self.ended = ended.now;
+        let growth = self.ratios.growth(stalled);
+        if growth > 0.0 {
+            self.grow(ended.live, growth);
         } else {
             self.shrink(ended.live, self.ratios.weight(stalled));
         }
-        let least = (self.live as f64 * self.ratios.parameters().least) as u64;
-        let least = self.live.saturating_add(least);
-        self.limit = self.limit.max(least).min(self.most.max(self.live));
+        self.limit = self.limit.max(self.floor()).min(self.most.max(self.live));
     }
 
     /// At least what lives, even above the bound.
@@ -174,25 +229,101 @@ mod tests {
             after(&mut sizing, 1, live * MIB) / MIB
         };
         assert_eq!(after_stall(Ratios::PAPER, 100), 100, "none is left");
-        assert_eq!(after_stall(Ratios::MENDED, 100), 145);
+        assert_eq!(after_stall(Ratios::MENDED, 100), 130);
         assert_eq!(after_stall(Ratios::PAPER, 20), 140);
-        assert_eq!(after_stall(Ratios::MENDED, 20), 125);
+        assert_eq!(after_stall(Ratios::MENDED, 20), 90);
+    }
+
+    /// The limit after a collection of 5 ms, the second in a second, that was stalled for so long.
+    fn after_stalled(ratios: Ratios, stalled: u64) -> u64 {
+        let mut sizing = IslaVista::new(ratios, 100 * MIB, 600 * MIB);
+        let mut ended = Ended {
+            now: 1_000_000_000,
+            took: 5_000_000,
+            live: 40 * MIB,
+            ..Ended::default()
+        };
+        sizing.ended(&ended);
+        ended.now += 1_000_000_000;
+        (ended.stalls, ended.stalled) = (1, stalled);
+        ended.took += stalled;
+        sizing.ended(&ended);
+        sizing.size() / MIB
+    }
+
+    #[test]
+    fn twenty_microseconds_cost_nothing_and_two_hundred_milliseconds_half() {
+        assert_eq!(after_stalled(Ratios::MENDED, 20_000), 120, "grows on");
+        assert_eq!(after_stalled(Ratios::MENDED, 200_000_000), 75);
+        assert_eq!(after_stalled(Ratios::PAPER, 20_000), 60);
+        assert_eq!(after_stalled(Ratios::PAPER, 200_000_000), 60);
+    }
+
+    /// The mature space is full of garbage, and nobody knows how much.
+    #[test]
+    fn a_stalled_nursery_collection_makes_a_full_one_due() {
+        let mut sizing = IslaVista::new(Ratios::MENDED, 160 * MIB, 160 * MIB);
+        let mut ended = |kind, stalls, live: u64| {
+            let live = live * MIB;
+            sizing.ended(&Ended {
+                kind,
+                stalls,
+                live,
+                ..Ended::default()
+            });
+            sizing.size() / MIB
+        };
+        assert_eq!(ended(Kind::Nursery, 1, 60), 110, "nothing else is known");
+        assert_eq!(ended(Kind::Full, 0, 40), 110);
+        assert_eq!(ended(Kind::Nursery, 0, 100), 110);
+        assert_eq!(ended(Kind::Nursery, 1, 100), 75, "below what is in use");
+        assert_eq!(ended(Kind::Nursery, 1, 30), 52, "less than 40 MiB live");
+    }
+
+    #[test]
+    fn a_least_heap_that_is_stalled_in_vain_becomes_larger() {
+        let mut sizing = IslaVista::new(Ratios::MENDED, 128 * MIB, 512 * MIB);
+        let sizes: Vec<u64> = (0..30)
+            .map(|_| after(&mut sizing, 1, 100 * MIB) / MIB)
+            .collect();
+        assert_eq!(sizes[..3], [125, 125, 125]);
+        assert_eq!((sizes[5], *sizes.last().unwrap()), (150, 200));
+        for _ in 0..200 {
+            after(&mut sizing, 0, 100 * MIB);
+        }
+        let again = after(&mut sizing, 1, 100 * MIB) / MIB;
+        assert!((125..512).contains(&again), "{again}");
+    }
+
+    fn ratios() -> impl Strategy<Value = Ratios> {
+        prop_oneof![
+            Just(Ratios::PAPER),
+            Just(Ratios::MENDED),
+            Just(Ratios::DROP_IN)
+        ]
     }
 
     proptest! {
         #[test]
         fn it_stays_between_what_lives_and_the_most(
-            collections in proptest::collection::vec((0u64..3, 0u64..2000), 1..200),
+            collections in proptest::collection::vec(
+                (0u64..3, 0u64..2000, any::<bool>(), 0u64..1 << 32),
+                1..200,
+            ),
             begin in 0u64..2000,
             most in 1u64..2000,
-            mended in any::<bool>(),
+            ratios in ratios(),
         ) {
-            let ratios = if mended { Ratios::MENDED } else { Ratios::PAPER };
             let mut sizing = IslaVista::new(ratios, begin * MIB, most * MIB);
-            for (stalls, live) in collections {
-                let limit = after(&mut sizing, stalls, live * MIB);
-                prop_assert!(limit >= live * MIB);
-                prop_assert!(limit <= (most * MIB).max(live * MIB));
+            let mut now = 0;
+            for (stalls, live, full, stalled) in collections {
+                let kind = if full { Kind::Full } else { Kind::Nursery };
+                now += stalled;
+                let took = stalled / 2;
+                let live = live * MIB;
+                sizing.ended(&Ended { now, took, kind, live, stalls, stalled, ..Ended::default() });
+                prop_assert!(!full || sizing.size() >= live);
+                prop_assert!(sizing.size() <= (most * MIB).max(live));
             }
         }
 
@@ -200,12 +331,32 @@ mod tests {
         #[test]
         fn it_finds_the_room_there_is(room in 100u64..900, live in 1u64..50) {
             let mut sizing = IslaVista::new(Ratios::MENDED, 64 * MIB, 1024 * MIB);
-            run(&mut sizing, room * MIB, live * MIB, 200);
+            run(&mut sizing, room * MIB, live * MIB, 400);
             let limits = run(&mut sizing, room * MIB, live * MIB, 400);
             let above = limits.iter().filter(|&&limit| limit > room * MIB).count();
             let mean = limits.iter().sum::<u64>() / limits.len() as u64 / MIB;
-            prop_assert!(above * 4 <= limits.len(), "{above} of {}", limits.len());
+            prop_assert!(above * 10 <= limits.len(), "{above} of {}", limits.len());
             prop_assert!(mean * 10 >= room * 5, "{mean} of {room}");
+            let highest = limits.iter().max().unwrap() / MIB;
+            prop_assert!(highest * 10 <= room * 11, "{highest} of {room}");
+        }
+
+        /// However long a spike lasted and however deep it was, the heap is whole again afterwards.
+        #[test]
+        fn it_recovers_after_a_spike(spike in 1usize..400, room in 50u64..1000, live in 1u64..40) {
+            let mut sizing = IslaVista::new(Ratios::MENDED, 1024 * MIB, 1024 * MIB);
+            run(&mut sizing, room * MIB, live * MIB, spike);
+            let calm = run(&mut sizing, u64::MAX, live * MIB, 250);
+            prop_assert_eq!(calm.last(), Some(&(1024 * MIB)));
+        }
+
+        /// A longer stall never leaves a larger heap.
+        #[test]
+        fn a_longer_stall_costs_no_less(one in 1u64..400_000_000, other in 1u64..400_000_000) {
+            let (short, long) = (one.min(other), one.max(other));
+            for ratios in [Ratios::PAPER, Ratios::MENDED] {
+                prop_assert!(after_stalled(ratios, short) >= after_stalled(ratios, long));
+            }
         }
     }
 }

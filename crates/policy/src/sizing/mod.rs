@@ -73,8 +73,8 @@ pub struct Ended {
     pub allocated: u64,
     /// Growth until the next collection by the collector's own rule; `u64::MAX` where it has none.
     pub growth: u64,
-    /// Number of allocation stalls: in this collection, or since the last report where collections and the
-    /// program cannot be told apart.
+    /// Number of allocation stalls since the last report, in collections and between them. The papers that
+    /// count those in collections only have programs that touch no new memory in between.
     pub stalls: u64,
     /// Nanoseconds that the program waited in these stalls. 0 beside a number of stalls says that nobody
     /// measured it, and the stalls count as the whole collection.

@@ -16,14 +16,21 @@ pub struct Parameters {
     /// Fraction of the allowed allocation between two collections that a stall takes. `None` is the paper's
     /// rule. From 0.01 to 0.5, the most that the paper's rule takes of a nursery (section 3.3).
     pub cut: Option<f64>,
-    /// A collection that the kernel stalled for this part of its time or less has met the edge of the
-    /// memory: the limit stays where it is. 0 in the paper. From 0 to 0.5.
+    /// Stalls that took this part of the program's time since the last collection, or less, are none.
+    /// 0 in the paper. From 0 to 0.1.
+    pub ignored: f64,
+    /// From this part of a collection's time on, stalls keep the limit from growing; shorter ones make its
+    /// step smaller in proportion. 0 in the paper. From 0 to 0.5.
     pub tolerated: f64,
-    /// From this part of a collection's time on, a stall costs all of `cut` and `shrink`; in between, it
-    /// costs in proportion. 0 in the paper, where each stall costs all. From 0 to 1, at least `tolerated`.
+    /// From this part of a collection's time on, a stall costs all of `cut` and `shrink`; between `tolerated`
+    /// and this, it costs in proportion. 0 in the paper, where each stall costs all. From 0 to 1, at least
+    /// `tolerated`.
     pub whole: f64,
     /// Least allocation between two collections, as a fraction of the live data; 0 in the paper. From 0 to 1.
     pub least: f64,
+    /// What `least` may become while heaps of the least size are stalled all the same, because the live data
+    /// do not fit; 0 in the paper. From 0 to 16, at least `least`.
+    pub in_vain: f64,
 }
 
 /// How fast a heap grows and shrinks: parameters that are within their ranges.
@@ -44,12 +51,16 @@ pub enum RatioError {
         /// The largest value that is accepted.
         to: f64,
     },
-    /// More is tolerated than what counts as a whole stall.
+    /// Of two parameters, the one that may not be larger is.
     Reversed {
-        /// What was asked for as `tolerated`.
-        tolerated: f64,
-        /// What was asked for as `whole`.
-        whole: f64,
+        /// Name of the parameter that must not be larger.
+        smaller: &'static str,
+        /// Its value.
+        value: f64,
+        /// Name of the other one.
+        larger: &'static str,
+        /// The value of the other one: the most that is accepted.
+        most: f64,
     },
 }
 
@@ -65,9 +76,14 @@ impl fmt::Display for RatioError {
                 f,
                 "Isla Vista: `{field}` is {value}; give a number from {from} to {to}"
             ),
-            RatioError::Reversed { tolerated, whole } => write!(
+            RatioError::Reversed {
+                smaller,
+                value,
+                larger,
+                most,
+            } => write!(
                 f,
-                "Isla Vista: `tolerated` ({tolerated}) is above `whole` ({whole}); give at most that"
+                "Isla Vista: `{smaller}` is {value}; give at most `{larger}`, which is {most}"
             ),
         }
     }
@@ -85,16 +101,33 @@ impl Ratios {
         tolerated: 0.0,
         whole: 0.0,
         least: 0.0,
+        in_vain: 0.0,
+        ignored: 0.0,
     });
-    /// The rule with the corrections that the head of `isla_vista.rs` lists.
+    /// The rule with the corrections that the head of `isla_vista.rs` lists. The values are those that did
+    /// best in the model of `plimsoll_sim::paging`.
     pub const MENDED: Ratios = Ratios::constant(Parameters {
+        grow: 0.02,
+        shrink: 0.75,
+        recover: 1.0 / 128.0,
+        cut: Some(0.5),
+        ignored: 1.0 / 64.0,
+        tolerated: 1.0 / 8.0,
+        whole: 1.0 / 4.0,
+        least: 1.0 / 4.0,
+        in_vain: 1.0,
+    });
+    /// For the drop-in, whose stalls are counted only and which leaves Isla Vista as soon as a spike is over.
+    pub(super) const DROP_IN: Ratios = Ratios::constant(Parameters {
         grow: 0.05,
         shrink: 0.75,
         recover: 1.0 / 32.0,
         cut: Some(0.25),
-        tolerated: 1.0 / 64.0,
-        whole: 1.0 / 8.0,
+        ignored: 0.0,
+        tolerated: 0.0,
+        whole: 0.0,
         least: 1.0 / 16.0,
+        in_vain: 1.0 / 16.0,
     });
 
     /// Checks parameters.
@@ -112,6 +145,15 @@ impl Ratios {
     const fn constant(parameters: Parameters) -> Ratios {
         assert!(parameters.fault().is_none(), "a parameter is out of range");
         Ratios(parameters)
+    }
+
+    /// What a collection that was stalled for this part of its time leaves of a step: 1 all of it, 0 nothing.
+    pub(super) fn growth(&self, part: f64) -> f64 {
+        match part == 0.0 {
+            true => 1.0,
+            // 0 where nothing is tolerated: the quotient is infinite.
+            false => (1.0 - part / self.0.tolerated).max(0.0),
+        }
     }
 
     /// The parameters, to derive others from.
@@ -147,6 +189,8 @@ impl Parameters {
             ("tolerated", self.tolerated, 0.0, 0.5),
             ("whole", self.whole, 0.0, 1.0),
             ("least", self.least, 0.0, 1.0),
+            ("in_vain", self.in_vain, 0.0, 16.0),
+            ("ignored", self.ignored, 0.0, 0.1),
         ];
         let mut index = 0;
         while index < all.len() {
@@ -162,11 +206,22 @@ impl Parameters {
             }
             index += 1;
         }
-        if self.tolerated > self.whole {
-            return Some(RatioError::Reversed {
-                tolerated: self.tolerated,
-                whole: self.whole,
-            });
+        let pairs = [
+            ("tolerated", self.tolerated, "whole", self.whole),
+            ("least", self.least, "in_vain", self.in_vain),
+        ];
+        let mut index = 0;
+        while index < pairs.len() {
+            let (smaller, value, larger, most) = pairs[index];
+            if value > most {
+                return Some(RatioError::Reversed {
+                    smaller,
+                    value,
+                    larger,
+                    most,
+                });
+            }
+            index += 1;
         }
         None
     }
@@ -196,8 +251,7 @@ mod tests {
             whole: 0.1,
             ..paper
         };
-        let said =
-            "Isla Vista: `tolerated` (0.2) is above `whole` (0.1); give at most that".to_owned();
+        let said = "Isla Vista: `tolerated` is 0.2; give at most `whole`, which is 0.1".to_owned();
         assert_eq!(Ratios::new(reversed).unwrap_err().to_string(), said);
         assert_eq!(Ratios::new(paper), Ok(Ratios::PAPER));
     }
@@ -205,23 +259,32 @@ mod tests {
     #[test]
     fn a_stall_weighs_by_its_part_of_the_collection() {
         let mended = Ratios::MENDED;
-        assert_eq!(mended.weight(0.004), 0.0, "20 us of 5 ms");
-        assert_eq!(mended.weight(0.125), 1.0);
-        assert_eq!(mended.weight(1.0), 1.0);
-        let half = (1.0 / 64.0 + 1.0 / 8.0) / 2.0;
-        assert!((mended.weight(half) - 0.5).abs() < 1e-9);
-        assert_eq!(Ratios::PAPER.weight(1e-9), 1.0);
+        let of = |part| (mended.growth(part), mended.weight(part));
+        assert_eq!(of(0.0), (1.0, 0.0));
+        assert_eq!(of(1.0 / 16.0), (0.5, 0.0), "half of a step");
+        assert_eq!(of(1.0 / 8.0), (0.0, 0.0), "it stands still");
+        assert_eq!(of(3.0 / 16.0), (0.0, 0.5));
+        assert_eq!(of(1.0 / 4.0), (0.0, 1.0));
+        assert_eq!(of(1.0), (0.0, 1.0));
+        let paper = Ratios::PAPER;
+        assert_eq!((paper.growth(0.0), paper.weight(0.0)), (1.0, 1.0));
+        assert_eq!((paper.growth(1e-9), paper.weight(1e-9)), (0.0, 1.0));
     }
 
     proptest! {
         /// Whatever the bits of the values are, the check ends, and a weight is from 0 to 1.
         #[test]
-        fn any_bits_are_refused_or_weigh(bits in proptest::array::uniform7(any::<u64>()), part in 0.0..=1.0f64) {
-            let [grow, shrink, recover, cut, tolerated, whole, least] = bits.map(f64::from_bits);
+        fn any_bits_are_refused_or_weigh(
+            bits in proptest::array::uniform9(any::<u64>()),
+            part in 0.0..=1.0f64,
+        ) {
+            let [grow, shrink, recover, cut, tolerated, whole, least, ignored, in_vain] =
+                bits.map(f64::from_bits);
             let cut = Some(cut);
-            let asked = Parameters { grow, shrink, recover, cut, tolerated, whole, least };
+            let asked = Parameters { grow, shrink, recover, cut, tolerated, whole, least, ignored, in_vain };
             if let Ok(ratios) = Ratios::new(asked) {
                 prop_assert!((0.0..=1.0).contains(&ratios.weight(part)));
+                prop_assert!((0.0..=1.0).contains(&ratios.growth(part)));
             }
         }
     }

@@ -1,0 +1,259 @@
+//! A program: it allocates, touches its data, and collects its heap when that has reached its size.
+
+use super::heap::{Heap, Plan, Visit};
+use super::memory::{BLOCK, Memory, Wait};
+use plimsoll_policy::sizing::{Ended, Kind, Sizing};
+
+/// Blocks that a collection touches before others may run.
+const SLICE: usize = 8;
+
+/// What a program does. Sizes are bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Behaviour {
+    /// How its heap collects.
+    pub plan: Plan,
+    /// What lives once it has built its data.
+    pub live: u64,
+    /// The part of its live data that it goes through again and again, from 0 to 1.
+    pub hot: f64,
+    /// Blocks of that which it touches for each block that it allocates.
+    pub reach: usize,
+    /// Allocation in a second while it does not wait.
+    pub rate: u64,
+    /// The part of a nursery that survives.
+    pub survive: f64,
+    /// The part of its live data that others replace from one full collection to the next.
+    pub turnover: f64,
+    /// What it allocates in all; `u64::MAX` where the world's time is its end.
+    pub work: u64,
+    /// The most that its heap may be.
+    pub most: u64,
+    /// Whether its heap gives back what it will not use until the next collection.
+    pub gives_back: bool,
+    /// What its policy is told of stalls.
+    pub signal: Signal,
+}
+
+/// How much of the stalls is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Their number, in collections.
+    Count,
+    /// Their number and their time, in collections.
+    Time,
+    /// The same from one collection to the next: what can be seen from outside.
+    Between,
+}
+
+/// What a policy decides in the model.
+pub trait Policy {
+    /// A collection ended. Returns how large the heap may be, bytes.
+    fn after(&mut self, most: u64, ended: &Ended) -> u64;
+    /// How large a heap may be that was never collected, bytes.
+    fn begin(&mut self, most: u64) -> u64;
+}
+
+impl<S: Sizing> Policy for S {
+    fn after(&mut self, most: u64, ended: &Ended) -> u64 {
+        self.bounded(most);
+        self.ended(ended);
+        self.size()
+    }
+
+    fn begin(&mut self, most: u64) -> u64 {
+        self.bounded(most);
+        self.size()
+    }
+}
+
+/// A program after one of its collections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// When, ns.
+    pub now: u64,
+    /// How large the heap may be from then on, bytes.
+    pub size: u64,
+    /// Bytes that the program had allocated.
+    pub allocated: u64,
+}
+
+/// What became of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// When it ended, ns.
+    pub ended: u64,
+    /// Bytes that it allocated.
+    pub allocated: u64,
+    /// Collections of the nursery only.
+    pub nursery: u64,
+    /// Collections of the whole heap.
+    pub full: u64,
+    /// Nanoseconds in collections.
+    pub collecting: u64,
+    /// The longest collection, ns.
+    pub longest: u64,
+    /// What it waited for in collections.
+    pub inside: Wait,
+    /// What it waited for outside of collections.
+    pub outside: Wait,
+    /// What was after each collection, in the order of time.
+    pub points: Vec<Point>,
+}
+
+pub(super) struct Program {
+    behaviour: Behaviour,
+    heap: Heap,
+    policy: Box<dyn Policy>,
+    /// Its time, ns.
+    pub(super) clock: u64,
+    /// The size of its heap, bytes.
+    size: u64,
+    /// What the collection that goes on will touch, and how much of that it has touched.
+    visits: Vec<Visit>,
+    visited: usize,
+    kind: Kind,
+    /// When the collection began, and what it waited for.
+    began: u64,
+    waited: Wait,
+    /// What it waited for outside of collections since the last one.
+    waited_outside: Wait,
+    /// The next hot block.
+    turn: usize,
+    pub(super) outcome: Outcome,
+}
+
+impl Program {
+    pub(super) fn new(behaviour: Behaviour, mut policy: Box<dyn Policy>) -> Program {
+        let blocks = |bytes: u64| (bytes / BLOCK).max(2) as usize;
+        let heap = Heap::new(
+            behaviour.plan,
+            blocks(behaviour.most),
+            blocks(behaviour.live),
+            behaviour.survive,
+            behaviour.turnover,
+        );
+        Program {
+            behaviour,
+            heap,
+            size: policy.begin(behaviour.most),
+            policy,
+            clock: 0,
+            visits: Vec::new(),
+            visited: 0,
+            kind: Kind::Full,
+            began: 0,
+            waited: Wait::default(),
+            waited_outside: Wait::default(),
+            turn: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Puts its heap into the memory.
+    pub(super) fn enter(&mut self, memory: &mut Memory) {
+        let first = memory.add(self.heap.span());
+        self.heap.placed_at(first);
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.outcome.allocated >= self.behaviour.work
+    }
+
+    /// Runs for a moment.
+    pub(super) fn step(&mut self, memory: &mut Memory) {
+        if self.visited < self.visits.len() {
+            self.collect(memory);
+        } else if self.heap.is_due((self.size / BLOCK) as usize) {
+            self.begin();
+        } else {
+            self.allocate(memory);
+        }
+        self.outcome.ended = self.clock;
+    }
+
+    fn allocate(&mut self, memory: &mut Memory) {
+        self.clock += BLOCK * 1_000_000_000 / self.behaviour.rate.max(1);
+        let block = self.heap.allocate();
+        let mut wait = memory.touch(block, self.clock);
+        let hot = (self.heap.live() as f64 * self.behaviour.hot) as usize;
+        for _ in 0..self.behaviour.reach.min(hot) {
+            self.turn = (self.turn + 1) % hot;
+            if let Some(block) = self.heap.live_block(self.turn) {
+                wait.add(memory.touch(block, self.clock + wait.total()));
+            }
+        }
+        self.clock += wait.total();
+        self.outcome.outside.add(wait);
+        self.waited_outside.add(wait);
+        self.outcome.allocated += BLOCK;
+    }
+
+    /// A collection begins. It touches at least one block that lives.
+    fn begin(&mut self) {
+        self.visits.clear();
+        self.visited = 0;
+        let limit = (self.size / BLOCK) as usize;
+        self.kind = self.heap.collect(limit, &mut self.visits);
+        (self.began, self.waited) = (self.clock, Wait::default());
+        if self.visits.is_empty() {
+            // Nothing survived.
+            self.end(None);
+        }
+    }
+
+    fn collect(&mut self, memory: &mut Memory) {
+        let end = (self.visited + SLICE).min(self.visits.len());
+        for (block, work) in &self.visits[self.visited..end] {
+            self.clock += work;
+            let wait = memory.touch(*block, self.clock);
+            self.clock += wait.total();
+            self.waited.add(wait);
+        }
+        self.visited = end;
+        if end == self.visits.len() {
+            self.end(Some(memory));
+        }
+    }
+
+    fn end(&mut self, memory: Option<&mut Memory>) {
+        let took = self.clock - self.began;
+        let (stalls, stalled) = match self.behaviour.signal {
+            Signal::Count => (self.waited.stalls, 0),
+            Signal::Time => (self.waited.stalls, self.waited.stalled),
+            Signal::Between => (
+                self.waited.stalls + self.waited_outside.stalls,
+                self.waited.stalled + self.waited_outside.stalled,
+            ),
+        };
+        self.waited_outside = Wait::default();
+        let ended = Ended {
+            now: self.clock,
+            took,
+            cost: took,
+            kind: self.kind,
+            live: self.heap.in_use() as u64 * BLOCK,
+            allocated: self.outcome.allocated,
+            growth: u64::MAX,
+            stalls,
+            stalled,
+        };
+        self.size = self.policy.after(self.behaviour.most, &ended);
+        match self.kind {
+            Kind::Full => self.outcome.full += 1,
+            Kind::Nursery => self.outcome.nursery += 1,
+        }
+        self.outcome.collecting += took;
+        self.outcome.longest = self.outcome.longest.max(took);
+        self.outcome.inside.add(self.waited);
+        self.outcome.points.push(Point {
+            now: self.clock,
+            size: self.size,
+            allocated: self.outcome.allocated,
+        });
+        if let Some(memory) = memory.filter(|_| self.behaviour.gives_back) {
+            for block in self.heap.unused((self.size / BLOCK) as usize) {
+                memory.give_back(block);
+            }
+        }
+    }
+}
