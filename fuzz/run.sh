@@ -10,7 +10,7 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1"
 cargo build --quiet --release --target "$target"
 out=${CARGO_TARGET_DIR:-target}/$target/release
-names=(messages config page summary superpages)
+names=(messages config page summary superpages proc runtimes pages pinning)
 # As many at a time as there are processors: each target has one of its own.
 at_once=$(nproc)
 

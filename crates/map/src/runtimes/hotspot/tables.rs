@@ -15,6 +15,8 @@ const MAX_NAME: usize = 256;
 /// Most bytes of the entries of one table.
 const MAX_TABLE: u64 = 512 << 10;
 
+/// The symbol of the first table, which every machine with tables has.
+pub(super) const FIRST: &str = "gHotSpotVMStructs";
 /// What the symbols of the table of long constants begin with, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
 
@@ -80,7 +82,7 @@ impl Tables {
     /// Reads them. `None` if the library has none, or if its names cannot be read.
     pub(super) fn read(library: &mut Library<'_>) -> Option<Tables> {
         let starts = [
-            "gHotSpotVMStructs",
+            FIRST,
             "gHotSpotVMTypes",
             "gHotSpotVMIntConstants",
             "gHotSpotVMLongConstants",
