@@ -5,6 +5,7 @@
 mod fake;
 
 use fake::{Fake, Script, numbers};
+use plimsoll_testbed::cargo::{self, profile};
 use plimsoll_testbed::skip;
 use plimsoll_wire::messages::{Max, Priority, Weight};
 use plimsoll_wire::page::Numbers;
@@ -19,12 +20,6 @@ use std::sync::Once;
 
 const MIB: u64 = 1 << 20;
 
-/// The folder of this test's profile: `target/debug` or `target/release`.
-fn profile() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().and_then(Path::parent).unwrap().to_owned()
-}
-
 /// Builds the library, the broker and `plimsoll` in this test's profile, because cargo makes no shared
 /// library for a package's own tests. One command builds the three packages and this test, because cargo
 /// unites the features that one command needs. Like this they are the features of `cargo test --workspace`,
@@ -32,28 +27,17 @@ fn profile() -> PathBuf {
 fn build() {
     static ONCE: Once = Once::new();
     ONCE.call_once_force(|_| {
-        let profile = profile();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        cargo.args(["build", "--quiet", "--lib", "--bins", "--test", "c"]);
-        cargo.args([
+        let what = ["--lib", "--bins", "--test", "c"];
+        let packages = [
             "-p",
             "plimsoll-c",
             "-p",
             "plimsoll-broker",
             "-p",
             "plimsoll-cli",
-        ]);
-        cargo.arg("--target-dir").arg(profile.parent().unwrap());
-        cargo.args([
-            "--profile",
-            if profile.ends_with("release") {
-                "release"
-            } else {
-                "test"
-            },
-        ]);
-        assert!(cargo.status().unwrap().success());
+        ];
+        let arguments = [&what[..], &packages[..]].concat();
+        cargo::build(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments);
     });
 }
 

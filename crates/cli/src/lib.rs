@@ -15,6 +15,7 @@
 //! | [`args`] | the definitions of all commands and flags |
 //! | [`programs`] | the format `programs.toml` |
 //! | [`size`] | sizes as people write and read them |
+//! | `group` | cgroups that a person names |
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
@@ -30,6 +31,7 @@ mod descriptors;
 pub mod doctor;
 pub mod embed;
 pub mod error;
+mod group;
 pub mod json;
 pub mod man;
 pub mod map;

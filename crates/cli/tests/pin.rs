@@ -63,7 +63,10 @@ fn bad_input_is_named() {
             &["pin", "2147483647"][..],
             "no process has the number 2147483647",
         ),
-        (&["pin", "--cgroup", "/nowhere"], "/nowhere"),
+        (
+            &["pin", "--cgroup", "/nowhere"],
+            "no memory cgroup /nowhere: give its path",
+        ),
         (&["pin", "--cgroup", "/proc"], "/proc"),
     ] {
         let output = place.call(args);

@@ -2,6 +2,7 @@
 //! joins again.
 
 use plimsoll_client::{Connection, Event, Principal, Socket, Source, TIMEOUT};
+use plimsoll_testbed::cargo;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -10,30 +11,10 @@ const BUDGET: u64 = 256 << 20;
 
 /// Path of the broker, which cargo built beside this test. Builds it if it is not there.
 fn plimsolld() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let broker = profile.join("plimsolld");
+    let broker = cargo::profile().join("plimsolld");
     if !broker.exists() {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        cargo.args([
-            "build",
-            "--quiet",
-            "-p",
-            "plimsoll-broker",
-            "--bin",
-            "plimsolld",
-        ]);
-        cargo.arg("--target-dir").arg(profile.parent().unwrap());
-        cargo.args([
-            "--profile",
-            if profile.ends_with("release") {
-                "release"
-            } else {
-                "test"
-            },
-        ]);
-        assert!(cargo.status().unwrap().success());
+        let what = ["-p", "plimsoll-broker", "--bin", "plimsolld"];
+        cargo::build(Path::new(env!("CARGO_MANIFEST_DIR")), &what);
     }
     broker
 }

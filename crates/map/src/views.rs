@@ -13,6 +13,8 @@ use std::ops::Range;
 const MAX_VIEWS: usize = 1 << 20;
 /// Bytes of a file whose pages are remembered at a time.
 const WINDOW: u64 = 128 << 20;
+/// The same where nothing is found: a bit a page of it takes 1 MiB.
+const LARGEST_WINDOW: u64 = 32 << 30;
 
 /// A part of a file that a process maps at several addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,16 +117,18 @@ fn count_overlaps(
 ) -> bool {
     let hides_zeros = pages.hides_zeros();
     for overlap in overlaps.iter().filter(|overlap| overlap.views.len() > 1) {
-        let mut at = overlap.offsets.start;
+        let (mut at, mut length) = (overlap.offsets.start, WINDOW);
         while at < overlap.offsets.end {
-            let window = at..overlap.offsets.end.min(at.saturating_add(WINDOW));
+            let window = at..overlap.offsets.end.min(at.saturating_add(length));
             at = window.end;
+            let mut is_empty = true;
             let mut seen = Seen::new(&window);
             for &view in &overlap.views {
                 let Counted {
                     tallies, repeated, ..
                 } = counted;
                 let mut tell_run = |run: &Addresses, categories: u64| {
+                    is_empty = false;
                     if whole.contains(&view) {
                         each_part(parts, run, |index, bytes| {
                             if let Some(tally) = &mut tallies[index] {
@@ -141,6 +145,11 @@ fn count_overlaps(
                     return false;
                 }
             }
+            // A file may be large and hardly there.
+            length = match is_empty {
+                true => (length * 2).min(LARGEST_WINDOW),
+                false => WINDOW,
+            };
         }
     }
     true

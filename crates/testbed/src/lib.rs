@@ -16,16 +16,19 @@
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
+//! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here |
 //! | [`guest`] | a guest that boots into one of our programs |
 //! | [`page`] | an availability page that a test writes |
 //! | `refuse` | makes the kernel refuse some system calls to a program |
 //! | `skip` | tests that cannot run here |
 
+pub mod cargo;
 mod cgroup;
 mod child;
 pub mod children;
 mod files;
 pub mod guest;
+pub mod java;
 mod memory;
 mod options;
 pub mod page;

@@ -4,9 +4,9 @@ use crate::args;
 use crate::control::Control;
 use crate::embed::Place;
 use crate::error::CliError;
+use crate::group;
 use crate::rows::{Faults, Order, rows};
 use crate::set::resolve;
-use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::descendants;
 use plimsoll_wire::messages::{Listing, Principal};
 
@@ -21,8 +21,8 @@ pub(super) fn find(place: &dyn Fn() -> Place, args: &args::Map) -> Result<Vec<i3
     let mut pids = args.pids.clone();
     if let Some(path) = &args.cgroup {
         let mut members = Vec::new();
-        let complete = Cgroup::named(path)
-            .and_then(|group| group.processes(MAX_PROCESSES, &mut members))
+        let complete = group::named(path)?
+            .processes(MAX_PROCESSES, &mut members)
             .map_err(|error| CliError::Kernel(error.to_string()))?;
         told_if_many(complete);
         if members.is_empty() {

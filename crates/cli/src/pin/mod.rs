@@ -11,10 +11,10 @@ mod render;
 
 use crate::args;
 use crate::error::CliError;
+use crate::group;
 use crate::json;
 use crate::run::signals::Signals;
 use crate::{print, say};
-use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_pin::report::State;
@@ -98,8 +98,8 @@ fn programs(args: &args::Pin) -> Result<Programs, CliError> {
         return Ok(Programs::All);
     }
     if let Some(dir) = &args.cgroup {
-        Cgroup::at(dir).map_err(|error| CliError::Pin(error.to_string()))?;
-        return Ok(Programs::Group(dir.clone()));
+        let group = group::named(dir)?;
+        return Ok(Programs::Group(group.dir().to_owned()));
     }
     let mut pids = Vec::new();
     for &pid in &args.pids {

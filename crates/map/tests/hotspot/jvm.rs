@@ -6,6 +6,8 @@ use plimsoll_map::memory::{Memory, ProcessMemory};
 use plimsoll_map::parts::{Part, cut};
 use plimsoll_map::runtimes::hotspot::HotSpot;
 use plimsoll_map::{Kind, Labels, Runtime, Sight, native};
+use plimsoll_testbed::java::javac;
+pub(crate) use plimsoll_testbed::java::{Jdk, jdks};
 use plimsoll_testbed::skip;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,37 +19,11 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// Megabytes that the program keeps alive, besides one array of 8 MiB.
 pub(crate) const LIVE: u64 = 100;
 
-/// A JDK.
-#[derive(Clone, Debug)]
-pub(crate) struct Jdk {
-    pub(crate) version: u32,
-    pub(crate) home: PathBuf,
-}
-
-/// The JDKs of the supported versions: the distribution's, and those that `tools/setup.sh` left.
-pub(crate) fn jdks() -> Vec<Jdk> {
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let mut found = Vec::new();
-    for version in [11, 17, 21, 25] {
-        // The link is to HOME/bin/java.
-        let Ok(java) = cache.join(format!("java{version}")).canonicalize() else {
-            skip(format!(
-                "no JDK {version}: tools/setup.sh leaves it as .cache/java{version}"
-            ));
-            continue;
-        };
-        let home = java.ancestors().nth(2).unwrap().to_owned();
-        found.push(Jdk { version, home });
-    }
-    found
-}
-
 /// The folder with the compiled program; `None` without a compiler.
 pub(crate) fn classes() -> Option<&'static Path> {
     static CLASSES: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compiled = CLASSES.get_or_init(|| {
-        let mut compilers = jdks().into_iter().map(|jdk| jdk.home.join("bin/javac"));
-        let Some(javac) = compilers.find(|javac| javac.is_file()) else {
+        let Some(javac) = javac() else {
             skip("no JDK with javac");
             return None;
         };
@@ -73,7 +49,7 @@ pub(crate) struct Jvm {
 impl Jvm {
     /// Starts one with these flags, and waits until it is at rest.
     pub(crate) fn start(jdk: &Jdk, flags: &[&str]) -> Option<Jvm> {
-        Jvm::start_by(Command::new(jdk.home.join("bin/java")), jdk, flags)
+        Jvm::start_by(Command::new(jdk.java()), jdk, flags)
     }
 
     /// As [`Jvm::start`], by a command that ends with the launcher.

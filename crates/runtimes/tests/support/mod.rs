@@ -6,7 +6,6 @@ use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, family, hotspot};
-use plimsoll_testbed::skip;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use rustix::process::Signal;
@@ -25,40 +24,8 @@ pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 /// The JDKs of the versions that are supported.
 pub(crate) fn jdks() -> Vec<(u32, PathBuf)> {
-    let mut found = Vec::new();
-    for home in homes() {
-        let Ok(release) = std::fs::read_to_string(home.join("release")) else {
-            continue;
-        };
-        for version in [11, 17, 21, 25] {
-            let same = release.contains(&format!("JAVA_VERSION=\"{version}"));
-            if same && home.join("bin/java").is_file() && !found.iter().any(|(v, _)| *v == version)
-            {
-                found.push((version, home.clone()));
-            }
-        }
-    }
-    found.sort();
-    if found.is_empty() {
-        skip("no JDK 11, 17, 21 or 25 in /usr/lib/jvm or .cache");
-    }
-    found
-}
-
-/// Where JDKs are: the distribution's folder, and what `tools/setup.sh` left in `.cache`.
-fn homes() -> Vec<PathBuf> {
-    let packaged = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten();
-    let mut homes: Vec<PathBuf> = packaged.flatten().map(|home| home.path()).collect();
-    // Those with a compiler first.
-    homes.sort_by_key(|home| !home.join("bin/javac").is_file());
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    for name in ["java11", "java17", "java21", "java25"] {
-        // The link is to HOME/bin/java.
-        if let Ok(java) = cache.join(name).canonicalize() {
-            homes.extend(java.ancestors().nth(2).map(Path::to_owned));
-        }
-    }
-    homes
+    let all = plimsoll_testbed::java::jdks().into_iter();
+    all.map(|jdk| (jdk.version, jdk.home)).collect()
 }
 
 /// A directory with a compiled program of ours, readable for any user and in any mount namespace.
@@ -95,10 +62,7 @@ fn compile(program: &str) -> Classes {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/java")
         .join(program);
-    let mut compilers = jdks().into_iter().map(|(_, home)| home.join("bin/javac"));
-    let javac = compilers
-        .find(|javac| javac.is_file())
-        .expect("a JDK with javac");
+    let javac = plimsoll_testbed::java::javac().expect("a JDK with javac");
     let mut command = Command::new(javac);
     command.args(["--release", "11", "-d"]).arg(into.path());
     assert!(command.arg(source).status().unwrap().success());

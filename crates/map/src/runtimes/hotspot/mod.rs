@@ -75,8 +75,13 @@ pub fn tables(sight: &Sight, memory: &dyn Memory) -> Result<Tables, &'static str
     let mut library = Library::open(sight, memory).ok_or(
         "its libjvm.so cannot be opened: it was deleted or replaced, or is not readable for us",
     )?;
-    Tables::read(&mut library)
-        .ok_or("its libjvm.so has no tables for debuggers, or they are not in memory")
+    if library.exported(tables::FIRST).is_none() {
+        return Err(
+            "its libjvm.so was built without the tables for debuggers (gHotSpotVMStructs): jstat -gc and \
+             jcmd VM.native_memory tell what the JVM itself knows",
+        );
+    }
+    Tables::read(&mut library).ok_or("the tables for debuggers of its libjvm.so are not in memory")
 }
 
 fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {

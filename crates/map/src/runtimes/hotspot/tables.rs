@@ -15,6 +15,8 @@ const MAX_NAME: usize = 256;
 /// Most bytes of the entries of one table.
 const MAX_TABLE: u64 = 512 << 10;
 
+/// The symbol of the first table, which every machine with tables has.
+pub(super) const FIRST: &str = "gHotSpotVMStructs";
 /// What the symbols of the table of long constants begin with, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
 
@@ -101,7 +103,7 @@ impl Tables {
     /// Reads them, at most some megabytes. `None` if the library has none, or if its names cannot be read.
     pub fn read(library: &mut impl Source) -> Option<Tables> {
         let starts = [
-            "gHotSpotVMStructs",
+            FIRST,
             "gHotSpotVMTypes",
             "gHotSpotVMIntConstants",
             "gHotSpotVMLongConstants",
