@@ -32,6 +32,7 @@ mod tests;
 mod threads;
 mod z;
 
+use self::tables::Source as _;
 use crate::memory::Memory;
 use crate::runtime::{Labels, Runtime};
 use crate::sight::Sight;
