@@ -9,8 +9,8 @@
 //!    may run, but must stop before they enter the heap again. Workers of the collector have finished
 //!    their task. Buffers for allocation of threads (TLABs) were retired when the collection began. The
 //!    object for which it was made, if any, was allocated before the event and is below `top`.
-//! 2. **Nobody relies on what is there.** Free memory is set before it is used; only debug builds fill it with
-//!    a pattern and check that (`ZapUnusedHeapArea`: refused). Code that reads a little beyond an
+//! 2. **Nobody relies on what is there.** Free memory is set before it is used; only debug builds fill it
+//!    with a pattern and check that (`ZapUnusedHeapArea`: refused). Code that reads a little beyond an
 //!    object's end finds zeros, mapped as before. `madvise(MADV_DONTNEED)` leaves the mapping and its
 //!    protection as they are; HotSpot itself does the same to free pages of an eden on several nodes.
 //! 3. **Only whole pages strictly between top and end** of one space are given back: the page that holds the

@@ -98,7 +98,8 @@ fn a_machine_in_other_namespaces_is_reached() {
 #[test]
 fn a_machine_that_may_execute_nothing_from_where_we_can_write_is_told() {
     // Counters and classes stay reachable: only what is new there is not executable.
-    let script = "for d in /tmp /var/tmp /dev/shm; do mount --bind $d $d && mount -o remount,bind,noexec $d; done";
+    let script = "for d in /tmp /var/tmp /dev/shm; do \
+                  mount --bind $d $d && mount -o remount,bind,noexec $d; done";
     let before = namespaces(script);
     let before: Vec<&str> = before.iter().map(String::as_str).collect();
     if let Some(sums) = started(&before, &["unshare", "--mount"]) {
