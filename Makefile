@@ -4,7 +4,7 @@ CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
 PREFIX ?= /usr/local
 
-.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress sanitize docs install clean
+.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -57,6 +57,10 @@ fuzz: ## every fuzz target for SECONDS each (60)
 stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, PROGRAM=guile for one, SEED=N to replay)
 	@tools/setup.sh test
 	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
+
+stress-jvm: ## the agent in every collector of every JDK, an hour of churn (SECONDS=N for longer or shorter)
+	@tools/setup.sh test
+	PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
 
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize

@@ -52,7 +52,9 @@ programs() {
     [ -x "$binaries/$name" ] || fail "$binaries/$name is not there: \`make build\` first, or say BINARIES=DIR"
     put 755 "$binaries/$name" bin
   done
-  if built libplimsoll_libgc.so; then put 755 "$binaries/libplimsoll_libgc.so" lib/plimsoll; fi
+  for name in libplimsoll_libgc.so libplimsoll_jvm.so; do
+    if built "$name"; then put 755 "$binaries/$name" lib/plimsoll; fi
+  done
 }
 
 c_library() {

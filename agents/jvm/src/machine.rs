@@ -235,9 +235,17 @@ impl Library {
         if unsafe { libc::dladdr(address, &raw mut info) } == 0 || info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: the name ends with NUL and is the loader's; nothing new is loaded.
-        let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some(Library(handle))
+        let open = |name: *const std::ffi::c_char| {
+            // SAFETY: the name ends with NUL and is the loader's, or is none; nothing new is loaded.
+            unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
+        };
+        // A machine that is linked into the program itself has no library of its own.
+        let named = open(info.dli_fname);
+        let handle = match named.is_null() {
+            true => open(std::ptr::null()),
+            false => named,
+        };
+        (!handle.is_null()).then(|| Library(handle))
     }
 }
 

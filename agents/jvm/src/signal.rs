@@ -34,7 +34,7 @@ impl Reader {
     /// Opens the best source of this process.
     pub fn open() -> Reader {
         Reader {
-            stalls: Stalls::own().ok(),
+            stalls: is_own_proc().then(Stalls::own).and_then(Result::ok),
             last: Reading::default(),
         }
     }
@@ -73,6 +73,14 @@ impl Reader {
         };
         self.last
     }
+}
+
+/// Whether `/proc` names this process by the number that it has for itself. In a pid namespace without a
+/// `/proc` of its own, that number is another process's there.
+fn is_own_proc() -> bool {
+    let named = std::fs::read_link("/proc/self").ok();
+    let number = std::process::id().to_string();
+    named.is_some_and(|named| named.as_os_str() == number.as_str())
 }
 
 /// Major faults of all threads of this process, ended ones included; 1 us.

@@ -9,8 +9,8 @@
 //!    may run, but must stop before they enter the heap again. Workers of the collector have finished
 //!    their task. Buffers for allocation of threads (TLABs) were retired when the collection began. The
 //!    object for which it was made, if any, was allocated before the event and is below `top`.
-//! 2. **Nobody relies on what is there.** Free memory is set before it is used; only debug builds fill it with
-//!    a pattern and check that (`ZapUnusedHeapArea`: refused). Code that reads a little beyond an
+//! 2. **Nobody relies on what is there.** Free memory is set before it is used; only debug builds fill it
+//!    with a pattern and check that (`ZapUnusedHeapArea`: refused). Code that reads a little beyond an
 //!    object's end finds zeros, mapped as before. `madvise(MADV_DONTNEED)` leaves the mapping and its
 //!    protection as they are; HotSpot itself does the same to free pages of an eden on several nodes.
 //! 3. **Only whole pages strictly between top and end** of one space are given back: the page that holds the
@@ -26,10 +26,11 @@
 //! spaces change roles by swapping pointers to them, which does not matter here.
 
 use crate::machine::{Machine, Refusal, word};
-use plimsoll_kernel::process::{Process, page_size};
-use plimsoll_kernel::smaps::each_mapping;
+use plimsoll_kernel::process::page_size;
+use plimsoll_kernel::reader::read_lines;
 use plimsoll_wire::collections::Collector;
 use std::ffi::c_void;
+use std::path::Path;
 
 /// Versions whose heaps this was tried with.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
@@ -332,24 +333,41 @@ fn reserved(machine: &Machine) -> Result<(u64, u64), Refusal> {
     Ok((start, end.ok_or(Refusal::Odd(what))?))
 }
 
+/// Bytes of the memory map that are read, at most: about 100,000 mappings.
+const MAX_MAPS: u64 = 16 << 20;
+
 /// Whether the whole range is mapped privately, without a file.
 fn is_anonymous((start, end): (u64, u64)) -> Result<(), Refusal> {
-    let process = Process::own().map_err(|_| Refusal::NotAnonymous)?;
     let (mut next, mut all) = (start, true);
-    let outcome = each_mapping(&process, &mut |area| {
-        let within = area.addresses.start < end && area.addresses.end > start;
-        if within {
-            all &= area.addresses.start <= next;
-            all &= !area.shared_mapping && area.file.inode == 0;
-            next = area.addresses.end;
+    let read = read_lines(Path::new("/proc/self/maps"), MAX_MAPS, &mut |line| {
+        let Some((first, last, is_plain)) = mapping(line) else {
+            return true;
+        };
+        if first < end && last > start {
+            all &= first <= next && is_plain;
+            next = last;
         }
-        area.addresses.start < end
+        first < end
     });
-    match outcome.is_ok() && all && next >= end {
+    match read.is_ok() && all && next >= end {
         true => Ok(()),
         false => Err(Refusal::NotAnonymous),
     }
 }
+
+/// The addresses of a line of `/proc/self/maps`, and whether it is private memory without a file.
+fn mapping(line: &[u8]) -> Option<(u64, u64, bool)> {
+    let line = std::str::from_utf8(line.get(..line.len().min(MAX_FIELDS))?).ok()?;
+    let mut fields = line.split_ascii_whitespace();
+    let (first, last) = fields.next()?.split_once('-')?;
+    let is_private = fields.next()?.ends_with('p');
+    let inode = fields.nth(2)?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some((address(first)?, address(last)?, is_private && inode == "0"))
+}
+
+/// Bytes of a line that hold what is read of it.
+const MAX_FIELDS: usize = 100;
 
 type Places = [(Use, [u64; 3]); COUNT];
 

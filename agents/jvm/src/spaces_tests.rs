@@ -158,6 +158,31 @@ fn odd_spaces_are_left_alone() {
     assert!(nowhere.check().is_err(), "addresses that are not mapped");
 }
 
+#[test]
+fn mappings_are_read_and_bad_lines_are_not() {
+    let line = b"7f00-7f10 rw-p 00000000 00:00 0 ";
+    assert_eq!(mapping(line), Some((0x7f00, 0x7f10, true)));
+    let file = b"7f00-7f10 rw-p 00000000 08:01 77   /some/file";
+    assert_eq!(mapping(file), Some((0x7f00, 0x7f10, false)));
+    let shared = b"7f00-7f10 rw-s 00000000 00:00 0";
+    assert_eq!(mapping(shared), Some((0x7f00, 0x7f10, false)));
+    for bad in [
+        &b""[..],
+        b"7f00",
+        b"7f00-x rw-p 0 0 0",
+        b"\xff-1 rw-p 0 0 0",
+        b"1-2 rw-p 0 0",
+    ] {
+        assert_eq!(mapping(bad), None);
+    }
+    let own = Heap::new([4, 4, 4, 4], [0; COUNT]);
+    let start = own.memory as u64;
+    assert_eq!(is_anonymous((start, start + own.size as u64)), Ok(()));
+    assert_eq!(is_anonymous((4096, 8192)), Err(Refusal::NotAnonymous));
+    let code = (mapping as *const () as u64, mapping as *const () as u64 + 1);
+    assert_eq!(is_anonymous(code), Err(Refusal::NotAnonymous));
+}
+
 proptest! {
     /// Only whole pages of free memory go, whatever the numbers are.
     #[test]

@@ -43,6 +43,7 @@ const FILES: [(&str, u32); 18] = [
     ("lib/pkgconfig/plimsoll.pc", 0o644),
     ("lib/pkgconfig/plimsoll-gc.pc", 0o644),
     ("lib/plimsoll/gc/libgc.so.1", 0o755),
+    ("lib/plimsoll/libplimsoll_jvm.so", 0o755),
     ("lib/plimsoll/libplimsoll_libgc.so", 0o755),
     ("lib/systemd/system/plimsolld.service", 0o644),
     ("lib/sysusers.d/plimsoll.conf", 0o644),
@@ -74,7 +75,9 @@ fn binaries(place: &Place) -> PathBuf {
     for name in ["libplimsoll_gc.so", "libplimsoll_libgc.so"] {
         put(&common::library(name), name);
     }
-    put(&common::library("libplimsoll_libgc.so"), "libplimsoll.so");
+    for name in ["libplimsoll.so", "libplimsoll_jvm.so"] {
+        put(&common::library("libplimsoll_libgc.so"), name);
+    }
     binaries
 }
 

@@ -16,8 +16,9 @@
 //!
 //! - shared by all: [`setting`] (where a program starts), [`process`] (what `/proc` tells, from the
 //!   crate `kernel`), [`link`] (between adapter and broker), `elf` and `privileges` (executables),
-//!   `regular` (files that others own), `ours` (our libraries for programs), `still` (processes that stand still), [`family`] (the
-//!   processes of a program), [`detect`] (evidence by which a runtime is recognised), [`runtime`]
+//!   `regular` (files that others own), `ours` (our libraries for programs), `still` (processes that
+//!   stand still), [`family`] (the processes of a program), [`detect`] (evidence by which a runtime is
+//!   recognised), [`runtime`]
 //!   (the trait), `java` (installations of Java);
 //! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
 //!   else), and [`example`], which is not in the list;

@@ -371,7 +371,8 @@ impl<'a> Loop<'a> {
         }
         if stalled.any() || feedback.size().is_some() {
             debug!(
-                "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; heap {} MiB \
+                "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; \
+                 heap {} MiB \
                  ({} committed, {} old), felt {:?} MiB",
                 self.target.process.pid,
                 self.started.elapsed().as_secs_f64(),

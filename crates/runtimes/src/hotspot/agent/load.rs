@@ -27,7 +27,8 @@ pub enum AgentError {
     },
     /// No directory of the process takes a copy.
     #[error(
-        "the agent's library cannot be put where process {pid} can read it (its /tmp, /var/tmp, /dev/shm): {source}"
+        "the agent's library cannot be put where process {pid} can read it (its /tmp, /var/tmp, /dev/shm): \
+         {source}"
     )]
     Nowhere {
         /// Which process.
@@ -37,7 +38,8 @@ pub enum AgentError {
     },
     /// All of them are mounted noexec.
     #[error(
-        "the agent's library cannot be put where process {pid} can load it: its /tmp, /var/tmp and /dev/shm are mounted noexec"
+        "the agent's library cannot be put where process {pid} can load it: its /tmp, /var/tmp and /dev/shm \
+         are mounted noexec"
     )]
     NoExec {
         /// Which process.

@@ -1,0 +1,189 @@
+/* Plays a virtual machine that loads the agent: fakejvm LIBRARY WAY. Its tables for debuggers are wrong in
+ * the way named. Prints the result of loading and the number of pauses, and ends with its standard input. */
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct {
+    const char *type, *field, *kind;
+    int32_t is_static;
+    uint64_t offset;
+    void *address;
+} struct_entry;
+
+typedef struct {
+    const char *type, *super;
+    int32_t a, b, c;
+    uint64_t size;
+} type_entry;
+
+typedef struct {
+    void *value;
+    const char *name;
+} flag;
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT struct_entry *gHotSpotVMStructs;
+EXPORT type_entry *gHotSpotVMTypes;
+EXPORT uint64_t gHotSpotVMStructEntryTypeNameOffset = offsetof(struct_entry, type);
+EXPORT uint64_t gHotSpotVMStructEntryFieldNameOffset = offsetof(struct_entry, field);
+EXPORT uint64_t gHotSpotVMStructEntryTypeStringOffset = offsetof(struct_entry, kind);
+EXPORT uint64_t gHotSpotVMStructEntryIsStaticOffset = offsetof(struct_entry, is_static);
+EXPORT uint64_t gHotSpotVMStructEntryOffsetOffset = offsetof(struct_entry, offset);
+EXPORT uint64_t gHotSpotVMStructEntryAddressOffset = offsetof(struct_entry, address);
+EXPORT uint64_t gHotSpotVMStructEntryArrayStride = sizeof(struct_entry);
+EXPORT uint64_t gHotSpotVMTypeEntryTypeNameOffset = offsetof(type_entry, type);
+EXPORT uint64_t gHotSpotVMTypeEntrySizeOffset = offsetof(type_entry, size);
+EXPORT uint64_t gHotSpotVMTypeEntryArrayStride = sizeof(type_entry);
+
+/* A machine with Serial's names: a heap with two generations of contiguous spaces. */
+static char on = 1, off = 0;
+static flag flags[] = {
+    {&on, "UseSerialGC"},        {&off, "AlwaysPreTouch"}, {&off, "UseNUMA"},
+    {&off, "UseLargePages"},     {&off, "UseTransparentHugePages"},
+    {NULL, NULL},
+};
+static flag *flag_table = flags;
+static int version = 25;
+typedef struct { uint64_t pad, bottom, top, end; } space;
+typedef struct { uint64_t pad; space *eden, *from, *to, *old; } generation;
+typedef struct { uint64_t pad, start, words; generation *young, *tenured; } heap;
+static space spaces[4];
+static generation gen = {0, &spaces[0], &spaces[1], &spaces[2], &spaces[3]};
+static heap the_heap = {0, 0, 0, &gen, &gen};
+static heap *heap_pointer = &the_heap;
+
+static struct_entry serial[] = {
+    {"JVMFlag", "flags", "JVMFlag*", 1, 0, &flag_table},
+    {"JVMFlag", "_addr", "void*", 0, offsetof(flag, value), NULL},
+    {"JVMFlag", "_name", "const char*", 0, offsetof(flag, name), NULL},
+    {"Abstract_VM_Version", "_vm_major_version", "int", 1, 0, &version},
+    {"Universe", "_collectedHeap", "CollectedHeap*", 1, 0, &heap_pointer},
+    {"CollectedHeap", "_reserved", "MemRegion", 0, offsetof(heap, start), NULL},
+    {"MemRegion", "_start", "HeapWord*", 0, 0, NULL},
+    {"MemRegion", "_word_size", "size_t", 0, 8, NULL},
+    {"SerialHeap", "_young_gen", "DefNewGeneration*", 0, offsetof(heap, young), NULL},
+    {"SerialHeap", "_old_gen", "TenuredGeneration*", 0, offsetof(heap, tenured), NULL},
+    {"DefNewGeneration", "_eden_space", "ContiguousSpace*", 0, offsetof(generation, eden), NULL},
+    {"DefNewGeneration", "_from_space", "ContiguousSpace*", 0, offsetof(generation, from), NULL},
+    {"DefNewGeneration", "_to_space", "ContiguousSpace*", 0, offsetof(generation, to), NULL},
+    {"TenuredGeneration", "_the_space", "ContiguousSpace*", 0, offsetof(generation, old), NULL},
+    {"ContiguousSpace", "_bottom", "HeapWord*", 0, offsetof(space, bottom), NULL},
+    {"ContiguousSpace", "_top", "HeapWord*", 0, offsetof(space, top), NULL},
+    {"ContiguousSpace", "_end", "HeapWord*", 0, offsetof(space, end), NULL},
+    {NULL, NULL, NULL, 0, 0, NULL},
+};
+static type_entry types[] = {
+    {"JVMFlag", NULL, 0, 0, 0, sizeof(flag)},
+    {NULL, NULL, 0, 0, 0, 0},
+};
+static char endless[4096 * 4];
+
+static void *wild = (void *)0x123456789000;
+
+static void make_tables(const char *way) {
+    size_t size = 64 << 20;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) exit(2);
+    the_heap.start = (uint64_t)memory;
+    the_heap.words = size / 8;
+    for (int i = 0; i < 4; i++) {
+        spaces[i].bottom = (uint64_t)memory + (size / 4) * i;
+        spaces[i].top = spaces[i].bottom + 8192;
+        spaces[i].end = spaces[i].bottom + size / 4;
+    }
+    gHotSpotVMStructs = serial;
+    gHotSpotVMTypes = types;
+    if (!strcmp(way, "null")) gHotSpotVMStructs = NULL;
+    if (!strcmp(way, "wild")) gHotSpotVMStructs = wild;
+    if (!strcmp(way, "empty")) serial[0].type = NULL;
+    if (!strcmp(way, "endless")) {
+        /* Names without an end, in entries without an end. */
+        memset(endless, 'x', sizeof endless);
+        for (int i = 0; serial[i].type; i++) serial[i].type = serial[i].field = endless;
+    }
+    if (!strcmp(way, "nameless"))
+        for (int i = 0; serial[i].type; i++) serial[i].type = wild;
+    if (!strcmp(way, "other")) flags[0].value = &off;
+    if (!strcmp(way, "nothing-known")) serial[3].type = serial[4].type = "Something";
+    if (!strcmp(way, "newer")) version = 99;
+    if (!strcmp(way, "wild-heap")) heap_pointer = wild;
+    if (!strcmp(way, "wild-spaces")) gen.eden = wild;
+    if (!strcmp(way, "inside-out")) spaces[1].top = spaces[1].end + 8;
+}
+
+/* JVMTI and the invocation interface, as far as the agent uses them. */
+typedef int (*function)();
+static function jvmti_table[200];
+static function *jvmti = jvmti_table;
+static void *callbacks[64];
+static int enabled[100];
+
+static int add_capabilities(void *env, const uint32_t *wanted) {
+    (void)env;
+    return wanted[0] == (uint32_t)1 << 31 && !wanted[1] && !wanted[2] && !wanted[3] ? 0 : 98;
+}
+
+static int set_callbacks(void *env, void **table, int size) {
+    (void)env;
+    if (size > (int)sizeof callbacks) return 103;
+    memcpy(callbacks, table, size);
+    return 0;
+}
+
+static int enable(void *env, int mode, int event, void *thread) {
+    (void)env;
+    (void)thread;
+    enabled[event] = mode;
+    return 0;
+}
+
+static int dispose(void *env) {
+    (void)env;
+    return 0;
+}
+
+static int get_env(void *vm, void **env, int wanted) {
+    (void)vm;
+    (void)wanted;
+    *env = &jvmti;
+    return 0;
+}
+
+static function vm_table[10];
+static function *vm = vm_table;
+
+int main(int count, char **arguments) {
+    if (count != 3) return 2;
+    make_tables(arguments[2]);
+    jvmti_table[1] = (function)enable;
+    jvmti_table[121] = (function)set_callbacks;
+    jvmti_table[126] = (function)dispose;
+    jvmti_table[141] = (function)add_capabilities;
+    vm_table[6] = (function)get_env;
+    void *library = dlopen(arguments[1], RTLD_NOW);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 2;
+    }
+    int (*attach)(void *, char *, void *) = (int (*)(void *, char *, void *))dlsym(library, "Agent_OnAttach");
+    int result = attach(&vm, "", NULL);
+    int pauses = 0;
+    for (; pauses < 5 && enabled[81] && enabled[82]; pauses++) {
+        ((void (*)(void *))callbacks[81 - 50])(&jvmti);
+        ((void (*)(void *))callbacks[82 - 50])(&jvmti);
+    }
+    printf("%d %d\n", result, pauses);
+    fflush(stdout);
+    while (getchar() != EOF) {}
+    ((void (*)(void *, void *))callbacks[51 - 50])(&jvmti, NULL);
+    ((void (*)(void *))callbacks[82 - 50])(&jvmti);
+    dlclose(library);
+    return 0;
+}

@@ -1,0 +1,114 @@
+//! Machines of another user, and in another mount and pid namespace.
+
+use crate::machine::{Sums, library};
+use crate::support::{MIB, jdks};
+use plimsoll_runtimes::hotspot::agent::AgentError;
+use plimsoll_testbed::skip;
+use std::process::Command;
+
+/// Starts a machine by the way of `before`; `None` with a message where that cannot be.
+fn started(before: &[&str], tried: &[&str]) -> Option<Sums> {
+    let (_, home) = jdks().pop()?;
+    let java = home.join("bin/java");
+    let reach = Command::new(tried[0])
+        .args(&tried[1..])
+        .args(["test", "-x"])
+        .arg(java)
+        .output();
+    match reach {
+        Ok(reach) if reach.status.success() => {}
+        _ => {
+            skip(format_args!("{tried:?} cannot start a program here"));
+            return None;
+        }
+    }
+    let flags = ["-XX:+UseSerialGC", "-Xmx80m"];
+    Some(Sums::start(&home, before, &flags, ["5", "1"]))
+}
+
+/// The agent works, and no copy of its library is left.
+fn works(sums: Sums) {
+    let page = sums.load().unwrap();
+    page.wish(Some(0));
+    let told = sums.collects(&page, 3);
+    assert!(told.given_back > MIB, "{told:?}");
+    for directory in ["tmp", "var/tmp", "dev/shm"] {
+        let path = sums.process.path("root").join(directory);
+        let left = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let ours = |name: &std::ffi::OsString| {
+            let name = name.to_string_lossy();
+            let tag = name.strip_prefix(".plimsoll-");
+            tag.is_some_and(|tag| tag.len() == 16)
+        };
+        let left: Vec<_> = left.map(|entry| entry.file_name()).filter(ours).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    sums.quit();
+}
+
+const NOBODY: [&str; 4] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+];
+
+#[test]
+fn another_users_machine_is_reached_by_root() {
+    if let Some(sums) = started(&NOBODY, &NOBODY) {
+        assert_eq!(sums.process.status().unwrap().euid, 65534);
+        works(sums);
+    }
+}
+
+/// Runs a script in new namespaces, then the program.
+fn namespaces(script: &str) -> Vec<String> {
+    let unshare = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount",
+        "--kill-child",
+        "sh",
+        "-c",
+    ];
+    let script = format!("{script} && exec \"$0\" \"$@\"");
+    unshare
+        .into_iter()
+        .map(str::to_owned)
+        .chain([script])
+        .collect()
+}
+
+#[test]
+fn a_machine_in_other_namespaces_is_reached() {
+    // Its /tmp is new; this checkout keeps its path, even if that is below /tmp.
+    let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let script = format!(
+        "mount --bind {tree} /mnt && mount -t tmpfs tmp /tmp && mkdir -p {tree} && mount --move /mnt {tree}"
+    );
+    let before = namespaces(&script);
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    if let Some(sums) = started(&before, &["unshare", "--mount"]) {
+        assert_ne!(sums.process.status().unwrap().inner_pid, sums.process.pid);
+        works(sums);
+    }
+}
+
+#[test]
+fn a_machine_that_may_execute_nothing_from_where_we_can_write_is_told() {
+    // Counters and classes stay reachable: only what is new there is not executable.
+    let script = "for d in /tmp /var/tmp /dev/shm; do \
+                  mount --bind $d $d && mount -o remount,bind,noexec $d; done";
+    let before = namespaces(script);
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    if let Some(sums) = started(&before, &["unshare", "--mount"]) {
+        let refused = sums.load_from(&library());
+        assert!(
+            matches!(refused, Err(AgentError::NoExec { .. })),
+            "{refused:?}"
+        );
+        sums.goes_on();
+        sums.quit();
+    }
+}

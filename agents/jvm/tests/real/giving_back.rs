@@ -1,0 +1,131 @@
+//! Free memory of Serial's and Parallel's heaps goes back to the kernel, and nothing else does.
+
+use crate::machine::{Sums, Way, library, resident, totals};
+use crate::support::{MIB, eventually, jdks};
+use plimsoll_runtimes::hotspot::agent::Page;
+use std::path::Path;
+
+/// Fills the heap, wishes, and looks at what is resident.
+fn gives_back(home: &Path, collector: &str) {
+    let flag = format!("-XX:+Use{collector}GC");
+    let load = format!("-agentpath:{}", library().display());
+    let flags = [&flag, "-Xmx300m", "-Xms300m", "-Xmn200m", &load];
+    let mut sums = Sums::start(home, &[], &flags, ["20", "2"]);
+    let page = sums.page();
+    let what = format!("{collector} of {}", home.display());
+    assert_eq!(page.view().unwrap().refusal(), None, "{what}");
+    sums.collects(&page, 2);
+    let told = sums.rest(&page);
+    assert_eq!(told.given_back, 0, "{what}: nobody wished it");
+    let full = resident(&sums.process);
+    page.wish(Some(4 * MIB));
+    sums.tell("gc");
+    eventually("it gives back", || totals(&page).given_back > 0);
+    let told = sums.rest(&page);
+    let less = resident(&sums.process);
+    // The eden was filled at least once: most of 200 MiB.
+    assert!(full - less > 90 * MIB, "{what}: {full} -> {less}, {told:?}");
+    assert!(told.kept <= 4 * MIB + 8192 * 4, "{what}: {told:?}");
+    assert!(told.free >= told.kept);
+    // It works as before, and an empty range is not given back again.
+    page.wish(Some(16 * MIB));
+    sums.tell("go on");
+    sums.collects(&page, 5);
+    page.wish(None);
+    let given_back = sums.rest(&page).given_back;
+    assert!(given_back > told.given_back);
+    sums.tell("go on");
+    sums.collects(&page, 3);
+    assert_eq!(
+        totals(&page).given_back,
+        given_back,
+        "{what}: the wish was taken back"
+    );
+    sums.quit();
+}
+
+#[test]
+fn free_memory_goes_when_it_is_wished() {
+    for (_, home) in jdks() {
+        for collector in ["Serial", "Parallel"] {
+            gives_back(&home, collector);
+        }
+    }
+}
+
+fn refusal(page: &Page) -> String {
+    page.view().unwrap().refusal().unwrap_or_default()
+}
+
+#[test]
+fn memory_that_the_user_wants_to_stay_stays() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    for (flag, named) in [
+        ("-XX:+AlwaysPreTouch", "AlwaysPreTouch"),
+        ("-XX:AllocateHeapAt=/dev/shm", "AllocateHeapAt"),
+        ("-XX:+UseG1GC", "G1"),
+    ] {
+        let first = match named {
+            "G1" => "-Xmx80m",
+            _ => "-XX:+UseSerialGC",
+        };
+        let sums = Sums::start(&home, &[], &[first, "-Xmx80m", flag], ["5", "1"]);
+        let page = sums.load().unwrap();
+        assert!(refusal(&page).contains(named), "{}", refusal(&page));
+        page.wish(Some(0));
+        let told = sums.collects(&page, 3);
+        assert_eq!(told.given_back, 0);
+        sums.quit();
+    }
+}
+
+#[test]
+fn without_counters_of_the_machine_it_works_too() {
+    for (_, home) in jdks() {
+        let load = format!("-agentpath:{}", library().display());
+        let flags = ["-XX:-UsePerfData", "-XX:+UseSerialGC", "-Xmx80m", &load];
+        let sums = Sums::start(&home, &[], &flags, ["10", "1"]);
+        let page = sums.page();
+        page.wish(Some(0));
+        let told = sums.collects(&page, 3);
+        assert_eq!((told.young, told.full), (0, 0), "it does not know");
+        assert!(told.given_back > 0, "{told:?}");
+        sums.quit();
+    }
+}
+
+#[test]
+fn whole_huge_pages_are_given_back() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = [
+        "-XX:+UseTransparentHugePages",
+        "-XX:+UseParallelGC",
+        "-Xmx160m",
+    ];
+    let sums = Sums::start(&home, &[], &flags, ["10", "1"]);
+    let page = sums.load().unwrap();
+    assert_eq!(refusal(&page), "");
+    page.wish(Some(0));
+    let told = sums.collects(&page, 4);
+    assert!(
+        told.given_back > 0 && told.given_back % (2 * MIB) == 0,
+        "{told:?}"
+    );
+    sums.quit();
+}
+
+#[test]
+fn a_way_of_loading_makes_no_difference() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (sums, page) = Sums::of(&home, "Parallel", Way::Attach);
+    page.wish(Some(0));
+    let told = sums.collects(&page, 3);
+    assert!(told.given_back > 0, "{told:?}");
+    sums.quit();
+}

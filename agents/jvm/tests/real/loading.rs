@@ -1,0 +1,218 @@
+//! Every collector of every JDK, loaded at the start or later: the page counts what the machine counts.
+
+use crate::machine::{COLLECTORS, Sums, Way, library, totals};
+use crate::support::{counters, eventually, jdks};
+use plimsoll_runtimes::hotspot::agent::{AgentError, PageError};
+use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
+use plimsoll_runtimes::hotspot::snapshot::Snapshot;
+use plimsoll_runtimes::process::Process;
+use plimsoll_wire::collections::{self, Collector, Kind, Signal};
+use std::path::Path;
+use std::time::Duration;
+
+fn counted(process: &Process) -> Snapshot {
+    Snapshot::of(counters(process).read().unwrap())
+}
+
+/// Each JDK and each collector sees both ways.
+fn way(jdk: usize, collector: usize) -> Way {
+    match (jdk + collector) % 2 {
+        0 => Way::Start,
+        _ => Way::Attach,
+    }
+}
+
+/// How many descriptors of a process are pages.
+fn pages(process: &Process) -> usize {
+    let links = std::fs::read_dir(process.path("fd")).unwrap().flatten();
+    let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+    targets
+        .filter(|target| target.to_string_lossy().contains(collections::NAME))
+        .count()
+}
+
+fn agrees(home: &Path, collector: &str, way: Way) {
+    let (mut sums, page) = Sums::of(home, collector, way);
+    let what = format!("{collector} of {}, {way:?}", home.display());
+    // What was before the agent, unless the machine collected right then.
+    let before = match way {
+        Way::Start => Snapshot::default(),
+        Way::Attach => counted(&sums.process),
+    };
+    let unseen = totals(&page).pauses;
+    sums.collects(&page, 5);
+    sums.tell("gc");
+    sums.goes_on();
+    let told = sums.rest(&page);
+    let now = counted(&sums.process);
+    let work = |kind: usize| now.work[kind].invocations - before.work[kind].invocations;
+    let about = page.view().unwrap().about();
+    assert_eq!(format!("{:?}", about.collector), collector, "{what}");
+    assert_ne!(about.signal, Signal::None);
+    assert_eq!(told.missed, 0, "{what}");
+    if about.collector.is_concurrent() {
+        let kinds = page.view().unwrap().pauses_after(0);
+        assert!(
+            kinds
+                .into_iter()
+                .all(|pause| pause.kind == Kind::Concurrent)
+        );
+        let first = page.view().unwrap().process().unwrap();
+        eventually("the process is read again", || {
+            page.view().unwrap().process().unwrap().at_ns > first.at_ns
+        });
+    } else {
+        // Those between the two first looks are counted by one of them only.
+        let slack = if way == Way::Start { 0 } else { unseen };
+        let near = |told: u64, counted: u64| counted <= told && told <= counted + slack;
+        assert!(near(told.full, work(1)), "{what}: {told:?} {now:?}");
+        assert!(told.full >= 1, "{what}: System.gc");
+        // A whole collection may have tried a young one first, in the same pause.
+        let young = told.young..=told.young + told.full;
+        assert!(
+            young.contains(&work(0)) || near(told.young, work(0)),
+            "{what}: {told:?} {now:?}"
+        );
+        assert!(told.pauses >= told.young + told.full);
+    }
+    let last = page.view().unwrap().pause(told.pauses).unwrap();
+    assert!(last.end_ns >= last.start_ns && last.start_ns >= about.loaded_ns);
+    assert_eq!(told.given_back, 0, "nobody wished it");
+    sums.quit();
+}
+
+#[test]
+fn the_page_counts_what_the_machine_counts() {
+    for (jdk, (_, home)) in jdks().iter().enumerate() {
+        for (index, collector) in COLLECTORS.iter().enumerate() {
+            agrees(home, collector, way(jdk, index));
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_is_loaded_twice_does_nothing_the_second_time() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    for way in [Way::Start, Way::Attach] {
+        let (sums, page) = Sums::of(&home, "Serial", way);
+        let other = tempfile::tempdir().unwrap();
+        let copy = other.path().join("libplimsoll_jvm.so");
+        std::fs::copy(library(), &copy).unwrap();
+        // Past our own check: the machine is told to load it, the same and another copy.
+        let attach = Attach::new(sums.process).unwrap();
+        for library in [library(), copy] {
+            let path = library.to_string_lossy();
+            let reply = attach.command("load", &[&path, "true", ""], Duration::from_secs(60));
+            let text = reply.unwrap().text;
+            assert!(text.contains("return code: 0"), "{text}");
+            assert_eq!(pages(&sums.process), 1);
+        }
+        assert_eq!(
+            sums.load().unwrap().view().unwrap().about(),
+            page.view().unwrap().about()
+        );
+        let told = sums.collects(&page, 2);
+        let numbers = page
+            .view()
+            .unwrap()
+            .pauses_after(0)
+            .map(|pause| pause.number);
+        let numbers: Vec<u64> = numbers.collect();
+        assert!(
+            numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+            "each once: {numbers:?}"
+        );
+        assert!(told.pauses >= 2);
+        sums.quit();
+    }
+}
+
+#[test]
+fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let load = format!("-agentpath:{}", library().display());
+    let flags = [
+        "-XX:+UseSerialGC",
+        "-Xmx160m",
+        "--add-opens=java.base/java.io=ALL-UNNAMED",
+        &load,
+    ];
+    let mut sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+    let page = sums.page();
+    let links = std::fs::read_dir(sums.process.path("fd"))
+        .unwrap()
+        .flatten();
+    let number = links
+        .filter(|link| {
+            let target = std::fs::read_link(link.path()).unwrap_or_default();
+            target.to_string_lossy().contains(collections::NAME)
+        })
+        .find_map(|link| link.file_name().into_string().ok());
+    sums.tell(&format!("close {}", number.unwrap()));
+    eventually("it is closed", || pages(&sums.process) == 0);
+    // Who had it open still sees it; who comes later is told that there is none.
+    sums.collects(&page, 3);
+    assert!(matches!(
+        plimsoll_runtimes::hotspot::agent::Page::of(&sums.process),
+        Err(PageError::Absent { .. })
+    ));
+    let again = sums.load();
+    assert!(
+        matches!(again, Err(AgentError::Refused { .. })),
+        "{again:?}"
+    );
+    drop(page);
+    sums.goes_on();
+    sums.quit();
+}
+
+#[test]
+fn what_the_user_forbids_is_not_done_and_is_said() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let small = ["-XX:+UseSerialGC", "-Xmx64m"];
+    let flags = [small[0], small[1], "-XX:-EnableDynamicAgentLoading"];
+    let sums = Sums::start(&home, &[], &flags, ["5", "1"]);
+    let refused = sums.load();
+    let Err(AgentError::Forbidden { why, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(why.contains("EnableDynamicAgentLoading"), "{why}");
+    sums.quit();
+    let flags = [small[0], small[1], "-XX:+DisableAttachMechanism"];
+    let sums = Sums::start(&home, &[], &flags, ["5", "1"]);
+    let attach = Attach::new(sums.process).unwrap();
+    let asked = attach.command("load", &["/none", "true", ""], Duration::from_secs(2));
+    assert!(
+        matches!(asked, Err(AttachError::Refused { .. })),
+        "{asked:?}"
+    );
+    sums.quit();
+}
+
+#[test]
+fn a_collector_of_its_own_kind_is_told_as_such() {
+    let Some((_, home)) = jdks().into_iter().next_back() else {
+        return;
+    };
+    let load = format!("-agentpath:{}", library().display());
+    let flags = [
+        "-XX:+UnlockExperimentalVMOptions",
+        "-XX:+UseEpsilonGC",
+        "-Xmx1g",
+        &load,
+    ];
+    let mut sums = Sums::start(&home, &[], &flags, ["1", "1"]);
+    sums.tell("rest");
+    let view = sums.page();
+    let view = view.view().unwrap();
+    assert_eq!(view.about().collector, Collector::Epsilon);
+    assert!(view.refusal().unwrap().contains("Epsilon"));
+    assert_eq!(view.totals().unwrap_or_default().pauses, 0);
+    sums.quit();
+}

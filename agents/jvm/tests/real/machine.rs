@@ -1,0 +1,176 @@
+//! A machine that runs `Sums`, and its agent.
+
+use crate::support::{LONG, Program, compiled, eventually};
+use plimsoll_runtimes::hotspot::agent::{self, AgentError, Page};
+use plimsoll_runtimes::hotspot::attach::Attach;
+use plimsoll_runtimes::hotspot::machine::Machine;
+use plimsoll_runtimes::process::Process;
+use plimsoll_wire::collections::Totals;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Collectors, as the flag names them.
+pub(crate) const COLLECTORS: [&str; 5] = ["Serial", "Parallel", "G1", "Shenandoah", "Z"];
+
+/// The library that was built with this test.
+pub(crate) fn library() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let beside = own.parent().unwrap().join(agent::LIBRARY);
+    assert!(beside.is_file(), "{} was not built", beside.display());
+    beside
+}
+
+/// How a machine gets the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By an option, when it starts.
+    Start,
+    /// Through the attach socket, later.
+    Attach,
+}
+
+/// A machine with `Sums` in it.
+pub(crate) struct Sums {
+    pub(crate) program: Program,
+    pub(crate) process: Process,
+    /// Where the machine would write that it crashed.
+    report: PathBuf,
+}
+
+/// The name of that file.
+const REPORT: &str = "hs_err.log";
+
+impl Sums {
+    /// Starts one with these flags; `sums`: megabytes and threads. Waits until it works.
+    pub(crate) fn start(home: &Path, before: &[&str], flags: &[&str], sums: [&str; 2]) -> Sums {
+        let classes = compiled("Sums.java");
+        let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
+        // Before those that it unlocks.
+        argv.push("-XX:+UnlockExperimentalVMOptions".into());
+        argv.extend(flags.iter().map(OsString::from));
+        let report = format!("-XX:ErrorFile={}", classes.path().join(REPORT).display());
+        argv.extend([report, "-XX:-CreateCoredumpOnCrash".into()].map(OsString::from));
+        let report = classes.path().join(REPORT);
+        argv.extend(["-cp".into(), classes.path().into(), "Sums".into()]);
+        argv.extend(sums.iter().map(OsString::from));
+        let program = Program::run(before, argv, classes);
+        let process = program.machine();
+        let sums = Sums {
+            program,
+            process,
+            report,
+        };
+        sums.goes_on();
+        sums
+    }
+
+    /// One with this collector, 160 MiB of heap at most, and the agent.
+    pub(crate) fn of(home: &Path, collector: &str, way: Way) -> (Sums, Page) {
+        let collector = format!("-XX:+Use{collector}GC");
+        let load = format!("-agentpath:{}", library().display());
+        let mut flags = vec!["-Xmx160m", &collector];
+        if way == Way::Start {
+            flags.push(&load);
+        }
+        let sums = Sums::start(home, &[], &flags, ["20", "2"]);
+        let page = match way {
+            Way::Start => sums.page(),
+            Way::Attach => sums.load().unwrap(),
+        };
+        (sums, page)
+    }
+
+    /// Loads the agent through the attach socket.
+    pub(crate) fn load(&self) -> Result<Page, AgentError> {
+        self.load_from(&library())
+    }
+
+    pub(crate) fn load_from(&self, library: &Path) -> Result<Page, AgentError> {
+        let attach = Attach::new(self.process).unwrap();
+        let machine = Machine::ask(&attach, LONG).unwrap();
+        agent::load(&self.process, &attach, &machine, library)
+    }
+
+    pub(crate) fn page(&self) -> Page {
+        Page::of(&self.process).unwrap()
+    }
+
+    /// Gives it a command.
+    pub(crate) fn tell(&mut self, command: &str) {
+        let stdin = self.program.child.stdin.as_mut().unwrap();
+        writeln!(stdin, "{command}").unwrap();
+    }
+
+    /// How many objects it has checked so far.
+    ///
+    /// # Panics
+    /// If an object was not as it was made, or the machine is gone.
+    pub(crate) fn checked(&self) -> u64 {
+        let said = self.program.printed();
+        assert!(!said.contains("BROKEN"), "{said}");
+        if !self.process.alive() {
+            let report = std::fs::read_to_string(&self.report).unwrap_or_default();
+            let report: String = report.chars().take(6000).collect();
+            panic!("the machine is gone: {said}{report}");
+        }
+        let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let numbers = whole.lines().filter_map(|line| line.parse().ok());
+        numbers.max().unwrap_or(0)
+    }
+
+    /// Waits until it has checked some more objects.
+    pub(crate) fn goes_on(&self) {
+        let before = self.checked();
+        eventually("it goes on", || self.checked() > before);
+    }
+
+    /// Waits until the page has told of `more` pauses.
+    pub(crate) fn collects(&self, page: &Page, more: u64) -> Totals {
+        let before = totals(page).pauses;
+        eventually("it collects", || {
+            self.checked();
+            totals(page).pauses >= before + more
+        });
+        totals(page)
+    }
+
+    /// Waits until it neither allocates nor collects.
+    pub(crate) fn rest(&mut self, page: &Page) -> Totals {
+        self.tell("rest");
+        let mut last = (totals(page), Instant::now());
+        eventually("it rests", || {
+            let now = totals(page);
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            last.1.elapsed() > Duration::from_millis(700)
+        });
+        last.0
+    }
+
+    /// Ends it, and sees that it ended well.
+    pub(crate) fn quit(mut self) {
+        self.checked();
+        self.tell("quit");
+        let until = Instant::now() + LONG;
+        let status = loop {
+            match self.program.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < until, "it does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(status.success(), "{status}: {}", self.program.printed());
+    }
+}
+
+pub(crate) fn totals(page: &Page) -> Totals {
+    page.view().unwrap().totals().unwrap_or_default()
+}
+
+/// Anonymous memory of a process, bytes.
+pub(crate) fn resident(process: &Process) -> u64 {
+    process.memory().unwrap().anon
+}

@@ -1,0 +1,13 @@
+//! The agent in real machines: each JDK, each collector, both ways of loading, and whatever can go
+//! wrong. They need a JDK with a compiler; what needs rights skips without.
+
+#[path = "../../../../crates/runtimes/tests/support/mod.rs"]
+mod support;
+
+mod churn;
+mod elsewhere;
+mod giving_back;
+mod loading;
+mod machine;
+mod pressure;
+mod strange;
