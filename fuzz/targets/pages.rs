@@ -95,7 +95,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
     };
     let labels: Vec<Label> = (0..input.byte() % 16).map(|_| label(&mut input)).collect();
-    let run = |input: &mut Input<'_>| (input.pages() % (1 << 30), input.pages() % (1 << 30), input.byte() << 1);
+    let run = |input: &mut Input<'_>| {
+        let mut bytes = || input.pages() % (1 << 30);
+        (bytes(), bytes(), input.byte() << 1)
+    };
     let runs = (0..input.byte() % 32).map(|_| run(&mut input)).collect();
     let told = Told(runs, input.byte() % 8 != 7);
     let parts = cut(&mappings, &labels);

@@ -18,7 +18,8 @@ pub enum Copied {
     Not,
 }
 
-/// Copies from address `at` of a process, if all of its pages there are present right before. A page that is taken from the
+/// Copies from address `at` of a process, if all of its pages there are present right before. A
+/// page that is taken from the
 /// process in the few microseconds between the look and the copy is brought back by it; nothing that
 /// the kernel offers excludes that.
 ///
