@@ -34,7 +34,7 @@ int main()
 }
 "#;
 
-const FILES: [(&str, u32); 18] = [
+const FILES: [(&str, u32); 19] = [
     ("bin/plimsoll", 0o755),
     ("bin/plimsolld", 0o755),
     ("include/plimsoll.h", 0o644),
