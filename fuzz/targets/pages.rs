@@ -10,6 +10,7 @@ use plimsoll_map::parts::cut;
 use plimsoll_map::runtime::Label;
 use plimsoll_map::{Kind, States};
 
+/// Bytes of a page, in this made-up memory.
 const PAGE: u64 = 4096;
 
 /// The bytes of an input, followed by zeros without end.

@@ -11,6 +11,7 @@ use plimsoll_pin::pages::{PageSet, Run, runs_of};
 use plimsoll_pin::rank::{Bounds, Candidate, choose};
 use std::collections::BTreeMap;
 
+/// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// The bytes of an input, followed by zeros without end.

@@ -1,5 +1,6 @@
 //! A heap's limit from one collection to the next. Pure: no clock, no system call, no type of MMTk.
 
+use plimsoll_kernel::stalls::Stalled;
 use plimsoll_policy::sizing::{Ended, Sizing};
 
 /// Least bytes that a heap may allocate between two collections, and the part of what is reserved
@@ -31,8 +32,9 @@ pub(crate) struct Seen {
     pub(crate) pending: u64,
     /// Bytes that must be free for the plan to work well: twice its smallest nursery, for one.
     pub(crate) headroom: u64,
-    /// Times that the kernel made the program wait for memory since the last collection.
-    pub(crate) stalls: u64,
+    /// What the program waited for memory since the last collection, also between the two: threads that
+    /// allocate are the first to touch what a heap has grown by.
+    pub(crate) stalls: Stalled,
 }
 
 /// How large a heap may be until its next collection, bytes.
@@ -110,7 +112,7 @@ impl<S: Sizing> Ledger<S> {
             0 => seen.took,
             cost => cost / 2 + seen.took / 2,
         };
-        if seen.stalls > 0 {
+        if seen.stalls.any() {
             // Memory was short at the size that the heap really had.
             self.sizing.bounded(bound.min(self.max));
         }
@@ -122,7 +124,8 @@ impl<S: Sizing> Ledger<S> {
             allocated: self.allocated,
             // MMTk has no rule of its own for this trigger; the classic one doubles the heap.
             growth: seen.reserved.max(USUAL),
-            stalls: seen.stalls,
+            stalls: seen.stalls.count,
+            stalled: seen.stalls.ns,
             ..Ended::default()
         });
         self.sizing.bounded(self.max);
@@ -157,6 +160,14 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// Stalls that took all of a collection's time.
+    fn stalls(count: u64) -> Stalled {
+        Stalled {
+            count,
+            ns: count * 1_000_000,
+        }
+    }
+
     fn seen(before: u64, reserved: u64) -> Seen {
         Seen {
             before: before * MIB,
@@ -173,7 +184,7 @@ mod tests {
         let calm = ledger.ended(&seen(400, 100), u64::MAX);
         assert_eq!(calm.under(u64::MAX), 400 * MIB);
         let stalls = Seen {
-            stalls: 3,
+            stalls: stalls(3),
             ..seen(400, 100)
         };
         let short = ledger.ended(&stalls, u64::MAX);
@@ -187,7 +198,7 @@ mod tests {
         assert_eq!(calm.under(200 * MIB), 200 * MIB);
         assert_eq!(calm.under(300 * MIB), 300 * MIB, "a rise counts at once");
         let stalls = Seen {
-            stalls: 1,
+            stalls: stalls(1),
             ..seen(200, 100)
         };
         let short = ledger.ended(&stalls, 200 * MIB);
@@ -269,7 +280,7 @@ mod tests {
                     before: u64::from(n[0]) * scale,
                     reserved: u64::from(n[1]) * scale,
                     pending: u64::from(n[2]) * scale,
-                    stalls: u64::from(n[3] % 3),
+                    stalls: stalls(u64::from(n[3] % 3)),
                     ..Seen::default()
                 };
                 (seen, bound)

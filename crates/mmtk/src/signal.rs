@@ -26,14 +26,17 @@ impl Signal {
         self.stalls.as_ref().map_or("none", |s| s.tier().name())
     }
 
-    /// Stalls since the last call; 0 where the counter cannot be read or went backwards. A tier that
+    /// Stalls since the last call; none where the counter cannot be read or went backwards. A tier that
     /// only tells time counts as one stall.
-    pub(crate) fn since_last(&mut self) -> u64 {
+    pub(crate) fn since_last(&mut self) -> Stalled {
         let Some(Ok(now)) = self.stalls.as_mut().map(Stalls::read) else {
-            return 0;
+            return Stalled::default();
         };
         let since = now.since(self.last);
         self.last = now;
-        since.count.max(u64::from(since.any()))
+        Stalled {
+            count: since.count.max(u64::from(since.any())),
+            ..since
+        }
     }
 }

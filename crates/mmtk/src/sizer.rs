@@ -10,6 +10,7 @@ use crate::{Error, GiveBack, Result, companion};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
+use plimsoll_kernel::stalls::Stalled;
 use plimsoll_policy::sizing::{self, Sizing};
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -304,7 +305,7 @@ impl<S: Sizing> Sizer<S> {
         self.shared.set(limits, state.ledger.is_stuck());
         self.tell(&state, after, stalls);
         let limit = self.shared.limit();
-        let short = stalls > 0 || self.shared.told.touched.load(Acquire) > limit + limit / ABOVE;
+        let short = stalls.any() || self.shared.told.touched.load(Acquire) > limit + limit / ABOVE;
         Decision {
             limit,
             give_back: match self.give_back {
@@ -315,12 +316,12 @@ impl<S: Sizing> Sizer<S> {
         }
     }
 
-    fn tell(&self, state: &State<S>, after: &After, stalls: u64) {
+    fn tell(&self, state: &State<S>, after: &After, stalls: Stalled) {
         let told = &self.shared.told;
         told.live.store(after.used, Release);
         told.allocated.store(state.ledger.allocated(), Release);
-        told.stalls.fetch_add(stalls, Relaxed);
-        told.stalled.fetch_add(u64::from(stalls > 0), Relaxed);
+        told.stalls.fetch_add(stalls.count, Relaxed);
+        told.stalled.fetch_add(u64::from(stalls.any()), Relaxed);
         told.full.fetch_add(u64::from(after.full), Relaxed);
         told.collections.fetch_add(1, Release);
     }

@@ -45,7 +45,8 @@ impl Case {
         let memory = if self.short { "short" } else { "enough" };
         let rule = if self.ours { "isla-vista" } else { "default" };
         let (program, jvm) = (self.program.name, self.jvm.name());
-        format!("{program}, {jvm}, {} MiB, {memory}, {rule}", self.heap)
+        // Without commas, which part the names that `--only` takes.
+        format!("{program} {jvm} {} MiB {memory} {rule}", self.heap)
     }
 
     fn is_largest(self) -> bool {
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn pauses_are_read_off_the_log() {
-        let log = "[1.2s][info][gc] GC(3) Pause Young (Normal) (G1 Evacuation Pause) 180M->145M(443M) 119.175ms\n\
+        let log = "[1.2s][info][gc] GC(3) Pause Young (Normal) (Evacuation) 180M->145M(443M) 119.175ms\n\
                    [1.3s][info][gc] GC(4) Concurrent Mark Cycle 51.2ms\n\
                    [1.4s][info][gc] GC(5) Pause Full (System.gc()) 9M->1M(8M) 2.5ms\nPause\n";
         assert_eq!(pauses(log), [119.175, 2.5]);

@@ -1,12 +1,14 @@
 //! The steering loop: looks at the machine, asks the controller, carries out its actions, reports.
 
+mod limits;
+
 use super::agent::{self, Page};
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::greet::{COMMAND, IDLE, greet};
 use super::hsperfdata::{PerfError, PerfFile};
-use super::isla_vista::{Feedback, Moment, Turn};
+use super::isla_vista::Feedback;
 use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::{Collector, Machine};
 use super::recognise::is_machine;
@@ -334,82 +336,6 @@ impl<'a> Loop<'a> {
             major_faults: process.major_faults().unwrap_or(0),
             heap,
         })
-    }
-
-    /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither.
-    /// Without what the broker gives, the native part is as it was measured: memory that a smaller
-    /// heap has not returned yet must not count as native, or the limit would rise by it.
-    fn limit(&mut self, granted: u64, uses: u64, heap: &Snapshot) -> u64 {
-        let native = self.footprint.native;
-        let Some((feedback, signal)) = &mut self.feedback else {
-            return granted;
-        };
-        let stalled = signal.read(self.agent.as_ref());
-        let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let turn = feedback.look(&Moment {
-            now_ns,
-            collections: heap.collections(),
-            whole: heap.work[1].invocations,
-            counted_ns: match signal.is_whole() {
-                true => now_ns,
-                false => heap.collection_ns(),
-            },
-            heap: uses.saturating_sub(native),
-            used: match self.levers.sized_by {
-                // Between two cycles a heap without generations is full of garbage.
-                SizedBy::SoftMax => self.control.live(),
-                _ => heap.old.used,
-            },
-            few: signal.few(),
-            most: self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX),
-            stalled,
-        });
-        if stalled.any() && granted > 0 && uses <= granted {
-            // A signal without a number has a time.
-            let more = stalled.count.max(1);
-            self.stalls = self.stalls.map(|known| known.saturating_add(more));
-        }
-        if stalled.any() || feedback.size().is_some() {
-            debug!(
-                "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; \
-                 heap {} MiB \
-                 ({} committed, {} old), felt {:?} MiB",
-                self.target.process.pid,
-                self.started.elapsed().as_secs_f64(),
-                stalled.count,
-                stalled.ns / 1_000_000,
-                heap.collections(),
-                heap.collection_ns() / 1_000_000,
-                uses.saturating_sub(native) >> 20,
-                heap.committed() >> 20,
-                heap.old.used >> 20,
-                feedback.size().map(|size| size >> 20),
-            );
-        }
-        let pid = self.target.process.pid;
-        match turn {
-            Some(Turn::Begun) => {
-                info!("process {pid}: a collection stalled; its heap follows Isla Vista")
-            }
-            Some(Turn::Over) => {
-                info!("process {pid}: no stalls up to the maximum heap; it is left its own rule");
-                if granted == 0 {
-                    self.let_go();
-                    self.control =
-                        Control::new(self.levers.clone(), self.target.options.collection_share);
-                }
-            }
-            None => {}
-        }
-        let feedback = self.feedback.as_ref();
-        let Some(size) = feedback.and_then(|(feedback, _)| feedback.size()) else {
-            return granted;
-        };
-        let felt = size.saturating_add(native).max(1);
-        match granted {
-            0 => felt,
-            granted => granted.min(felt),
-        }
     }
 
     /// The bytes that the machine would use if none of its heap was in swap. Swapped heap is still
