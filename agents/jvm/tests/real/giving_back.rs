@@ -112,7 +112,7 @@ fn whole_huge_pages_are_given_back() {
     page.wish(Some(0));
     let told = sums.collects(&page, 4);
     assert!(
-        told.given_back > 0 && told.given_back % (2 * MIB) == 0,
+        told.given_back > 0 && told.given_back.is_multiple_of(2 * MIB),
         "{told:?}"
     );
     sums.quit();
