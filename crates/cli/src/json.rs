@@ -19,7 +19,7 @@ pub fn pretty<T: Serialize>(value: &T) -> String {
     text
 }
 
-/// Writes a value piece by piece, as [`pretty`] or [`line`] and a line end, so that a large one is never
+/// Writes a value piece by piece, as [`pretty`] or [`line()`] and a line end, so that a large one is never
 /// in memory as text.
 ///
 /// # Errors
