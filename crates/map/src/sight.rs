@@ -47,7 +47,7 @@ impl Sight {
     }
 
     /// As [`Sight::of`], but does not read how much memory the mappings have, which takes the kernel
-    /// long: it walks through all pages ([`Sizes`]).
+    /// long: it walks through all pages (`Sizes`).
     ///
     /// # Errors
     /// As [`Sight::of`].

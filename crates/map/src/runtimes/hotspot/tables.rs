@@ -3,7 +3,7 @@
 //!
 //! Names are read from the file. Numbers are read from the process, because since JDK 17 the machine
 //! fills most of them in when it starts; where that memory is not resident they are taken from the
-//! instructions that fill them in ([`super::initialiser`]).
+//! instructions that fill them in (`initialiser`).
 
 use std::collections::HashMap;
 use std::ops::Range;

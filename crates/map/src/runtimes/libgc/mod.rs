@@ -1,7 +1,7 @@
 //! Programs that use libgc (bdwgc) 7 or 8, or our drop-in for it.
 //!
 //! The drop-in exports a table of its places. libgc lists its heap in an array among its variables;
-//! the array is found by what it is, in stripped libraries too ([`sections`]).
+//! the array is found by what it is, in stripped libraries too (`sections`).
 
 mod blocks;
 mod sections;
