@@ -44,7 +44,7 @@ fn run(place: &Place, limit: Option<u64>, live: &str) -> Option<Output> {
 #[test]
 fn a_heap_that_outgrows_memory_follows_its_stalls_and_no_broker_is_started() {
     let (_alone, place) = (alone(), Place::new());
-    let Ok(_swap) = SwapFile::new(&place.path(""), 320 << 20) else {
+    let Ok(_swap) = SwapFile::new(&place.path(""), 512 << 20) else {
         return skip("no swap file of our own here");
     };
     let Some(output) = run(&place, Some(128 * MIB), "60") else {
