@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Pixels between the edges of the picture and the bars.
 const LEFT: i32 = 170;
-const RIGHT: i32 = 1500;
+const RIGHT: i32 = 1380;
 const BOTTOM: i32 = SIZE.1 as i32 - 120;
 /// Pixels from one line of hatching to the next, along the axis.
 const HATCH: i32 = 14;
@@ -309,9 +309,9 @@ fn legend(root: &Root, kinds: &[Kind]) -> Drawn<()> {
     let style = font(29, FontStyle::Normal, DARK).pos(Pos::new(HPos::Left, VPos::Center));
     let mut y = 170;
     for kind in kinds.iter().rev() {
-        let corners = [(RIGHT + 130, y - 13), (RIGHT + 156, y + 13)];
+        let corners = [(RIGHT + 220, y - 13), (RIGHT + 246, y + 13)];
         root.draw(&Rectangle::new(corners, colour(*kind).filled()))?;
-        write(root, kind.name(), &style, (RIGHT + 170, y))?;
+        write(root, kind.name(), &style, (RIGHT + 260, y))?;
         y += 38;
     }
     Ok(())

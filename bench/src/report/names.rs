@@ -65,6 +65,11 @@ impl<'a> Names<'a> {
         }
         for series in &self.inside {
             let (x, y) = axes.backend_coord(&summit(series));
+            let (width, _) = root.estimate_text_size(&series.name, &name_font(series))?;
+            // A summit may be at an edge.
+            let half = width as i32 / 2 + GAP;
+            let (left, _) = axes.backend_coord(&(across.start, up.start));
+            let x = x.min(right - half).max(left + half);
             name(root, HPos::Center, (x, y + GAP), series)?;
         }
         Ok(())

@@ -30,7 +30,7 @@
 //! | `proportion`, [`attribute`], `notes` | dividing what the kernel counted; pure; what it does not say |
 //! | [`change`], [`who`] | what happened between two looks; who else maps the same files |
 //! | `found` | labels and counts, side by side with the kernel's own counting |
-//! | [`look()`], [`report`] | all of it, for one process; several processes and their sum |
+//! | [`look`](mod@look), [`report`] | all of it, for one process; several processes and their sum |
 
 pub mod area;
 pub mod attribute;
