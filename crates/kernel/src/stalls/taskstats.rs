@@ -11,6 +11,10 @@ const BUFFER: usize = 8 << 10;
 /// Header of a netlink message, and of the generic family after it.
 const NETLINK_HEADER: usize = 16;
 const HEADERS: usize = NETLINK_HEADER + 4;
+/// Longest value of an attribute that is asked with, bytes: the name of the family.
+const MAX_VALUE: usize = 12;
+/// Longest question, bytes.
+const QUESTION: usize = HEADERS + 4 + MAX_VALUE;
 /// How many answers to other questions are passed over before giving up.
 const MAX_STRAYS: usize = 16;
 
@@ -209,16 +213,10 @@ impl Taskstats {
         pid: i32,
     ) -> Result<&[u8]> {
         self.sequence = self.sequence.wrapping_add(1);
-        let question = question(family, self.sequence, command, kind, value);
-        // SAFETY: `question` is initialised memory of the stated length that outlives the call.
-        let sent = unsafe {
-            libc::send(
-                self.socket.as_raw_fd(),
-                question.as_ptr().cast(),
-                question.len(),
-                0,
-            )
-        };
+        let (question, length) = question(family, self.sequence, command, kind, value);
+        // SAFETY: `question` is initialised memory of at least the stated length that outlives the call.
+        let sent =
+            unsafe { libc::send(self.socket.as_raw_fd(), question.as_ptr().cast(), length, 0) };
         if sent < 0 {
             return Err(failed(pid, &std::io::Error::last_os_error()));
         }
@@ -247,22 +245,33 @@ impl Taskstats {
     }
 }
 
-/// A generic netlink message with one attribute.
-fn question(family: u16, sequence: u32, command: u8, kind: u16, value: &[u8]) -> Vec<u8> {
+/// A generic netlink message with one attribute of at most [`MAX_VALUE`] bytes, and its length. It is on the
+/// stack, because a reading within a collection must not allocate.
+fn question(
+    family: u16,
+    sequence: u32,
+    command: u8,
+    kind: u16,
+    value: &[u8],
+) -> ([u8; QUESTION], usize) {
     let attribute = 4 + value.len();
     let total = HEADERS + attribute.next_multiple_of(4);
-    let mut message = Vec::with_capacity(total);
-    message.extend((total as u32).to_ne_bytes());
-    message.extend(family.to_ne_bytes());
-    message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    message.extend(sequence.to_ne_bytes());
-    message.extend(0u32.to_ne_bytes());
-    message.extend([command, 1, 0, 0]);
-    message.extend((attribute as u16).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(value);
-    message.resize(total, 0);
-    message
+    let mut message = [0; QUESTION];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        message[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    put(&(total as u32).to_ne_bytes());
+    put(&family.to_ne_bytes());
+    put(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    put(&sequence.to_ne_bytes());
+    put(&0u32.to_ne_bytes());
+    put(&[command, 1, 0, 0]);
+    put(&(attribute as u16).to_ne_bytes());
+    put(&kind.to_ne_bytes());
+    put(value);
+    (message, total)
 }
 
 /// What a message says.
@@ -360,13 +369,14 @@ mod tests {
 
     #[test]
     fn questions_and_attributes_fit_each_other() {
-        let message = question(30, 7, TASKSTATS_GET, CMD_TGID, &42i32.to_ne_bytes());
+        let (message, length) = question(30, 7, TASKSTATS_GET, CMD_TGID, &42i32.to_ne_bytes());
+        let message = &message[..length];
         assert_eq!(message.len() % 4, 0);
         assert_eq!(
-            parse_answer(&message, 7),
+            parse_answer(message, 7),
             Answer::Attributes(HEADERS, message.len())
         );
-        assert_eq!(parse_answer(&message, 8), Answer::Stray);
+        assert_eq!(parse_answer(message, 8), Answer::Stray);
         assert_eq!(
             attribute(&message[HEADERS..], CMD_TGID),
             Some(&42i32.to_ne_bytes()[..])
