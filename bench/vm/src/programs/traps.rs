@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// How often collections are asked for in [`foreign`], at least.
+const ASKED: u64 = 1000;
 /// Bytes that each phase of [`moved`] allocates.
 const PHASE: u64 = 150 << 20;
 
@@ -117,7 +119,9 @@ pub(crate) fn foreign(bytes: u64) -> Value {
                 }
             });
         }
-        let stop = || CHURNED.load(Ordering::Relaxed) >= bytes;
+        // Whoever asks may get a processor late.
+        let stop =
+            || CHURNED.load(Ordering::Relaxed) >= bytes && asked.load(Ordering::Relaxed) >= ASKED;
         let workers: Vec<_> = (0..2)
             .map(|_| scope.spawn(move || churn(&mut Attached::new(), stop).is_some()))
             .collect();
