@@ -4,6 +4,7 @@ mod common;
 
 use common::ground::{MIB, enter, group};
 use common::{Place, Started, stderr, wait_for};
+use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use serde_json::Value;
 use std::process::Command;
@@ -213,7 +214,7 @@ fn a_page_shows_a_program_with_a_hostile_name_until_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let name = "<i>\"&\u{202e}x<";
     let program = folder.path().join(name);
-    std::fs::copy("/usr/bin/sleep", &program).unwrap();
+    copy_program("/usr/bin/sleep", &program).unwrap();
     let mut started = Started(
         place
             .program(program.to_str().unwrap(), &["600"])

@@ -5,6 +5,7 @@ mod common;
 
 use common::ground::{alone, classes, java, printed};
 use common::{Place, Started, stderr, wait_for};
+use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use rustix::fs::XattrFlags;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -37,7 +38,7 @@ fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
         .unwrap();
     open(folder.path());
     let own = folder.path().join("plimsoll");
-    std::fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
     let mut may = Command::new(AS_NOBODY[0]);
     let may = may
         .args(&AS_NOBODY[1..])
@@ -137,7 +138,7 @@ fn a_program_with_file_capabilities_is_passive_and_it_is_said_why() {
         return skip("no guile");
     };
     let guile = folder.path().join("guile");
-    std::fs::copy(found, &guile).unwrap();
+    copy_program(found, &guile).unwrap();
     let place = Place::new();
     open(&place.path(""));
     chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();

@@ -1,6 +1,7 @@
 //! A program with more rights than the user who started it trusts no variable of that user.
 
 use plimsoll_client::{Follower, Surroundings};
+use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use rustix::fs::{StatVfsMountFlags, XattrFlags};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -45,7 +46,7 @@ fn who_has_more_rights_than_who_started_it_believes_no_variable() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let copy = folder.path().join("copy");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    copy_program(std::env::current_exe().unwrap(), &copy).unwrap();
     let runtime = folder.path().join("runtime");
     std::fs::create_dir(&runtime).unwrap();
     chown(&runtime, Some(NOBODY), None).unwrap();

@@ -8,25 +8,20 @@ use plimsoll_runtimes::example::Example;
 use plimsoll_runtimes::launch::{Plan, Prepared, prepare_among};
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_runtimes::{ALL, Ended, Options, Runtime, Runtimes};
+use plimsoll_testbed::children::copy_program;
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use support::{MIB, Script, eventually};
 
 /// The list of runtimes, with the example only.
 static KNOWN: Runtimes = Runtimes(&[&Example]);
-/// Number of tries. Starting a file fails while a process that another test forks still has it open for
-/// writing.
-const TRIES: u32 = 100;
-
 /// A copy of the shell with the name by which the example is found.
 fn program() -> (tempfile::TempDir, Vec<OsString>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plimsoll-example");
-    std::fs::copy("/bin/sh", &file).unwrap();
+    copy_program("/bin/sh", &file).unwrap();
     let argv = vec![file.into(), "-c".into(), "read line; :".into()];
     (folder, argv)
 }
@@ -49,19 +44,10 @@ fn prepared(argv: &[OsString], said: Option<&'static str>, budget: Option<&str>)
 
 /// Starts a program that ends when its input is closed.
 fn start(prepared: &Prepared) -> Child {
-    for _ in 0..TRIES {
-        let mut command = Command::new(&prepared.argv[0]);
-        command.args(&prepared.argv[1..]);
-        command.envs(prepared.environment.iter().cloned());
-        match command.stdin(Stdio::piped()).spawn() {
-            Ok(child) => return child,
-            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("the file stays busy");
+    let mut command = Command::new(&prepared.argv[0]);
+    command.args(&prepared.argv[1..]);
+    command.envs(prepared.environment.iter().cloned());
+    command.stdin(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,20 @@ pub fn enter(command: &mut Command, cgroup: &Cgroup) -> io::Result<()> {
         command.pre_exec(move || members.write_all(b"0"));
     }
     Ok(())
+}
+
+/// Copies a program, with its permissions. Another process does it: a program cannot be started while a
+/// process has it open for writing, and a child that another test's thread forks meanwhile would have.
+///
+/// # Errors
+/// When it cannot be copied.
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let mut command = Command::new("cp");
+    command.arg("--").args([from.as_ref(), to.as_ref()]);
+    match command.status()? {
+        status if status.success() => Ok(()),
+        status => Err(io::Error::other(format!("cp: {status}"))),
+    }
 }
 
 /// Makes `command` end (SIGTERM) with the thread that starts it, whatever ends that thread.
