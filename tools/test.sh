@@ -7,8 +7,9 @@ started=$SECONDS
 
 failed=$(mktemp -d)
 skipped=$(mktemp)
-ahead=$(mktemp)
-trap 'rm -rf "$failed" "$skipped" "$ahead"' EXIT
+beside=$(mktemp)
+group=
+trap '[ -z "$group" ] || kill -- "-$group" 2> /dev/null || true; rm -rf "$failed" "$skipped" "$beside"' EXIT
 
 # step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on.
 step() {
@@ -41,14 +42,23 @@ summary() {
 
 library=$(rustc --print sysroot)/lib/rustlib/src/rust/library
 
-# Builds what later steps run. The tests mostly wait, so this goes on beside them, with what they leave of the
-# processors. What does not build is reported by its own step.
-build_ahead() {
+# What goes on beside the tests, with what they leave of the processors, because they mostly wait: the
+# simulation, and the builds of later steps. What does not build is reported by its own step.
+beside_the_tests() {
   renice -n 19 "$BASHPID" && chrt --idle --pid 0 "$BASHPID"
+  # With --workspace: for one package cargo would select other features, and build its dependencies again.
+  cargo test -q --workspace --test simulation -- --seconds 120 > "$beside" 2>&1
+  simulated=$?
   BUILD_ONLY=1 tools/sanitize.sh address
   [ ! -d "$library" ] || BUILD_ONLY=1 tools/sanitize.sh thread
   cargo test -q --release -p plimsoll-libgc --test stress --no-run
   fuzz/run.sh 0
+  return "$simulated"
+}
+
+told_beside() {
+  cat "$beside"
+  return "$1"
 }
 
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
@@ -61,11 +71,16 @@ markers_together() {
 step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
-(set +e; build_ahead) > "$ahead" 2>&1 &
+# A process group of its own, so that it ends with us.
+set -m
+(set +e; beside_the_tests) &> /dev/null &
+group=$!
+set +m
 step "tests" cargo test --workspace --no-fail-fast
-wait
-# With --workspace: for one package cargo would select other features, and build its dependencies again.
-step "a minute of simulation" cargo test -q --workspace --test simulation -- --seconds 60
+simulated=0
+wait "$group" || simulated=$?
+group=
+step "two minutes of simulation, beside the tests" told_beside "$simulated"
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
 step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
 step "address sanitizer" tools/sanitize.sh address
