@@ -5,8 +5,7 @@ use super::group::{Group, Round};
 use super::{Meeting, Reading, Subject};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::meminfo::MeminfoReader;
-use plimsoll_kernel::reader::Reader;
-use plimsoll_kernel::stalls::Taskstats;
+use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,7 +79,7 @@ impl Thread {
     fn round(&mut self, began: u64) {
         self.devices.read();
         let has_room = self.devices.has_swap() && swap_free() >= SWAP_NEEDED;
-        let counted = counts_waits();
+        let counted = is_switched_on();
         let count = self.subjects.len();
         let first = self.next % count;
         self.next = 0;
@@ -114,10 +113,4 @@ impl Thread {
 fn swap_free() -> u64 {
     let read = MeminfoReader::open().and_then(|reader| reader.read());
     read.map_or(0, |meminfo| meminfo.swap_free)
-}
-
-/// Whether the kernel counts waits of tasks (`kernel.task_delayacct`).
-fn counts_waits() -> bool {
-    let switch = Reader::open("/proc/sys/kernel/task_delayacct").and_then(|reader| reader.number());
-    matches!(switch, Ok(Some(1)))
 }
