@@ -258,6 +258,13 @@ mod tests {
         })
     }
 
+    /// A block is a candidate once.
+    fn distinct(mut all: Vec<Candidate>) -> Vec<Candidate> {
+        all.sort_by_key(|c| (c.file, c.block));
+        all.dedup_by_key(|c| (c.file, c.block));
+        all
+    }
+
     proptest! {
         #[test]
         fn bounds_are_kept(
@@ -266,10 +273,7 @@ mod tests {
             runs in 0usize..40,
             domains in proptest::collection::vec(0u64..300, 0..3),
         ) {
-            let mut once = all.clone();
-            // A block is a candidate once.
-            once.sort_by_key(|c| (c.file, c.block));
-            once.dedup_by_key(|c| (c.file, c.block));
+            let once = distinct(all);
             let bounds = Bounds { pages, runs, domains };
             let chosen = choose(&once, &bounds);
             let sum: u64 = chosen.values().map(PageSet::pages).sum();
@@ -295,9 +299,7 @@ mod tests {
             all in proptest::collection::vec(any_candidate(), 0..60),
             pages in 0u64..600,
         ) {
-            let mut once = all;
-            once.sort_by_key(|c| (c.file, c.block));
-            once.dedup_by_key(|c| (c.file, c.block));
+            let mut once = distinct(all);
             for c in &mut once {
                 c.domain = 0;
             }
@@ -319,9 +321,7 @@ mod tests {
             all in proptest::collection::vec(any_candidate(), 0..60),
             pages in 0u64..600,
         ) {
-            let mut once = all;
-            once.sort_by_key(|c| (c.file, c.block));
-            once.dedup_by_key(|c| (c.file, c.block));
+            let mut once = distinct(all);
             for c in &mut once {
                 (c.held, c.domain) = (0, 0);
             }
