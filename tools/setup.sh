@@ -129,12 +129,15 @@ liberty() {
 # Two compilers by others, with something large to compile for each: TypeScript's compiler, and Lucene's sources.
 compilers() {
   [ -e "$cache/compilers/tsc.js" ] && [ -d "$cache/compilers/lucene" ] && return 0
-  packages maven npm python3
+  packages maven python3
+  # Where Node comes with npm of its own, the package of that name cannot be installed.
+  command -v npm >/dev/null || packages npm
   say "fetching closure-compiler, ecj, and what they compile"
   mvn -q -B -f bench/programs/isla_vista/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/compilers"
   python3 -m zipfile -e "$cache/compilers/lucene-core-8.11.2-sources.jar" "$cache/compilers/lucene"
   (cd "$cache/compilers" && npm pack --silent typescript@5.4.5 && tar -xzf typescript-5.4.5.tgz package/lib/tsc.js)
   mv "$cache/compilers/package/lib/tsc.js" "$cache/compilers/tsc.js"
+  rm -r "$cache/compilers/package"
 }
 
 # A kernel with the memory controller of cgroup v2, to boot in QEMU. It is unpacked, not installed.
