@@ -43,7 +43,13 @@ impl Ratios {
         if !std::mem::replace(&mut self.measured, true) {
             return Some(Action::Measure);
         }
-        self.bias = wanted;
+        // What is not resident now may become so after the next collection: G1 then takes regions that
+        // it never touched and keeps those that it leaves. Half of the gap shows whether that happens
+        // without exceeding the limit by all of it.
+        self.bias = match levers.sized_by {
+            SizedBy::HeapRatios => self.bias.saturating_add(more / 2),
+            _ => wanted,
+        };
         self.resized_ns = seen.now_ns;
         self.resized_young = watch.young;
         None
