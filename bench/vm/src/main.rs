@@ -10,11 +10,13 @@
 //! | `heap` | what decides the size of the heap |
 //! | `watch` | which of MMTk's calls changed the limit |
 //! | `programs` | the programs |
+//! | `trouble` | a machine that dies or hangs in a collection |
 
 mod heap;
 mod object;
 mod programs;
 mod thread;
+mod trouble;
 mod vm;
 mod watch;
 mod world;
@@ -26,6 +28,7 @@ use plimsoll_mmtk::GiveBack;
 use programs::{Work, traps};
 use serde_json::{Value, json};
 use std::time::Instant;
+use trouble::Trouble;
 
 #[derive(Debug, Parser)]
 #[command(about = "A small virtual machine on MMTk, for tests and measurements")]
@@ -54,6 +57,12 @@ struct Options {
     /// Note in which of MMTk's calls the limit changes.
     #[arg(long)]
     watch: bool,
+    /// Die in this collection; the first is 0.
+    #[arg(long, conflicts_with = "hang")]
+    die: Option<u64>,
+    /// Never end this collection; the first is 0.
+    #[arg(long)]
+    hang: Option<u64>,
     #[command(subcommand)]
     program: Program,
 }
@@ -119,6 +128,10 @@ fn main() {
         },
         watch: options.watch,
     };
+    let dies = options.die.map(Trouble::Dies);
+    if let Some(trouble) = dies.or(options.hang.map(Trouble::Hangs)) {
+        trouble::expect(trouble);
+    }
     vm::start(heap::build(settings, options.plan, options.workers));
     if let (Some(bound), Some(control)) = (options.bound, heap::control()) {
         control.bound(bound);

@@ -2,7 +2,7 @@
 
 use crate::object::{Shape, simple_slot};
 use crate::thread::{Thread, Tls};
-use crate::{heap, world};
+use crate::{heap, trouble, world};
 use mmtk::util::alloc::AllocationError;
 use mmtk::util::heap::GCTriggerPolicy;
 use mmtk::util::{
@@ -63,7 +63,9 @@ impl VMBinding for Vm {
 
 impl Collection<Vm> for Vm {
     fn stop_all_mutators<F: FnMut(&'static mut Mutator<Vm>)>(_: VMWorkerThread, mut visit: F) {
-        for thread in world::stop() {
+        let threads = world::stop();
+        trouble::stopped();
+        for thread in threads {
             // SAFETY: the thread is stopped, so only collectors use it.
             visit(unsafe { (*thread).mutator() });
         }

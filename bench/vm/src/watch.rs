@@ -22,7 +22,8 @@ struct Noted {
     in_gc_end: AtomicUsize,
     /// Smallest limit after a collection, pages.
     smallest: AtomicUsize,
-    /// Collections of a generational plan after which less than the smallest nursery could be had.
+    /// Collections of the whole heap by a generational plan after which less than the smallest nursery
+    /// could be had.
     tight: AtomicUsize,
     pending: AtomicUsize,
 }
@@ -36,7 +37,8 @@ pub(crate) struct Notes {
     in_gc_end: usize,
     /// Smallest limit after a collection, bytes.
     smallest: usize,
-    /// Collections after which the next one had to be of the whole heap for lack of 2 MiB of nursery.
+    /// Collections of the whole heap after which the next one had to be the same, for lack of 2 MiB of
+    /// nursery.
     tight: usize,
     /// Pages for which threads waited.
     pending: usize,
@@ -90,7 +92,10 @@ impl GCTriggerPolicy<Vm> for Watch {
         NOTED
             .smallest
             .fetch_min(plan.get_total_pages(), Ordering::Relaxed);
-        let short = plan.generational().is_some() && plan.get_available_pages() < (2 << 20) / 4096;
+        let full = plan
+            .generational()
+            .is_some_and(|g| !g.is_current_gc_nursery());
+        let short = full && plan.get_available_pages() < (2 << 20) / 4096;
         NOTED.tight.fetch_add(usize::from(short), Ordering::Relaxed);
     }
 

@@ -1,5 +1,6 @@
-//! All that a binding of MMTk 0.33 adds, for any virtual machine. Run by itself, it opens the sizer and
-//! says what it found: `cargo run -p plimsoll-mmtk --example adopt`.
+//! All that a binding of MMTk 0.33 adds, for any virtual machine; the steps are those of
+//! `docs/src/mmtk.md`. Run by itself, it opens the sizer and says what it found:
+//! `cargo run -p plimsoll-mmtk --example adopt`.
 
 use mmtk::util::VMMutatorThread;
 use mmtk::util::heap::GCTriggerPolicy;
@@ -14,8 +15,9 @@ static SIZER: Mutex<Option<Sizer<sizing::Mmtk>>> = Mutex::new(None);
 /// For the rest of the runtime.
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
-/// 1. Before the heap is built, where an error can still be told to the user. `max` is the runtime's own
-///    option, bytes; without it the memory of the machine or of the process's group is the maximum.
+/// Step 2: before the heap is built, where an error can still be told to the user. `max` is the
+/// runtime's own option, bytes; without it the memory of the machine or of the process's group is the
+/// maximum.
 pub fn open(max: Option<u64>) -> plimsoll_mmtk::Result<&'static Control> {
     let mut builder = Builder::new().give_back(GiveBack::WhenShort);
     if let Some(max) = max {
@@ -27,12 +29,12 @@ pub fn open(max: Option<u64>) -> plimsoll_mmtk::Result<&'static Control> {
     Ok(control)
 }
 
-/// 2. Where the options are set.
+/// Step 3: where the options are set.
 pub fn choose(builder: &mut MMTKBuilder) {
     builder.options.gc_trigger.set(GCTriggerSelector::Delegated);
 }
 
-/// 3. What `create_gc_trigger` in `impl Collection<MyVm> for …` returns.
+/// Step 4: what `create_gc_trigger` in `impl Collection<MyVm> for …` returns.
 ///
 /// # Panics
 /// If `open` was not called: there is no way to tell MMTk.
@@ -41,8 +43,8 @@ pub fn create_gc_trigger<MyVm: VMBinding>() -> Box<dyn GCTriggerPolicy<MyVm>> {
     Box::new(Trigger::new(sizer.expect("open is called first")))
 }
 
-/// 4. If the runtime has an idle loop: in it, from time to time, by a mutator. Otherwise an idle program
-///    keeps what it has, because nothing polls.
+/// Step 5: in the idle loop, if the runtime has one, from time to time, by a mutator. Without one, an
+/// idle program keeps what it has, because nothing polls.
 pub fn idle<MyVm: VMBinding>(mmtk: &'static MMTK<MyVm>, thread: VMMutatorThread) {
     memory_manager::gc_poll(mmtk, thread);
 }

@@ -19,14 +19,15 @@ const FAMILY_WINDOW: usize = 8;
 /// Nanoseconds between two reports.
 const REPORT_EVERY: u64 = 1_000_000_000;
 
-/// Starts the thread. Without one (no memory for it), the heap goes on without a broker.
-pub(crate) fn start(shared: &Arc<Shared>) {
+/// Starts the thread. Without one (no memory for it), the heap goes on without a broker. `stalls`:
+/// whether this heap can know of any.
+pub(crate) fn start(shared: &Arc<Shared>, stalls: bool) {
     let shared = Arc::downgrade(shared);
-    let _ = spawn_quiet("plimsoll-mmtk", move || run(&shared));
+    let _ = spawn_quiet("plimsoll-mmtk", move || run(&shared, stalls));
 }
 
 /// Ends when the heap is gone, or if there is nothing to follow.
-fn run(shared: &Weak<Shared>) {
+fn run(shared: &Weak<Shared>, stalls: bool) {
     let Ok(process) = Process::own() else { return };
     let Some(mut follower) = Follower::of_environment("mmtk", true) else {
         return;
@@ -39,6 +40,7 @@ fn run(shared: &Weak<Shared>) {
         owed: 0,
         family: [0; FAMILY_WINDOW],
         looks: 0,
+        within: Within::new(stalls),
     };
     while let Some(shared) = shared.upgrade() {
         let granted = follower.read();
@@ -62,11 +64,46 @@ struct Companion {
     /// What the broker counted beside this process at the last looks, bytes.
     family: [u64; FAMILY_WINDOW],
     looks: usize,
+    /// Stalls although it kept to its limit.
+    within: Within,
+}
+
+/// The stalls of a program while it kept to its limit: the kernel did not have what was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Within {
+    /// Such stalls so far; `None` where no signal tells of stalls.
+    count: Option<u64>,
+    /// All stalls by the last look.
+    seen: u64,
+    /// Whether it kept to its limit at the last look.
+    kept: bool,
+}
+
+impl Within {
+    fn new(known: bool) -> Within {
+        Within {
+            count: known.then_some(0),
+            seen: 0,
+            kept: false,
+        }
+    }
+
+    /// A look: all stalls so far, and whether the program keeps to its limit now. Those between two
+    /// looks count if it did at both: what it waits for while it gives memory back is its own.
+    fn look(&mut self, stalls: u64, keeps: bool) {
+        let more = stalls.saturating_sub(self.seen);
+        if self.kept && keeps {
+            self.count = self.count.map(|count| count.saturating_add(more));
+        }
+        (self.seen, self.kept) = (stalls, keeps);
+    }
 }
 
 impl Companion {
     fn look(&mut self, shared: &Shared, follower: &Follower, granted: Option<Granted>) {
+        let stalls = shared.told.stalls.load(Acquire);
         let Some(granted) = granted else {
+            self.within.look(stalls, false);
             return shared.set_bound(u64::MAX);
         };
         let resident = self.process.memory().map_or(0, |memory| memory.anon);
@@ -76,6 +113,8 @@ impl Companion {
         let family = self.family(granted.uses.saturating_sub(resident));
         let other = beside.max(base).saturating_add(family);
         shared.set_bound(threshold(granted.limit).saturating_sub(other));
+        let keeps = granted.owed == 0 && granted.uses.max(resident) <= granted.limit;
+        self.within.look(stalls, keeps);
         if granted.owed > self.owed {
             shared.want();
         } else if granted.owed < self.owed {
@@ -102,21 +141,24 @@ impl Companion {
 
     fn report(&mut self, shared: &Shared, now: u64, other: u64) -> Report {
         let told = &shared.told;
-        let collections = told.collections.load(Acquire);
         let live = told.live.load(Acquire);
         let allocated = told.allocated.load(Acquire);
         let (then, before) = std::mem::replace(&mut self.before, (now, allocated));
         let rate = per_second(allocated.saturating_sub(before), now.saturating_sub(then));
-        let last = told.last.load(Acquire);
+        let collections = told.collections.load(Acquire);
         let collected = collections > 0;
+        let examined = told.full.load(Acquire) > 0;
+        let whole = told.whole.load(Acquire);
+        let last = told.last.load(Acquire);
         Report {
-            live: collected.then_some(live),
+            live: examined.then_some(live),
             allocation_rate: collected.then_some(rate),
-            collection_speed: (collected && last > 0).then(|| per_second(live, last).max(1)),
+            collection_speed: (examined && whole > 0).then(|| per_second(live, whole).max(1)),
             demand: Some(shared.max().saturating_add(other)),
-            floor: Some(other.saturating_add(live)),
+            floor: Some(other.saturating_add(told.needs.load(Acquire))),
             collections: Some(collections),
             collection_ms: Some(told.stopped.load(Acquire) / 1_000_000),
+            stalls: self.within.count,
             collector: Some(Statistics {
                 heap: Some(told.touched.load(Acquire)),
                 last_pause_us: (last > 0).then_some(last / 1000),
@@ -132,4 +174,27 @@ impl Companion {
 fn per_second(bytes: u64, ns: u64) -> u64 {
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_count_while_a_program_keeps_to_its_limit() {
+        let mut within = Within::new(true);
+        let mut after = |stalls, keeps| {
+            within.look(stalls, keeps);
+            within.count
+        };
+        assert_eq!(after(5, true), Some(0), "nobody knows when");
+        assert_eq!(after(7, true), Some(2));
+        assert_eq!(after(9, false), Some(2));
+        assert_eq!(after(12, true), Some(2), "it was giving memory back");
+        assert_eq!(after(13, true), Some(3));
+        let mut unknown = Within::new(false);
+        unknown.look(1, true);
+        unknown.look(2, true);
+        assert_eq!(unknown.count, None);
+    }
 }

@@ -15,13 +15,13 @@ pub struct Control {
 /// What became of a heap so far. Bytes, nanoseconds, counts since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The present limit and the largest one, bytes.
+    /// The present limit, bytes.
     pub limit: u64,
     /// The largest limit ever, bytes.
     pub max: u64,
-    /// Bytes in use after the last collection.
+    /// Bytes in use after the last collection of the whole heap; 0 before the first.
     pub live: u64,
-    /// Collections; those of the whole heap; those that [`Control::collect`] made happen.
+    /// Collections.
     pub collections: u64,
     /// Collections of the whole heap.
     pub full: u64,

@@ -1,7 +1,7 @@
 //! A heap's limit from one collection to the next. Pure: no clock, no system call, no type of MMTk.
 
 use plimsoll_kernel::stalls::Stalled;
-use plimsoll_policy::sizing::{Ended, Sizing};
+use plimsoll_policy::sizing::{Ended, Kind, Sizing};
 
 /// Least bytes that a heap may allocate between two collections, and the part of what is reserved
 /// (one in `LEAST_PART`) where that is more.
@@ -24,9 +24,13 @@ pub(crate) struct Seen {
     pub(crate) now: u64,
     /// Time that the program was stopped for it, ns.
     pub(crate) took: u64,
-    /// Bytes reserved when it began: what is used and what a copying collection needs.
+    /// Whether the whole heap was collected.
+    pub(crate) full: bool,
+    /// Bytes in use when it began.
     pub(crate) before: u64,
-    /// Bytes reserved at its end.
+    /// Bytes in use at its end.
+    pub(crate) used: u64,
+    /// Bytes reserved at its end: what is in use and what a copying collection needs.
     pub(crate) reserved: u64,
     /// Bytes for which threads wait: their requests made the collection necessary.
     pub(crate) pending: u64,
@@ -65,8 +69,13 @@ pub(crate) struct Ledger<S> {
     max: u64,
     /// Bytes allocated since the start.
     allocated: u64,
-    /// Bytes reserved at the end of the last collection.
-    reserved: u64,
+    /// Bytes in use at the end of the last collection.
+    used: u64,
+    /// What the last collection of the whole heap showed that the heap needs, bytes.
+    needs: u64,
+    /// How large the heap would be until the next collection of the whole heap by the classic rule,
+    /// bytes.
+    usual: u64,
     /// Recent time of a collection, ns.
     cost: u64,
     /// Collections in a row without progress.
@@ -83,7 +92,9 @@ impl<S: Sizing> Ledger<S> {
             min: min.min(max),
             max,
             allocated: 0,
-            reserved: 0,
+            used: 0,
+            needs: 0,
+            usual: USUAL,
             cost: 0,
             stuck: 0,
         }
@@ -99,11 +110,15 @@ impl<S: Sizing> Ledger<S> {
     }
 
     /// A collection ended. `bound` is a broker's limit for the heap, bytes; `u64::MAX` without one.
+    ///
+    /// After a nursery collection nobody knows how much of the rest lives. So the limit may then be less
+    /// than what is in use: MMTk sees that, and collects the whole heap next. A floor above what is in
+    /// use would let garbage grow to the maximum.
     pub(crate) fn ended(&mut self, seen: &Seen, bound: u64) -> Limits {
-        let allocated = seen.before.saturating_sub(self.reserved);
+        let allocated = seen.before.saturating_sub(self.used);
         self.allocated = self.allocated.saturating_add(allocated);
-        self.reserved = seen.reserved;
-        let helped = seen.before.saturating_sub(seen.reserved);
+        self.used = seen.used;
+        let helped = seen.before.saturating_sub(seen.used);
         self.stuck = match allocated < PROGRESS && helped < PROGRESS && seen.pending > 0 {
             true => self.stuck.saturating_add(1),
             false => 0,
@@ -112,6 +127,22 @@ impl<S: Sizing> Ledger<S> {
             0 => seen.took,
             cost => cost / 2 + seen.took / 2,
         };
+        if seen.full {
+            let least = (seen.reserved / LEAST_PART).max(LEAST).max(seen.headroom);
+            self.needs = seen.reserved.saturating_add(least);
+            // MMTk has no rule of its own for this trigger; the classic one doubles the heap.
+            self.usual = seen.reserved.saturating_add(seen.reserved.max(USUAL));
+        }
+        self.tell(seen, bound);
+        Limits {
+            size: self.sizing.size(),
+            floor: self.needs.saturating_add(seen.pending).max(self.min),
+            max: self.max,
+        }
+    }
+
+    /// Tells the policy.
+    fn tell(&mut self, seen: &Seen, bound: u64) {
         if seen.stalls.any() {
             // Memory was short at the size that the heap really had.
             self.sizing.bounded(bound.min(self.max));
@@ -120,25 +151,14 @@ impl<S: Sizing> Ledger<S> {
             now: seen.now,
             took: seen.took,
             cost: self.cost,
+            kind: if seen.full { Kind::Full } else { Kind::Nursery },
             live: seen.reserved,
             allocated: self.allocated,
-            // MMTk has no rule of its own for this trigger; the classic one doubles the heap.
-            growth: seen.reserved.max(USUAL),
+            growth: self.usual.saturating_sub(seen.reserved),
             stalls: seen.stalls.count,
             stalled: seen.stalls.ns,
-            ..Ended::default()
         });
         self.sizing.bounded(self.max);
-        let least = (seen.reserved / LEAST_PART).max(LEAST).max(seen.headroom);
-        let floor = seen
-            .reserved
-            .saturating_add(seen.pending)
-            .saturating_add(least);
-        Limits {
-            size: self.sizing.size(),
-            floor: floor.max(self.min),
-            max: self.max,
-        }
     }
 
     /// Bytes allocated since the start, as far as collections told.
@@ -170,7 +190,9 @@ mod tests {
 
     fn seen(before: u64, reserved: u64) -> Seen {
         Seen {
+            full: true,
             before: before * MIB,
+            used: reserved * MIB,
             reserved: reserved * MIB,
             took: 1_000_000,
             ..Seen::default()
@@ -233,6 +255,28 @@ mod tests {
         assert!(limit >= 105 * MIB, "{limit}");
     }
 
+    /// The rest of the heap is full of garbage, and nobody knows how much.
+    #[test]
+    fn after_a_nursery_collection_the_limit_may_be_less_than_is_in_use() {
+        let nursery = |before, reserved| Seen {
+            full: false,
+            ..seen(before, reserved)
+        };
+        let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 400 * MIB);
+        ledger.ended(&seen(200, 60), u64::MAX);
+        let limit = |limits: Limits| limits.under(90 * MIB) / MIB;
+        assert_eq!(limit(ledger.ended(&nursery(90, 70), 90 * MIB)), 90);
+        assert_eq!(limit(ledger.ended(&nursery(90, 120), 90 * MIB)), 90);
+        assert_eq!(limit(ledger.ended(&seen(120, 100), 90 * MIB)), 106);
+        let mut ledger = Ledger::<AfterStalls>::new(8 * MIB, 400 * MIB);
+        assert_eq!(limit(ledger.ended(&nursery(32, 30), u64::MAX)), 32);
+        ledger.ended(&seen(32, 20), u64::MAX);
+        for used in [30, 40, 50] {
+            let limits = ledger.ended(&nursery(52, used), u64::MAX);
+            assert_eq!(limit(limits), 52, "what lived and as much again");
+        }
+    }
+
     #[test]
     fn collections_without_any_progress_are_noticed() {
         let mut ledger = Ledger::<All>::new(8 * MIB, 400 * MIB);
@@ -256,7 +300,10 @@ mod tests {
             let limits = ledger.ended(seen, *bound);
             let limit = limits.under(*bound);
             prop_assert!(limit <= max);
-            let needs = seen.reserved.saturating_add(seen.pending);
+            let needs = match seen.full {
+                true => seen.reserved.saturating_add(seen.pending),
+                false => seen.pending.saturating_sub(1),
+            };
             prop_assert!(limit == max || limit > needs, "{limits:?}");
         }
         Ok(())
@@ -273,7 +320,9 @@ mod tests {
             let all: Vec<_> = all.into_iter().map(|(n, big, bound)| {
                 let scale = if big { 1 << 31 } else { 1 };
                 let seen = Seen {
+                    full: n[3] % 5 > 1,
                     before: u64::from(n[0]) * scale,
+                    used: u64::from(n[1]) * scale / 2,
                     reserved: u64::from(n[1]) * scale,
                     pending: u64::from(n[2]) * scale,
                     stalls: stalls(u64::from(n[3] % 3)),

@@ -38,8 +38,12 @@ pub(crate) struct Told {
     /// Longest and last stop, ns.
     pub(crate) longest: AtomicU64,
     pub(crate) last: AtomicU64,
-    /// Bytes in use at the end of the last collection, without what a copying collection needs.
+    /// Bytes in use and bytes reserved (with what a copying collection needs) at the end of the last
+    /// collection of the whole heap; 0 before the first, because others do not tell what lives.
     pub(crate) live: AtomicU64,
+    pub(crate) needs: AtomicU64,
+    /// Time that the program was stopped for it, ns.
+    pub(crate) whole: AtomicU64,
     /// Bytes allocated until the last collection.
     pub(crate) allocated: AtomicU64,
     /// Stalls seen, and collections since whose predecessor there were any.

@@ -26,6 +26,11 @@ impl Signal {
         self.stalls.as_ref().map_or("none", |s| s.tier().name())
     }
 
+    /// Whether there is a tier that works.
+    pub(crate) fn works(&self) -> bool {
+        self.stalls.is_some()
+    }
+
     /// Stalls since the last call; none where the counter cannot be read or went backwards. A tier that
     /// only tells time counts as one stall.
     pub(crate) fn since_last(&mut self) -> Stalled {

@@ -10,7 +10,6 @@ use crate::{Error, GiveBack, Result, companion};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::stalls::Stalled;
 use plimsoll_policy::sizing::{self, Sizing};
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -115,7 +114,7 @@ impl<S: Sizing> Builder<S> {
         let signal = Signal::open();
         let control = Control::new(Arc::clone(&shared), signal.name());
         if self.broker {
-            companion::start(&shared);
+            companion::start(&shared, signal.works());
         }
         Ok(Sizer {
             shared,
@@ -174,7 +173,7 @@ struct State<S> {
 /// What is known of the collection that is under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
-    /// Bytes reserved when it began.
+    /// Bytes in use when it began.
     before: u64,
     /// Bytes that threads wait for.
     pending: u64,
@@ -260,10 +259,10 @@ impl<S: Sizing> Sizer<S> {
         }
     }
 
-    /// A collection begins; the heap has `reserved` bytes reserved.
-    pub fn began(&self, reserved: u64) {
+    /// A collection begins; the heap has so many bytes reserved, and so many of them in use.
+    pub fn began(&self, reserved: u64, used: u64) {
         let mut state = self.state();
-        state.now.before = reserved;
+        state.now.before = used;
         state.now.took = 0;
         self.shared.told.touched.fetch_max(reserved, Relaxed);
     }
@@ -295,7 +294,9 @@ impl<S: Sizing> Sizer<S> {
         let seen = Seen {
             now: time,
             took: now.took.saturating_add(time.saturating_sub(now.pause)),
+            full: after.full,
             before: now.before,
+            used: after.used,
             reserved: after.reserved,
             pending: now.pending,
             headroom: after.headroom,
@@ -303,7 +304,7 @@ impl<S: Sizing> Sizer<S> {
         };
         let limits = state.ledger.ended(&seen, self.shared.bound());
         self.shared.set(limits, state.ledger.is_stuck());
-        self.tell(&state, after, stalls);
+        self.tell(&state, &seen);
         let limit = self.shared.limit();
         let short = stalls.any() || self.shared.told.touched.load(Acquire) > limit + limit / ABOVE;
         Decision {
@@ -316,13 +317,18 @@ impl<S: Sizing> Sizer<S> {
         }
     }
 
-    fn tell(&self, state: &State<S>, after: &After, stalls: Stalled) {
+    fn tell(&self, state: &State<S>, seen: &Seen) {
         let told = &self.shared.told;
-        told.live.store(after.used, Release);
+        if seen.full {
+            told.live.store(seen.used, Release);
+            told.needs.store(seen.reserved, Release);
+            told.whole.store(seen.took, Release);
+            told.full.fetch_add(1, Release);
+        }
         told.allocated.store(state.ledger.allocated(), Release);
-        told.stalls.fetch_add(stalls.count, Relaxed);
-        told.stalled.fetch_add(u64::from(stalls.any()), Relaxed);
-        told.full.fetch_add(u64::from(after.full), Relaxed);
+        told.stalls.fetch_add(seen.stalls.count, Release);
+        told.stalled
+            .fetch_add(u64::from(seen.stalls.any()), Relaxed);
         told.collections.fetch_add(1, Release);
     }
 

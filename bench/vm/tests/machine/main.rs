@@ -6,9 +6,11 @@
 //! | `plans` | that programs compute the same under every plan and heap |
 //! | `traps` | each trap of MMTk 0.33 that a trigger can step into |
 //! | `broker` | that the heap follows a broker's limit |
+//! | `daemon` | a real broker: stalls that are told to it, programs that die or hang, too small a limit |
 //! | `pressure` | that the kernel's stalls shrink it; that memory is given back |
 
 mod broker;
+mod daemon;
 mod plans;
 mod pressure;
 mod traps;

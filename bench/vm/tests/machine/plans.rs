@@ -39,9 +39,6 @@ fn memory_is_given_back_after_every_full_collection_and_nothing_breaks() {
         // The other plans have no space of which it is known to be safe.
         let gives = plan.contains("Copy") || plan.contains("Semi") || plan.contains("Immix");
         assert_eq!(given > MIB, gives, "{plan}: {given}");
-        // StickyImmix had no collection of the whole heap before all was dead, so it does not know yet
-        // where its objects begin.
-        let all = gives && plan != "StickyImmix";
-        assert!(!all || after < 30 * MIB, "{plan}: {after} of 48 MiB stay");
+        assert!(!gives || after < 30 * MIB, "{plan}: {after} of 48 MiB stay");
     }
 }

@@ -9,7 +9,7 @@
 //! - **Copy spaces and nurseries without a page in use** (`copyspace0`, `copyspace1`, `nursery`): all of
 //!   their memory. MMTk clears memory of these when it hands it out again.
 //! - **Immix**, with the feature `undocumented-mmtk-0-33-immix` (MMTk's `vo_bit`): pages in which no
-//!   object lies, from the lowest chunk on in which an object was ever seen at such a moment.
+//!   object lies, above the space's free list.
 //!
 //! What is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk keeps
 //! their free lists there, in the extent of the space itself: without them it hangs. And MarkSweep: its
@@ -81,28 +81,28 @@ mod holes {
     use mmtk::util::Address;
     use mmtk::util::constants::BYTES_IN_PAGE;
     use mmtk::vm::{ObjectModel, VMBinding};
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// MMTk's unit of address space; free lists at the start of a space fill whole ones.
+    /// MMTk's unit of address space, bytes; a free list fills whole ones.
     const CHUNK: usize = 4 << 20;
+    /// Bytes of a free list for each page of its space.
+    const ENTRY: usize = 8;
+    /// Pages of a free list without a page of the space: its head and its two ends, rounded up.
+    const ENDS: usize = 1;
 
-    /// The lowest chunk in which an object was ever seen; MMTk has one heap a process. Whatever lies
-    /// above it is no free list.
-    static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+    /// Where objects of this space begin: MMTk puts the free list of all its pages before them.
+    pub(super) fn first(start: Address, extent: usize) -> Address {
+        let list = extent / BYTES_IN_PAGE * ENTRY + ENDS * BYTES_IN_PAGE;
+        (start + list).align_up(CHUNK)
+    }
 
     /// Gives back the pages of the space without objects.
     pub(super) fn give_back<VM: VMBinding>(mmtk: &MMTK<VM>, start: Address, extent: usize) {
-        let end = start + extent;
-        let lowest = LOWEST.load(Ordering::Relaxed);
-        let mut holes = Holes {
-            // SAFETY: any number is an address; this one is of a chunk of the space.
-            next: (lowest < usize::MAX).then(|| unsafe { Address::from_usize(lowest) }),
-        };
+        let (first, end) = (first(start, extent), start + extent);
+        let mut holes = Holes { next: first };
         // Objects of a space come in the order of their addresses.
         mmtk.enumerate_objects(|object| {
             let begin = VM::VMObjectModel::ref_to_object_start(object);
-            if begin >= start && begin < end {
-                LOWEST.fetch_min(begin.align_down(CHUNK).as_usize(), Ordering::Relaxed);
+            if begin >= first && begin < end {
                 let size = VM::VMObjectModel::get_current_size(object);
                 holes.object(begin, begin + size);
             }
@@ -111,16 +111,16 @@ mod holes {
     }
 
     struct Holes {
-        /// The end of the last object, or where objects can begin; `None` if that is not known yet.
-        next: Option<Address>,
+        /// The end of the last object, or where objects can begin.
+        next: Address,
     }
 
     impl Holes {
         fn object(&mut self, begin: Address, end: Address) {
-            let free = self.next.unwrap_or(begin.align_down(CHUNK));
+            let free = self.next;
             if begin < free {
                 // Not in order: leave everything up to here.
-                self.next = Some(free.max(end));
+                self.next = free.max(end);
                 return;
             }
             let (from, to) = (
@@ -130,12 +130,11 @@ mod holes {
             if from < to {
                 drop_pages(from, to - from);
             }
-            self.next = Some(end);
+            self.next = end;
         }
 
         fn last(self, end: Address) {
-            let Some(free) = self.next else { return };
-            let from = free.align_up(BYTES_IN_PAGE);
+            let from = self.next.align_up(BYTES_IN_PAGE);
             if from < end {
                 drop_pages(from, end - from);
             }

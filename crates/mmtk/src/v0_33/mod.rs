@@ -54,8 +54,9 @@ impl<VM: VMBinding, S: Sizing + Send> GCTriggerPolicy<VM> for Trigger<S> {
     }
 
     fn on_gc_start(&self, mmtk: &'static MMTK<VM>) {
-        self.sizer
-            .began(bytes(mmtk.get_plan().get_reserved_pages()));
+        let plan = mmtk.get_plan();
+        let (reserved, used) = (plan.get_reserved_pages(), plan.get_used_pages());
+        self.sizer.began(bytes(reserved), bytes(used));
     }
 
     fn on_pause_start(&self, _mmtk: &'static MMTK<VM>) {

@@ -1,0 +1,248 @@
+//! What the runs show: one row a program, plan and pressure, with the heaps side by side.
+
+use super::{CALM, Case, FIXED, HEAPS, ISLA_VISTA, LONGEST, PRESSED, PROGRAMS, Row};
+use crate::Result;
+use crate::harness::job::{Ending, Outcome};
+use crate::report::chart::{Kind, Series};
+use crate::report::plot::Plot;
+use crate::report::results::{Cell, Results};
+use crate::runner::{Runner, Variant};
+use crate::scenarios::libgc::stage::{Runs, cell, ratio};
+use serde_json::Value;
+
+/// Bytes of a mebibyte.
+const MIB: f64 = (1u64 << 20) as f64;
+/// The longest bar of a picture: so many times the time of the fixed heap without pressure.
+const LONGEST_BAR: f64 = 8.0;
+/// Width of a bar, where the bars of a plan and the gap after them take 1.
+const BAR: f64 = 0.2;
+
+type Ran = Variant<Case, Row>;
+
+const TITLE: &str =
+    "Programs on a small virtual machine with MMTk 0.33: four kinds of heap under each plan.";
+const METHOD: &str = "\
+     Two threads of the program, two of the collector. GCBench: trees of depth 16, 5 rounds a thread. \
+     Large live set: 40 MiB of records, 800,000 replaced at random. Heaps: fixed, 224 MiB; MMTk's dynamic \
+     heap (MemBalancer), 8 to 224 MiB; Isla Vista up to 224 MiB; the same with a broker for the group (or \
+     the machine). Pressure: a group of 152 MiB, with swap. Time: of the program, without its start; a run \
+     over 20 s is ended, and a time is given where all runs finished. Peak: most resident. After: resident \
+     when everything is dead and two full collections are over; Isla Vista gives memory back when it is \
+     short. Pictures: time relative to the fixed heap without pressure.";
+const COLUMNS: [(&str, &str); 15] = [
+    ("program", ""),
+    ("pressure", ""),
+    ("plan", ""),
+    ("fixed: time", "s"),
+    ("MemBalancer: time", "s"),
+    ("Isla Vista: time", "s"),
+    ("with broker: time", "s"),
+    ("fixed: peak", "MiB"),
+    ("MemBalancer: peak", "MiB"),
+    ("Isla Vista: peak", "MiB"),
+    ("with broker: peak", "MiB"),
+    ("fixed: after", "MiB"),
+    ("MemBalancer: after", "MiB"),
+    ("Isla Vista: after", "MiB"),
+    ("with broker: after", "MiB"),
+];
+
+/// A number at a path of what the machine told, as [`Value::pointer`] takes it.
+fn told(run: &Outcome, path: &str) -> f64 {
+    let told: Option<Value> = serde_json::from_str(&run.said).ok();
+    let number = told.as_ref().and_then(|told| told.pointer(path)?.as_f64());
+    number.unwrap_or(0.0)
+}
+
+/// Seconds of the program itself, without the machine's start.
+fn seconds(run: &Outcome) -> f64 {
+    told(run, "/seconds")
+}
+
+/// The runs of a variant with one heap.
+fn runs(variant: &Ran, heap: usize) -> Runs {
+    let rows = variant.outcomes.iter();
+    Runs(rows.map(|row| row[heap].clone()).collect())
+}
+
+/// The table and the targets.
+pub(super) fn table(ran: &[Ran], runner: &Runner) -> Results {
+    let mut results = runner.results(TITLE, METHOD).columns(&COLUMNS);
+    let mut sorted: Vec<&Ran> = ran.iter().collect();
+    // Plans of one program and pressure below each other, so that columns can be compared.
+    sorted.sort_by_key(|variant| (variant.what.program, variant.what.pressure));
+    for variant in sorted {
+        let case = variant.what;
+        let all: [Runs; HEAPS.len()] = std::array::from_fn(|heap| runs(variant, heap));
+        let of = |pick: fn(&Outcome) -> f64| all.each_ref().map(|runs| cell(runs.median(pick)));
+        let [t0, t1, t2, t3] = all.each_ref().map(time);
+        let [p0, p1, p2, p3] = of(|run| run.resident as f64 / MIB);
+        let [a0, a1, a2, a3] = of(|run| told(run, "/after") / MIB);
+        let pressure = if case.pressure { "yes" } else { "no" };
+        results.row([
+            PROGRAMS[case.program].0.into(),
+            pressure.into(),
+            case.plan.into(),
+            t0,
+            t1,
+            t2,
+            t3,
+            p0,
+            p1,
+            p2,
+            p3,
+            a0,
+            a1,
+            a2,
+            a3,
+        ]);
+    }
+    judge(&mut results, ran, CALM, false, 1.02);
+    judge(&mut results, ran, PRESSED, true, 1.0);
+    results
+}
+
+/// The time, or how the runs ended if not all finished.
+fn time(runs: &Runs) -> Cell {
+    match runs.all_finished() {
+        true => cell(runs.median(seconds)),
+        false => runs.ended().into(),
+    }
+}
+
+/// Compares Isla Vista with the fixed heap. A run that was ended counts with its time until then, if it
+/// is the fixed heap's; with Isla Vista, all must have finished.
+fn judge(results: &mut Results, ran: &[Ran], claim: &str, pressure: bool, most: f64) {
+    let mut ratios = Vec::new();
+    let mut finished = true;
+    for variant in ran.iter().filter(|one| one.what.pressure == pressure) {
+        let (fixed, ours) = (runs(variant, FIXED), runs(variant, ISLA_VISTA));
+        finished &= ours.all_finished();
+        let base = match fixed.0.iter().all(|run| run.ending == Ending::Finished) {
+            true => fixed.median(seconds),
+            false => Some(fixed.least_seconds()),
+        };
+        ratios.extend(ratio(ours.median(seconds), base).map(|ratio| (ratio, variant.what.plan)));
+    }
+    let worst = ratios.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((worst, plan)) = worst else {
+        return results.target(claim, "nothing to compare".to_owned(), None);
+    };
+    let logs: f64 = ratios.iter().map(|(ratio, _)| ratio.max(1e-9).ln()).sum();
+    let mean = (logs / ratios.len() as f64).exp();
+    let measured = format!("{mean:.2}; at most {worst:.2} ({plan})");
+    results.target(claim, measured, finished && mean <= most);
+}
+
+/// Draws the times under pressure, a picture a program.
+pub(super) fn draw(ran: &[Ran], runner: &Runner) -> Result<()> {
+    for (program, (name, _)) in PROGRAMS.iter().enumerate() {
+        let mine: Vec<&Ran> = ran
+            .iter()
+            .filter(|one| one.what.program == program)
+            .collect();
+        let pressed: Vec<&Ran> = mine
+            .iter()
+            .copied()
+            .filter(|one| one.what.pressure)
+            .collect();
+        if pressed.is_empty() {
+            continue;
+        }
+        let part = name.to_lowercase().replace(' ', "-");
+        runner.plot(&part, &picture(name, &mine, &pressed))?;
+    }
+    Ok(())
+}
+
+/// Bars: the heaps side by side, plan by plan.
+fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> Plot {
+    let mut series = Vec::new();
+    for (place, variant) in pressed.iter().enumerate() {
+        let calm = Case {
+            pressure: false,
+            ..variant.what
+        };
+        let base = all.iter().find(|other| other.what == calm);
+        let base = base.and_then(|base| runs(base, FIXED).median(seconds));
+        let named = place + 1 == pressed.len();
+        for (index, heap) in HEAPS.iter().enumerate() {
+            let runs = runs(variant, index);
+            let time = match runs.all_finished() {
+                true => runs.median(seconds),
+                false => Some(LONGEST),
+            };
+            let length = ratio(time, base).unwrap_or(0.0).min(LONGEST_BAR);
+            let from = place as f64 + BAR * index as f64;
+            let name = if named { heap.name } else { "" };
+            series.extend(bar(from, length, index, name));
+        }
+    }
+    let plans = pressed.iter().enumerate();
+    Plot {
+        title: format!("{name} under memory pressure"),
+        note: format!(
+            "time relative to a fixed heap without pressure; a bar of {LONGEST_BAR} is longer, or the \
+             program did not finish"
+        ),
+        unit: "times".to_owned(),
+        across: "plans".to_owned(),
+        series,
+        events: plans
+            .map(|(place, one)| (place as f64 - BAR / 2.0, one.what.plan.to_owned()))
+            .collect(),
+        seconds: pressed.len() as f64,
+        top: LONGEST_BAR,
+    }
+}
+
+/// A bar, and the line on its top that carries its name.
+fn bar(from: f64, length: f64, colour: usize, name: &str) -> [Series; 2] {
+    let points = vec![(from, length), (from + BAR, length)];
+    let area = Series {
+        points: points.clone(),
+        colour,
+        kind: Kind::Area,
+        ..Series::default()
+    };
+    let top = Series {
+        name: name.to_owned(),
+        points,
+        colour,
+        kind: Kind::Line,
+        ..Series::default()
+    };
+    [area, top]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_a_bar_for_each_heap_and_names_each_once() {
+        let run = Outcome {
+            ending: Ending::Finished,
+            seconds: 1.0,
+            resident: 0,
+            faults: 0,
+            pauses: Default::default(),
+            said: r#"{"seconds": 2.0}"#.to_owned(),
+        };
+        let of = |pressure| Variant {
+            name: String::new(),
+            what: Case {
+                program: 0,
+                plan: "Immix",
+                pressure,
+            },
+            outcomes: vec![std::array::from_fn(|_| run.clone())],
+        };
+        let (calm, pressed) = (of(false), of(true));
+        let plot = picture("GCBench", &[&calm, &pressed], &[&pressed]);
+        assert_eq!(plot.series.len(), 2 * HEAPS.len());
+        assert!(plot.series.iter().all(|one| one.points[0].1 == 1.0));
+        let named = plot.series.iter().filter(|one| !one.name.is_empty());
+        assert_eq!(named.count(), HEAPS.len());
+    }
+}
