@@ -7,7 +7,7 @@ use crate::event::ThreadId;
 /// Bytes of a block's head.
 pub(crate) const HEAD: usize = 72;
 /// The most bytes of a block's content, before compression.
-pub(crate) const MAX_CONTENT: usize = 1 << 20;
+pub(crate) const MAX_CONTENT: usize = 128 << 10;
 /// The first bytes of a block.
 const MAGIC: [u8; 4] = *b"PLTB";
 

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most blocks of names that are read: 4 Mi names of 16 bytes.
 const MAX_NAMES: usize = 64;
@@ -89,6 +89,14 @@ pub struct Trace {
     names: Vec<u64>,
     largest_live: Option<u64>,
     ending: Ending,
+    opener: Arc<Mutex<Opener>>,
+}
+
+/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while one
+/// block is read and decompressed.
+struct Opener {
+    stored: Vec<u8>,
+    decompressor: zstd::bulk::Decompressor<'static>,
 }
 
 impl std::fmt::Debug for Trace {
@@ -122,6 +130,10 @@ impl Trace {
         let mut head = vec![0; length.min((FIXED + MAX_FACTS) as u64) as usize];
         source.read(&mut head, 0).map_err(TraceError::io(&name))?;
         let (header, begin) = Header::from_bytes(&head, &name)?;
+        let opener = Opener {
+            stored: Vec::new(),
+            decompressor: zstd::bulk::Decompressor::new().map_err(TraceError::io(&name))?,
+        };
         let mut trace = Trace {
             name,
             source,
@@ -130,6 +142,7 @@ impl Trace {
             names: Vec::new(),
             largest_live: None,
             ending: Ending::Whole,
+            opener: Arc::new(Mutex::new(opener)),
         };
         match trace.index_begins(length)? {
             Some(index) => trace.open_whole(begin as u64, index, length)?,
@@ -358,22 +371,19 @@ struct Loader {
     name: Arc<str>,
     source: Arc<dyn Source>,
     length: u64,
-    stored: Vec<u8>,
+    opener: Arc<Mutex<Opener>>,
     /// Memory of a content that is done with.
     spare: Vec<u8>,
-    decompressor: zstd::bulk::Decompressor<'static>,
 }
 
 impl Loader {
     fn new(trace: &Trace) -> Result<Loader, TraceError> {
-        let io = |result: io::Result<_>| result.map_err(TraceError::io(&trace.name));
         Ok(Loader {
             name: trace.name.clone(),
             source: trace.source.clone(),
             length: trace.source.length().map_err(TraceError::io(&trace.name))?,
-            stored: Vec::new(),
+            opener: trace.opener.clone(),
             spare: Vec::new(),
-            decompressor: io(zstd::bulk::Decompressor::new())?,
         })
     }
 
@@ -387,11 +397,17 @@ impl Loader {
         if head.kind != kind {
             return Err(fault(BlockFault::NoBlock));
         }
-        self.stored.resize(head.stored as usize, 0);
-        let read = self.source.read(&mut self.stored, offset + HEAD as u64);
+        // Who panicked with the lock left nothing half done: both are overwritten.
+        let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
+        let Opener {
+            stored,
+            decompressor,
+        } = &mut *opener;
+        stored.resize(head.stored as usize, 0);
+        let read = self.source.read(stored, offset + HEAD as u64);
         read.map_err(TraceError::io(&self.name))?;
         let mut content = std::mem::take(&mut self.spare);
-        let opened = head.open(&self.stored, &mut content, &mut self.decompressor);
+        let opened = head.open(stored, &mut content, decompressor);
         opened.map_err(fault)?;
         Ok((head, content))
     }
@@ -442,8 +458,13 @@ impl Stream {
         self.left
     }
 
+    /// Where the block begins that is read, bytes.
+    pub(crate) fn block(&self) -> u64 {
+        self.block
+    }
+
     /// Where the event is that was read last, for messages.
-    pub fn last(&self) -> At {
+    pub fn last_at(&self) -> At {
         self.place(self.at.event.saturating_sub(1))
     }
 
@@ -466,11 +487,12 @@ impl Stream {
         if !self.unpacked.is_empty() {
             return Err(fault(self, BlockFault::Rest));
         }
+        let content = std::mem::take(&mut self.unpacked).into_bytes();
         let Some(offset) = self.blocks.next() else {
             return Ok(false);
         };
         self.block = offset;
-        self.loader.spare = std::mem::take(&mut self.unpacked).into_bytes();
+        self.loader.spare = content;
         let (head, content) = self.loader.load(offset, Kind::Events)?;
         self.check(&head).map_err(|why| fault(self, why))?;
         self.unpacked = Unpacked::new(content).map_err(|why| fault(self, why))?;

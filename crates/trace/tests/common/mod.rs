@@ -1,5 +1,8 @@
 //! Traces in memory, and events of all kinds.
 
+// Not every test needs all of it.
+#![allow(dead_code)]
+
 use plimsoll_trace::event::MAX_OBJECT;
 use plimsoll_trace::{
     ClassId, Event, Header, MonitorId, ObjectId, SiteId, ThreadId, Trace, TraceError, Writer,
@@ -43,7 +46,6 @@ pub(crate) fn read(trace: &Trace, thread: ThreadId) -> (Vec<Event>, Option<Trace
 }
 
 /// An allocation of a plain object.
-#[allow(dead_code)] // Not every test needs it.
 pub(crate) fn alloc(object: u64, size: u64) -> Event {
     Event::Alloc {
         object: ObjectId(object),
