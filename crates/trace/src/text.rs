@@ -115,14 +115,17 @@ fn write_names(names: &Names, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Spaces, control characters and the escape itself, so that a word is one word and a line is one line.
+/// Spaces, the escape itself, and what is neither letter nor sign of ASCII, so that a word is one word, a line is
+/// one line, and nothing reaches a terminal that steers it.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\\' => escaped.push_str("\\\\"),
             ' ' => escaped.push_str("\\s"),
-            c if c.is_control() => escaped.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c if !c.is_ascii_graphic() && !c.is_alphanumeric() => {
+                escaped.push_str(&format!("\\u{{{:x}}}", u32::from(c)))
+            }
             c => escaped.push(c),
         }
     }
