@@ -39,6 +39,24 @@ fn main() {
     );
     told("made up and written", made);
 
+    read_streams(&trace, &told);
+    write_again(&trace, events, &told);
+
+    let started = Instant::now();
+    let count = Recorded::new(&trace).expect("it is read").count();
+    assert_eq!(count as u64, events, "all of them");
+    told(
+        "read in the recorded order",
+        started.elapsed().as_secs_f64(),
+    );
+
+    let started = Instant::now();
+    let report = check(&trace).expect("it is read");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    told("verified", started.elapsed().as_secs_f64());
+}
+
+fn read_streams(trace: &Trace, told: &dyn Fn(&str, f64)) {
     let started = Instant::now();
     let mut sum = 0;
     for thread in trace.streams().keys() {
@@ -49,11 +67,13 @@ fn main() {
         }
     }
     told("read, thread by thread", started.elapsed().as_secs_f64());
-    println!("allocated: {sum} bytes");
+    println!("  allocated: {sum} bytes");
+}
 
-    // A piece of each stream, so that writing alone is measured.
+/// Writes the first events again, so that writing alone is measured.
+fn write_again(trace: &Trace, events: u64, told: &dyn Fn(&str, f64)) {
     let mut script: Vec<(ThreadId, Event)> = Vec::new();
-    for next in Recorded::new(&trace).expect("it is read").take(5_000_000) {
+    for next in Recorded::new(trace).expect("it is read").take(5_000_000) {
         script.push(next.expect("it is in order"));
     }
     for level in [1, 3] {
@@ -71,17 +91,4 @@ fn main() {
             length as f64 / script.len() as f64
         );
     }
-
-    let started = Instant::now();
-    let count = Recorded::new(&trace).expect("it is read").count();
-    assert_eq!(count as u64, events, "all of them");
-    told(
-        "read in the recorded order",
-        started.elapsed().as_secs_f64(),
-    );
-
-    let started = Instant::now();
-    let report = check(&trace).expect("it is read");
-    assert!(report.faults.is_empty(), "{:?}", report.faults);
-    told("verified", started.elapsed().as_secs_f64());
 }

@@ -11,15 +11,16 @@ type Begun = (Box<Stream>, Option<Event>);
 
 /// All events of a trace, in the recorded order. It holds one block of each thread that is under way.
 ///
-/// A stream begins when its first stamp comes. One that has none at its beginning begins when a stream starts its
-/// thread; one that nobody starts, when no other is left; and the first thread at once. Between two stamps a stream
-/// goes on alone. After an error the stream that has it ends, and the others go on.
+/// A stream begins when its first stamp comes. One that has none at its beginning begins when a stream
+/// starts its thread; one that nobody starts, when no other is left; and the first thread at once. Between
+/// two stamps a stream goes on alone. After an error the stream that has it ends, and the others go on.
 #[derive(Debug)]
 pub struct Recorded<'a> {
     trace: &'a Trace,
     /// What may run: the stamp from which on, the thread, and its stream once that has begun.
     ready: BinaryHeap<Reverse<(u64, ThreadId)>>,
-    /// The streams that are under way, but for the current one, each with the stamp that was read before its turn.
+    /// The streams that are under way, but for the current one, each with the stamp that was read before
+    /// its turn.
     under_way: BTreeMap<ThreadId, (Box<Stream>, Event)>,
     /// The streams that wait until someone starts their threads.
     unstarted: BTreeSet<ThreadId>,
@@ -142,8 +143,8 @@ impl Iterator for Recorded<'_> {
     }
 }
 
-/// All events of a trace, piece by piece in the order in which the file has their blocks: fast, and right within
-/// each stream. It ends after an error.
+/// All events of a trace, piece by piece in the order in which the file has their blocks: fast, and right
+/// within each stream. It ends after an error.
 #[derive(Debug)]
 pub struct Filed<'a> {
     trace: &'a Trace,

@@ -92,8 +92,8 @@ pub struct Trace {
     opener: Arc<Mutex<Opener>>,
 }
 
-/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while one
-/// block is read and decompressed.
+/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while
+/// one block is read and decompressed.
 struct Opener {
     stored: Vec<u8>,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -112,8 +112,8 @@ impl Trace {
     ///
     /// # Errors
     /// [`TraceError::Io`]; [`TraceError::Foreign`], [`TraceError::Newer`] or [`TraceError::Head`] if it is no
-    /// trace that this version reads; [`TraceError::TooMany`]. A trace that is cut or whose index is damaged is
-    /// opened all the same: [`Trace::ending`] tells.
+    /// trace that this version reads; [`TraceError::TooMany`]. A trace that is cut or whose index is
+    /// damaged is opened all the same: [`Trace::ending`] tells.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(TraceError::io(&name.as_str().into()))?;
