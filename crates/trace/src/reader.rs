@@ -262,14 +262,23 @@ impl Trace {
         }
     }
 
-    fn read_index(&mut self, mut offset: u64, end: u64) -> Result<(), TraceError> {
+    fn read_index(&mut self, begin: u64, end: u64) -> Result<(), TraceError> {
         let mut loader = Loader::new(self)?;
+        let mut offset = begin;
+        // Where the next block may begin at the earliest: so there are no more than the file has room for.
+        let mut next = 0;
         while offset < end {
             let (head, content) = loader.load(offset, Kind::Index)?;
             let mut entries = Vec::new();
             let taken = index::take(&content, |entry| entries.push(entry));
             taken.map_err(|why| self.block_fault(offset, why))?;
             for entry in entries {
+                if let Entry::Block { offset: at, .. } = entry {
+                    if at < next || at >= begin {
+                        return Err(self.block_fault(offset, BlockFault::Number));
+                    }
+                    next = at + HEAD as u64;
+                }
                 self.learn(entry)?;
             }
             loader.spare = content;
