@@ -61,7 +61,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let trace = Trace::from_source(Arc::new(made), "made").expect("what was written is a trace");
     let mut lines = Vec::new();
     text::write(&trace, Form::Text, &mut lines, "lines").expect("memory is written");
-    let again = text::read(&mut lines.as_slice(), "lines", &header, Vec::new()).expect("it reads its own lines");
+    let again = text::read(&mut lines.as_slice(), "lines", &header, Vec::new());
+    let again = again.expect("it reads its own lines");
     let mut twice = Vec::new();
     let again = Trace::from_source(Arc::new(again), "again").expect("what was written is a trace");
     text::write(&again, Form::Text, &mut twice, "lines").expect("memory is written");

@@ -4,7 +4,7 @@
 use plimsoll_trace::check::check;
 use plimsoll_trace::order::Recorded;
 use plimsoll_trace::synth::{self, table};
-use plimsoll_trace::{Event, Header, ThreadId, Trace, Writer};
+use plimsoll_trace::{Event, Header, ThreadId, Totals, Trace, Writer};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,6 +54,15 @@ fn main() {
     let report = check(&trace).expect("it is read");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     told("verified", started.elapsed().as_secs_f64());
+    let sum = |of: fn(&Totals) -> u64| report.streams.values().map(of).sum::<u64>();
+    println!(
+        "{} objects, {} bytes, largest live {:?}, {} threads, {} ns",
+        sum(|it| it.objects),
+        sum(|it| it.allocated),
+        report.largest_live,
+        report.streams.len(),
+        sum(|it| it.time),
+    );
 }
 
 fn read_streams(trace: &Trace, told: &dyn Fn(&str, f64)) {

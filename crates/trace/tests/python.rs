@@ -93,8 +93,8 @@ fn python_reads_all_kinds_of_events() {
     };
     let mut runner = TestRunner::deterministic();
     let mut all = Vec::new();
-    for _ in 0..5 {
-        all.push(script(3000).new_tree(&mut runner).unwrap().current());
+    for _ in 0..4 {
+        all.push(script(1500).new_tree(&mut runner).unwrap().current());
     }
     for script in all {
         same(

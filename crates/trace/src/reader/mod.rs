@@ -1,18 +1,29 @@
 //! Opening a trace, and reading its streams, each at its own pace.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `load` | whole blocks, checked and decompressed |
+//! | [`stream`] | the events of a thread |
 
-use crate::block::{HEAD, Head, Kind};
-use crate::codec::{Position, Unpacked};
-use crate::error::{At, BlockFault, EventFault, TraceError};
-use crate::event::{Event, MAX_THREADS, ThreadId};
+mod load;
+pub mod stream;
+
+pub use stream::Stream;
+
+use crate::block::{HEAD, Kind};
+use crate::error::{BlockFault, TraceError};
+use crate::event::{MAX_THREADS, ThreadId};
 use crate::header::{FIXED, Header, MAX_FACTS};
 use crate::index::{self, END, Entry, Totals};
 use crate::names::{self, Names};
+use load::{Loader, Opener, read_head};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The most blocks of names that are read: 4 Mi names of 16 bytes.
 const MAX_NAMES: usize = 64;
@@ -92,13 +103,6 @@ pub struct Trace {
     opener: Arc<Mutex<Opener>>,
 }
 
-/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while
-/// one block is read and decompressed.
-struct Opener {
-    stored: Vec<u8>,
-    decompressor: zstd::bulk::Decompressor<'static>,
-}
-
 impl std::fmt::Debug for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trace")
@@ -130,10 +134,7 @@ impl Trace {
         let mut head = vec![0; length.min((FIXED + MAX_FACTS) as u64) as usize];
         source.read(&mut head, 0).map_err(TraceError::io(&name))?;
         let (header, begin) = Header::from_bytes(&head, &name)?;
-        let opener = Opener {
-            stored: Vec::new(),
-            decompressor: zstd::bulk::Decompressor::new().map_err(TraceError::io(&name))?,
-        };
+        let opener = Opener::new().map_err(TraceError::io(&name))?;
         let mut trace = Trace {
             name,
             source,
@@ -206,18 +207,13 @@ impl Trace {
                 trace: self.name.clone(),
                 thread,
             })?;
-        Ok(Stream {
-            loader: Loader::new(self)?,
+        let blocks = info.blocks.clone().into_iter();
+        Ok(Stream::new(
+            Loader::new(self)?,
             thread,
-            raw: self.header.raw,
-            blocks: info.blocks.clone().into_iter(),
-            block: 0,
-            left: 0,
-            unpacked: Unpacked::default(),
-            at: Position::default(),
-            ended: false,
-            failed: false,
-        })
+            self.header.raw,
+            blocks,
+        ))
     }
 
     /// The threads in the order of their blocks in the file, each as often as it has blocks there.
@@ -262,14 +258,23 @@ impl Trace {
         }
     }
 
-    fn read_index(&mut self, mut offset: u64, end: u64) -> Result<(), TraceError> {
+    fn read_index(&mut self, begin: u64, end: u64) -> Result<(), TraceError> {
         let mut loader = Loader::new(self)?;
+        let mut offset = begin;
+        // Where the next block may begin at the earliest: so there are no more than the file has room for.
+        let mut next = 0;
         while offset < end {
             let (head, content) = loader.load(offset, Kind::Index)?;
             let mut entries = Vec::new();
             let taken = index::take(&content, |entry| entries.push(entry));
             taken.map_err(|why| self.block_fault(offset, why))?;
             for entry in entries {
+                if let Entry::Block { offset: at, .. } = entry {
+                    if at < next || at >= begin {
+                        return Err(self.block_fault(offset, BlockFault::Number));
+                    }
+                    next = at + HEAD as u64;
+                }
                 self.learn(entry)?;
             }
             loader.spare = content;
@@ -336,253 +341,5 @@ impl Trace {
             offset,
             why,
         }
-    }
-}
-
-/// Reads the head of a block, which has to end before `length`.
-fn read_head(
-    source: &dyn Source,
-    name: &Arc<str>,
-    offset: u64,
-    length: u64,
-) -> Result<Head, TraceError> {
-    let fault = |why| TraceError::Block {
-        trace: name.clone(),
-        offset,
-        why,
-    };
-    let left = length.saturating_sub(offset);
-    if left < HEAD as u64 {
-        return Err(fault(BlockFault::Cut));
-    }
-    let mut bytes = [0; HEAD];
-    source
-        .read(&mut bytes, offset)
-        .map_err(TraceError::io(name))?;
-    let head = Head::from_bytes(&bytes).map_err(fault)?;
-    if head.whole() > left {
-        return Err(fault(BlockFault::Cut));
-    }
-    Ok(head)
-}
-
-/// Reads whole blocks.
-struct Loader {
-    name: Arc<str>,
-    source: Arc<dyn Source>,
-    length: u64,
-    opener: Arc<Mutex<Opener>>,
-    /// Memory of a content that is done with.
-    spare: Vec<u8>,
-}
-
-impl Loader {
-    fn new(trace: &Trace) -> Result<Loader, TraceError> {
-        Ok(Loader {
-            name: trace.name.clone(),
-            source: trace.source.clone(),
-            length: trace.source.length().map_err(TraceError::io(&trace.name))?,
-            opener: trace.opener.clone(),
-            spare: Vec::new(),
-        })
-    }
-
-    fn load(&mut self, offset: u64, kind: Kind) -> Result<(Head, Vec<u8>), TraceError> {
-        let head = read_head(&*self.source, &self.name, offset, self.length)?;
-        let fault = |why| TraceError::Block {
-            trace: self.name.clone(),
-            offset,
-            why,
-        };
-        if head.kind != kind {
-            return Err(fault(BlockFault::NoBlock));
-        }
-        // Who panicked with the lock left nothing half done: both are overwritten.
-        let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
-        let Opener {
-            stored,
-            decompressor,
-        } = &mut *opener;
-        stored.resize(head.stored as usize, 0);
-        let read = self.source.read(stored, offset + HEAD as u64);
-        read.map_err(TraceError::io(&self.name))?;
-        let mut content = std::mem::take(&mut self.spare);
-        let opened = head.open(stored, &mut content, decompressor);
-        opened.map_err(fault)?;
-        Ok((head, content))
-    }
-}
-
-/// The events of one thread, in order. It holds one block at a time.
-///
-/// After an error it ends.
-pub struct Stream {
-    loader: Loader,
-    thread: ThreadId,
-    raw: bool,
-    /// The blocks that follow.
-    blocks: std::vec::IntoIter<u64>,
-    /// Where the block begins that is read, bytes.
-    block: u64,
-    /// Events that are left of the block.
-    left: u32,
-    unpacked: Unpacked,
-    at: Position,
-    ended: bool,
-    failed: bool,
-}
-
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Stream");
-        shown
-            .field("thread", &self.thread)
-            .field("at", &self.at)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Stream {
-    /// The thread.
-    pub fn thread(&self) -> ThreadId {
-        self.thread
-    }
-
-    /// Where the stream stands: before the event that comes next.
-    pub fn position(&self) -> &Position {
-        &self.at
-    }
-
-    /// How many events are left of the block that is read.
-    pub fn left_of_block(&self) -> u32 {
-        self.left
-    }
-
-    /// Where the block begins that is read, bytes.
-    pub(crate) fn block(&self) -> u64 {
-        self.block
-    }
-
-    /// Where the event is that was read last, for messages.
-    pub fn last_at(&self) -> At {
-        self.place(self.at.event.saturating_sub(1))
-    }
-
-    fn place(&self, event: u64) -> At {
-        At {
-            trace: self.loader.name.clone(),
-            block: Some(self.block),
-            thread: self.thread,
-            event,
-        }
-    }
-
-    /// Goes to the next block; false when there is none.
-    fn next_block(&mut self) -> Result<bool, TraceError> {
-        let fault = |it: &Stream, why| TraceError::Block {
-            trace: it.loader.name.clone(),
-            offset: it.block,
-            why,
-        };
-        if !self.unpacked.is_empty() {
-            return Err(fault(self, BlockFault::Rest));
-        }
-        let content = std::mem::take(&mut self.unpacked).into_bytes();
-        let Some(offset) = self.blocks.next() else {
-            return Ok(false);
-        };
-        self.block = offset;
-        self.loader.spare = content;
-        let (head, content) = self.loader.load(offset, Kind::Events)?;
-        self.check(&head).map_err(|why| fault(self, why))?;
-        self.unpacked = Unpacked::new(content).map_err(|why| fault(self, why))?;
-        if self.unpacked.events() != head.count as usize {
-            return Err(fault(self, BlockFault::Columns));
-        }
-        self.left = head.count;
-        self.at.monitor = 0;
-        self.at.object = head.object;
-        Ok(true)
-    }
-
-    /// Whether a block follows what was read.
-    fn check(&self, head: &Head) -> Result<(), BlockFault> {
-        if head.thread != self.thread {
-            return Err(BlockFault::Thread {
-                found: head.thread,
-                expected: self.thread,
-            });
-        }
-        if head.event != self.at.event {
-            return Err(BlockFault::Order {
-                thread: self.thread,
-                found: head.event,
-                expected: self.at.event,
-            });
-        }
-        let here = (self.at.allocated, self.at.time, self.at.stamp);
-        if (head.allocated, head.time, head.stamp) != here {
-            return Err(BlockFault::Clocks);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn read(&mut self) -> Result<Option<Event>, TraceError> {
-        loop {
-            if self.left == 0 && !self.next_block()? {
-                return Ok(None);
-            }
-            if self.left == 0 {
-                continue;
-            }
-            let taken = self.unpacked.take(&self.at);
-            let event = match taken {
-                Ok(Some(event)) => event,
-                Ok(None) => {
-                    self.left -= 1;
-                    self.at.event += 1;
-                    continue;
-                }
-                Err(why) => return Err(self.event_fault(why)),
-            };
-            if self.ended || (event.is_raw() && !self.raw) {
-                let why = if self.ended {
-                    EventFault::AfterEnd
-                } else {
-                    EventFault::Raw
-                };
-                return Err(self.event_fault(why));
-            }
-            match self.at.after(&event) {
-                Ok(after) => self.at = after,
-                Err(why) => return Err(self.event_fault(why)),
-            }
-            self.left -= 1;
-            self.ended = matches!(event, Event::End);
-            return Ok(Some(event));
-        }
-    }
-
-    #[cold]
-    fn event_fault(&self, why: EventFault) -> TraceError {
-        TraceError::Event {
-            at: Box::new(self.place(self.at.event)),
-            why,
-        }
-    }
-}
-
-impl Iterator for Stream {
-    type Item = Result<Event, TraceError>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let read = self.read();
-        self.failed = read.is_err();
-        read.transpose()
     }
 }
