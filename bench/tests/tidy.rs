@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 16] = [
+const FLOORS: [(&str, u32); 17] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),
+    ("plimsoll-trace", 0),
     ("plimsoll-client", 1),
     ("plimsoll-heap", 1),
     ("plimsoll-map", 1),
