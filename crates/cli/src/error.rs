@@ -53,6 +53,8 @@ pub enum CliError {
     },
     #[error("{0}")]
     Pin(String),
+    #[error(transparent)]
+    Trace(#[from] plimsoll_trace::TraceError),
     #[error("{0}")]
     Usage(String),
 }

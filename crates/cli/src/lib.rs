@@ -19,7 +19,7 @@
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
-//! | [`ps`], [`set`], [`top`], [`map`], [`pin`], [`doctor`], [`man`] | the commands of those names |
+//! | [`ps`], [`set`], [`top`], [`map`], [`pin`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -43,6 +43,7 @@ pub mod run;
 pub mod set;
 pub mod size;
 pub mod top;
+pub mod trace;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -100,6 +101,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
+        Command::Trace(args) => trace::run(&args.command),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());
             print(&if args.json {

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use clap::CommandFactory;
 use std::path::Path;
 
-/// Writes `plimsoll.1` and one `plimsoll-COMMAND.1` for each command.
+/// Writes `plimsoll.1`, one `plimsoll-COMMAND.1` for each command, and one for each command of such a command.
 ///
 /// # Errors
 /// When the directory cannot be made or written to.
@@ -17,6 +17,9 @@ pub fn write(dir: &Path) -> Result<(), CliError> {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let name = format!("plimsoll-{}", sub.get_name());
         write_page(sub.clone(), &name, dir)?;
+        for below in sub.get_subcommands() {
+            write_page(below.clone(), &format!("{name}-{}", below.get_name()), dir)?;
+        }
     }
     Ok(())
 }
@@ -57,6 +60,7 @@ mod tests {
                 );
             }
         }
+        assert!(dir.path().join("plimsoll-trace-synth.1").exists());
         assert!(!dir.path().join("plimsoll-broker.1").exists());
         assert!(dir.path().join("plimsoll.1").exists());
     }

@@ -7,6 +7,7 @@ mod check;
 mod map;
 mod pin;
 mod policy;
+pub mod trace;
 
 pub use adapter::AdapterChoice;
 pub use agent::AgentChoice;
@@ -14,6 +15,7 @@ pub use check::check_name;
 pub use map::Map;
 pub use pin::Pin;
 pub use policy::PolicyChoice;
+pub use trace::Trace;
 
 use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
@@ -67,6 +69,8 @@ pub enum Command {
     Map(Map),
     /// Keep file pages in memory that programs lose and read again
     Pin(Pin),
+    /// Look at, check, convert, merge or make up traces of what threads allocate and lock
+    Trace(Trace),
     /// Show what this kernel and your rights allow, and what it costs to lack the rest
     Doctor(Doctor),
     /// Print a completion script for a shell

@@ -59,6 +59,10 @@ fn bad_input_is_named() {
         ("plimsoll pin 1 --window 0", "is no time"),
         ("plimsoll pin 1 --share 3M", "--budget"),
         ("plimsoll pin 1 --once --dry-run", "cannot be used with"),
+        ("plimsoll trace synth lusearch", "--output"),
+        ("plimsoll trace synth solitaire -o x", "hsqldb, lusearch"),
+        ("plimsoll trace synth ecperf -o x --scale 0", "is no factor"),
+        ("plimsoll trace convert x --level 20", "20 is not in 1..=19"),
         ("plimsoll completions cmd", "invalid value"),
     ] {
         let error = parse(line).expect_err(line);

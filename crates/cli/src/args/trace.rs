@@ -1,0 +1,141 @@
+//! `plimsoll trace`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use plimsoll_trace::synth::table::PROGRAMS;
+use std::path::PathBuf;
+
+/// `plimsoll trace`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = super::EXIT_CODES)]
+pub struct Trace {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of `plimsoll trace`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Show what a trace is of, and its sums
+    Info(Info),
+    /// Read a whole trace and check that it makes sense
+    Verify(Verify),
+    /// Print the first events of a trace
+    Head(Head),
+    /// Make a trace of text or CSV, or text or CSV of a trace
+    Convert(Convert),
+    /// Make one trace of several files of the same recording
+    Merge(Merge),
+    /// Make up the trace of a program from a published table, with phases of allocation and computation
+    Synth(Synth),
+}
+
+/// `plimsoll trace info`.
+#[derive(Clone, Debug, Args)]
+pub struct Info {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Show each thread
+    #[arg(long)]
+    pub threads: bool,
+    /// The same for programs, in exact numbers
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll trace verify`.
+#[derive(Clone, Debug, Args)]
+pub struct Verify {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The same for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll trace head`.
+#[derive(Clone, Debug, Args)]
+pub struct Head {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// How many events
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub events: u64,
+    /// Pass over so many events first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
+    /// Only the events of this thread
+    #[arg(short, long, value_name = "NUMBER")]
+    pub thread: Option<u32>,
+}
+
+/// What `convert` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A trace
+    Trace,
+    /// Lines for people, with all that a trace has
+    Text,
+    /// Comma-separated values: the events only
+    Csv,
+}
+
+/// `plimsoll trace convert`.
+#[derive(Clone, Debug, Args)]
+pub struct Convert {
+    /// A trace, text or CSV; what it is, its first bytes say (- is standard input, for text and CSV)
+    #[arg(value_name = "FROM")]
+    pub from: PathBuf,
+    /// Where to write (standard output when absent, for text and CSV)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What to write (text of a trace, and a trace of all else, when absent)
+    #[arg(long, value_enum)]
+    pub to: Option<Form>,
+    /// The CSV is of a raw trace, with reference stores
+    #[arg(long)]
+    pub raw: bool,
+    /// How hard to compress a trace, 1 to 19
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub level: Option<i32>,
+}
+
+/// `plimsoll trace merge`.
+#[derive(Clone, Debug, Args)]
+pub struct Merge {
+    /// The traces, each of other threads of the same recording
+    #[arg(value_name = "TRACE", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// Where to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `plimsoll trace synth`.
+#[derive(Clone, Debug, Args)]
+pub struct Synth {
+    /// The program
+    #[arg(value_name = "NAME", value_parser = PROGRAMS.map(|program| program.name))]
+    pub program: String,
+    /// Where to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Divide objects, bytes, live size and time by this, 1 to 1000000
+    #[arg(long, value_name = "N", default_value = "1", value_parser = factor)]
+    pub scale: f64,
+    /// Divide objects, bytes and time by this, 1 to 1000000, but for the data that the program loads first
+    #[arg(long, value_name = "N", default_value = "1", value_parser = factor)]
+    pub shorten: f64,
+    /// What is left open is drawn from this; the same seed makes the same file
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// A factor by which a program is made smaller.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|it| (1.0..=1e6).contains(it));
+    factor.ok_or_else(|| format!("`{text}` is no factor: give 1 to 1000000"))
+}

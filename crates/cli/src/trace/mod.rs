@@ -1,0 +1,213 @@
+//! `plimsoll trace`: looks at traces, checks, converts, merges and makes them up.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `info` | what a trace is of, and what is found in it, as text and as JSON |
+//! | `output` | files that appear when they are complete |
+//!
+//! The work is that of [`plimsoll_trace`].
+
+mod info;
+mod output;
+
+use crate::args::trace::{Command, Convert, Form as Target, Head, Info, Merge, Synth, Verify};
+use crate::error::{CliError, FAILED};
+use crate::{json, print, printed, say};
+use output::Output;
+use plimsoll_trace::order::{Filed, Recorded};
+use plimsoll_trace::synth::{self, table};
+use plimsoll_trace::text::{self, Form};
+use plimsoll_trace::{Ending, Event, Header, ThreadId, Trace, TraceError, Writer, check, merge};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+/// Bytes of a buffer for a file of text.
+const BUFFER: usize = 256 << 10;
+
+/// Does what is asked for.
+///
+/// # Errors
+/// When a trace cannot be read or written.
+pub fn run(command: &Command) -> Result<u8, CliError> {
+    match command {
+        Command::Info(args) => show_info(args),
+        Command::Verify(args) => verify(args),
+        Command::Head(args) => head(args),
+        Command::Convert(args) => convert(args),
+        Command::Merge(args) => merge(args),
+        Command::Synth(args) => synth(args),
+    }
+}
+
+/// Opens a trace, and warns if it is not whole.
+fn open(path: &Path) -> Result<Trace, CliError> {
+    let trace = Trace::open(path)?;
+    if let Ending::Cut { offset, why } = trace.ending() {
+        let name = trace.name();
+        say(format_args!(
+            "warning: {name} is cut at byte {offset} ({why}); what stands before is read"
+        ));
+    }
+    Ok(trace)
+}
+
+fn show_info(args: &Info) -> Result<u8, CliError> {
+    let trace = Trace::open(&args.trace)?;
+    let info = info::Info::of(&trace)?;
+    if args.json {
+        return printed(json::write(&info, true, &mut io::stdout().lock()));
+    }
+    print(&info.to_string(args.threads))
+}
+
+fn verify(args: &Verify) -> Result<u8, CliError> {
+    let trace = Trace::open(&args.trace)?;
+    let report = check::check(&trace)?;
+    if args.json {
+        print(&info::report_json(&report))?;
+    } else {
+        print(&info::report_text(&trace, &report))?;
+    }
+    Ok(if report.faults_count == 0 { 0 } else { FAILED })
+}
+
+fn head(args: &Head) -> Result<u8, CliError> {
+    let trace = open(&args.trace)?;
+    let (skip, most) = (args.skip, args.events);
+    let limit = |events: &mut dyn Iterator<Item = Result<(ThreadId, Event), TraceError>>| {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let from = usize::try_from(skip).unwrap_or(usize::MAX);
+        let count = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut wrote = Ok(());
+        for next in events.skip(from).take(count) {
+            let (thread, event) = next?;
+            wrote = text::line(thread, &event, Form::Text, &mut out);
+            if wrote.is_err() {
+                break;
+            }
+        }
+        printed(wrote.and_then(|()| out.flush()))
+    };
+    match args.thread {
+        Some(number) => {
+            let thread = ThreadId(number);
+            limit(
+                &mut trace
+                    .stream(thread)?
+                    .map(|event| event.map(|event| (thread, event))),
+            )
+        }
+        None => limit(&mut Recorded::new(&trace)?),
+    }
+}
+
+fn convert(args: &Convert) -> Result<u8, CliError> {
+    let name = args.from.display().to_string();
+    let mut input: Box<dyn BufRead> = if args.from.as_os_str() == "-" {
+        Box::new(BufReader::with_capacity(BUFFER, io::stdin()))
+    } else {
+        let file = File::open(&args.from).map_err(CliError::path(&args.from))?;
+        Box::new(BufReader::with_capacity(BUFFER, file))
+    };
+    let start = input.fill_buf().map_err(CliError::path(&args.from))?;
+    let is_trace = start.starts_with(&plimsoll_trace::header::MAGIC);
+    match (is_trace, args.to) {
+        (true, Some(Target::Trace)) => again(&open(&args.from)?, args),
+        (true, form) => {
+            let form = match form {
+                Some(Target::Csv) => Form::Csv,
+                _ => Form::Text,
+            };
+            lines(&open(&args.from)?, form, args.output.as_deref())
+        }
+        (false, None | Some(Target::Trace)) => {
+            let header = Header {
+                raw: args.raw,
+                ..Header::default()
+            };
+            let out = Output::create(needed(args.output.as_deref())?)?;
+            let out = text::read(&mut *input, &name, &header, out)?;
+            out.complete().map(|()| 0)
+        }
+        (false, Some(_)) => Err(unreadable(input, &name)),
+    }
+}
+
+/// Why what is no trace cannot become text: the error of opening it says what it is.
+fn unreadable(mut input: Box<dyn BufRead>, name: &str) -> CliError {
+    let mut start = Vec::new();
+    let read = input.by_ref().take(64).read_to_end(&mut start);
+    match read.map(|_| Trace::from_source(std::sync::Arc::new(start), name)) {
+        Ok(Err(error)) => error.into(),
+        _ => CliError::Usage(format!(
+            "{name} is no trace, so it can only become one: leave --to away"
+        )),
+    }
+}
+
+fn needed(output: Option<&Path>) -> Result<&Path, CliError> {
+    output.ok_or_else(|| {
+        CliError::Usage("a trace is not for terminals: give its file with -o".into())
+    })
+}
+
+fn lines(trace: &Trace, form: Form, output: Option<&Path>) -> Result<u8, CliError> {
+    match output {
+        Some(path) => {
+            let mut out = Output::create(path)?;
+            text::write(trace, form, &mut out, &path.display().to_string())?;
+            out.complete().map(|()| 0)
+        }
+        None => {
+            let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+            match text::write(trace, form, &mut out, "standard output") {
+                Err(TraceError::Io { source, .. }) => printed(Err(source)),
+                other => Ok(other.map(|()| 0)?),
+            }
+        }
+    }
+}
+
+/// Writes a trace again, such as with another level of compression.
+fn again(trace: &Trace, args: &Convert) -> Result<u8, CliError> {
+    let path = needed(args.output.as_deref())?;
+    let out = Output::create(path)?;
+    let mut writer = Writer::new(out, &path.display().to_string(), trace.header())?;
+    if let Some(level) = args.level {
+        writer.level(level)?;
+    }
+    for ((what, number), name) in &trace.names()? {
+        writer.name(*what, *number, name)?;
+    }
+    for next in Filed::new(trace) {
+        let (thread, event) = next?;
+        writer.push(thread, &event)?;
+    }
+    if let Some(bytes) = trace.largest_live() {
+        writer.largest_live(bytes);
+    }
+    writer.finish()?.complete().map(|()| 0)
+}
+
+fn merge(args: &Merge) -> Result<u8, CliError> {
+    let opened: Result<Vec<Trace>, CliError> = args.traces.iter().map(|path| open(path)).collect();
+    let out = Output::create(&args.output)?;
+    let out = merge::merge(&opened?, out, &args.output.display().to_string())?;
+    out.complete().map(|()| 0)
+}
+
+fn synth(args: &Synth) -> Result<u8, CliError> {
+    let program = table::find(&args.program);
+    let program =
+        program.ok_or_else(|| CliError::Usage(format!("no program is called {}", args.program)))?;
+    let options = synth::Options {
+        scale: args.scale,
+        shorten: args.shorten,
+        seed: args.seed,
+    };
+    let out = Output::create(&args.output)?;
+    let out = synth::write(program, &options, out, &args.output.display().to_string())?;
+    out.complete().map(|()| 0)
+}

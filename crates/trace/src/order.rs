@@ -1,0 +1,210 @@
+//! All streams of a trace as one: in the order in which the recorded program ran, or in that of the file.
+
+use crate::error::{At, TraceError};
+use crate::event::{Event, ThreadId};
+use crate::reader::{Stream, Trace};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// All events of a trace, in the recorded order. It holds one block of each thread that is under way.
+///
+/// A stream begins when its first stamp comes. One that has none at its beginning begins when a stream starts its
+/// thread; one that nobody starts, when no other is left; and the first thread at once. Between two stamps a stream
+/// goes on alone. After an error the stream that has it ends, and the others go on.
+#[derive(Debug)]
+pub struct Recorded<'a> {
+    trace: &'a Trace,
+    /// What may run: the stamp from which on, the thread, and its stream once that has begun.
+    ready: BinaryHeap<Reverse<(u64, ThreadId)>>,
+    /// The streams that are under way, but for the current one.
+    under_way: BTreeMap<ThreadId, Stream>,
+    /// The streams that wait until someone starts their threads.
+    unstarted: BTreeSet<ThreadId>,
+    current: Option<Stream>,
+    /// The stamp of the current stream.
+    stamp: u64,
+    /// Events that were read before their turn: stamps.
+    ahead: BTreeMap<ThreadId, Event>,
+    stamped: bool,
+}
+
+impl<'a> Recorded<'a> {
+    /// Merges the streams of a trace.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`]. What else is wrong with a stream comes in its turn.
+    pub fn new(trace: &'a Trace) -> Result<Self, TraceError> {
+        let mut recorded = Recorded {
+            trace,
+            ready: BinaryHeap::new(),
+            under_way: BTreeMap::new(),
+            unstarted: BTreeSet::new(),
+            current: None,
+            stamp: 0,
+            ahead: BTreeMap::new(),
+            stamped: true,
+        };
+        for (index, &thread) in trace.streams().keys().enumerate() {
+            match trace.stream(thread)?.next() {
+                Some(Ok(Event::Stamp { order })) => recorded.ready.push(Reverse((order, thread))),
+                None => {}
+                _ => {
+                    recorded.stamped = false;
+                    if index == 0 {
+                        recorded.ready.push(Reverse((0, thread)));
+                    } else {
+                        recorded.unstarted.insert(thread);
+                    }
+                }
+            }
+        }
+        Ok(recorded)
+    }
+
+    /// Whether each stream begins with a stamp, so that the order is known.
+    pub fn is_stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// Where the block begins in which the last event is, bytes.
+    pub(crate) fn block(&self) -> Option<u64> {
+        self.current.as_ref().map(Stream::block)
+    }
+
+    /// Where the event is that came last.
+    pub fn last(&self) -> Option<At> {
+        self.current.as_ref().map(Stream::last_at)
+    }
+
+    /// Takes the stream whose turn it is; `None` when all are at their ends.
+    fn turn(&mut self) -> Result<Option<Stream>, TraceError> {
+        if let Some(stream) = self.current.take() {
+            return Ok(Some(stream));
+        }
+        let (stamp, thread) = match self.ready.pop() {
+            Some(Reverse(next)) => next,
+            None => match self.unstarted.pop_first() {
+                Some(thread) => (self.stamp, thread),
+                None => return Ok(None),
+            },
+        };
+        self.stamp = stamp;
+        match self.under_way.remove(&thread) {
+            Some(stream) => Ok(Some(stream)),
+            None => self.trace.stream(thread).map(Some),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<(ThreadId, Event)>, TraceError> {
+        while let Some(mut stream) = self.turn()? {
+            let thread = stream.thread();
+            let event = match self.ahead.remove(&thread) {
+                Some(event) => event,
+                None => match stream.next() {
+                    Some(Ok(event)) => event,
+                    Some(Err(error)) => {
+                        return Err(error);
+                    }
+                    None => continue,
+                },
+            };
+            match event {
+                Event::Stamp { order } if order > self.stamp => {
+                    if self
+                        .ready
+                        .peek()
+                        .is_some_and(|Reverse((next, _))| *next < order)
+                    {
+                        self.ready.push(Reverse((order, thread)));
+                        self.ahead.insert(thread, event);
+                        self.under_way.insert(thread, stream);
+                        continue;
+                    }
+                    self.stamp = order;
+                }
+                Event::Start {
+                    thread: started, ..
+                } if self.unstarted.remove(&started) => {
+                    self.ready.push(Reverse((self.stamp, started)));
+                }
+                _ => {}
+            }
+            self.current = Some(stream);
+            return Ok(Some((thread, event)));
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Recorded<'_> {
+    type Item = Result<(ThreadId, Event), TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
+
+/// All events of a trace, piece by piece in the order in which the file has their blocks: fast, and right within
+/// each stream. It ends after an error.
+#[derive(Debug)]
+pub struct Filed<'a> {
+    trace: &'a Trace,
+    /// The threads of the blocks that follow.
+    threads: std::vec::IntoIter<ThreadId>,
+    /// The streams that are under way, but for the current one.
+    under_way: BTreeMap<ThreadId, Stream>,
+    current: Option<Stream>,
+    failed: bool,
+}
+
+impl<'a> Filed<'a> {
+    /// Begins at the first block.
+    pub fn new(trace: &'a Trace) -> Self {
+        Filed {
+            trace,
+            threads: trace.threads_by_block().into_iter(),
+            under_way: BTreeMap::new(),
+            current: None,
+            failed: false,
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<(ThreadId, Event)>, TraceError> {
+        loop {
+            if let Some(stream) = self.current.as_mut().filter(|it| it.left_of_block() > 0)
+                && let Some(event) = stream.next()
+            {
+                return Ok(Some((stream.thread(), event?)));
+            }
+            if let Some(done) = self.current.take() {
+                self.under_way.insert(done.thread(), done);
+            }
+            let Some(thread) = self.threads.next() else {
+                return Ok(None);
+            };
+            let mut stream = match self.under_way.remove(&thread) {
+                Some(stream) => stream,
+                None => self.trace.stream(thread)?,
+            };
+            // The first event opens the block.
+            let first = stream.next();
+            self.current = Some(stream);
+            if let Some(event) = first {
+                return Ok(Some((thread, event?)));
+            }
+        }
+    }
+}
+
+impl Iterator for Filed<'_> {
+    type Item = Result<(ThreadId, Event), TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.advance();
+        self.failed = next.is_err();
+        next.transpose()
+    }
+}

@@ -1,0 +1,588 @@
+//! Opening a trace, and reading its streams, each at its own pace.
+
+use crate::block::{HEAD, Head, Kind};
+use crate::codec::{Position, Unpacked};
+use crate::error::{At, BlockFault, EventFault, TraceError};
+use crate::event::{Event, MAX_THREADS, ThreadId};
+use crate::header::{FIXED, Header, MAX_FACTS};
+use crate::index::{self, END, Entry, Totals};
+use crate::names::{self, Names};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most blocks of names that are read: 4 Mi names of 16 bytes.
+const MAX_NAMES: usize = 64;
+
+/// Where a trace's bytes are. Several streams read at the same time.
+pub trait Source: Send + Sync {
+    /// Bytes that there are.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Reads all of `into` from `offset` on.
+    ///
+    /// # Errors
+    /// What the system says, and `UnexpectedEof` if there are fewer bytes.
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(into, offset)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = usize::try_from(offset).ok();
+        let found = from.and_then(|from| self.get(from..from.checked_add(into.len())?));
+        into.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// How a trace ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With its index: all of it is there.
+    Whole,
+    /// Without one: its writer was stopped, or it is still being written, or its end was cut off. What stands
+    /// before this byte is read.
+    Cut {
+        /// Where the first thing begins that is no whole block, bytes.
+        offset: u64,
+        /// What is there.
+        why: BlockFault,
+    },
+}
+
+/// A stream of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct StreamInfo {
+    /// Where its blocks begin, bytes, in the order of its events.
+    blocks: Vec<u64>,
+    /// Its sums, where the trace has its index.
+    pub totals: Option<Totals>,
+}
+
+/// A trace that is open.
+#[derive(Clone)]
+pub struct Trace {
+    name: Arc<str>,
+    source: Arc<dyn Source>,
+    header: Header,
+    streams: BTreeMap<ThreadId, StreamInfo>,
+    names: Vec<u64>,
+    largest_live: Option<u64>,
+    ending: Ending,
+    opener: Arc<Mutex<Opener>>,
+}
+
+/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while one
+/// block is read and decompressed.
+struct Opener {
+    stored: Vec<u8>,
+    decompressor: zstd::bulk::Decompressor<'static>,
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trace")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Trace {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`]; [`TraceError::Foreign`], [`TraceError::Newer`] or [`TraceError::Head`] if it is no
+    /// trace that this version reads; [`TraceError::TooMany`]. A trace that is cut or whose index is damaged is
+    /// opened all the same: [`Trace::ending`] tells.
+    pub fn open(path: &Path) -> Result<Trace, TraceError> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(TraceError::io(&name.as_str().into()))?;
+        Trace::from_source(Arc::new(file), &name)
+    }
+
+    /// Opens what is anywhere; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// Those of [`Trace::open`].
+    pub fn from_source(source: Arc<dyn Source>, name: &str) -> Result<Trace, TraceError> {
+        let name: Arc<str> = name.into();
+        let length = source.length().map_err(TraceError::io(&name))?;
+        let mut head = vec![0; length.min((FIXED + MAX_FACTS) as u64) as usize];
+        source.read(&mut head, 0).map_err(TraceError::io(&name))?;
+        let (header, begin) = Header::from_bytes(&head, &name)?;
+        let opener = Opener {
+            stored: Vec::new(),
+            decompressor: zstd::bulk::Decompressor::new().map_err(TraceError::io(&name))?,
+        };
+        let mut trace = Trace {
+            name,
+            source,
+            header,
+            streams: BTreeMap::new(),
+            names: Vec::new(),
+            largest_live: None,
+            ending: Ending::Whole,
+            opener: Arc::new(Mutex::new(opener)),
+        };
+        match trace.index_begins(length)? {
+            Some(index) => trace.open_whole(begin as u64, index, length)?,
+            None => trace.look_for_blocks(begin as u64, length)?,
+        }
+        Ok(trace)
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What errors call it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// How it ends.
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// Its streams, by thread.
+    pub fn streams(&self) -> &BTreeMap<ThreadId, StreamInfo> {
+        &self.streams
+    }
+
+    /// The most bytes of objects that lived at one time in the recorded order, if its writer has noted that.
+    pub fn largest_live(&self) -> Option<u64> {
+        self.largest_live
+    }
+
+    /// Its names.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`]; [`TraceError::Block`] if a block of names is damaged; [`TraceError::TooMany`].
+    pub fn names(&self) -> Result<Names, TraceError> {
+        let mut names = Names::new();
+        let mut loader = Loader::new(self)?;
+        if self.names.len() > MAX_NAMES {
+            return Err(self.too_many(MAX_NAMES, "blocks of names"));
+        }
+        for &offset in &self.names {
+            let (_, content) = loader.load(offset, Kind::Names)?;
+            names::take(&content, &mut names).map_err(|why| self.block_fault(offset, why))?;
+            loader.spare = content;
+        }
+        Ok(names)
+    }
+
+    /// Reads the stream of a thread from its beginning.
+    ///
+    /// # Errors
+    /// [`TraceError::NoThread`], [`TraceError::Io`].
+    pub fn stream(&self, thread: ThreadId) -> Result<Stream, TraceError> {
+        let info = self
+            .streams
+            .get(&thread)
+            .ok_or_else(|| TraceError::NoThread {
+                trace: self.name.clone(),
+                thread,
+            })?;
+        Ok(Stream {
+            loader: Loader::new(self)?,
+            thread,
+            raw: self.header.raw,
+            blocks: info.blocks.clone().into_iter(),
+            block: 0,
+            left: 0,
+            unpacked: Unpacked::default(),
+            at: Position::default(),
+            ended: false,
+            failed: false,
+        })
+    }
+
+    /// The threads in the order of their blocks in the file, each as often as it has blocks there.
+    pub fn threads_by_block(&self) -> Vec<ThreadId> {
+        let mut all: Vec<(u64, ThreadId)> = Vec::new();
+        for (thread, info) in &self.streams {
+            all.extend(info.blocks.iter().map(|offset| (*offset, *thread)));
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, thread)| thread).collect()
+    }
+
+    fn index_begins(&self, length: u64) -> Result<Option<u64>, TraceError> {
+        let Some(offset) = length.checked_sub(END as u64) else {
+            return Ok(None);
+        };
+        let mut mark = [0; END];
+        let read = self.source.read(&mut mark, offset);
+        read.map_err(TraceError::io(&self.name))?;
+        Ok(index::begins(&mark).filter(|begin| *begin <= offset))
+    }
+
+    /// Reads the index, or looks for the blocks if the index is damaged.
+    fn open_whole(&mut self, begin: u64, index: u64, length: u64) -> Result<(), TraceError> {
+        match self.read_index(index, length - END as u64) {
+            Err(TraceError::Block { offset, why, .. }) => {
+                self.streams.clear();
+                self.names.clear();
+                self.largest_live = None;
+                self.look_for_blocks(begin, index)?;
+                if self.ending
+                    == (Ending::Cut {
+                        offset: index,
+                        why: BlockFault::Cut,
+                    })
+                {
+                    self.ending = Ending::Cut { offset, why };
+                }
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn read_index(&mut self, mut offset: u64, end: u64) -> Result<(), TraceError> {
+        let mut loader = Loader::new(self)?;
+        while offset < end {
+            let (head, content) = loader.load(offset, Kind::Index)?;
+            let mut entries = Vec::new();
+            let taken = index::take(&content, |entry| entries.push(entry));
+            taken.map_err(|why| self.block_fault(offset, why))?;
+            for entry in entries {
+                self.learn(entry)?;
+            }
+            loader.spare = content;
+            offset += head.whole();
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, entry: Entry) -> Result<(), TraceError> {
+        match entry {
+            Entry::Block {
+                kind: Kind::Names,
+                offset,
+                ..
+            } => self.names.push(offset),
+            Entry::Block { thread, offset, .. } => self.info(thread)?.blocks.push(offset),
+            Entry::Stream(thread, totals) => self.info(thread)?.totals = Some(totals),
+            Entry::LargestLive(bytes) => self.largest_live = Some(bytes),
+        }
+        Ok(())
+    }
+
+    fn info(&mut self, thread: ThreadId) -> Result<&mut StreamInfo, TraceError> {
+        if self.streams.len() >= MAX_THREADS && !self.streams.contains_key(&thread) {
+            return Err(self.too_many(MAX_THREADS, "threads"));
+        }
+        Ok(self.streams.entry(thread).or_default())
+    }
+
+    /// Goes from block to block until something is no whole block, or to `length`.
+    fn look_for_blocks(&mut self, mut offset: u64, length: u64) -> Result<(), TraceError> {
+        loop {
+            let head = match read_head(&*self.source, &self.name, offset, length) {
+                Ok(head) => head,
+                Err(TraceError::Block { why, .. }) => {
+                    self.ending = Ending::Cut { offset, why };
+                    return Ok(());
+                }
+                Err(other) => return Err(other),
+            };
+            match head.kind {
+                Kind::Events | Kind::Names => self.learn(Entry::Block {
+                    kind: head.kind,
+                    thread: head.thread,
+                    offset,
+                })?,
+                Kind::Index | Kind::PassedOver => {}
+            }
+            offset += head.whole();
+        }
+    }
+
+    fn too_many(&self, most: usize, what: &'static str) -> TraceError {
+        TraceError::TooMany {
+            trace: self.name.clone(),
+            most: most as u64,
+            what,
+        }
+    }
+
+    fn block_fault(&self, offset: u64, why: BlockFault) -> TraceError {
+        TraceError::Block {
+            trace: self.name.clone(),
+            offset,
+            why,
+        }
+    }
+}
+
+/// Reads the head of a block, which has to end before `length`.
+fn read_head(
+    source: &dyn Source,
+    name: &Arc<str>,
+    offset: u64,
+    length: u64,
+) -> Result<Head, TraceError> {
+    let fault = |why| TraceError::Block {
+        trace: name.clone(),
+        offset,
+        why,
+    };
+    let left = length.saturating_sub(offset);
+    if left < HEAD as u64 {
+        return Err(fault(BlockFault::Cut));
+    }
+    let mut bytes = [0; HEAD];
+    source
+        .read(&mut bytes, offset)
+        .map_err(TraceError::io(name))?;
+    let head = Head::from_bytes(&bytes).map_err(fault)?;
+    if head.whole() > left {
+        return Err(fault(BlockFault::Cut));
+    }
+    Ok(head)
+}
+
+/// Reads whole blocks.
+struct Loader {
+    name: Arc<str>,
+    source: Arc<dyn Source>,
+    length: u64,
+    opener: Arc<Mutex<Opener>>,
+    /// Memory of a content that is done with.
+    spare: Vec<u8>,
+}
+
+impl Loader {
+    fn new(trace: &Trace) -> Result<Loader, TraceError> {
+        Ok(Loader {
+            name: trace.name.clone(),
+            source: trace.source.clone(),
+            length: trace.source.length().map_err(TraceError::io(&trace.name))?,
+            opener: trace.opener.clone(),
+            spare: Vec::new(),
+        })
+    }
+
+    fn load(&mut self, offset: u64, kind: Kind) -> Result<(Head, Vec<u8>), TraceError> {
+        let head = read_head(&*self.source, &self.name, offset, self.length)?;
+        let fault = |why| TraceError::Block {
+            trace: self.name.clone(),
+            offset,
+            why,
+        };
+        if head.kind != kind {
+            return Err(fault(BlockFault::NoBlock));
+        }
+        // Who panicked with the lock left nothing half done: both are overwritten.
+        let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
+        let Opener {
+            stored,
+            decompressor,
+        } = &mut *opener;
+        stored.resize(head.stored as usize, 0);
+        let read = self.source.read(stored, offset + HEAD as u64);
+        read.map_err(TraceError::io(&self.name))?;
+        let mut content = std::mem::take(&mut self.spare);
+        let opened = head.open(stored, &mut content, decompressor);
+        opened.map_err(fault)?;
+        Ok((head, content))
+    }
+}
+
+/// The events of one thread, in order. It holds one block at a time.
+///
+/// After an error it ends.
+pub struct Stream {
+    loader: Loader,
+    thread: ThreadId,
+    raw: bool,
+    /// The blocks that follow.
+    blocks: std::vec::IntoIter<u64>,
+    /// Where the block begins that is read, bytes.
+    block: u64,
+    /// Events that are left of the block.
+    left: u32,
+    unpacked: Unpacked,
+    at: Position,
+    ended: bool,
+    failed: bool,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Stream");
+        shown
+            .field("thread", &self.thread)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// The thread.
+    pub fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    /// Where the stream stands: before the event that comes next.
+    pub fn position(&self) -> &Position {
+        &self.at
+    }
+
+    /// How many events are left of the block that is read.
+    pub fn left_of_block(&self) -> u32 {
+        self.left
+    }
+
+    /// Where the block begins that is read, bytes.
+    pub(crate) fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// Where the event is that was read last, for messages.
+    pub fn last_at(&self) -> At {
+        self.place(self.at.event.saturating_sub(1))
+    }
+
+    fn place(&self, event: u64) -> At {
+        At {
+            trace: self.loader.name.clone(),
+            block: Some(self.block),
+            thread: self.thread,
+            event,
+        }
+    }
+
+    /// Goes to the next block; false when there is none.
+    fn next_block(&mut self) -> Result<bool, TraceError> {
+        let fault = |it: &Stream, why| TraceError::Block {
+            trace: it.loader.name.clone(),
+            offset: it.block,
+            why,
+        };
+        if !self.unpacked.is_empty() {
+            return Err(fault(self, BlockFault::Rest));
+        }
+        let content = std::mem::take(&mut self.unpacked).into_bytes();
+        let Some(offset) = self.blocks.next() else {
+            return Ok(false);
+        };
+        self.block = offset;
+        self.loader.spare = content;
+        let (head, content) = self.loader.load(offset, Kind::Events)?;
+        self.check(&head).map_err(|why| fault(self, why))?;
+        self.unpacked = Unpacked::new(content).map_err(|why| fault(self, why))?;
+        if self.unpacked.events() != head.count as usize {
+            return Err(fault(self, BlockFault::Columns));
+        }
+        self.left = head.count;
+        self.at.monitor = 0;
+        self.at.object = head.object;
+        Ok(true)
+    }
+
+    /// Whether a block follows what was read.
+    fn check(&self, head: &Head) -> Result<(), BlockFault> {
+        if head.thread != self.thread {
+            return Err(BlockFault::Thread {
+                found: head.thread,
+                expected: self.thread,
+            });
+        }
+        if head.event != self.at.event {
+            return Err(BlockFault::Order {
+                thread: self.thread,
+                found: head.event,
+                expected: self.at.event,
+            });
+        }
+        let here = (self.at.allocated, self.at.time, self.at.stamp);
+        if (head.allocated, head.time, head.stamp) != here {
+            return Err(BlockFault::Clocks);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&mut self) -> Result<Option<Event>, TraceError> {
+        loop {
+            if self.left == 0 && !self.next_block()? {
+                return Ok(None);
+            }
+            if self.left == 0 {
+                continue;
+            }
+            let taken = self.unpacked.take(&self.at);
+            let event = match taken {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    self.left -= 1;
+                    self.at.event += 1;
+                    continue;
+                }
+                Err(why) => return Err(self.event_fault(why)),
+            };
+            if self.ended || (event.is_raw() && !self.raw) {
+                let why = if self.ended {
+                    EventFault::AfterEnd
+                } else {
+                    EventFault::Raw
+                };
+                return Err(self.event_fault(why));
+            }
+            match self.at.after(&event) {
+                Ok(after) => self.at = after,
+                Err(why) => return Err(self.event_fault(why)),
+            }
+            self.left -= 1;
+            self.ended = matches!(event, Event::End);
+            return Ok(Some(event));
+        }
+    }
+
+    #[cold]
+    fn event_fault(&self, why: EventFault) -> TraceError {
+        TraceError::Event {
+            at: Box::new(self.place(self.at.event)),
+            why,
+        }
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<Event, TraceError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let read = self.read();
+        self.failed = read.is_err();
+        read.transpose()
+    }
+}
