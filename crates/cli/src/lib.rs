@@ -19,7 +19,7 @@
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
-//! | [`ps`], [`set`], [`top`], [`map`], [`pin`], [`trace`], [`doctor`], [`man`] | the commands of those names |
+//! | [`ps`], [`set`], [`top`], [`map`], [`pin`], [`sim`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -41,6 +41,7 @@ pub mod ps;
 pub mod rows;
 pub mod run;
 pub mod set;
+pub mod sim;
 pub mod size;
 pub mod top;
 pub mod trace;
@@ -101,6 +102,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Trace(args) => trace::run(&args.command),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());

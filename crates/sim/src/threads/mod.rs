@@ -26,6 +26,7 @@
 //! | module | is |
 //! |---|---|
 //! | `program` | the streams that are simulated |
+//! | `traced` | a trace as a program |
 //! | `settings` | processors, discipline, heap, and what things cost |
 //! | `machine` | processors and time: who runs, and until when |
 //! | `thread` | what is known of one thread |
@@ -49,6 +50,7 @@ mod settings;
 mod step;
 mod tally;
 mod thread;
+mod traced;
 mod waiting;
 
 pub use error::{Position, SimError, Stuck};
@@ -56,6 +58,7 @@ pub use log::{Log, What};
 pub use program::{Program, ReadError, Stream, Streams};
 pub use settings::{Costs, Settings};
 pub use tally::{Outcome, Quartiles};
+pub use traced::{Survey, Traced};
 
 /// Simulates a program.
 ///
