@@ -49,7 +49,7 @@ fn size(sizing: &mut impl Sizing, round: u64) {
 /// Dispatches threads that block, wake, end and come again.
 fn dispatch(queue: &mut ReadyQueue, round: u64) {
     for turn in 0..100 {
-        let thread = queue.next().expect("threads are ready");
+        let thread = queue.dispatch().expect("threads are ready");
         let bytes = (turn * 37 + round) % 1000;
         if turn % 9 == 0 {
             queue.leave(thread);

@@ -70,7 +70,7 @@ pub(super) fn text(runs: &[Run]) -> String {
     }
     for run in runs {
         if let Some(error) = &run.error {
-            let _ = writeln!(text, "{}: {error}", run.scheduler);
+            wrap(&format!("{}: {error}", run.scheduler), &mut text);
         }
         if let Some(helped @ 1..) = run.outcome.as_ref().map(|it| it.helped) {
             let _ = writeln!(
@@ -82,6 +82,27 @@ pub(super) fn text(runs: &[Run]) -> String {
     }
     text.push('\n');
     text
+}
+
+/// Appends lines, each broken between words where it is longer than the table is wide.
+fn wrap(lines: &str, into: &mut String) {
+    let most = WIDTHS.0 + 3 * WIDTHS.1;
+    for line in lines.lines() {
+        let mut column = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if column > 0 && column + 1 + length > most {
+                into.push_str("\n  ");
+                column = 2;
+            } else if column > 0 {
+                into.push(' ');
+                column += 1;
+            }
+            into.push_str(&shown(word, most - 2));
+            column += length;
+        }
+        into.push('\n');
+    }
 }
 
 /// How much more or less a value is than the first one.
@@ -106,7 +127,8 @@ fn number(value: f64) -> String {
     match value {
         ..1e6 => format!("{value:.0}"),
         ..1e9 => format!("{:.2}M", value / 1e6),
-        _ => format!("{:.2}G", value / 1e9),
+        ..1e12 => format!("{:.2}G", value / 1e9),
+        _ => format!("{value:.2e}"),
     }
 }
 
@@ -122,7 +144,7 @@ fn time(nanoseconds: f64) -> String {
         ..1e3 => format!("{nanoseconds:.0}ns"),
         ..1e6 => format!("{:.2}us", nanoseconds / 1e3),
         ..1e9 => format!("{:.2}ms", nanoseconds / 1e6),
-        ..1e15 => format!("{:.2}s", nanoseconds / 1e9),
+        ..1e14 => format!("{:.2}s", nanoseconds / 1e9),
         _ => format!("{:.1e}s", nanoseconds / 1e9),
     }
 }
@@ -130,6 +152,20 @@ fn time(nanoseconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_messages_are_broken() {
+        let mut text = String::new();
+        wrap(
+            &format!("{} {}\nend", "word ".repeat(40), "x".repeat(200)),
+            &mut text,
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(text.ends_with("\nend\n"));
+    }
 
     #[test]
     fn values_fit_their_columns() {

@@ -44,7 +44,7 @@ struct Record {
 /// The ready queue of any number of processors, under one discipline.
 ///
 /// The order of the calls for one thread: [`ReadyQueue::admit`]; then [`ReadyQueue::ready`] and its turn in
-/// [`ReadyQueue::next`], again and again, with whatever blocks it in between; then [`ReadyQueue::leave`], at
+/// [`ReadyQueue::dispatch`], again and again, with whatever blocks it in between; then [`ReadyQueue::leave`], at
 /// any time. A call out of order is ignored. Only `admit` allocates, for more threads than there ever were.
 ///
 /// # The bound on waiting
@@ -178,7 +178,7 @@ impl ReadyQueue {
     }
 
     /// Takes the thread that runs next.
-    pub fn next(&mut self) -> Option<Thread> {
+    pub fn dispatch(&mut self) -> Option<Thread> {
         let first = *self.heap.first()?;
         let chosen = if self.is_overdue(self.oldest) {
             self.oldest

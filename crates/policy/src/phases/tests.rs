@@ -21,7 +21,7 @@ fn round_robin_and_mqrr_take_turns() {
             queue.ready(thread, Used::default());
         }
         for turn in 0..40 {
-            let thread = queue.next().unwrap();
+            let thread = queue.dispatch().unwrap();
             assert_eq!(thread, threads[turn % 4]);
             queue.ready(thread, used(turn as u64, 1000 - turn as u64));
         }
@@ -36,7 +36,7 @@ fn larf_runs_who_allocates_least_until_the_others_are_overdue() {
     queue.ready(frugal, used(100, 0));
     let mut order = Vec::new();
     for _ in 0..10 {
-        let thread = queue.next().unwrap();
+        let thread = queue.dispatch().unwrap();
         order.push(thread == greedy);
         queue.ready(thread, used(100, if thread == greedy { 4000 } else { 0 }));
     }
@@ -78,7 +78,7 @@ fn a_higher_priority_goes_first_but_not_for_ever() {
     queue.ready(low, Used::default());
     queue.ready(high, Used::default());
     let mut waited = 0;
-    while queue.next() == Some(high) {
+    while queue.dispatch() == Some(high) {
         waited += 1;
         queue.ready(high, Used::default());
     }
@@ -95,7 +95,10 @@ fn calls_out_of_order_are_ignored() {
     queue.leave(thread);
     queue.leave(thread);
     queue.ready(thread, Used::default());
-    assert_eq!((queue.len(), queue.admitted(), queue.next()), (0, 0, None));
+    assert_eq!(
+        (queue.len(), queue.admitted(), queue.dispatch()),
+        (0, 0, None)
+    );
     assert_eq!((queue.rank(thread), queue.longest_wait()), (None, 0));
     assert_eq!(queue.admit(0), thread, "a number is given out again");
 }
@@ -209,7 +212,7 @@ fn take(
         Step::Next => {
             let before = model.dispatches;
             let expected = model.next(u64::from(patience), rule.ties());
-            assert_eq!(queue.next(), expected.map(|one| one.thread));
+            assert_eq!(queue.dispatch(), expected.map(|one| one.thread));
             if let Some(Modelled { ready, most, .. }) = expected {
                 let waited = before - ready.unwrap().1;
                 assert!(waited < (u64::from(patience) + 1) * most as u64, "{waited}");
@@ -254,7 +257,7 @@ proptest! {
         }
         let (turns, mut got) = (queue.longest_wait() + 1, 0);
         for _ in 0..3 * turns {
-            let thread = queue.next().unwrap();
+            let thread = queue.dispatch().unwrap();
             let bytes = if thread == greedy { got += 1; greed } else { 0 };
             queue.ready(thread, used(TIME_QUANTUM, bytes));
         }

@@ -210,7 +210,7 @@ impl<'a, L: Log> Machine<'a, L> {
             if self.processors[which].running.is_some() {
                 continue;
             }
-            if let Some(slot) = self.queue.next() {
+            if let Some(slot) = self.queue.dispatch() {
                 self.give(which, self.slots[slot.index()], now);
             }
         }

@@ -4,6 +4,8 @@ mod faults;
 mod paper;
 mod programs;
 mod reference;
+mod reference_heap;
+mod traced;
 
 use plimsoll_policy::phases::{Quanta, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
