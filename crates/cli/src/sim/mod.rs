@@ -132,7 +132,7 @@ fn open(path: &Path) -> Result<Trace, CliError> {
     match trace.header().deaths {
         Deaths::Exact => {}
         Deaths::AtCollections => say(format_args!(
-            "warning: in {name} objects die only where a collection found them dead, so they live too long here"
+            "warning: in {name} objects die only where a collection found them, so they live too long here"
         )),
         Deaths::Unknown => say(format_args!(
             "warning: {name} does not tell when objects die, so all of them live to the end here"

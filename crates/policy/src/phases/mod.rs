@@ -4,10 +4,10 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *allocation phase* | a stretch in which a thread allocates much; most of it dies in the computation that follows |
-//! | *quantum* | how long a thread runs before another may take its processor: a time, a number of allocated bytes, or whichever comes first |
+//! | *allocation phase* | a thread allocates much, most of which dies in the computation that follows |
+//! | *quantum* | how long a thread runs before another may: a time, allocated bytes, or both |
 //! | *dispatch* | a thread is taken from the ready queue and given a processor |
-//! | *patience* | how many rounds a ready thread may be passed over before it is next, whatever its rank |
+//! | *patience* | how many rounds a ready thread is passed over before it is next, whatever its rank |
 //! | *round* | as many dispatches as there are threads |
 //!
 //! # Map
@@ -19,8 +19,9 @@
 //! | `queue` | the ready queue: order, priorities, and the bound on waiting |
 //!
 //! Threads block and wake outside: a blocked thread is simply not in the queue. The paper leaves three
-//! problems open, which [`ReadyQueue`] and [`Quantum`] solve: a thread that allocates much starves under LARF,
-//! a thread that allocates nothing keeps its processor forever under MQRR, and neither knows priorities.
+//! problems open, which [`ReadyQueue`] and [`Quantum`] solve: a thread that allocates much starves under
+//! LARF, a thread that allocates nothing keeps its processor forever under MQRR, and neither knows
+//! priorities.
 
 mod discipline;
 mod larf;

@@ -44,8 +44,9 @@ struct Record {
 /// The ready queue of any number of processors, under one discipline.
 ///
 /// The order of the calls for one thread: [`ReadyQueue::admit`]; then [`ReadyQueue::ready`] and its turn in
-/// [`ReadyQueue::dispatch`], again and again, with whatever blocks it in between; then [`ReadyQueue::leave`], at
-/// any time. A call out of order is ignored. Only `admit` allocates, for more threads than there ever were.
+/// [`ReadyQueue::dispatch`], again and again, with whatever blocks it in between; then
+/// [`ReadyQueue::leave`], at any time. A call out of order is ignored. Only `admit` allocates, for more
+/// threads than there ever were.
 ///
 /// # The bound on waiting
 /// With `n` the most threads that were admitted at once while a thread waited, at most

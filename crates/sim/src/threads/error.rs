@@ -79,8 +79,8 @@ pub enum SimError {
     #[error("{at}: object {object} is allocated, which lives already")]
     Reborn { at: Position, object: ObjectId },
     #[error(
-        "object {object} dies more often than it is allocated ({count} objects do): the trace is not whole, or \
-         damaged"
+        "object {object} dies more often than it is allocated ({count} objects do): the trace is not whole, \
+         or damaged"
     )]
     NeverBorn { object: ObjectId, count: usize },
     #[error("{at}: it names thread {thread}, and the trace has none of that number")]
@@ -102,8 +102,8 @@ pub enum SimError {
     )]
     Deadlock { stuck: Vec<Stuck> },
     #[error(
-        "{at}: the heap is too small: an object of {size} bytes finds no room in a heap of {heap} bytes after a \
-         collection of all of it, which left {live} live bytes; give a larger heap{}", hint(*halves)
+        "{at}: the heap is too small: an object of {size} bytes finds no room in a heap of {heap} bytes \
+         after a collection of all of it, which left {live} live bytes; give a larger heap{}", hint(*halves)
     )]
     HeapTooSmall {
         at: Position,
@@ -113,7 +113,7 @@ pub enum SimError {
         halves: bool,
     },
     #[error(
-        "{at}: the thread computes for {time} ns at once, which is more than eleven days: the trace is damaged"
+        "{at}: the thread computes for {time} ns at once, which is more than eleven days: damaged"
     )]
     LongCompute { at: Position, time: u64 },
     #[error("{at}: the simulated time passes 2^64 nanoseconds")]

@@ -63,7 +63,8 @@ pub use traced::{Survey, Traced};
 /// Simulates a program.
 ///
 /// # Errors
-/// The trace is damaged or contradicts itself, threads wait for each other for ever, or the heap is too small.
+/// The trace is damaged or contradicts itself, threads wait for each other for ever, or the heap is too
+/// small.
 pub fn simulate(program: &mut dyn Program, settings: &Settings) -> Result<Outcome, SimError> {
     simulate_and_tell(program, settings, &mut ())
 }

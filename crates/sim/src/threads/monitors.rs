@@ -85,8 +85,8 @@ impl Monitors {
         self.0.get(&id)?.holder
     }
 
-    /// A thread that holds a monitor waits in it. Returns how often it had entered the monitor, which it gives
-    /// up; or nothing if it has been notified already and goes on.
+    /// A thread that holds a monitor waits in it. Returns how often it had entered the monitor, which it
+    /// gives up; or nothing if it has been notified already and goes on.
     pub(super) fn wait(&mut self, id: MonitorId, thread: usize) -> Option<u64> {
         let monitor = self.held(id, thread)?;
         let alls = monitor.alls;

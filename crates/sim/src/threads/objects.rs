@@ -157,3 +157,29 @@ impl Heap {
         Some((*self.early.iter().min()?, self.early.len()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_the_live_objects() {
+        let mut heap = Heap::new(Algorithm::GenMc, 3000);
+        for number in 0..100_000u64 {
+            assert!(heap.allocate(ObjectId(number), 10, |_| {}).is_ok());
+            if let Some(old) = number.checked_sub(20) {
+                heap.died(ObjectId(old));
+            }
+            // Some die before they are born.
+            heap.died(ObjectId(1_000_000 + number));
+            assert!(
+                heap.allocate(ObjectId(1_000_000 + number), 10, |_| {})
+                    .is_ok()
+            );
+        }
+        assert_eq!((heap.count.live, heap.objects.len()), (200, 20));
+        assert!(heap.objects.capacity() < 100 && heap.early.capacity() < 100);
+        assert_eq!(heap.count.allocated, heap.count.freed + heap.used());
+        assert!(heap.count.minor > 1000 && heap.never_born().is_none());
+    }
+}

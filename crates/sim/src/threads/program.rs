@@ -21,8 +21,8 @@ pub trait Program {
     /// is known.
     fn streams(&self) -> Vec<Stream>;
 
-    /// The next event of a stream, which is named by its index in [`Program::streams`]; `None` after the last.
-    /// A stream may stop before its [`Event::End`], where the recording did. The thread ends there.
+    /// The next event of a stream, which is named by its index in [`Program::streams`]; `None` after the
+    /// last. A stream may stop before its [`Event::End`], where the recording did. The thread ends there.
     ///
     /// # Errors
     /// The stream cannot be read any further.

@@ -25,27 +25,24 @@ fn run(collector: Algorithm, heap: u64, streams: &[&[Event]]) -> Result<Outcome,
     simulate(&mut Streams::new(streams), &settings)
 }
 
+fn check(cases: &[(&[&[Event]], &str)]) {
+    for (streams, needle) in cases {
+        let error = run(Algorithm::MarkCompact, 1000, streams).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(needle), "{streams:?} => {error}");
+    }
+}
+
 #[test]
-fn what_is_wrong_with_a_trace_is_said_with_its_place() {
-    let start = Event::Start {
-        thread: ThreadId(1),
-        priority: 5,
-    };
-    let absent = ThreadId(9);
-    let compute = Event::Compute { time: 2_000_000 };
+fn what_is_wrong_with_monitors_and_objects_is_said_with_its_place() {
+    let monitor = MONITOR;
     let wait = Event::Wait {
-        monitor: MONITOR,
+        monitor,
         timeout: 0,
     };
-    let notify = Event::Notify {
-        monitor: MONITOR,
-        all: true,
-    };
-    let store = Event::Use {
-        object: ObjectId(1),
-    };
-    let cases: [(&[&[Event]], &str); 15] = [
-        (&[], "the trace has no thread"),
+    let notify = Event::Notify { monitor, all: true };
+    let object = ObjectId(1);
+    check(&[
         (
             &[&[ENTER, Event::End]],
             "thread 0, event 1: the thread ends and still holds monitor 7",
@@ -62,23 +59,7 @@ fn what_is_wrong_with_a_trace_is_said_with_its_place() {
             &[&[ENTER, EXIT, notify, Event::End]],
             "event 2: monitor 7 is notified, which",
         ),
-        (&[&[store]], "the trace is raw"),
-        (
-            &[&[start, start], &[Event::End]],
-            "thread 0, event 1: thread 1 is started, which",
-        ),
-        (
-            &[&[Event::Join { thread: absent }]],
-            "it names thread 9, and the trace has none",
-        ),
-        (&[&[Event::Unpark { thread: absent }]], "it names thread 9"),
-        (
-            &[&[Event::Start {
-                thread: absent,
-                priority: 5,
-            }]],
-            "it names thread 9",
-        ),
+        (&[&[Event::Use { object }]], "the trace is raw"),
         (
             &[&[allocation(1, 8), allocation(1, 8)]],
             "event 1: object 1 is allocated, which lives already",
@@ -87,10 +68,32 @@ fn what_is_wrong_with_a_trace_is_said_with_its_place() {
             &[&[allocation(1, 8), death(1), death(1), death(2)]],
             "object 1 dies more often than",
         ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_threads_is_said_with_its_place() {
+    let (absent, itself) = (ThreadId(9), ThreadId(0));
+    let start = |thread| Event::Start {
+        thread,
+        priority: 5,
+    };
+    let starts = start(ThreadId(1));
+    let compute = Event::Compute { time: 2_000_000 };
+    check(&[
+        (&[], "the trace has no thread"),
         (
-            &[&[Event::Join {
-                thread: ThreadId(0),
-            }]],
+            &[&[starts, starts], &[Event::End]],
+            "thread 0, event 1: thread 1 is started, which",
+        ),
+        (
+            &[&[Event::Join { thread: absent }]],
+            "it names thread 9, and the trace has none",
+        ),
+        (&[&[Event::Unpark { thread: absent }]], "it names thread 9"),
+        (&[&[start(absent)]], "it names thread 9"),
+        (
+            &[&[Event::Join { thread: itself }]],
             "waits for the end of thread 0",
         ),
         (
@@ -99,16 +102,10 @@ fn what_is_wrong_with_a_trace_is_said_with_its_place() {
         ),
         (
             &[&[ENTER, compute, OTHER], &[OTHER, compute, ENTER]],
-            "2 threads wait for each other for ever under this scheduler:\n  thread 0, event 2 waits for monitor \
-             8, which thread 1 holds\n  thread 1, event 2 waits for monitor 7, which thread 0 holds",
+            "2 threads wait for each other for ever under this scheduler:\n  thread 0, event 2 waits for \
+             monitor 8, which thread 1 holds\n  thread 1, event 2 waits for monitor 7, which thread 0 holds",
         ),
-    ];
-    for (streams, needle) in cases {
-        let error = run(Algorithm::MarkCompact, 1000, streams)
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(needle), "{streams:?} => {error}");
-    }
+    ]);
 }
 
 #[test]

@@ -127,7 +127,10 @@ impl<'a> Reference<'a> {
     /// Runs to the end, or to the name of an error.
     pub(crate) fn run(&mut self) -> Result<(), &'static str> {
         for thread in 0..self.threads.len() {
-            let starts = |event: &Event| matches!(event, Event::Start { thread: id, .. } if id.0 as usize == thread);
+            let starts = |event: &Event| match event {
+                Event::Start { thread: id, .. } => id.0 as usize == thread,
+                _ => false,
+            };
             if !self.streams.iter().flatten().any(starts) {
                 self.ready(thread, 0, true);
             }

@@ -12,7 +12,8 @@ const MATURE: u64 = 0;
 /// heap is too small only if a whole collection makes no room. An object larger than the nursery goes into
 /// the mature space at once.
 ///
-/// No dead object of the mature space keeps one of the nursery alive: death is known exactly, as in the paper.
+/// No dead object of the mature space keeps one of the nursery alive: death is known exactly, as in the
+/// paper.
 #[derive(Debug)]
 pub(super) struct Generational {
     nursery: Space,
