@@ -11,7 +11,7 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 cargo build --quiet --release --target "$target"
 [ "$seconds" -gt 0 ] || exit 0
 out=${CARGO_TARGET_DIR:-target}/$target/release
-names=(messages config page summary superpages proc runtimes pages pinning)
+names=(messages config page summary superpages proc runtimes pages pinning trace)
 # As many at a time as there are processors: each target has one of its own.
 at_once=$(nproc)
 

@@ -106,6 +106,15 @@ jdk() {
   ln -sfn "$found" "$cache/java$1"
 }
 
+# What Python needs to read traces: numpy, and zstd for those before 3.14.
+python_traces() {
+  packages python3 python3-pip
+  PYTHONPATH=$cache/python python3 -c 'import numpy, zstandard' 2>/dev/null && return 0
+  say "fetching numpy and zstandard for Python"
+  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$cache/python" --upgrade numpy zstandard ||
+    say "they could not be fetched: the tests of Python's reader of traces will be skipped"
+}
+
 # Lucene's benchmark: a Java program by others, for measurements.
 lucene() {
   [ -e "$cache/lucene/lucene-benchmark-8.11.2.jar" ] && return 0
@@ -170,7 +179,7 @@ rust
 case $purpose in
   build) ;;
   lint) rust_lint; deny ;;
-  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
+  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; python_traces; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;

@@ -19,8 +19,8 @@
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
-//! | [`ps`], [`set`], [`top`], [`map`], [`pin`], [`doctor`], [`man`] | the commands of those names |
-//! | [`trace`], [`sim`] | the commands of those names, which need no broker |
+//! | [`ps`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
+//! | [`sim`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |

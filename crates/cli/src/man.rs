@@ -5,7 +5,8 @@ use crate::error::CliError;
 use clap::CommandFactory;
 use std::path::Path;
 
-/// Writes `plimsoll.1`, one `plimsoll-COMMAND.1` for each command, and one for each command of such a command.
+/// Writes `plimsoll.1`, one `plimsoll-COMMAND.1` for each command, and one for each command below such a
+/// command.
 ///
 /// # Errors
 /// When the directory cannot be made or written to.

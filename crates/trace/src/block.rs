@@ -133,8 +133,8 @@ impl Head {
         HEAD as u64 + u64::from(self.stored)
     }
 
-    /// Checks the bytes that the file has of the content, and decompresses them into `content`, which is emptied
-    /// first.
+    /// Checks the bytes that the file has of the content, and decompresses them into `content`, which is
+    /// emptied first.
     pub(crate) fn open(
         &self,
         stored: &[u8],

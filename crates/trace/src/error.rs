@@ -61,8 +61,8 @@ pub enum BlockFault {
     #[error("it has events of thread {found}, and thread {expected} was expected")]
     Thread { found: ThreadId, expected: ThreadId },
     #[error(
-        "it begins with event {found} of thread {thread}, and event {expected} comes next: blocks are missing, \
-         doubled or out of order"
+        "it begins with event {found} of thread {thread}, and event {expected} comes next: blocks are \
+         missing, doubled or out of order"
     )]
     Order {
         thread: ThreadId,

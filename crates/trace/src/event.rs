@@ -4,7 +4,7 @@
 //! |---|---|
 //! | *stream* | the events of one thread, in the order in which the thread made them |
 //! | *event number* | how many events stand before an event in its stream |
-//! | *allocation clock* | the bytes that a thread has allocated so far: a position in its stream that no scheduler changes |
+//! | *allocation clock* | bytes that a thread has allocated so far: a position that no scheduler changes |
 //! | *processor time* | the time that a thread has computed so far, [`TimeUnit`]s; waiting does not count |
 //! | *raw* | a trace that has reference stores and no exact deaths yet |
 //!
@@ -60,8 +60,8 @@ pub enum Event {
         /// How long.
         time: u64,
     },
-    /// The thread leaves its processor for this long, in nanoseconds of wall-clock time, and waits for nothing
-    /// that another thread does: `Thread.sleep`, reading, writing.
+    /// The thread leaves its processor for this long, in nanoseconds of wall-clock time, and waits for
+    /// nothing that another thread does: `Thread.sleep`, reading, writing.
     Sleep {
         /// How long, nanoseconds.
         time: u64,
@@ -77,9 +77,9 @@ pub enum Event {
         /// Where in the program it is allocated, when that was recorded.
         site: Option<SiteId>,
     },
-    /// The object is unreachable from here on, because of what this thread did just before. Another thread may
-    /// have allocated it. Under another interleaving this event may come before the object's allocation; the
-    /// object is dead then as soon as it is there.
+    /// The object is unreachable from here on, because of what this thread did just before. Another thread
+    /// may have allocated it. Under another interleaving this event may come before the object's
+    /// allocation; the object is dead then as soon as it is there.
     Death {
         /// Which object.
         object: ObjectId,
@@ -99,8 +99,8 @@ pub enum Event {
         /// The thread that is waited for.
         thread: ThreadId,
     },
-    /// The thread acquires a monitor, which it waits for while another thread holds it. It may hold it already
-    /// and then has to exit it as often as it enters it.
+    /// The thread acquires a monitor, which it waits for while another thread holds it. It may hold it
+    /// already and then has to exit it as often as it enters it.
     Enter {
         /// Which monitor.
         monitor: MonitorId,
@@ -110,8 +110,8 @@ pub enum Event {
         /// Which monitor.
         monitor: MonitorId,
     },
-    /// The thread gives up a monitor that it holds wholly, waits until it is notified, and acquires the monitor
-    /// again as often as it had.
+    /// The thread gives up a monitor that it holds wholly, waits until it is notified, and acquires the
+    /// monitor again as often as it had.
     Wait {
         /// Which monitor.
         monitor: MonitorId,
@@ -135,9 +135,9 @@ pub enum Event {
         /// The thread that goes on.
         thread: ThreadId,
     },
-    /// The events that follow in this stream were recorded after all those, in any stream, that follow a stamp
-    /// with a smaller number. Numbers rise within a stream, and no number is in two streams. Stamps tell in
-    /// which order the recorded program ran, and bind no simulator.
+    /// The events that follow in this stream were recorded after all those, in any stream, that follow a
+    /// stamp with a smaller number. Numbers rise within a stream, and no number is in two streams. Stamps
+    /// tell in which order the recorded program ran, and bind no simulator.
     Stamp {
         /// The number.
         order: u64,

@@ -9,81 +9,67 @@ pub const FIELDS: [&str; 14] = [
     "order", "holder", "slot", "target",
 ];
 
-/// The most numbers of an event.
-const MOST: usize = 4;
+/// A number of an event with its name, if it is told.
+type Field = Option<(&'static str, u64)>;
 
 /// The numbers of an event, with their names. Those that are absent or usual are left out.
 pub(crate) fn fields(event: &Event) -> impl Iterator<Item = (&'static str, u64)> {
-    type Field = Option<(&'static str, u64)>;
-    let always = |name, value| Some((name, value));
-    let unless = |usual: u64, name, value| (value != usual).then_some((name, value));
-    let class_number = |it: Option<ClassId>| it.map_or(0, |it| it.0.get().into());
-    let site_number = |it: Option<SiteId>| it.map_or(0, |it| it.0.get().into());
-    let all: [Field; MOST] = match *event {
-        Event::Compute { time } | Event::Sleep { time } => [always("time", time), None, None, None],
+    let one = |first| [first, None, None, None];
+    let two = |first, second| [first, second, None, None];
+    let all: [Field; 4] = match *event {
+        Event::Compute { time } | Event::Sleep { time } => one(told("time", time)),
         Event::Alloc {
             object,
             size,
             class,
             site,
         } => [
-            always("object", object.0),
-            always("size", size),
-            unless(0, "class", class_number(class)),
-            unless(0, "site", site_number(site)),
+            told("object", object.0),
+            told("size", size),
+            class.and_then(|it| told("class", it.0.get().into())),
+            site.and_then(|it| told("site", it.0.get().into())),
         ],
-        Event::Death { object } | Event::Use { object } => {
-            [always("object", object.0), None, None, None]
-        }
-        Event::Start { thread, priority } => [
-            always("peer", thread.0.into()),
+        Event::Death { object } | Event::Use { object } => one(told("object", object.0)),
+        Event::Start { thread, priority } => two(
+            told("peer", thread.0.into()),
             unless(5, "priority", priority.into()),
-            None,
-            None,
-        ],
-        Event::End => [None; MOST],
-        Event::Join { thread } | Event::Unpark { thread } => {
-            [always("peer", thread.0.into()), None, None, None]
+        ),
+        Event::End => [None; 4],
+        Event::Join { thread } | Event::Unpark { thread } => one(told("peer", thread.0.into())),
+        Event::Enter { monitor } | Event::Exit { monitor } => one(told("monitor", monitor.0)),
+        Event::Wait { monitor, timeout } => {
+            two(told("monitor", monitor.0), unless(0, "timeout", timeout))
         }
-        Event::Enter { monitor } | Event::Exit { monitor } => {
-            [always("monitor", monitor.0), None, None, None]
+        Event::Notify { monitor, all } => {
+            two(told("monitor", monitor.0), unless(0, "all", all.into()))
         }
-        Event::Wait { monitor, timeout } => [
-            always("monitor", monitor.0),
-            unless(0, "timeout", timeout),
-            None,
-            None,
-        ],
-        Event::Notify { monitor, all } => [
-            always("monitor", monitor.0),
-            unless(0, "all", all.into()),
-            None,
-            None,
-        ],
-        Event::Park { timeout } => [unless(0, "timeout", timeout), None, None, None],
-        Event::Stamp { order } => [always("order", order), None, None, None],
+        Event::Park { timeout } => one(unless(0, "timeout", timeout)),
+        Event::Stamp { order } => one(told("order", order)),
         Event::Store {
             holder,
             slot,
             target,
-        } => [
-            always("holder", holder.0),
-            always("slot", slot.into()),
-            unless(0, "target", target.0),
-            None,
-        ],
+        } => stored(told("holder", holder.0), slot, target),
         Event::StoreStatic {
             class,
             slot,
             target,
-        } => [
-            always("class", class.0.get().into()),
-            always("slot", slot.into()),
-            unless(0, "target", target.0),
-            None,
-        ],
+        } => stored(told("class", class.0.get().into()), slot, target),
     };
     all.into_iter().flatten()
+}
+
+fn told(name: &'static str, value: u64) -> Field {
+    Some((name, value))
+}
+
+fn unless(usual: u64, name: &'static str, value: u64) -> Field {
+    (value != usual).then_some((name, value))
+}
+
+fn stored(holder: Field, slot: u32, target: ObjectId) -> [Field; 4] {
+    let slot = told("slot", slot.into());
+    [holder, slot, unless(0, "target", target.0), None]
 }
 
 /// The numbers of an event that is being read: those that its line has.

@@ -7,13 +7,13 @@
 //! Collection Performance", section 4).
 //!
 //! Rooms inside, each imports only from those before it:
-//! - [`event`] (what happens in a thread, and the numbers of threads, objects and monitors), [`error`] (why not,
-//!   and where in a trace);
-//! - `varint` (numbers as bytes), `codec` (events as columns), `block` (the head of a block and its checksums),
-//!   [`header`] (the head of a trace), [`names`], [`index`] (its end);
+//! - [`event`] (what happens in a thread, and the numbers of threads, objects and monitors), [`error`] (why
+//!   not, and where in a trace);
+//! - `varint` (numbers as bytes), `codec` (events as columns), `block` (the head of a block and its
+//!   checksums), [`header`] (the head of a trace), [`names`], [`index`] (its end);
 //! - [`writer`], [`reader`];
-//! - [`order`] (the streams merged as the program ran), `live` (the objects that live), [`check`] (whether a trace
-//!   makes sense);
+//! - [`order`] (the streams merged as the program ran), `live` (the objects that live), [`check`] (whether
+//!   a trace makes sense);
 //! - [`synth`] (programs made up from a seed);
 //! - [`fields`] (events as named numbers), [`text`] (lines and CSV), [`merge`] (one trace of several files).
 //!

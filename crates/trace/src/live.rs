@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Spreads numbers of objects, which follow each other, over the buckets of a map. The numbers come from a trace
-/// and may be chosen so that they collide; the map is slow then, but right.
+/// Spreads numbers of objects, which follow each other, over the buckets of a map. The numbers come from a
+/// trace and may be chosen so that they collide; the map is slow then, but right.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(u64);
 

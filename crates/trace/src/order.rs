@@ -6,25 +6,27 @@ use crate::reader::{Stream, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+/// A stream whose turn it is, and its next event.
+type Begun = (Box<Stream>, Option<Event>);
+
 /// All events of a trace, in the recorded order. It holds one block of each thread that is under way.
 ///
-/// A stream begins when its first stamp comes. One that has none at its beginning begins when a stream starts its
-/// thread; one that nobody starts, when no other is left; and the first thread at once. Between two stamps a stream
-/// goes on alone. After an error the stream that has it ends, and the others go on.
+/// A stream begins when its first stamp comes. One that has none at its beginning begins when a stream
+/// starts its thread; one that nobody starts, when no other is left; and the first thread at once. Between
+/// two stamps a stream goes on alone. After an error the stream that has it ends, and the others go on.
 #[derive(Debug)]
 pub struct Recorded<'a> {
     trace: &'a Trace,
     /// What may run: the stamp from which on, the thread, and its stream once that has begun.
     ready: BinaryHeap<Reverse<(u64, ThreadId)>>,
-    /// The streams that are under way, but for the current one.
-    under_way: BTreeMap<ThreadId, Stream>,
+    /// The streams that are under way, but for the current one, each with the stamp that was read before
+    /// its turn.
+    under_way: BTreeMap<ThreadId, (Box<Stream>, Event)>,
     /// The streams that wait until someone starts their threads.
     unstarted: BTreeSet<ThreadId>,
-    current: Option<Stream>,
+    current: Option<Box<Stream>>,
     /// The stamp of the current stream.
     stamp: u64,
-    /// Events that were read before their turn: stamps.
-    ahead: BTreeMap<ThreadId, Event>,
     stamped: bool,
 }
 
@@ -41,7 +43,6 @@ impl<'a> Recorded<'a> {
             unstarted: BTreeSet::new(),
             current: None,
             stamp: 0,
-            ahead: BTreeMap::new(),
             stamped: true,
         };
         for (index, &thread) in trace.streams().keys().enumerate() {
@@ -68,19 +69,16 @@ impl<'a> Recorded<'a> {
 
     /// Where the block begins in which the last event is, bytes.
     pub(crate) fn block(&self) -> Option<u64> {
-        self.current.as_ref().map(Stream::block)
+        self.current.as_ref().map(|stream| stream.block())
     }
 
     /// Where the event is that came last.
     pub fn last(&self) -> Option<At> {
-        self.current.as_ref().map(Stream::last_at)
+        self.current.as_ref().map(|stream| stream.last_at())
     }
 
-    /// Takes the stream whose turn it is; `None` when all are at their ends.
-    fn turn(&mut self) -> Result<Option<Stream>, TraceError> {
-        if let Some(stream) = self.current.take() {
-            return Ok(Some(stream));
-        }
+    /// Begins the turn of another stream, and reads its next event. `None` when all are at their ends.
+    fn turn(&mut self) -> Result<Option<Begun>, TraceError> {
         let (stamp, thread) = match self.ready.pop() {
             Some(Reverse(next)) => next,
             None => match self.unstarted.pop_first() {
@@ -89,50 +87,51 @@ impl<'a> Recorded<'a> {
             },
         };
         self.stamp = stamp;
-        match self.under_way.remove(&thread) {
-            Some(stream) => Ok(Some(stream)),
-            None => self.trace.stream(thread).map(Some),
+        if let Some((stream, event)) = self.under_way.remove(&thread) {
+            return Ok(Some((stream, Some(event))));
         }
+        let mut stream = Box::new(self.trace.stream(thread)?);
+        let event = stream.next().transpose()?;
+        Ok(Some((stream, event)))
     }
 
     fn advance(&mut self) -> Result<Option<(ThreadId, Event)>, TraceError> {
-        while let Some(mut stream) = self.turn()? {
-            let thread = stream.thread();
-            let event = match self.ahead.remove(&thread) {
-                Some(event) => event,
-                None => match stream.next() {
-                    Some(Ok(event)) => event,
-                    Some(Err(error)) => {
-                        return Err(error);
-                    }
-                    None => continue,
+        loop {
+            let (stream, event) = match self.current.take() {
+                Some(mut stream) => {
+                    let event = stream.next().transpose()?;
+                    (stream, event)
+                }
+                None => match self.turn()? {
+                    Some(begun) => begun,
+                    None => return Ok(None),
                 },
             };
+            let thread = stream.thread();
             match event {
-                Event::Stamp { order } if order > self.stamp => {
+                None => continue,
+                Some(event @ Event::Stamp { order }) if order > self.stamp => {
                     if self
                         .ready
                         .peek()
                         .is_some_and(|Reverse((next, _))| *next < order)
                     {
                         self.ready.push(Reverse((order, thread)));
-                        self.ahead.insert(thread, event);
-                        self.under_way.insert(thread, stream);
+                        self.under_way.insert(thread, (stream, event));
                         continue;
                     }
                     self.stamp = order;
                 }
-                Event::Start {
+                Some(Event::Start {
                     thread: started, ..
-                } if self.unstarted.remove(&started) => {
+                }) if self.unstarted.remove(&started) => {
                     self.ready.push(Reverse((self.stamp, started)));
                 }
-                _ => {}
+                Some(_) => {}
             }
             self.current = Some(stream);
-            return Ok(Some((thread, event)));
+            return Ok(event.map(|event| (thread, event)));
         }
-        Ok(None)
     }
 }
 
@@ -144,8 +143,8 @@ impl Iterator for Recorded<'_> {
     }
 }
 
-/// All events of a trace, piece by piece in the order in which the file has their blocks: fast, and right within
-/// each stream. It ends after an error.
+/// All events of a trace, piece by piece in the order in which the file has their blocks: fast, and right
+/// within each stream. It ends after an error.
 #[derive(Debug)]
 pub struct Filed<'a> {
     trace: &'a Trace,

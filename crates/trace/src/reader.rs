@@ -92,8 +92,8 @@ pub struct Trace {
     opener: Arc<Mutex<Opener>>,
 }
 
-/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while one
-/// block is read and decompressed.
+/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while
+/// one block is read and decompressed.
 struct Opener {
     stored: Vec<u8>,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -112,8 +112,8 @@ impl Trace {
     ///
     /// # Errors
     /// [`TraceError::Io`]; [`TraceError::Foreign`], [`TraceError::Newer`] or [`TraceError::Head`] if it is no
-    /// trace that this version reads; [`TraceError::TooMany`]. A trace that is cut or whose index is damaged is
-    /// opened all the same: [`Trace::ending`] tells.
+    /// trace that this version reads; [`TraceError::TooMany`]. A trace that is cut or whose index is
+    /// damaged is opened all the same: [`Trace::ending`] tells.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(TraceError::io(&name.as_str().into()))?;
@@ -262,14 +262,23 @@ impl Trace {
         }
     }
 
-    fn read_index(&mut self, mut offset: u64, end: u64) -> Result<(), TraceError> {
+    fn read_index(&mut self, begin: u64, end: u64) -> Result<(), TraceError> {
         let mut loader = Loader::new(self)?;
+        let mut offset = begin;
+        // Where the next block may begin at the earliest: so there are no more than the file has room for.
+        let mut next = 0;
         while offset < end {
             let (head, content) = loader.load(offset, Kind::Index)?;
             let mut entries = Vec::new();
             let taken = index::take(&content, |entry| entries.push(entry));
             taken.map_err(|why| self.block_fault(offset, why))?;
             for entry in entries {
+                if let Entry::Block { offset: at, .. } = entry {
+                    if at < next || at >= begin {
+                        return Err(self.block_fault(offset, BlockFault::Number));
+                    }
+                    next = at + HEAD as u64;
+                }
                 self.learn(entry)?;
             }
             loader.spare = content;

@@ -13,7 +13,7 @@
 use crate::error::TraceError;
 use crate::event::{Event, ThreadId, TimeUnit};
 use crate::fields::{FIELDS, Given, fields};
-use crate::header::{Deaths, Header};
+use crate::header::{Deaths, Header, MAX_FACTS};
 use crate::names::{MAX_NAME, Named, Names};
 use crate::order::Filed;
 use crate::reader::Trace;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 /// The first line of a trace in text.
 const FIRST: &str = "trace 1";
-/// The most bytes of a line: a fact or a name with every byte escaped, and what stands before it.
-const MAX_LINE: u64 = 2 * MAX_NAME as u64 + 128 + crate::header::MAX_FACTS as u64 * 2;
+/// The most bytes of a line: all facts or a name, with every character escaped, and what stands before it.
+const MAX_LINE: u64 = 10 * (MAX_FACTS + MAX_NAME) as u64 + 128;
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +115,8 @@ fn write_names(names: &Names, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Spaces, the escape itself, and what is neither letter nor sign of ASCII, so that a word is one word, a line is
-/// one line, and nothing reaches a terminal that steers it.
+/// Spaces, the escape itself, and what is neither letter nor sign of ASCII, so that a word is one word, a
+/// line is one line, and nothing reaches a terminal that steers it.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! Numbers in as few bytes as they need: seven bits a byte, the lowest first (LEB128), and signed ones folded so
-//! that small negative numbers are short, too (zigzag).
+//! Numbers in as few bytes as they need: seven bits a byte, the lowest first (LEB128), and signed ones
+//! folded so that small negative numbers are short, too (zigzag).
 
 /// The most bytes of a number.
 pub(crate) const LONGEST: usize = 10;

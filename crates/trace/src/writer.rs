@@ -18,13 +18,14 @@ const BLOCK: usize = 64 << 10;
 /// The most bytes that one event adds: two tags' worth of columns, and a number in each.
 const EVENT: usize = 64;
 const _: () = assert!(BLOCK + EVENT + 256 <= MAX_CONTENT);
-/// How hard zstd works, 1 to 19. Level 1 is fast enough for a recorder, and 3 makes files a few percent smaller.
+/// How hard zstd works, 1 to 19. Level 1 is fast enough for a recorder, and 3 makes files a few percent
+/// smaller.
 pub const USUAL_LEVEL: i32 = 3;
 
 /// Writes a trace: events of any threads in any order, those of one thread in theirs.
 ///
-/// 1. [`Writer::create`], 2. [`Writer::name`] and [`Writer::push`] in any order, 3. [`Writer::finish`]. A trace that
-///    is not finished can be read up to its last whole block.
+/// 1. [`Writer::create`], 2. [`Writer::name`] and [`Writer::push`] in any order, 3. [`Writer::finish`]. A
+///    trace that is not finished can be read up to its last whole block.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     trace: Arc<str>,

@@ -250,3 +250,37 @@ fn an_empty_trace_is_whole() {
             .contains("no thread 0")
     );
 }
+
+/// An index of a few bytes that tells of more blocks than the file has room for is not believed.
+#[test]
+fn an_index_that_lies_is_not_believed() {
+    let bytes = bytes_of(&Header::default(), &long());
+    let all = blocks(&bytes);
+    let index = all.last().unwrap().clone();
+    // A thousand blocks of thread 0 that all begin at the same byte.
+    let mut content = vec![1, 0, all[0].start as u8];
+    content.extend([1, 0, 0].repeat(1000));
+    let mut head = bytes[index.start..index.start + 72].to_vec();
+    head[5] = 0;
+    for (at, value) in [
+        (16, content.len() as u32),
+        (20, content.len() as u32),
+        (64, crc32fast::hash(&content)),
+    ] {
+        head[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    let sum = crc32fast::hash(&head[..68]).to_le_bytes();
+    head[68..].copy_from_slice(&sum);
+    let end = &bytes[bytes.len() - 20..];
+    let changed = [&bytes[..index.start], &head, &content, end].concat();
+    let trace = open(changed).unwrap();
+    assert!(matches!(
+        trace.ending(),
+        Ending::Cut {
+            why: BlockFault::Number,
+            ..
+        }
+    ));
+    // The blocks are found without it.
+    assert_eq!(stream(&trace, MAIN).len(), long().len());
+}

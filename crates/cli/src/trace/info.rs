@@ -273,7 +273,8 @@ pub(super) fn report_text(trace: &Trace, report: &Report) -> String {
         Some(bytes) => writeln!(text, "largest live size {bytes} bytes ({})", Human(bytes)),
         None => writeln!(
             text,
-            "largest live size unknown: not every stream begins with a stamp, so the recorded order is not known"
+            "largest live size unknown: without a stamp at the beginning of every stream, the recorded \
+             order is not known"
         ),
     };
     let (objects, bytes) = report.immortal;

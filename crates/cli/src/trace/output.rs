@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 256 << 10;
 
-/// A file that is being written beside its place, with `.part` at the end of its name. If it is never complete,
-/// it is removed; if we are killed, it stays and can be read as far as it goes.
+/// A file that is being written beside its place, with `.part` at the end of its name. If it is never
+/// complete, it is removed; if we are killed, it stays and can be read as far as it goes.
 #[derive(Debug)]
 pub(super) struct Output {
     path: PathBuf,

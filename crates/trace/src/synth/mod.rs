@@ -1,11 +1,11 @@
-//! Programs that are made up: the five of Table 1 (Xian, Srisa-an and Jiang), with the statistics that the table
-//! gives and threads that allocate and compute in turns.
+//! Programs that are made up: the five of Table 1 (Xian, Srisa-an and Jiang), with the statistics that the
+//! table gives and threads that allocate and compute in turns.
 //!
-//! One thread, the main one, loads data that stay (`base`) and starts the others. Each of these repeats a cycle:
-//! it allocates a working set, then it computes, and meanwhile the objects of its working set die. Some objects
-//! do not die then but go to a store that all threads share, whose oldest objects die when the program would
-//! otherwise have more live bytes than the table says. Now and then a thread enters a monitor that is shared,
-//! too.
+//! One thread, the main one, loads data that stay (`base`) and starts the others. Each of these repeats a
+//! cycle: it allocates a working set, then it computes, and meanwhile the objects of its working set die.
+//! Some objects do not die then but go to a store that all threads share, whose oldest objects die when the
+//! program would otherwise have more live bytes than the table says. Now and then a thread enters a monitor
+//! that is shared, too.
 //!
 //! The recorded order is that of a round robin with the quantum of the paper on one processor. The same seed
 //! gives the same bytes, on any machine.

@@ -51,7 +51,8 @@ impl Budget {
         }
     }
 
-    /// Draws the size of the next object, bytes, so that bytes and objects run out at the same time; takes it off.
+    /// Draws the size of the next object, bytes, so that bytes and objects run out at the same time; takes
+    /// it off.
     pub(super) fn size(&mut self, random: &mut Random) -> u64 {
         let average = self.bytes / self.objects.max(1);
         let size = if self.objects <= 1 {
@@ -72,8 +73,8 @@ impl Budget {
     }
 }
 
-/// A size from the smallest object's to as much above the average, bytes, of which all multiples of 8 are equally
-/// likely.
+/// A size from the smallest object's to as much above the average, bytes, of which all multiples of 8 are
+/// equally likely.
 fn even(average: u64, random: &mut Random) -> u64 {
     let steps = average.saturating_sub(SMALLEST) / 4;
     SMALLEST + 8 * random.below(steps + 1)

@@ -87,8 +87,8 @@ fn size() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Any event but the end of a thread. Stamps are made to rise by [`script`], and times are too short to run a clock
-/// over.
+/// Any event but the end of a thread. Stamps are made to rise by [`script`], and times are too short to run
+/// a clock over.
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     let threads = || (0..20u32).prop_map(ThreadId);
     prop_oneof![

@@ -1,0 +1,1 @@
+"""Plimsoll for Python: `plimsoll.trace` reads traces of what the threads of a program allocate and lock."""

@@ -1,0 +1,448 @@
+"""Reads traces of what the threads of a Java program allocate, lock and compute (docs/src/trace-format.md).
+
+    from plimsoll.trace import Trace, ALLOC
+
+    trace = Trace("lusearch.trace")
+    for thread in trace.threads:
+        for block in trace.blocks(thread):
+            allocated = block.size[block.kind == ALLOC].sum()
+
+One block of one thread is in memory at a time, as numpy arrays. It needs numpy, and one of these for zstd:
+Python 3.14 or later, or the package zstandard, backports.zstd or pyarrow.
+"""
+
+import io
+import struct
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+COMPUTE, SLEEP, ALLOC, DEATH, START, END, JOIN, ENTER, EXIT = range(9)
+WAIT, NOTIFY, PARK, UNPARK, STAMP, STORE, STORE_STATIC, USE = range(9, 17)
+
+#: The names of the kinds of events, as in text and CSV.
+NAMES = (
+    "compute sleep alloc death start end join enter exit "
+    "wait notify park unpark stamp store store-static use"
+).split()
+
+#: The newest format that this module reads.
+VERSION = 1
+
+_MAGIC = b"\x89PLT\r\n\x1a\n"
+_END_MAGIC = b"PLTEND\r\n"
+_HEAD = struct.Struct("<4sBBHIIIIQQQQQII")
+_MAX_CONTENT = 128 << 10
+_MAX_FACTS = 64 << 10
+_COLUMNS = (
+    "tag compute pause object size class site named monitor thread priority stamp slot holder target"
+).split()
+_EVENTS, _NAMED, _INDEX = 1, 2, 3
+_WHAT = ("class", "site", "thread", "monitor")
+
+
+class TraceError(Exception):
+    """A trace cannot be read. The message has the path and the place, in bytes from the beginning of the file."""
+
+
+@dataclass
+class Block:
+    """Events that follow each other in the stream of a thread. All arrays are equally long. A number that a kind of
+    event does not have is 0."""
+
+    #: The number of the thread.
+    thread: int
+    #: How many events of the thread stand before these.
+    first: int
+    #: What each event is: COMPUTE, SLEEP and so on.
+    kind: np.ndarray
+    #: Of compute (in the unit of the trace) and sleep (ns).
+    time: np.ndarray
+    #: Of alloc, death, use.
+    object: np.ndarray
+    #: Of alloc, bytes.
+    size: np.ndarray
+    #: Of alloc and store-static.
+    class_: np.ndarray
+    #: Of alloc.
+    site: np.ndarray
+    #: The other thread, of start, join, unpark.
+    peer: np.ndarray
+    #: Of start.
+    priority: np.ndarray
+    #: Of enter, exit, wait, notify.
+    monitor: np.ndarray
+    #: Of wait and park, ns; 0 is without end.
+    timeout: np.ndarray
+    #: Of notify: 1 for all.
+    all: np.ndarray
+    #: Of stamp.
+    order: np.ndarray
+    #: Of store.
+    holder: np.ndarray
+    #: Of store and store-static.
+    slot: np.ndarray
+    #: Of store and store-static; 0 is null.
+    target: np.ndarray
+    #: Bytes that the thread has allocated before each event: its allocation clock.
+    allocated: np.ndarray
+
+    def __len__(self):
+        return len(self.kind)
+
+
+@dataclass
+class Totals:
+    """The sums of a stream."""
+
+    events: int
+    objects: int
+    allocated: int
+    time: int
+    ended: bool
+
+
+@dataclass
+class Header:
+    """What a trace says of itself."""
+
+    identity: bytes
+    #: "ns" or "instructions".
+    unit: str
+    #: "exact", "at-collections" or "unknown".
+    deaths: str
+    raw: bool
+    facts: dict = field(default_factory=dict)
+
+
+class Trace:
+    """A trace that is open. What is damaged raises a TraceError; a trace whose end is missing is read up to its last
+    whole block, and `cut` says at which byte that ends."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self._file = open(path, "rb")
+        self._length = self._file.seek(0, io.SEEK_END)
+        self._decompress = _decompressor()
+        self._offsets = {}
+        self._names = []
+        #: The sums of each thread's stream, by its number; empty if the trace is cut.
+        self.totals = {}
+        #: The most bytes of objects that lived at one time in the recorded order, or None if that was not noted.
+        self.largest_live = None
+        #: At which byte the whole blocks end, or None if the trace is whole.
+        self.cut = None
+        self.header, begin = self._read_header()
+        index = self._index_begins()
+        if index is None:
+            self._look_for_blocks(begin)
+        else:
+            self._read_index(index)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Closes the file."""
+        self._file.close()
+
+    @property
+    def threads(self):
+        """The numbers of all threads, in order."""
+        return sorted(self._offsets)
+
+    def names(self):
+        """All names: {("class" | "site" | "thread" | "monitor", number): name}."""
+        names = {}
+        for offset in self._names:
+            _, content = self._load(offset, _NAMED)
+            at = 0
+            while at < len(content):
+                what, at = _number(content, at)
+                number, at = _number(content, at)
+                length, at = _number(content, at)
+                names[_WHAT[what], number] = content[at : at + length].decode()
+                at += length
+        return names
+
+    def blocks(self, thread):
+        """The events of a thread, in order, block by block."""
+        expected = 0
+        for offset in self._offsets[thread]:
+            head, content = self._load(offset, _EVENTS)
+            if head.first != expected or head.thread != thread:
+                raise self._wrong(
+                    offset,
+                    f"it begins with event {head.first} of thread {head.thread}, and event {expected} of thread "
+                    f"{thread} comes next: blocks are missing, doubled or out of order",
+                )
+            try:
+                block = _decode(head, content)
+            except (ValueError, IndexError) as why:
+                raise self._wrong(offset, f"its content is wrong: {why}") from why
+            expected += len(block)
+            yield block
+
+    def _wrong(self, offset, why):
+        return TraceError(f"{self.path}: block at byte {offset}: {why}")
+
+    def _read(self, offset, length):
+        self._file.seek(offset)
+        return self._file.read(length)
+
+    def _read_header(self):
+        fixed = self._read(0, 40)
+        if not fixed.startswith(_MAGIC):
+            raise TraceError(f"{self.path}: this is no trace: it does not begin as one")
+        if len(fixed) < 40:
+            raise TraceError(f"{self.path}: the head of the trace is cut")
+        version, _, unit, deaths, raw, _, identity, length, told = struct.unpack("<HHBBBB16sII", fixed[8:])
+        if version > VERSION:
+            raise TraceError(f"{self.path}: format {version} of traces is newer than {VERSION}")
+        facts = self._read(40, length) if length <= _MAX_FACTS else b""
+        if len(facts) != length or zlib.crc32(facts, zlib.crc32(fixed[:36])) != told:
+            raise TraceError(f"{self.path}: the head of the trace is damaged")
+        texts, at = [], 0
+        while at < len(facts):
+            size, at = _number(facts, at)
+            texts.append(facts[at : at + size].decode())
+            at += size
+        header = Header(
+            identity,
+            ("ns", "instructions")[unit],
+            ("exact", "at-collections", "unknown")[deaths],
+            bool(raw & 1),
+            dict(zip(texts[::2], texts[1::2])),
+        )
+        return header, 40 + length
+
+    def _index_begins(self):
+        mark = self._read(max(self._length - 20, 0), 20)
+        if len(mark) < 20 or mark[12:] != _END_MAGIC or zlib.crc32(mark[:8]) != int.from_bytes(mark[8:12], "little"):
+            return None
+        return int.from_bytes(mark[:8], "little")
+
+    def _read_index(self, offset):
+        while offset < self._length - 20:
+            head, content = self._load(offset, _INDEX)
+            at = last = 0
+            while at < len(content):
+                what, at = _number(content, at)
+                if what == 1:
+                    thread, at = _number(content, at)
+                    far, at = _number(content, at)
+                    last += far
+                    self._offsets.setdefault(thread, []).append(last)
+                elif what == 2:
+                    far, at = _number(content, at)
+                    last += far
+                    self._names.append(last)
+                elif what == 3:
+                    values = []
+                    for _ in range(6):
+                        value, at = _number(content, at)
+                        values.append(value)
+                    self._offsets.setdefault(values[0], [])
+                    self.totals[values[0]] = Totals(*values[1:5], bool(values[5]))
+                elif what == 4:
+                    self.largest_live, at = _number(content, at)
+                else:
+                    raise self._wrong(offset, f"the index has an entry of kind {what}")
+            offset += _HEAD.size + head.stored
+
+    def _look_for_blocks(self, offset):
+        while True:
+            head = _Head.of(self._read(offset, _HEAD.size))
+            if head is None or offset + _HEAD.size + head.stored > self._length:
+                self.cut = offset
+                return
+            if head.kind == _EVENTS:
+                self._offsets.setdefault(head.thread, []).append(offset)
+            elif head.kind == _NAMED:
+                self._names.append(offset)
+            offset += _HEAD.size + head.stored
+
+    def _load(self, offset, kind):
+        head = _Head.of(self._read(offset, _HEAD.size))
+        if head is None or head.kind != kind:
+            raise self._wrong(offset, "no such block begins here, or its head is damaged")
+        stored = self._file.read(head.stored)
+        if len(stored) != head.stored:
+            raise self._wrong(offset, "the file ends within the block")
+        if zlib.crc32(stored) != head.sum:
+            raise self._wrong(offset, "the checksum of the block's content is wrong")
+        content = self._decompress(stored, head.content) if head.codec == 1 else stored
+        if len(content) != head.content:
+            raise self._wrong(offset, "the content is not as long as the head says")
+        return head, content
+
+
+@dataclass
+class _Head:
+    kind: int
+    codec: int
+    thread: int
+    count: int
+    stored: int
+    content: int
+    first: int
+    allocated: int
+    object: int
+    stamp: int
+    sum: int
+
+    @staticmethod
+    def of(data):
+        """The head of a block, or None if none is there."""
+        if len(data) != _HEAD.size:
+            return None
+        it = _HEAD.unpack(data)
+        if it[0] != b"PLTB" or zlib.crc32(data[:68]) != it[14] or max(it[6], it[7]) > _MAX_CONTENT or it[2] > 1:
+            return None
+        return _Head(it[1], it[2], it[4], it[5], it[6], it[7], it[8], it[9], it[11], it[12], it[13])
+
+
+def _decompressor():
+    """A function that decompresses one frame of zstd of known length."""
+    for name in ("compression", "backports"):
+        try:
+            zstd = __import__(f"{name}.zstd", fromlist=["zstd"])
+        except ImportError:
+            continue
+        return lambda data, length: zstd.ZstdDecompressor().decompress(data, length)
+    try:
+        import zstandard
+
+        context = zstandard.ZstdDecompressor()
+        return lambda data, length: context.decompress(data, max_output_size=length)
+    except ImportError:
+        pass
+    try:
+        import pyarrow
+
+        codec = pyarrow.Codec("zstd")
+        return lambda data, length: codec.decompress(data, length, asbytes=True)
+    except ImportError:
+        raise ImportError("traces are compressed with zstd: install zstandard, or use Python 3.14") from None
+
+
+def _number(data, at):
+    """The number at a place, and where the next one is."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _numbers(data):
+    """All numbers of a column."""
+    ends = np.flatnonzero(data < 0x80)
+    if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
+        raise ValueError("a column ends within a number")
+    starts = np.empty_like(ends)
+    if len(ends):
+        starts[0] = 0
+        starts[1:] = ends[:-1] + 1
+    lengths = ends - starts + 1
+    if len(ends) and lengths.max() > 10:
+        raise ValueError("a number does not fit in 64 bits")
+    values = (data[starts] & 0x7F).astype(np.uint64)
+    for index in range(1, int(lengths.max()) if len(ends) else 0):
+        longer = np.flatnonzero(lengths > index)
+        part = (data[starts[longer] + index] & 0x7F).astype(np.uint64)
+        values[longer] |= part << np.uint64(7 * index)
+    return values
+
+
+def _unfold(values):
+    """Differences that were folded: 0, 1, 2, 3 … are 0, -1, 1, -2 …, all modulo 2^64."""
+    one = np.uint64(1)
+    return (values >> one) ^ (np.uint64(0) - (values & one))
+
+
+def _columns(content):
+    """The columns by name: bytes of tags, and numbers of all others. Those that a newer version has more are left
+    out."""
+    count, at = _number(content, 0)
+    lengths = []
+    for _ in range(count):
+        length, at = _number(content, at)
+        lengths.append(length)
+    if at + sum(lengths) != len(content):
+        raise ValueError("the table of columns is wrong")
+    data = np.frombuffer(content, np.uint8)
+    columns = {name: np.empty(0, np.uint64) for name in _COLUMNS}
+    for name, length in zip(_COLUMNS, lengths):
+        column = data[at : at + length]
+        columns[name] = column if name == "tag" else _numbers(column)
+        at += length
+    return columns
+
+
+def _decode(head, content):
+    columns = _columns(content)
+    tag = columns["tag"]
+    if len(tag) != head.count:
+        raise ValueError("it has another number of events than its head says")
+    kind = tag & 31
+    of = [kind == which for which in range(len(NAMES))]
+    low, middle, high = (tag & flag != 0 for flag in (32, 64, 128))
+
+    def spread(name, where, change=lambda values: values):
+        """The numbers of a column at the events that have them, and 0 elsewhere."""
+        values = np.zeros(len(tag), np.uint64)
+        if np.count_nonzero(where) != len(columns[name]):
+            raise ValueError(f"column {name} has another length than its events need")
+        values[where] = change(columns[name])
+        return values
+
+    timed = (of[WAIT] | of[PARK]) & middle
+    pause = spread("pause", of[SLEEP] | timed)
+    size = spread("size", of[ALLOC])
+    size[of[ALLOC] & ~middle] *= np.uint64(8)
+    # Each object has a difference from the one before: 1, and more where it is told.
+    steps = spread("object", of[ALLOC] & low, _unfold)
+    steps[of[ALLOC]] += np.uint64(1)
+    last = np.uint64(head.object) + np.cumsum(steps, dtype=np.uint64)
+    named = of[DEATH] | of[USE] | of[STORE]
+    object_ = spread("named", named, lambda values: last[named] - _unfold(values))
+    holder = np.where(of[STORE], object_, np.uint64(0))
+    object_[of[STORE]] = 0
+    object_[of[ALLOC]] = last[of[ALLOC]]
+    stored = (of[STORE] | of[STORE_STATIC]) & low
+    locks = of[ENTER] | of[EXIT] | of[WAIT] | of[NOTIFY]
+    monitor = np.cumsum(spread("monitor", locks & ~low, _unfold), dtype=np.uint64)
+    monitor[~locks] = 0
+    order = np.uint64(head.stamp) + np.cumsum(spread("stamp", of[STAMP]), dtype=np.uint64)
+    order[~of[STAMP]] = 0
+    priority = spread("priority", of[START] & low)
+    priority[of[START] & ~low] = 5
+    before = np.cumsum(size, dtype=np.uint64) - size
+    return Block(
+        thread=head.thread,
+        first=head.first,
+        kind=kind,
+        time=spread("compute", of[COMPUTE]) + np.where(of[SLEEP], pause, np.uint64(0)),
+        object=object_,
+        size=size,
+        class_=spread("class", of[ALLOC] & high) + spread("holder", of[STORE_STATIC]),
+        site=spread("site", of[ALLOC] & high),
+        peer=spread("thread", of[START] | of[JOIN] | of[UNPARK]),
+        priority=priority,
+        monitor=monitor,
+        timeout=np.where(timed, pause, np.uint64(0)),
+        all=(of[NOTIFY] & middle).astype(np.uint64),
+        order=order,
+        holder=holder,
+        slot=spread("slot", of[STORE] | of[STORE_STATIC]),
+        target=spread("target", stored, lambda values: last[stored] - _unfold(values)),
+        allocated=np.uint64(head.allocated) + before,
+    )

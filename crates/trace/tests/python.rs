@@ -1,0 +1,156 @@
+//! The reader in Python reads what the writer in Rust writes, event for event.
+
+mod common;
+
+use common::{bytes_of, open, script};
+use plimsoll_testbed::skip;
+use plimsoll_trace::synth::{self, table};
+use plimsoll_trace::text::{Form, line};
+use plimsoll_trace::{Deaths, Header, Named, ThreadId, TimeUnit, Trace, Writer};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs Python with our module, what `tools/setup.sh test` has fetched for it, and the caller's own packages.
+fn python(args: &[&str]) -> Output {
+    let own = std::env::var("PYTHONPATH").unwrap_or_default();
+    let path = format!(
+        "{0}/clients/python:{0}/.cache/python:{own}",
+        root().display()
+    );
+    let mut command = Command::new("python3");
+    command
+        .args(args)
+        .env("PYTHONPATH", path)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command.output().expect("python3 can be started")
+}
+
+fn can_read() -> bool {
+    let tried = python(&[
+        "-c",
+        "import plimsoll.trace; plimsoll.trace._decompressor()",
+    ]);
+    if !tried.status.success() {
+        let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+        skip(format!(
+            "Python cannot read traces: {}",
+            said.trim().lines().last().unwrap_or_default()
+        ));
+    }
+    tried.status.success()
+}
+
+fn lines(file: &Path) -> Output {
+    let script = root().join("crates/trace/tests/python/lines.py");
+    python(&[&script.display().to_string(), &file.display().to_string()])
+}
+
+/// What Python has to print of the events.
+fn expected(trace: &Trace) -> String {
+    let mut text = Vec::new();
+    for &thread in trace.streams().keys() {
+        for event in common::stream(trace, thread) {
+            line(thread, &event, Form::Csv, &mut text).unwrap();
+        }
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[track_caller]
+fn same(head: &str, bytes: Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t");
+    std::fs::write(&file, &bytes).unwrap();
+    let output = lines(&file);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let found = String::from_utf8(output.stdout).unwrap();
+    let expected = format!("{head}\n{}", expected(&open(bytes).unwrap()));
+    let differ = found
+        .lines()
+        .zip(expected.lines())
+        .find(|(one, other)| one != other);
+    assert_eq!(differ, None);
+    assert_eq!(found.lines().count(), expected.lines().count());
+}
+
+#[test]
+fn python_reads_all_kinds_of_events() {
+    if !can_read() {
+        return;
+    }
+    let header = Header {
+        raw: true,
+        unit: TimeUnit::Instructions,
+        deaths: Deaths::Unknown,
+        ..Header::default()
+    };
+    let mut runner = TestRunner::deterministic();
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.push(script(1500).new_tree(&mut runner).unwrap().current());
+    }
+    for script in all {
+        same(
+            "cut False raw True instructions unknown",
+            bytes_of(&header, &script),
+        );
+    }
+}
+
+#[test]
+fn python_reads_many_blocks_and_what_is_left_of_a_cut_trace() {
+    if !can_read() {
+        return;
+    }
+    let options = synth::Options {
+        scale: 400.0,
+        ..synth::Options::default()
+    };
+    let program = table::find("hsqldb").unwrap();
+    let mut bytes = synth::write(program, &options, Vec::new(), "t").unwrap();
+    bytes.truncate(bytes.len() - 3000);
+    let trace = open(bytes.clone()).unwrap();
+    let mut head = "cut True raw False ns exact".to_owned();
+    let mut names: Vec<_> = trace.names().unwrap().into_iter().collect();
+    names.sort_by_key(|((what, number), _)| (what.word(), *number));
+    for ((what, number), name) in names {
+        head.push_str(&format!("\nname {} {number} {name}", what.word()));
+    }
+    same(&head, bytes);
+}
+
+#[test]
+fn python_tells_what_is_wrong_with_its_place() {
+    if !can_read() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t");
+    let mut writer = Writer::new(Vec::new(), "t", &Header::default()).unwrap();
+    writer.name(Named::Thread, 0, "main").unwrap();
+    writer.push(ThreadId(0), &common::alloc(1, 8)).unwrap();
+    let bytes = writer.finish().unwrap();
+    let second = (bytes.windows(4).enumerate())
+        .filter(|(_, it)| it == b"PLTB")
+        .nth(1)
+        .unwrap()
+        .0;
+    let mut damaged = bytes.clone();
+    damaged[second + 75] ^= 1;
+    for (bytes, why) in [
+        (damaged, format!("block at byte {second}: the checksum")),
+        (b"trace 1\n".to_vec(), "this is no trace".to_owned()),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let output = lines(&file);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(&why), "{said}");
+    }
+}
