@@ -20,7 +20,7 @@
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
-//! | [`trace`], [`doctor`], [`man`] | the commands of those names |
+//! | [`sim`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -42,6 +42,7 @@ pub mod ps;
 pub mod rows;
 pub mod run;
 pub mod set;
+pub mod sim;
 pub mod size;
 pub mod top;
 pub mod trace;
@@ -102,6 +103,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Trace(args) => trace::run(&args.command),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());

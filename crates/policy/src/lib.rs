@@ -9,10 +9,12 @@
 //! | [`footprint`] | how a heap stays within its bound: a broker's, the machine's or a group's |
 //! | [`generations`] | which collections examine young objects only |
 //! | [`balance`] | which kind of a group's pages the kernel reclaims first |
+//! | [`phases`] | which ready thread runs next, and for how long: round robin, LARF, MQRR |
 
 pub mod balance;
 pub mod footprint;
 pub mod generations;
 pub mod ownership;
+pub mod phases;
 pub mod shares;
 pub mod sizing;

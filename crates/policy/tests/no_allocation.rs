@@ -1,6 +1,7 @@
 //! Checks with a counting allocator that a decision does not allocate.
 
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
+use plimsoll_policy::phases::{Larf, ReadyQueue, Used};
 use plimsoll_policy::shares::{Collector, Principal, Shares};
 use plimsoll_policy::sizing::{DropIn, DropInEnough, Ended, HotSpot, Sizing};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -45,6 +46,20 @@ fn size(sizing: &mut impl Sizing, round: u64) {
     assert!(sizing.size() > 0);
 }
 
+/// Dispatches threads that block, wake, end and come again.
+fn dispatch(queue: &mut ReadyQueue, round: u64) {
+    for turn in 0..100 {
+        let thread = queue.dispatch().expect("threads are ready");
+        let bytes = (turn * 37 + round) % 1000;
+        if turn % 9 == 0 {
+            queue.leave(thread);
+            let again = queue.admit(0);
+            queue.ready(again, Used::default());
+        }
+        queue.ready(thread, Used { time: 900, bytes });
+    }
+}
+
 #[test]
 fn decisions_allocate_nothing() {
     let principals: Vec<Principal> = (0..2000u32)
@@ -78,6 +93,11 @@ fn decisions_allocate_nothing() {
     });
     let (mut enough, mut drop_in) = (DropInEnough::default(), DropIn::default());
     let mut hotspot = HotSpot::default();
+    let mut queue = ReadyQueue::new(Box::new(Larf::new(1000)), 2);
+    for priority in 0..50 {
+        let thread = queue.admit(priority % 3);
+        queue.ready(thread, Used::default());
+    }
     let before = ALLOCATIONS.get();
     for round in 0..5u64 {
         shares.decide(&principals, 1 << (20 + round * 4));
@@ -85,6 +105,7 @@ fn decisions_allocate_nothing() {
         books.measured(round, 1 << 20, &samples, round << 61);
         books.next_epoch(round << 50);
         books.remove_principal(round);
+        dispatch(&mut queue, round);
         size(&mut enough, round);
         size(&mut drop_in, round);
         size(&mut hotspot, round);

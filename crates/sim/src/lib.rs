@@ -4,5 +4,7 @@
 //! | module | models |
 //! |---|---|
 //! | [`paging`] | heaps with a sizing policy each, in a memory whose pages are replaced by age |
+//! | [`threads`] | the threads of one program under a scheduler and a collector, over its trace |
 
 pub mod paging;
+pub mod threads;

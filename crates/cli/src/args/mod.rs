@@ -7,6 +7,7 @@ mod check;
 mod map;
 mod pin;
 mod policy;
+pub mod sim;
 pub mod trace;
 
 pub use adapter::AdapterChoice;
@@ -15,6 +16,7 @@ pub use check::check_name;
 pub use map::Map;
 pub use pin::Pin;
 pub use policy::PolicyChoice;
+pub use sim::Sim;
 pub use trace::Trace;
 
 use crate::size::Size;
@@ -69,6 +71,8 @@ pub enum Command {
     Map(Map),
     /// Keep file pages in memory that programs lose and read again
     Pin(Pin),
+    /// Simulate the threads of a trace under schedulers and collectors
+    Sim(Sim),
     /// Look at, check, convert, merge or make up traces of what threads allocate and lock
     Trace(Trace),
     /// Show what this kernel and your rights allow, and what it costs to lack the rest

@@ -1,0 +1,183 @@
+//! A table for people: a row for each quantity and a column for each scheduler, with what it is less or more
+//! than under the first.
+
+use super::Run;
+use crate::rows::shown;
+use crate::size::Human;
+use plimsoll_sim::threads::Outcome;
+use std::fmt::Write as _;
+
+/// Columns of the names of quantities, and of each scheduler.
+const WIDTHS: (usize, usize) = (20, 20);
+/// The longest name of a trace that is shown, characters.
+const LONGEST_NAME: usize = 60;
+
+/// A quantity: its name, its value, and how that is written.
+type Row = (&'static str, fn(&Outcome) -> f64, fn(f64) -> String);
+
+/// The quantities, in the order of the paper.
+const ROWS: [Row; 13] = [
+    ("minor collections", |it| it.minor as f64, number),
+    ("full collections", |it| it.full as f64, number),
+    ("mark/cons", Outcome::mark_cons, ratio),
+    ("average pause, heaps", Outcome::average_pause, ratio),
+    ("greatest pause", Outcome::greatest_pause, ratio),
+    ("pause a thread, ns/B", |it| it.thread_pauses.median, ratio),
+    ("collection time", |it| it.paused as f64, time),
+    ("contentions", |it| it.contentions as f64, number),
+    ("switches", |it| it.switches as f64, number),
+    ("execution time", |it| it.execution as f64, time),
+    ("elapsed time", |it| it.elapsed as f64, time),
+    ("average turnaround", |it| it.turnaround as f64, time),
+    ("longest wait", |it| it.longest_wait_time as f64, time),
+];
+
+/// The table of runs that differ in their schedulers only.
+pub(super) fn text(runs: &[Run]) -> String {
+    let mut text = String::new();
+    let Some(first) = runs.first() else {
+        return text;
+    };
+    let (heap, live) = (Human(first.heap), Human(first.recorded_largest_live));
+    let _ = writeln!(text, "{}", shown(&first.trace, LONGEST_NAME));
+    let _ = write!(
+        text,
+        "{}, heap {heap}, largest live size {live}",
+        first.collector
+    );
+    if let Some(one) = runs.iter().find_map(|run| run.outcome.as_ref()) {
+        let allocated = Human(one.allocated);
+        let _ = write!(text, "; {} threads allocate {allocated}", one.threads);
+    }
+    let (names, column) = WIDTHS;
+    let _ = write!(text, "\n\n{:names$}", "");
+    for run in runs {
+        let _ = write!(text, "{:>column$}", run.scheduler);
+    }
+    text.push('\n');
+    for (name, value, written) in ROWS {
+        let mut line = format!("{name:names$}");
+        let base = first.outcome.as_ref().map(value);
+        for (index, run) in runs.iter().enumerate() {
+            let cell = match run.outcome.as_ref().map(value) {
+                None => "-".to_owned(),
+                Some(it) if index == 0 => written(it),
+                Some(it) => written(it) + &change(base, it),
+            };
+            let _ = write!(line, "{cell:>column$}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for run in runs {
+        if let Some(error) = &run.error {
+            wrap(&format!("{}: {error}", run.scheduler), &mut text);
+        }
+        if let Some(helped @ 1..) = run.outcome.as_ref().map(|it| it.helped) {
+            let _ = writeln!(
+                text,
+                "{}: {helped} waits were ended because nothing else could go on",
+                run.scheduler
+            );
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Appends lines, each broken between words where it is longer than the table is wide.
+fn wrap(lines: &str, into: &mut String) {
+    let most = WIDTHS.0 + 3 * WIDTHS.1;
+    for line in lines.lines() {
+        let mut column = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if column > 0 && column + 1 + length > most {
+                into.push_str("\n  ");
+                column = 2;
+            } else if column > 0 {
+                into.push(' ');
+                column += 1;
+            }
+            into.push_str(&shown(word, most - 2));
+            column += length;
+        }
+        into.push('\n');
+    }
+}
+
+/// How much more or less a value is than the first one.
+fn change(base: Option<f64>, value: f64) -> String {
+    match base {
+        Some(base) if base > 0.0 => {
+            let percent = (value / base - 1.0) * 100.0;
+            match percent {
+                // A change that rounds to nothing has no sign.
+                ..1000.0 => format!(
+                    " {:>+7.1}%",
+                    if percent.abs() < 0.05 { 0.0 } else { percent }
+                ),
+                _ => format!(" {:>8}", "x".to_owned() + &number(value / base)),
+            }
+        }
+        _ => " ".repeat(9),
+    }
+}
+
+fn number(value: f64) -> String {
+    match value {
+        ..1e6 => format!("{value:.0}"),
+        ..1e9 => format!("{:.2}M", value / 1e6),
+        ..1e12 => format!("{:.2}G", value / 1e9),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+fn ratio(value: f64) -> String {
+    match value {
+        ..1000.0 => format!("{value:.4}"),
+        _ => number(value),
+    }
+}
+
+fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        ..1e3 => format!("{nanoseconds:.0}ns"),
+        ..1e6 => format!("{:.2}us", nanoseconds / 1e3),
+        ..1e9 => format!("{:.2}ms", nanoseconds / 1e6),
+        ..1e14 => format!("{:.2}s", nanoseconds / 1e9),
+        _ => format!("{:.1e}s", nanoseconds / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_broken() {
+        let mut text = String::new();
+        wrap(
+            &format!("{} {}\nend", "word ".repeat(40), "x".repeat(200)),
+            &mut text,
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(text.ends_with("\nend\n"));
+    }
+
+    #[test]
+    fn values_fit_their_columns() {
+        for value in [0.0, 1.0, 999_999.0, 1e9 - 1.0, 1e15, 1.8e19] {
+            for written in [number(value), time(value), ratio(value)] {
+                assert!(written.len() + 9 < WIDTHS.1, "{written}");
+            }
+        }
+        for (base, value) in [(1.0, 1.0), (1.0, 1e9), (3.0, 0.0), (0.0, 7.0)] {
+            assert_eq!(change(Some(base), value).len(), 9);
+        }
+        assert!(change(Some(10.0), 9.0).ends_with("-10.0%"));
+        assert!(ROWS.iter().all(|(name, ..)| name.len() <= WIDTHS.0));
+    }
+}

@@ -1,0 +1,96 @@
+//! Two generations: all that survives one collection of the nursery is mature.
+
+use super::{Collection, Collector, Kind, Place, Space};
+
+/// The place of an object that was allocated in the mature space.
+const MATURE: u64 = 0;
+
+/// A nursery before a mature space.
+///
+/// When the nursery is full, its live objects are copied into the mature space. If they do not fit there, the
+/// whole heap is collected. If they do not fit even then, they stay in the nursery, which is compacted: a
+/// heap is too small only if a whole collection makes no room. An object larger than the nursery goes into
+/// the mature space at once.
+///
+/// No dead object of the mature space keeps one of the nursery alive: death is known exactly, as in the
+/// paper.
+#[derive(Debug)]
+pub(super) struct Generational {
+    nursery: Space,
+    mature: Space,
+    /// The place of objects in the nursery; it is new whenever they have moved on, so that whoever still has
+    /// an older one is mature.
+    era: u64,
+}
+
+impl Generational {
+    /// With sizes in bytes: of the nursery, and of what the mature space can hold.
+    pub(super) fn new(nursery: u64, mature: u64) -> Generational {
+        Generational {
+            nursery: Space::new(nursery),
+            mature: Space::new(mature),
+            era: MATURE + 1,
+        }
+    }
+
+    /// Moves the live objects of the nursery into the mature space. Returns the bytes of the dead ones.
+    fn promote(&mut self) -> u64 {
+        let dead = self.nursery.sweep();
+        self.mature.used += self.nursery.live;
+        self.mature.live += self.nursery.live;
+        self.nursery.used = 0;
+        self.nursery.live = 0;
+        self.era += 1;
+        dead
+    }
+
+    /// Whether the mature space has room for what survives of the nursery, and for an object of `size` bytes
+    /// if that is a large one.
+    fn survivors_fit(&self, size: u64) -> bool {
+        let large = if size > self.nursery.size { size } else { 0 };
+        let room = self.mature.size - self.mature.used;
+        self.nursery.live.saturating_add(large) <= room
+    }
+}
+
+impl Collector for Generational {
+    fn allocate(&mut self, size: u64) -> Option<Place> {
+        if size > self.nursery.size {
+            return self.mature.take(size).then_some(Place(MATURE));
+        }
+        self.nursery.take(size).then_some(Place(self.era))
+    }
+
+    fn died(&mut self, place: Place, size: u64) {
+        let space = match place.0 == self.era {
+            true => &mut self.nursery,
+            false => &mut self.mature,
+        };
+        space.live -= size;
+    }
+
+    fn collect(&mut self, size: u64, all: bool) -> Collection {
+        if !all && size <= self.nursery.size && self.survivors_fit(size) {
+            return Collection {
+                kind: Kind::Minor,
+                work: self.nursery.live,
+                freed: self.promote(),
+            };
+        }
+        let work = self.nursery.live + self.mature.live;
+        let mut freed = self.mature.sweep();
+        freed += match self.survivors_fit(size) {
+            true => self.promote(),
+            false => self.nursery.sweep(),
+        };
+        Collection {
+            kind: Kind::Full,
+            work,
+            freed,
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.nursery.used + self.mature.used
+    }
+}

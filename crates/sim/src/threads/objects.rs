@@ -1,0 +1,185 @@
+//! The live objects of a simulated heap, and what is allocated, live and collected in it.
+
+use super::heap::{Algorithm, Collection, Collector, Kind, Place};
+use plimsoll_trace::ObjectId;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A hash of one number: traces number objects and monitors one after the other, or by address. The same in
+/// every run.
+#[derive(Default)]
+pub(super) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // An odd number near 2^64 divided by the golden ratio; the product's halves mix all bits.
+        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product as u64) ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A table by number.
+pub(super) type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+
+/// A heap with its objects.
+pub(super) struct Heap {
+    collector: Box<dyn Collector>,
+    /// Live objects: place and size.
+    objects: ByNumber<ObjectId, (Place, u64)>,
+    /// Objects that died before they were allocated, because their threads ran in another order than the
+    /// recorded one.
+    early: HashSet<ObjectId, BuildHasherDefault<NumberHasher>>,
+    /// Counts and bytes.
+    pub count: HeapCount,
+}
+
+/// What a heap has seen. Bytes, unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HeapCount {
+    /// Objects allocated; a number.
+    pub objects: u64,
+    /// Allocated.
+    pub allocated: u64,
+    /// Live now.
+    pub live: u64,
+    /// The most that was live at once.
+    pub largest_live: u64,
+    /// Freed by collections.
+    pub freed: u64,
+    /// Marked or copied by collections.
+    pub work: u64,
+    /// The most that one collection marked or copied.
+    pub greatest_work: u64,
+    /// Collections of the young objects; a number.
+    pub minor: u64,
+    /// Collections of the whole heap; a number.
+    pub full: u64,
+}
+
+/// Why an object could not be allocated.
+pub(super) enum Refused {
+    /// It lives already.
+    Reborn,
+    /// There is no room.
+    TooSmall,
+    /// More than 2^64 bytes in all.
+    TooMuch,
+}
+
+impl Heap {
+    pub(super) fn new(algorithm: Algorithm, size: u64) -> Heap {
+        Heap {
+            collector: algorithm.build(size),
+            objects: HashMap::default(),
+            early: HashSet::default(),
+            count: HeapCount::default(),
+        }
+    }
+
+    /// Allocates an object, after as many collections as it takes. `collected` is told each.
+    pub(super) fn allocate(
+        &mut self,
+        object: ObjectId,
+        size: u64,
+        mut collected: impl FnMut(Collection),
+    ) -> Result<(), Refused> {
+        let mut last = None;
+        let place = loop {
+            if let Some(place) = self.collector.allocate(size) {
+                break place;
+            }
+            if last == Some(Kind::Full) {
+                return Err(Refused::TooSmall);
+            }
+            let collection = self.collect(size, last.is_some());
+            collected(collection);
+            last = Some(collection.kind);
+        };
+        let count = &mut self.count;
+        count.objects += 1;
+        count.allocated = count.allocated.checked_add(size).ok_or(Refused::TooMuch)?;
+        if self.early.remove(&object) {
+            self.collector.died(place, size);
+            return Ok(());
+        }
+        count.live += size;
+        count.largest_live = count.largest_live.max(count.live);
+        match self.objects.insert(object, (place, size)) {
+            None => Ok(()),
+            Some(_) => Err(Refused::Reborn),
+        }
+    }
+
+    fn collect(&mut self, size: u64, all: bool) -> Collection {
+        let collection = self.collector.collect(size, all);
+        let count = &mut self.count;
+        match collection.kind {
+            Kind::Minor => count.minor += 1,
+            Kind::Full => count.full += 1,
+        }
+        count.freed += collection.freed;
+        count.work = count.work.saturating_add(collection.work);
+        count.greatest_work = count.greatest_work.max(collection.work);
+        debug_assert_eq!(count.allocated, count.freed + self.collector.used());
+        collection
+    }
+
+    /// An object dies.
+    pub(super) fn died(&mut self, object: ObjectId) {
+        match self.objects.remove(&object) {
+            Some((place, size)) => {
+                self.collector.died(place, size);
+                self.count.live -= size;
+            }
+            None => {
+                self.early.insert(object);
+            }
+        }
+    }
+
+    /// Bytes in use, dead or alive.
+    pub(super) fn used(&self) -> u64 {
+        self.collector.used()
+    }
+
+    /// The lowest object that died and was never allocated, and how many there are.
+    pub(super) fn never_born(&self) -> Option<(ObjectId, usize)> {
+        Some((*self.early.iter().min()?, self.early.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_the_live_objects() {
+        let mut heap = Heap::new(Algorithm::GenMc, 3000);
+        for number in 0..100_000u64 {
+            assert!(heap.allocate(ObjectId(number), 10, |_| {}).is_ok());
+            if let Some(old) = number.checked_sub(20) {
+                heap.died(ObjectId(old));
+            }
+            // Some die before they are born.
+            heap.died(ObjectId(1_000_000 + number));
+            assert!(
+                heap.allocate(ObjectId(1_000_000 + number), 10, |_| {})
+                    .is_ok()
+            );
+        }
+        assert_eq!((heap.count.live, heap.objects.len()), (200, 20));
+        assert!(heap.objects.capacity() < 100 && heap.early.capacity() < 100);
+        assert_eq!(heap.count.allocated, heap.count.freed + heap.used());
+        assert!(heap.count.minor > 1000 && heap.never_born().is_none());
+    }
+}

@@ -1,0 +1,274 @@
+//! What a running thread does next, and what each event does.
+
+use super::error::{Position, SimError};
+use super::log::{Log, What};
+use super::machine::Machine;
+use super::monitors::Entry;
+use super::objects::Refused;
+use super::thread::{On, State};
+use plimsoll_trace::{Event, MonitorId, ObjectId};
+
+/// The longest that a thread computes at once, nanoseconds: eleven days. What is longer is damaged, and would
+/// take as long to simulate as there are quanta in it.
+const LONGEST_COMPUTE: u64 = 1_000_000_000_000_000;
+/// The priority of a Java thread that was given none.
+const NORMAL_PRIORITY: i32 = 5;
+
+impl<L: Log> Machine<'_, L> {
+    /// One step of the thread that runs on a processor: it is preempted, computes, acquires the monitor that
+    /// it waited for, or comes to the next event.
+    pub(super) fn step(&mut self, which: usize) -> Result<(), SimError> {
+        let Some(thread) = self.processors[which].running else {
+            return Ok(());
+        };
+        let record = &mut self.threads[thread];
+        if self.quantum.is_used_up(record.used) {
+            let now = self.give_up(which);
+            self.make_ready(thread, now);
+            self.dispatch(now, Some(which));
+        } else if record.computes > 0 {
+            return self.compute(which, thread);
+        } else if let Some((monitor, times)) = record.acquires.take() {
+            self.enter(which, thread, monitor, times);
+        } else {
+            match self.program.next(thread).map_err(SimError::Read)? {
+                Some(event) => return self.come_to(which, thread, event),
+                None => self.cut(which, thread),
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread computes until it is done or its quantum is used up.
+    fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
+        let at = self.position(thread);
+        let record = &mut self.threads[thread];
+        let time = record.computes.min(self.quantum.time - record.used.time);
+        record.computes -= time;
+        record.used.time += time;
+        self.tally.computed = self.tally.computed.saturating_add(time);
+        let clock = &mut self.processors[which].clock;
+        *clock = clock.checked_add(time).ok_or(SimError::TooLong { at })?;
+        self.log.happened(*clock, What::Computed { thread, time });
+        Ok(())
+    }
+
+    fn come_to(&mut self, which: usize, thread: usize, event: Event) -> Result<(), SimError> {
+        self.tally.events += 1;
+        self.threads[thread].events += 1;
+        let now = self.processors[which].clock;
+        self.log.happened(now, What::Came { thread, event });
+        match event {
+            Event::Compute { time } if time > LONGEST_COMPUTE => {
+                let at = self.position(thread);
+                return Err(SimError::LongCompute { at, time });
+            }
+            Event::Compute { time } => self.threads[thread].computes = time,
+            Event::Alloc { object, size, .. } => {
+                return self.allocate(which, thread, object, size);
+            }
+            Event::Death { object } => {
+                self.heap.died(object);
+                self.monitors.died(MonitorId(object.0));
+            }
+            Event::Stamp { .. } => {}
+            Event::Enter { monitor } => self.enter(which, thread, monitor, 1),
+            Event::Exit { monitor } => return self.exit(which, thread, monitor),
+            Event::Wait { monitor, timeout } => return self.wait(which, thread, monitor, timeout),
+            Event::Notify { monitor, all } => return self.notify(thread, monitor, all),
+            Event::Sleep { time } => self.block(which, thread, On::Time, Some(time)),
+            Event::Park { timeout } => {
+                if !std::mem::take(&mut self.threads[thread].permit) {
+                    self.block(which, thread, On::Unpark, bound(timeout));
+                }
+            }
+            Event::Unpark { thread: id } => {
+                let other = self.index(id, self.position(thread))?;
+                self.unpark(other, now);
+            }
+            Event::Start {
+                thread: id,
+                priority,
+            } => {
+                let at = self.position(thread);
+                let other = self.index(id, at)?;
+                if self.threads[other].state != State::New {
+                    return Err(SimError::StartedTwice { at, thread: id });
+                }
+                let priority = match self.settings.priorities {
+                    true => i32::from(priority) - NORMAL_PRIORITY,
+                    false => 0,
+                };
+                self.start(other, priority, now);
+                self.dispatch(now, None);
+            }
+            Event::Join { thread: id } => {
+                let other = self.index(id, self.position(thread))?;
+                if self.threads[other].state != State::Ended {
+                    self.threads[other].joiners.push(thread);
+                    self.block(which, thread, On::End(other), None);
+                }
+            }
+            Event::End => {
+                if let Some(monitor) = self.held_by(thread) {
+                    let at = self.position(thread);
+                    return Err(SimError::NeverReleased { at, monitor });
+                }
+                self.end(which, thread);
+            }
+            Event::Store { .. } | Event::StoreStatic { .. } | Event::Use { .. } => {
+                let at = self.position(thread);
+                return Err(SimError::Raw { at });
+            }
+        }
+        Ok(())
+    }
+
+    fn allocate(
+        &mut self,
+        which: usize,
+        thread: usize,
+        object: ObjectId,
+        size: u64,
+    ) -> Result<(), SimError> {
+        let mut collections = [None; 2];
+        let mut count = 0;
+        let allocated = self.heap.allocate(object, size, |collection| {
+            collections[count] = Some(collection);
+            count += 1;
+        });
+        for collection in collections.into_iter().flatten() {
+            self.pause(which, collection);
+        }
+        let at = self.position(thread);
+        let record = &mut self.threads[thread];
+        record.used.bytes = record.used.bytes.saturating_add(size);
+        record.allocated = record.allocated.saturating_add(size);
+        allocated.map_err(|refused| self.refused(refused, at, object, size))
+    }
+
+    fn refused(&self, refused: Refused, at: Position, object: ObjectId, size: u64) -> SimError {
+        match refused {
+            Refused::Reborn => SimError::Reborn { at, object },
+            Refused::TooMuch => SimError::TooMuch { at },
+            Refused::TooSmall => SimError::HeapTooSmall {
+                at,
+                size,
+                heap: self.settings.heap,
+                live: self.heap.count.live,
+                halves: self.settings.collector.has_halves(),
+            },
+        }
+    }
+
+    /// The thread enters a monitor so many times at once, or contends for it.
+    fn enter(&mut self, which: usize, thread: usize, monitor: MonitorId, times: u64) {
+        match self.monitors.enter(monitor, thread, times) {
+            Entry::Again => {}
+            Entry::Acquired => self.threads[thread].holds += 1,
+            Entry::Contended => {
+                self.threads[thread].acquires = Some((monitor, times));
+                self.tally.contentions += 1;
+                self.charge(which, self.settings.costs.contention);
+                self.block(which, thread, On::Monitor(monitor), None);
+            }
+        }
+    }
+
+    fn exit(&mut self, which: usize, thread: usize, monitor: MonitorId) -> Result<(), SimError> {
+        match self.monitors.exit(monitor, thread) {
+            None => return Err(self.not_held(thread, monitor, "exited")),
+            Some(false) => {}
+            Some(true) => {
+                self.threads[thread].holds -= 1;
+                self.wake_contenders(monitor, self.processors[which].clock);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        which: usize,
+        thread: usize,
+        monitor: MonitorId,
+        timeout: u64,
+    ) -> Result<(), SimError> {
+        if !self.monitors.is_held_by(monitor, thread) {
+            return Err(self.not_held(thread, monitor, "waited in"));
+        }
+        let Some(depth) = self.monitors.wait(monitor, thread) else {
+            return Ok(());
+        };
+        let record = &mut self.threads[thread];
+        record.acquires = Some((monitor, depth));
+        record.holds -= 1;
+        self.block(which, thread, On::Notify(monitor), bound(timeout));
+        Ok(())
+    }
+
+    fn notify(&mut self, thread: usize, monitor: MonitorId, all: bool) -> Result<(), SimError> {
+        if !self.monitors.is_held_by(monitor, thread) {
+            return Err(self.not_held(thread, monitor, "notified"));
+        }
+        for notified in self.monitors.notify(monitor, all) {
+            self.threads[notified].state = State::Blocked(On::Monitor(monitor));
+            self.cancel_timer(notified);
+        }
+        Ok(())
+    }
+
+    fn not_held(&self, thread: usize, monitor: MonitorId, what: &'static str) -> SimError {
+        SimError::NotHeld {
+            at: self.position(thread),
+            monitor,
+            what,
+        }
+    }
+
+    /// A monitor that the thread holds.
+    fn held_by(&self, thread: usize) -> Option<MonitorId> {
+        match self.threads[thread].holds {
+            0 => None,
+            _ => self.monitors.any_held_by(thread),
+        }
+    }
+
+    /// The recording stops within the thread. What it holds there, it gives up, so that the others get as far
+    /// as they were recorded.
+    fn cut(&mut self, which: usize, thread: usize) {
+        while let Some(monitor) = self.held_by(thread) {
+            while self.monitors.exit(monitor, thread) == Some(false) {}
+            self.threads[thread].holds -= 1;
+            self.wake_contenders(monitor, self.processors[which].clock);
+        }
+        self.tally.cut += 1;
+        self.end(which, thread);
+    }
+
+    /// The thread is at the end of its stream.
+    fn end(&mut self, which: usize, thread: usize) {
+        let now = self.give_up(which);
+        self.log.happened(now, What::Ended { thread });
+        let record = &mut self.threads[thread];
+        record.state = State::Ended;
+        let (started, allocated) = (record.started, record.allocated);
+        let paused = self.tally.paused - record.paused_before;
+        self.tally.turnarounds.push(now.saturating_sub(started));
+        if allocated > 0 {
+            self.tally.pauses.push(paused as f64 / allocated as f64);
+        }
+        if let Some(slot) = record.slot.take() {
+            self.queue.leave(slot);
+        }
+        for joiner in std::mem::take(&mut self.threads[thread].joiners) {
+            self.make_ready(joiner, now);
+        }
+        self.dispatch(now, Some(which));
+    }
+}
+
+/// The bound of a wait: 0 is none.
+fn bound(timeout: u64) -> Option<u64> {
+    (timeout > 0).then_some(timeout)
+}

@@ -1,0 +1,94 @@
+//! What a simulation knows of one thread.
+
+use plimsoll_policy::phases::{self, Used};
+use plimsoll_trace::{MonitorId, ThreadId};
+
+/// What a thread that is neither ready nor running waits for. Threads are indices of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    /// A monitor that another thread holds.
+    Monitor(MonitorId),
+    /// To be notified in a monitor.
+    Notify(MonitorId),
+    /// The end of a thread.
+    End(usize),
+    /// To be unparked.
+    Unpark,
+    /// A time.
+    Time,
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nobody has started it.
+    New,
+    /// In the ready queue.
+    Ready,
+    /// On a processor.
+    Running,
+    /// Waiting for something.
+    Blocked(On),
+    /// At the end of its stream.
+    Ended,
+}
+
+/// One thread.
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    /// Its number in the trace.
+    pub id: ThreadId,
+    /// Whether another thread has to start it.
+    pub is_started: bool,
+    /// Its number in the ready queue; valid from its start to its end.
+    pub slot: Option<phases::Thread>,
+    /// Where it is.
+    pub state: State,
+    /// What it used since it was dispatched.
+    pub used: Used,
+    /// What is left of the time that it computes, nanoseconds.
+    pub computes: u64,
+    /// A monitor that it has to acquire before it goes on, and how often.
+    pub acquires: Option<(MonitorId, u64)>,
+    /// Whether it was unparked since it parked last.
+    pub permit: bool,
+    /// When it stops to wait whatever happens, nanoseconds.
+    pub timer: Option<u64>,
+    /// Monitors that it holds; a number.
+    pub holds: u64,
+    /// Events of its stream that it came to; a number.
+    pub events: u64,
+    /// Bytes that it allocated.
+    pub allocated: u64,
+    /// When it started, nanoseconds.
+    pub started: u64,
+    /// The time of all pauses before that, nanoseconds.
+    pub paused_before: u64,
+    /// Threads that wait for its end.
+    pub joiners: Vec<usize>,
+    /// Dispatches before it became ready last, and the time of that, nanoseconds.
+    pub ready_since: (u64, u64),
+}
+
+impl Thread {
+    pub(super) fn new(id: ThreadId, is_started: bool) -> Thread {
+        Thread {
+            id,
+            is_started,
+            slot: None,
+            state: State::New,
+            used: Used::default(),
+            computes: 0,
+            acquires: None,
+            permit: false,
+            timer: None,
+            holds: 0,
+            events: 0,
+            allocated: 0,
+            started: 0,
+            paused_before: 0,
+            joiners: Vec::new(),
+            ready_since: (0, 0),
+        }
+    }
+}

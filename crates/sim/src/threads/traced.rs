@@ -1,0 +1,104 @@
+//! A trace as a program: what has to be known of it beforehand, and its streams.
+
+use super::heap::Algorithm;
+use super::objects::Heap;
+use super::program::{Program, ReadError, Stream};
+use plimsoll_trace::order::Recorded;
+use plimsoll_trace::{Event, ThreadId, TimeUnit, Trace, TraceError};
+use std::collections::BTreeSet;
+
+/// What is learned of a trace by reading it once.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// The threads that others start.
+    started: BTreeSet<ThreadId>,
+    /// The most bytes of objects that lived at one time in the recorded order.
+    pub largest_live: u64,
+}
+
+impl Survey {
+    /// Reads all of a trace, in the recorded order. Needs memory for its live objects.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn of(trace: &Trace) -> Result<Survey, TraceError> {
+        let mut started = BTreeSet::new();
+        // Nothing is ever collected in it.
+        let mut heap = Heap::new(Algorithm::MarkCompact, u64::MAX);
+        let known = trace.largest_live();
+        for next in Recorded::new(trace)? {
+            match next?.1 {
+                Event::Start { thread, .. } => {
+                    started.insert(thread);
+                }
+                Event::Alloc { object, size, .. } if known.is_none() => {
+                    // What is wrong with it is said, with its place, when the trace is simulated.
+                    let _ = heap.allocate(object, size, |_| {});
+                }
+                Event::Death { object } if known.is_none() => heap.died(object),
+                _ => {}
+            }
+        }
+        Ok(Survey {
+            started,
+            largest_live: known.unwrap_or(heap.count.largest_live),
+        })
+    }
+}
+
+/// A trace as a program. It holds a block of each thread that has started and not ended.
+pub struct Traced<'a> {
+    trace: &'a Trace,
+    survey: &'a Survey,
+    threads: Vec<ThreadId>,
+    streams: Vec<Option<plimsoll_trace::Stream>>,
+    /// Nanoseconds for each unit of time of the trace.
+    unit: f64,
+}
+
+impl<'a> Traced<'a> {
+    /// The program of a trace that was surveyed. `rate` is how many instructions a thread executes in a
+    /// nanosecond; only traces that count instructions need it.
+    pub fn new(trace: &'a Trace, survey: &'a Survey, rate: f64) -> Traced<'a> {
+        let threads: Vec<ThreadId> = trace.streams().keys().copied().collect();
+        Traced {
+            trace,
+            survey,
+            streams: threads.iter().map(|_| None).collect(),
+            threads,
+            unit: match trace.header().unit {
+                TimeUnit::Nanoseconds => 1.0,
+                TimeUnit::Instructions => 1.0 / rate,
+            },
+        }
+    }
+}
+
+impl Program for Traced<'_> {
+    fn streams(&self) -> Vec<Stream> {
+        let stream = |&thread: &ThreadId| Stream {
+            thread,
+            is_started: self.survey.started.contains(&thread),
+        };
+        self.threads.iter().map(stream).collect()
+    }
+
+    fn next(&mut self, stream: usize) -> Result<Option<Event>, ReadError> {
+        let open = match &mut self.streams[stream] {
+            Some(open) => open,
+            closed => closed.insert(self.trace.stream(self.threads[stream])?),
+        };
+        match open.next().transpose()? {
+            Some(Event::Compute { time }) if self.unit != 1.0 => {
+                let time = (time as f64 * self.unit).round() as u64;
+                Ok(Some(Event::Compute { time }))
+            }
+            event @ (None | Some(Event::End)) => {
+                // It has the memory of a block, and nobody asks again.
+                self.streams[stream] = None;
+                Ok(event)
+            }
+            event => Ok(event),
+        }
+    }
+}

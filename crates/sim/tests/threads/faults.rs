@@ -1,0 +1,209 @@
+//! Bad traces and settings: each ends in an error that names the place.
+
+use crate::programs::allocation;
+use plimsoll_policy::phases::Rule;
+use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_sim::threads::{Outcome, Settings, SimError, Streams, simulate};
+use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
+
+const MONITOR: MonitorId = MonitorId(7);
+const ENTER: Event = Event::Enter { monitor: MONITOR };
+const EXIT: Event = Event::Exit { monitor: MONITOR };
+const OTHER: Event = Event::Enter {
+    monitor: MonitorId(8),
+};
+
+fn death(object: u64) -> Event {
+    Event::Death {
+        object: ObjectId(object),
+    }
+}
+
+fn run(collector: Algorithm, heap: u64, streams: &[&[Event]]) -> Result<Outcome, SimError> {
+    let settings = Settings::new(Rule::RoundRobin, collector, heap);
+    let streams = streams.iter().map(|stream| stream.to_vec()).collect();
+    simulate(&mut Streams::new(streams), &settings)
+}
+
+fn check(cases: &[(&[&[Event]], &str)]) {
+    for (streams, needle) in cases {
+        let error = run(Algorithm::MarkCompact, 1000, streams).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(needle), "{streams:?} => {error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_monitors_and_objects_is_said_with_its_place() {
+    let monitor = MONITOR;
+    let wait = Event::Wait {
+        monitor,
+        timeout: 0,
+    };
+    let notify = Event::Notify { monitor, all: true };
+    let object = ObjectId(1);
+    check(&[
+        (
+            &[&[ENTER, Event::End]],
+            "thread 0, event 1: the thread ends and still holds monitor 7",
+        ),
+        (
+            &[&[EXIT, Event::End]],
+            "thread 0, event 0: monitor 7 is exited, which the thread does not hold",
+        ),
+        (
+            &[&[wait, Event::End]],
+            "event 0: monitor 7 is waited in, which",
+        ),
+        (
+            &[&[ENTER, EXIT, notify, Event::End]],
+            "event 2: monitor 7 is notified, which",
+        ),
+        (&[&[Event::Use { object }]], "the trace is raw"),
+        (
+            &[&[allocation(1, 8), allocation(1, 8)]],
+            "event 1: object 1 is allocated, which lives already",
+        ),
+        (
+            &[&[allocation(1, 8), death(1), death(1), death(2)]],
+            "object 1 dies more often than",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_threads_is_said_with_its_place() {
+    let (absent, itself) = (ThreadId(9), ThreadId(0));
+    let start = |thread| Event::Start {
+        thread,
+        priority: 5,
+    };
+    let starts = start(ThreadId(1));
+    let compute = Event::Compute { time: 2_000_000 };
+    check(&[
+        (&[], "the trace has no thread"),
+        (
+            &[&[starts, starts], &[Event::End]],
+            "thread 0, event 1: thread 1 is started, which",
+        ),
+        (
+            &[&[Event::Join { thread: absent }]],
+            "it names thread 9, and the trace has none",
+        ),
+        (&[&[Event::Unpark { thread: absent }]], "it names thread 9"),
+        (&[&[start(absent)]], "it names thread 9"),
+        (
+            &[&[Event::Join { thread: itself }]],
+            "waits for the end of thread 0",
+        ),
+        (
+            &[&[compute, Event::Compute { time: u64::MAX }]],
+            "thread 0, event 1: the thread computes for 18446744073709551615 ns at once",
+        ),
+        (
+            &[&[ENTER, compute, OTHER], &[OTHER, compute, ENTER]],
+            "2 threads wait for each other for ever under this scheduler:\n  thread 0, event 2 waits for \
+             monitor 8, which thread 1 holds\n  thread 1, event 2 waits for monitor 7, which thread 0 holds",
+        ),
+    ]);
+}
+
+#[test]
+fn a_thread_that_only_starts_itself_never_starts() {
+    let start = Event::Start {
+        thread: ThreadId(1),
+        priority: 5,
+    };
+    let error = run(
+        Algorithm::MarkCompact,
+        9,
+        &[&[Event::End], &[start, Event::End]],
+    )
+    .unwrap_err();
+    assert!(
+        matches!(error, SimError::NeverStarted(ThreadId(1))),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_heap_below_the_live_size_is_too_small() {
+    let live = [allocation(1, 600), allocation(2, 400), death(1), Event::End];
+    for (collector, enough) in [
+        (Algorithm::MarkCompact, 1000),
+        (Algorithm::SemiSpace, 2000),
+        (Algorithm::GenCopy, 1800),
+        (Algorithm::GenMc, 1200),
+    ] {
+        run(collector, enough, &[&live]).unwrap();
+        let error = run(collector, 900, &[&live]).unwrap_err().to_string();
+        assert!(
+            error.contains("the heap is too small: an object of"),
+            "{error}"
+        );
+        let halves = collector == Algorithm::SemiSpace || collector == Algorithm::GenCopy;
+        assert_eq!(
+            error.contains("keeps half of its space empty"),
+            halves,
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn objects_of_any_size_are_allocated_or_refused() {
+    let gigabyte = 1 << 30;
+    for collector in Algorithm::ALL {
+        let program = [
+            allocation(1, gigabyte),
+            death(1),
+            allocation(2, gigabyte),
+            Event::End,
+        ];
+        let outcome = run(collector, 4 * gigabyte, &[&program]).unwrap();
+        assert_eq!(
+            outcome.allocated,
+            outcome.freed + outcome.garbage + outcome.live
+        );
+        for heap in [0, 1, u64::MAX] {
+            let empty = [allocation(1, 0), allocation(2, 0), death(1), Event::End];
+            assert_eq!(run(collector, heap, &[&empty]).unwrap().objects, 2);
+            let result = run(
+                collector,
+                heap,
+                &[&[allocation(1, u64::MAX), allocation(2, u64::MAX)]],
+            );
+            assert!(result.is_err());
+        }
+    }
+}
+
+#[test]
+fn a_recording_that_stops_is_simulated_as_far_as_it_goes() {
+    let compute = Event::Compute { time: 2_000_000 };
+    let cut: &[Event] = &[ENTER, ENTER, compute];
+    let outcome = run(
+        Algorithm::GenMc,
+        90,
+        &[cut, &[ENTER, compute, EXIT, Event::End]],
+    )
+    .unwrap();
+    assert_eq!(
+        (outcome.cut, outcome.threads, outcome.contentions),
+        (1, 2, 1)
+    );
+    let waits: &[Event] = &[
+        ENTER,
+        Event::Wait {
+            monitor: MONITOR,
+            timeout: 0,
+        },
+    ];
+    let outcome = run(
+        Algorithm::GenMc,
+        90,
+        &[waits, &[Event::Park { timeout: 0 }, Event::End]],
+    )
+    .unwrap();
+    assert_eq!((outcome.cut, outcome.helped), (1, 2));
+}

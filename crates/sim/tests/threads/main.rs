@@ -1,0 +1,141 @@
+//! The simulator of threads: against a literal one, against laws of conservation, against the paper.
+
+mod faults;
+mod paper;
+mod programs;
+mod reference;
+mod reference_heap;
+mod traced;
+
+use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_sim::threads::{Costs, Outcome, Settings, SimError, Streams, What, simulate_and_tell};
+use programs::{DEEDS, program};
+use proptest::prelude::*;
+use reference::{Numbers, Reference};
+
+fn name(error: &SimError) -> &'static str {
+    match error {
+        SimError::Deadlock { .. } => "deadlock",
+        SimError::NeverStarted(_) => "never started",
+        SimError::NeverBorn { .. } => "never born",
+        SimError::HeapTooSmall { .. } => "heap",
+        SimError::NeverReleased { .. } => "never released",
+        SimError::StartedTwice { .. } => "started twice",
+        SimError::NotHeld { .. } => "not held",
+        other => panic!("{other}"),
+    }
+}
+
+fn numbers(outcome: &Outcome) -> Numbers {
+    Numbers {
+        allocated: outcome.allocated,
+        freed: outcome.freed,
+        live: outcome.live,
+        work: outcome.work,
+        collections: (outcome.minor, outcome.full),
+        contentions: outcome.contentions,
+        switches: outcome.switches,
+        dispatches: outcome.dispatches,
+        computed: outcome.computed,
+        elapsed: outcome.elapsed,
+        turnaround: outcome.turnaround,
+        helped: outcome.helped,
+    }
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let quanta = (1..60u64, 1..120u64, 1..200u64);
+    let costs = (0..3000u64, 0..9000u64, 0..4000u64);
+    let which = (0..3usize, 0..Algorithm::ALL.len());
+    (
+        which,
+        quanta,
+        costs,
+        1..4usize,
+        0..4u32,
+        any::<bool>(),
+        100..2500u64,
+    )
+        .prop_map(
+            |(
+                (rule, collector),
+                (time, bytes, most),
+                costs,
+                processors,
+                patience,
+                priorities,
+                heap,
+            )| Settings {
+                processors,
+                rule: Rule::ALL[rule],
+                quanta: Quanta { time, bytes, most },
+                patience,
+                priorities,
+                collector: Algorithm::ALL[collector],
+                heap,
+                costs: Costs {
+                    collected_byte: costs.0,
+                    contention: costs.1,
+                    switch: costs.2,
+                },
+            },
+        )
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Vec<(u8, u64)>>> {
+    let thread = prop::collection::vec((0..DEEDS, 0..12u64), 0..150);
+    prop::collection::vec(thread, 1..8)
+}
+
+/// What must hold of each outcome.
+fn check_conservation(outcome: &Outcome, log: &[(u64, What)], settings: &Settings) {
+    assert_eq!(
+        outcome.allocated,
+        outcome.freed + outcome.live + outcome.garbage
+    );
+    assert!(outcome.largest_live >= outcome.live && outcome.largest_live <= outcome.heap);
+    assert!(outcome.greatest_work <= outcome.work && outcome.greatest_pause <= outcome.paused);
+    let count = |what: fn(&What) -> bool| log.iter().filter(|(_, one)| what(one)).count() as u64;
+    assert_eq!(
+        count(|what| matches!(what, What::Ended { .. })),
+        outcome.threads
+    );
+    assert_eq!(
+        count(|what| matches!(what, What::Collected(_))),
+        outcome.collections()
+    );
+    if settings.processors == 1 {
+        assert!(
+            outcome.elapsed >= outcome.execution,
+            "idle time is not execution"
+        );
+    }
+    let bound = (u64::from(settings.patience) + 1) * outcome.threads;
+    assert!(outcome.longest_wait < bound, "nobody starves");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20000))]
+
+    #[test]
+    fn it_agrees_with_the_literal_one_event_for_event(deeds in deeds(), settings in settings()) {
+        let streams = program(&deeds);
+        let mut literal = Reference::new(&streams, &settings);
+        let expected = literal.run();
+        let mut log = Vec::new();
+        let found = simulate_and_tell(&mut Streams::new(streams.clone()), &settings, &mut log);
+        for (at, pair) in log.iter().zip(&literal.log).enumerate() {
+            prop_assert_eq!(pair.0, pair.1, "entry {} of the log", at);
+        }
+        prop_assert_eq!(log.len(), literal.log.len());
+        match (found, expected) {
+            (Ok(outcome), Ok(())) => {
+                prop_assert_eq!(numbers(&outcome), literal.numbers);
+                check_conservation(&outcome, &log, &settings);
+            }
+            (Err(error), Err(expected)) => prop_assert_eq!(name(&error), expected),
+            (found, expected) => prop_assert!(false, "{found:?} is not {expected:?}"),
+        }
+    }
+}

@@ -1,0 +1,545 @@
+//! The simulator once more, as its documentation says it and as slowly as that: objects one by one in spaces,
+//! queues that are searched, one step at a time.
+
+use crate::reference_heap::{Heap, Object, live};
+use plimsoll_policy::phases::{Discipline, Quantum, Ties, Used};
+use plimsoll_sim::threads::heap::Kind;
+use plimsoll_sim::threads::{Settings, What};
+use plimsoll_trace::{Event, MonitorId, ObjectId};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Place {
+    New,
+    Ready,
+    Running,
+    Contends(MonitorId),
+    Waits(MonitorId),
+    Joins(usize),
+    Parked,
+    Sleeps,
+    Ended,
+}
+
+struct Thread {
+    place: Place,
+    next: usize,
+    used: Used,
+    computes: u64,
+    acquires: Option<(MonitorId, u64)>,
+    permit: bool,
+    timer: Option<u64>,
+    rank: u64,
+    arrival: u64,
+    dispatches_before: u64,
+    priority: i32,
+    ready_at: u64,
+    started: u64,
+}
+
+#[derive(Default)]
+struct Monitor {
+    holder: Option<usize>,
+    depth: u64,
+    contenders: Vec<usize>,
+    waiters: Vec<usize>,
+    credit: u64,
+    alls: u64,
+    seen: BTreeMap<usize, u64>,
+}
+
+/// What both simulators must agree on beside the log.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Numbers {
+    pub(crate) allocated: u64,
+    pub(crate) freed: u64,
+    pub(crate) live: u64,
+    pub(crate) work: u64,
+    pub(crate) collections: (u64, u64),
+    pub(crate) contentions: u64,
+    pub(crate) switches: u64,
+    pub(crate) dispatches: u64,
+    pub(crate) computed: u64,
+    pub(crate) elapsed: u64,
+    pub(crate) turnaround: u64,
+    pub(crate) helped: u64,
+}
+
+pub(crate) struct Reference<'a> {
+    streams: &'a [Vec<Event>],
+    settings: &'a Settings,
+    rule: Box<dyn Discipline + Send>,
+    quantum: Quantum,
+    heap: Heap,
+    dead_early: Vec<ObjectId>,
+    threads: Vec<Thread>,
+    /// Clock, running thread, last thread.
+    processors: Vec<(u64, Option<usize>, Option<usize>)>,
+    monitors: BTreeMap<MonitorId, Monitor>,
+    arrivals: u64,
+    picoseconds: u128,
+    turnarounds: Vec<u64>,
+    pub(crate) log: Vec<(u64, What)>,
+    pub(crate) numbers: Numbers,
+}
+
+impl<'a> Reference<'a> {
+    pub(crate) fn new(streams: &'a [Vec<Event>], settings: &'a Settings) -> Reference<'a> {
+        let rule = settings.rule.build(settings.quanta);
+        let thread = |_| Thread {
+            place: Place::New,
+            next: 0,
+            used: Used::default(),
+            computes: 0,
+            acquires: None,
+            permit: false,
+            timer: None,
+            rank: 0,
+            arrival: 0,
+            dispatches_before: 0,
+            priority: 0,
+            ready_at: 0,
+            started: 0,
+        };
+        Reference {
+            streams,
+            settings,
+            quantum: rule.quantum(),
+            rule,
+            heap: Heap {
+                algorithm: settings.collector,
+                size: settings.heap,
+                young: Vec::new(),
+                old: Vec::new(),
+            },
+            dead_early: Vec::new(),
+            threads: (0..streams.len()).map(thread).collect(),
+            processors: vec![(0, None, None); settings.processors],
+            monitors: BTreeMap::new(),
+            arrivals: 0,
+            picoseconds: 0,
+            turnarounds: Vec::new(),
+            log: Vec::new(),
+            numbers: Numbers::default(),
+        }
+    }
+
+    /// Runs to the end, or to the name of an error.
+    pub(crate) fn run(&mut self) -> Result<(), &'static str> {
+        for thread in 0..self.threads.len() {
+            let starts = |event: &Event| match event {
+                Event::Start { thread: id, .. } => id.0 as usize == thread,
+                _ => false,
+            };
+            if !self.streams.iter().flatten().any(starts) {
+                self.ready(thread, 0, true);
+            }
+        }
+        self.dispatch(0, None);
+        loop {
+            let timers = (0..self.threads.len()).filter_map(|t| Some((self.threads[t].timer?, t)));
+            let timer = timers.min();
+            let running = (0..self.processors.len()).filter(|&p| self.processors[p].1.is_some());
+            let first = running.map(|p| (self.processors[p].0, p)).min();
+            match (timer, first) {
+                (None, None) if !self.help() => break,
+                (None, None) => {}
+                (Some((time, thread)), first) if first.is_none_or(|(clock, _)| time <= clock) => {
+                    self.wake(thread, time);
+                    self.dispatch(time, None);
+                }
+                (_, Some((_, processor))) => self.step(processor)?,
+                _ => unreachable!("one of the two is there"),
+            }
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), &'static str> {
+        if self
+            .threads
+            .iter()
+            .any(|t| !matches!(t.place, Place::New | Place::Ended))
+        {
+            return Err("deadlock");
+        }
+        if self.threads.iter().any(|t| t.place == Place::New) {
+            return Err("never started");
+        }
+        if !self.dead_early.is_empty() {
+            return Err("never born");
+        }
+        self.numbers.elapsed = self.processors.iter().map(|p| p.0).max().unwrap();
+        let sum: u64 = self.turnarounds.iter().sum();
+        self.numbers.turnaround = sum / self.turnarounds.len() as u64;
+        self.numbers.live = live(&self.heap.young) + live(&self.heap.old);
+        Ok(())
+    }
+
+    fn help(&mut self) -> bool {
+        let stuck = |t: &Thread| matches!(t.place, Place::Waits(_) | Place::Parked);
+        let Some(thread) = self.threads.iter().position(stuck) else {
+            return false;
+        };
+        let now = self.processors.iter().map(|p| p.0).max().unwrap();
+        self.numbers.helped += 1;
+        self.wake(thread, now);
+        self.dispatch(now, None);
+        true
+    }
+
+    fn wake(&mut self, thread: usize, now: u64) {
+        if let Place::Waits(monitor) = self.threads[thread].place {
+            let monitor = self.monitors.get_mut(&monitor).unwrap();
+            monitor.waiters.retain(|&waiter| waiter != thread);
+        }
+        self.ready(thread, now, false);
+    }
+
+    fn ready(&mut self, thread: usize, now: u64, is_new: bool) {
+        self.arrivals += 1;
+        let record = &mut self.threads[thread];
+        record.timer = None;
+        record.place = Place::Ready;
+        record.rank = self.rule.rank(record.rank, record.used);
+        record.arrival = self.arrivals;
+        record.dispatches_before = self.numbers.dispatches;
+        record.ready_at = now;
+        if is_new {
+            record.started = now;
+        }
+        self.log.push((now, What::Ready { thread }));
+    }
+
+    fn choose(&self) -> Option<usize> {
+        let ready: Vec<usize> = (0..self.threads.len())
+            .filter(|&t| self.threads[t].place == Place::Ready)
+            .collect();
+        let alive = |t: &&Thread| !matches!(t.place, Place::New | Place::Ended);
+        let alive = self.threads.iter().filter(alive).count() as u64;
+        let patience = u64::from(self.settings.patience) * alive;
+        let oldest = *ready.iter().min_by_key(|&&t| self.threads[t].arrival)?;
+        if self.numbers.dispatches - self.threads[oldest].dispatches_before >= patience {
+            return Some(oldest);
+        }
+        let sign = if self.rule.ties() == Ties::Newest {
+            -1
+        } else {
+            1
+        };
+        ready.into_iter().min_by_key(|&t| {
+            let record = &self.threads[t];
+            (-record.priority, record.rank, sign * record.arrival as i64)
+        })
+    }
+
+    fn dispatch(&mut self, now: u64, first: Option<usize>) {
+        let mut order: Vec<usize> = first.into_iter().collect();
+        order.extend((0..self.processors.len()).filter(|&p| Some(p) != first));
+        for processor in order {
+            if self.processors[processor].1.is_some() {
+                continue;
+            }
+            let Some(thread) = self.choose() else { return };
+            self.numbers.dispatches += 1;
+            let record = &mut self.threads[thread];
+            record.place = Place::Running;
+            record.used = Used::default();
+            let (clock, running, last) = &mut self.processors[processor];
+            *clock = now.max(*clock).max(record.ready_at);
+            *running = Some(thread);
+            let is_switch = last.is_some_and(|last| last != thread);
+            *last = Some(thread);
+            if is_switch {
+                self.numbers.switches += 1;
+                self.charge(processor, self.settings.costs.switch);
+            }
+            let clock = self.processors[processor].0;
+            self.log
+                .push((clock, What::Dispatched { thread, processor }));
+        }
+    }
+
+    /// The next whole nanoseconds of all overheads so far.
+    fn whole(&mut self, picoseconds: u64) -> u64 {
+        let before = self.picoseconds / 1000;
+        self.picoseconds += u128::from(picoseconds);
+        (self.picoseconds / 1000 - before) as u64
+    }
+
+    fn charge(&mut self, processor: usize, picoseconds: u64) {
+        self.processors[processor].0 += self.whole(picoseconds);
+    }
+
+    fn leave(&mut self, processor: usize) -> u64 {
+        self.processors[processor].1 = None;
+        self.processors[processor].0
+    }
+
+    fn step(&mut self, processor: usize) -> Result<(), &'static str> {
+        let (clock, running, _) = self.processors[processor];
+        let thread = running.unwrap();
+        let record = &mut self.threads[thread];
+        if record.used.time >= self.quantum.time || record.used.bytes >= self.quantum.bytes {
+            let now = self.leave(processor);
+            self.ready(thread, now, false);
+            self.dispatch(now, Some(processor));
+        } else if record.computes > 0 {
+            let time = record.computes.min(self.quantum.time - record.used.time);
+            record.computes -= time;
+            record.used.time += time;
+            self.processors[processor].0 += time;
+            self.numbers.computed += time;
+            self.log
+                .push((clock + time, What::Computed { thread, time }));
+        } else if let Some((monitor, times)) = record.acquires.take() {
+            self.enter(processor, thread, monitor, times);
+        } else if let Some(&event) = self.streams[thread].get(record.next) {
+            record.next += 1;
+            self.log.push((clock, What::Came { thread, event }));
+            self.come_to(processor, thread, event)?;
+        } else {
+            panic!("all streams of these tests have an end");
+        }
+        Ok(())
+    }
+
+    fn come_to(
+        &mut self,
+        processor: usize,
+        thread: usize,
+        event: Event,
+    ) -> Result<(), &'static str> {
+        let now = self.processors[processor].0;
+        match event {
+            Event::Compute { time } => self.threads[thread].computes = time,
+            Event::Alloc { object, size, .. } => self.allocate(processor, thread, object, size)?,
+            Event::Death { object } => self.die(object),
+            Event::Enter { monitor } => self.enter(processor, thread, monitor, 1),
+            Event::Exit { monitor } => {
+                let record = self.held(monitor, thread)?;
+                record.depth -= 1;
+                if record.depth == 0 {
+                    record.holder = None;
+                    self.release(monitor, now);
+                    self.dispatch(now, None);
+                }
+            }
+            Event::Wait { monitor, timeout } => self.wait(processor, thread, monitor, timeout)?,
+            Event::Notify { monitor, all } => self.notify(thread, monitor, all)?,
+            Event::Sleep { time } => self.block(processor, thread, Place::Sleeps, Some(now + time)),
+            Event::Park { timeout } => {
+                let timer = (timeout > 0).then_some(now + timeout);
+                match std::mem::take(&mut self.threads[thread].permit) {
+                    true => {}
+                    false => self.block(processor, thread, Place::Parked, timer),
+                }
+            }
+            Event::Unpark { thread: other } => {
+                let other = other.0 as usize;
+                if self.threads[other].place == Place::Parked {
+                    self.ready(other, now, false);
+                    self.dispatch(now, None);
+                } else {
+                    self.threads[other].permit = true;
+                }
+            }
+            Event::Start {
+                thread: other,
+                priority,
+            } => {
+                let other = other.0 as usize;
+                if self.threads[other].place != Place::New {
+                    return Err("started twice");
+                }
+                if self.settings.priorities {
+                    self.threads[other].priority = i32::from(priority) - 5;
+                }
+                self.ready(other, now, true);
+                self.dispatch(now, None);
+            }
+            Event::Join { thread: other } => {
+                let other = other.0 as usize;
+                if self.threads[other].place != Place::Ended {
+                    self.block(processor, thread, Place::Joins(other), None);
+                }
+            }
+            Event::End => self.end(processor, thread)?,
+            other => panic!("these tests make no {}", other.name()),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, processor: usize, thread: usize) -> Result<(), &'static str> {
+        if self.monitors.values().any(|m| m.holder == Some(thread)) {
+            return Err("never released");
+        }
+        let now = self.leave(processor);
+        self.log.push((now, What::Ended { thread }));
+        self.threads[thread].place = Place::Ended;
+        self.turnarounds.push(now - self.threads[thread].started);
+        // Whoever came to wait first is ready first: by the order of the log.
+        let blocked = |log: &[(u64, What)], who: usize| {
+            log.iter()
+                .rposition(|(_, what)| *what == What::Blocked { thread: who })
+        };
+        let mut joiners: Vec<usize> = (0..self.threads.len())
+            .filter(|&t| self.threads[t].place == Place::Joins(thread))
+            .collect();
+        joiners.sort_by_key(|&who| blocked(&self.log, who));
+        for joiner in joiners {
+            self.ready(joiner, now, false);
+        }
+        self.dispatch(now, Some(processor));
+        Ok(())
+    }
+
+    fn allocate(
+        &mut self,
+        processor: usize,
+        thread: usize,
+        id: ObjectId,
+        size: u64,
+    ) -> Result<(), &'static str> {
+        let early = self.dead_early.iter().position(|&dead| dead == id);
+        let object = Object {
+            id,
+            size,
+            live: early.is_none(),
+        };
+        let mut last = None;
+        while !self.heap.place(object) {
+            if last == Some(Kind::Full) {
+                return Err("heap");
+            }
+            let collection = self.heap.collect(size, last.is_some());
+            last = Some(collection.kind);
+            match collection.kind {
+                Kind::Minor => self.numbers.collections.0 += 1,
+                Kind::Full => self.numbers.collections.1 += 1,
+            }
+            self.numbers.work += collection.work;
+            self.numbers.freed += collection.freed;
+            let now = self.processors[processor].0;
+            self.log.push((now, What::Collected(collection)));
+            let pause = self.whole(collection.work * self.settings.costs.collected_byte);
+            for (clock, running, _) in &mut self.processors {
+                if running.is_none() {
+                    *clock = (*clock).max(now);
+                }
+                *clock += pause;
+            }
+        }
+        if let Some(early) = early {
+            self.dead_early.swap_remove(early);
+        }
+        self.numbers.allocated += size;
+        self.threads[thread].used.bytes += size;
+        Ok(())
+    }
+
+    fn die(&mut self, id: ObjectId) {
+        // Nobody comes back to the monitor of a dead object.
+        self.monitors.retain(|monitor, it| {
+            monitor.0 != id.0 || it.holder.is_some() || !it.waiters.is_empty()
+        });
+        let mut objects = self.heap.young.iter_mut().chain(&mut self.heap.old);
+        match objects.find(|object| object.id == id && object.live) {
+            Some(object) => object.live = false,
+            None => self.dead_early.push(id),
+        }
+    }
+
+    fn held(&mut self, monitor: MonitorId, thread: usize) -> Result<&mut Monitor, &'static str> {
+        let record = self.monitors.entry(monitor).or_default();
+        match record.holder == Some(thread) {
+            true => Ok(record),
+            false => Err("not held"),
+        }
+    }
+
+    fn enter(&mut self, processor: usize, thread: usize, monitor: MonitorId, times: u64) {
+        let record = self.monitors.entry(monitor).or_default();
+        if record.holder.is_none_or(|holder| holder == thread) {
+            record.holder = Some(thread);
+            record.depth += times;
+            return;
+        }
+        record.contenders.push(thread);
+        self.threads[thread].acquires = Some((monitor, times));
+        self.numbers.contentions += 1;
+        self.charge(processor, self.settings.costs.contention);
+        self.block(processor, thread, Place::Contends(monitor), None);
+    }
+
+    fn block(&mut self, processor: usize, thread: usize, place: Place, timer: Option<u64>) {
+        let now = self.leave(processor);
+        self.threads[thread].place = place;
+        self.threads[thread].timer = timer;
+        self.log.push((now, What::Blocked { thread }));
+        if let Place::Waits(monitor) = place {
+            self.release(monitor, now);
+        }
+        self.dispatch(now, Some(processor));
+    }
+
+    fn release(&mut self, monitor: MonitorId, now: u64) {
+        let record = self.monitors.get_mut(&monitor).unwrap();
+        for contender in std::mem::take(&mut record.contenders) {
+            self.ready(contender, now, false);
+        }
+    }
+
+    fn wait(
+        &mut self,
+        processor: usize,
+        thread: usize,
+        monitor: MonitorId,
+        timeout: u64,
+    ) -> Result<(), &'static str> {
+        let now = self.processors[processor].0;
+        let record = self.held(monitor, thread)?;
+        let seen = record.seen.insert(thread, record.alls).unwrap_or(0);
+        if record.alls > seen {
+            return Ok(());
+        }
+        if record.credit > 0 {
+            record.credit -= 1;
+            return Ok(());
+        }
+        record.waiters.push(thread);
+        record.holder = None;
+        let depth = std::mem::take(&mut record.depth);
+        self.threads[thread].acquires = Some((monitor, depth));
+        let timer = (timeout > 0).then_some(now + timeout);
+        self.block(processor, thread, Place::Waits(monitor), timer);
+        Ok(())
+    }
+
+    fn notify(&mut self, thread: usize, monitor: MonitorId, all: bool) -> Result<(), &'static str> {
+        let record = self.held(monitor, thread)?;
+        let count = if all {
+            record.waiters.len()
+        } else {
+            record.waiters.len().min(1)
+        };
+        if all {
+            record.alls += 1;
+        } else if count == 0 {
+            record.credit += 1;
+        }
+        let alls = record.alls;
+        let notified: Vec<usize> = record.waiters.drain(..count).collect();
+        for &waiter in &notified {
+            if all {
+                record.seen.insert(waiter, alls);
+            }
+            record.contenders.push(waiter);
+        }
+        for waiter in notified {
+            self.threads[waiter].place = Place::Contends(monitor);
+            self.threads[waiter].timer = None;
+        }
+        Ok(())
+    }
+}
