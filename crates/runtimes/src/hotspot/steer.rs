@@ -287,16 +287,12 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Tells the agent how much free heap may stay resident at the end of the next collection: what the
-    /// limit leaves beside objects and the native part.
+    /// Tells the agent how much of the heap may stay resident at the end of the next collection: what the
+    /// limit leaves beside the native part.
     fn wish(&self, seen: &Seen) {
         if let Some(page) = &self.agent {
-            let heap = &seen.heap;
-            let objects = heap.old.used.saturating_add(heap.young.used);
-            let rest = seen
-                .limit
-                .saturating_sub(objects.saturating_add(seen.native));
-            page.wish((seen.limit > 0).then_some(rest));
+            let resident = seen.limit.saturating_sub(seen.native);
+            page.wish((seen.limit > 0).then_some(resident));
         }
     }
 
