@@ -2,9 +2,9 @@
 //! objects, or what the program takes again at once, whichever is more.
 //!
 //! A program that fills its eden a hundred times a second would get all of it back as page faults. To give
-//! it back makes nothing of it free for anybody: it is in use again before others could have it. So the memory
-//! that the program will take within [`SOON_NS`], judged by the last pauses, stays. Collections of the
-//! whole heap are rare, and are asked for to shrink: after them only the wish counts.
+//! it back makes nothing of it free for anybody: it is in use again before others could have it. So the
+//! memory that the program will take within [`SOON_NS`], judged by the last pauses, stays. Collections of
+//! the whole heap are rare, and are asked for to shrink: after them only the wish counts.
 
 use plimsoll_wire::collections::Kind;
 

@@ -25,9 +25,9 @@
 //! # Modules
 //! [`entry`]: what the machine calls. [`jvmti`]: its interface. [`guard`]: panics stay here, one thread
 //! at a time. [`page`]: the memory file. [`machine`]: the tables for debuggers. [`counters`]: what a
-//! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of
-//! which collector; [`keeping`]: what is kept; [`ranges`]: what is mapped where. [`signal`]: stalls and faults.
-//! [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
+//! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of which
+//! collector; [`keeping`]: what is kept; [`ranges`]: what is mapped where. [`signal`]: stalls and
+//! faults. [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
 
 pub mod counters;
 pub mod entry;

@@ -1,10 +1,10 @@
 //! The regions of a G1 heap, and giving back those that are free. All regions have the same size. Why
 //! that may be done stands at the head of `heap`.
 //!
-//! G1 takes regions for its eden and for survivors from the end of the heap, and others from its start; so the
-//! last free regions are those that stay resident. What it gave up by itself, it does not tell debuggers:
-//! such regions look free. They are told apart by a look at their first page before they count as kept, and
-//! giving them back again does nothing.
+//! G1 takes regions for its eden and for survivors from the end of the heap, and others from its start; so
+//! the last free regions are those that stay resident. What it gave up by itself, it does not tell
+//! debuggers: such regions look free. They are told apart by a look at their first page before they
+//! count as kept, and giving them back again does nothing.
 
 use crate::heap::{Free, Looked};
 use crate::machine::{Machine, Refusal, half, word};

@@ -171,8 +171,8 @@ impl Spaces {
         Ok(looked)
     }
 
-    /// After that look: gives back what is free, except for `keep` bytes; nothing without `keep`. `used`: bytes
-    /// of objects.
+    /// After that look: gives back what is free, except for `keep` bytes; nothing without `keep`. `used`:
+    /// bytes of objects.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -1,5 +1,6 @@
 //! Churn: every collector of every JDK, both ways of loading, wishes that change all the time, requested
-//! collections. G1 that is loaded later has a heap that shrinks and grows, and checks all of it. Seconds in the suite; longer with `make stress-jvm`.
+//! collections. A G1 heap into which the agent is loaded later shrinks and grows, and is verified by
+//! its machine. Seconds in the suite; longer with `make stress-jvm`.
 
 use crate::machine::{COLLECTORS, Sums, Way, totals};
 use crate::support::{MIB, jdks};
