@@ -305,7 +305,10 @@ impl Regions {
 
     /// Decides which free regions stay: the last ones, `keep` bytes at most.
     fn keep(&mut self, keep: u64) -> Free {
-        let mut left = keep / self.size;
+        // What cannot be given back stays first.
+        let stays = |region: &&Region| region.is_free && region.is_touched && region.is_foreign;
+        let stay = self.regions.iter().filter(stays).count() as u64;
+        let mut left = (keep / self.size).saturating_sub(stay);
         let mut sum = Free::default();
         for index in (0..self.regions.len()).rev() {
             let bottom = self.bottom(index);

@@ -192,12 +192,8 @@ impl Spaces {
                 if space.is != wanted {
                     continue;
                 }
-                // The old generation grows slowly: what is free there is not wanted soon.
-                let keep = match (keep, wanted) {
-                    (Some(_), Use::Old) => 0,
-                    _ => left,
-                };
-                let free = space.give_back(keep, giver)?;
+                // The old generation grows slowly: what is free there is wanted last.
+                let free = space.give_back(left, giver)?;
                 left = left.saturating_sub(free.kept);
                 sum.free += free.free;
                 sum.kept += free.kept;
