@@ -32,8 +32,10 @@ fn follows(home: &Path, collector: &str) {
     });
     let page = sums.page();
     assert_eq!(page.view().unwrap().refusal(), None, "{what}");
-    let told = totals(&page);
-    assert!(told.given_back > 0 && told.full > 0, "{what}: {told:?}");
+    eventually(&format!("{what} was collected for that"), || {
+        let told = totals(&page);
+        told.given_back > 0 && told.full > 0
+    });
     script.limit.store(600 * MIB, Ordering::Relaxed);
     eventually(&format!("{what} fills its heap again"), || {
         sums.checked();
@@ -45,7 +47,8 @@ fn follows(home: &Path, collector: &str) {
 
 #[test]
 fn a_heap_of_one_size_follows_its_limit() {
-    for (_, home) in jdks() {
+    // Java 11 does not tell the least size.
+    for (_, home) in jdks().into_iter().filter(|(version, _)| *version > 11) {
         for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC"] {
             follows(&home, collector);
         }
