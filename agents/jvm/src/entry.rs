@@ -2,11 +2,11 @@
 
 use crate::counters::Counters;
 use crate::guard::{Shared, is_over, stop, unharmed};
+use crate::heap::Heap;
 use crate::jvmti::{Callbacks, Env, Event, Jvmti, Vm};
 use crate::machine::Machine;
 use crate::pauses::Pauses;
 use crate::signal::Reader;
-use crate::spaces::Spaces;
 use crate::{page, period};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{About, Collector, Writer};
@@ -122,9 +122,9 @@ fn measure(jvmti: Jvmti) -> c_int {
         true => (None, Some(process)),
         false => (Some(process), None),
     };
-    let spaces = machine.map_err(Clone::clone).and_then(Spaces::of);
+    let heap = machine.map_err(Clone::clone).and_then(Heap::of);
     let counters = machine.ok().and_then(Counters::of);
-    PAUSES.set(Pauses::new(writer, own, reader, counters, spaces));
+    PAUSES.set(Pauses::new(writer, own, reader, counters, heap));
     if let Some(process) = other {
         period::start(process);
     }

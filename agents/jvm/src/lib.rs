@@ -1,6 +1,6 @@
 //! An agent for HotSpot virtual machines. It tells, on a [page](plimsoll_wire::collections), of each
-//! stop-the-world pause and of the allocation stalls within it, and gives free memory of Serial's and
-//! Parallel's heaps back to the kernel when the adapter wishes it. The adapter decides; the agent
+//! stop-the-world pause and of the allocation stalls within it, and gives free memory of Serial's,
+//! Parallel's and G1's heaps back to the kernel when the adapter wishes it. The adapter decides; the agent
 //! measures and obeys.
 //!
 //! It must leave its machine exactly as safe as it was. Where in doubt it does nothing, and says why on
@@ -10,8 +10,9 @@
 //! # Glossary
 //! - *machine*: the Java virtual machine in whose process this is loaded.
 //! - *pause*: from `GarbageCollectionStart` to `GarbageCollectionFinish`, both at one safepoint.
-//! - *wish*: how much free memory the adapter wants to stay resident, at most.
+//! - *wish*: how much of the heap the adapter wants to stay resident, at most.
 //! - *space*: a part of the heap with objects from its bottom to its top, and free memory up to its end.
+//! - *region*: one of the many parts of equal size of a G1 heap.
 //!
 //! # What happens when
 //! 1. `Agent_OnLoad` (`-agentpath:`, at start): events are asked for. `VMInit`: the rest, as in 2.
@@ -24,16 +25,23 @@
 //! # Modules
 //! [`entry`]: what the machine calls. [`jvmti`]: its interface. [`guard`]: panics stay here, one thread
 //! at a time. [`page`]: the memory file. [`machine`]: the tables for debuggers. [`counters`]: what a
-//! pause was for. [`spaces`]: giving back, and why that is safe. [`signal`]: stalls and faults.
-//! [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
+//! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of which
+//! collector; [`keeping`]: what is kept; [`ranges`]: what is mapped where. [`signal`]: stalls and
+//! faults. [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
 
 pub mod counters;
 pub mod entry;
 pub mod guard;
+pub mod heap;
 pub mod jvmti;
+pub mod keeping;
 pub mod machine;
 pub mod page;
 pub mod pauses;
 pub mod period;
+pub mod ranges;
+pub mod regions;
 pub mod signal;
 pub mod spaces;
+#[cfg(test)]
+mod testing;

@@ -34,13 +34,15 @@ pub enum Refusal {
     NoTables,
     /// A name is missing.
     NoField(&'static str, &'static str),
+    /// A constant is missing.
+    NoConstant(&'static str),
     /// A flag is missing.
     NoFlag(&'static str),
     /// What was read cannot be true.
     Odd(&'static str),
     /// Not a version that this was tried with.
     Version(u32),
-    /// The collector gives memory back by itself.
+    /// A collector whose heap is left alone: it gives memory back by itself, or never collects.
     Collector(Collector),
     /// A flag that this does not go with.
     Flag(&'static str),
@@ -73,6 +75,9 @@ impl fmt::Display for Refusal {
                 f,
                 "this JVM does not tell debuggers where its {kind}::{name} is"
             ),
+            Refusal::NoConstant(name) => {
+                write!(f, "this JVM does not tell debuggers what {name} is")
+            }
             Refusal::NoFlag(name) => write!(f, "this JVM has no flag {name}"),
             Refusal::Odd(what) => write!(f, "what this JVM tells of {what} makes no sense"),
             Refusal::Version(version) => write!(
@@ -82,7 +87,7 @@ impl fmt::Display for Refusal {
             Refusal::Collector(collector) => {
                 write!(
                     f,
-                    "only heaps of Serial and Parallel are, not of {collector:?}"
+                    "only heaps of Serial, Parallel and G1 are, not of {collector:?}"
                 )
             }
             Refusal::Flag(flag) => write!(f, "-XX:{flag} asks for memory that stays"),
@@ -148,6 +153,17 @@ impl Machine {
     pub fn has_text(&self, flag: &str) -> Option<bool> {
         let at = *self.tables.flags.get(flag)?;
         word(at).map(|text| text != 0)
+    }
+
+    /// The value of a constant. `None` if there is no such constant.
+    pub fn constant(&self, name: &str) -> Option<i64> {
+        self.tables.constants.get(name).copied()
+    }
+
+    /// Whether there is such a field, and it is a pointer.
+    pub fn is_pointer(&self, kind: &'static str, name: &'static str) -> bool {
+        let field = self.tables.fields.get(&(kind.to_owned(), name.to_owned()));
+        field.is_some_and(|field| field.kind.trim_end().ends_with('*'))
     }
 
     /// Whether this version has such a field.
@@ -219,7 +235,8 @@ pub fn word(at: u64) -> Option<u64> {
     copy_own(at, &mut bytes).then(|| u64::from_ne_bytes(bytes))
 }
 
-fn half(at: u64) -> Option<u32> {
+/// The 32-bit word at an address that may be wrong.
+pub fn half(at: u64) -> Option<u32> {
     let mut bytes = [0; 4];
     copy_own(at, &mut bytes).then(|| u32::from_ne_bytes(bytes))
 }

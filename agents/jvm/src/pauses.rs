@@ -2,9 +2,9 @@
 //! nothing here calls Java or JVMTI, allocates, blocks or waits.
 
 use crate::counters::Counters;
+use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
 use crate::signal::{Reader, Reading};
-use crate::spaces::{Free, Spaces};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
 
@@ -21,7 +21,7 @@ pub struct Pauses {
     /// What pauses are for where there are no counters.
     usual: Kind,
     /// `None` where nothing is given back.
-    spaces: Option<Spaces>,
+    heap: Option<Heap>,
     /// The pause that is under way: its start (ns), and the reading at it.
     begun: Option<(u64, Reading)>,
     totals: Totals,
@@ -34,7 +34,7 @@ impl Pauses {
         process: Option<ProcessWriter<'static>>,
         mut reader: Reader,
         counters: Option<Counters>,
-        spaces: Result<Spaces, Refusal>,
+        heap: Result<Heap, Refusal>,
     ) -> Pauses {
         let first = reader.read();
         // Where another thread reads the process, the collector works beside the program.
@@ -49,12 +49,12 @@ impl Pauses {
             first,
             counters,
             usual,
-            spaces: None,
+            heap: None,
             begun: None,
             totals: Totals::default(),
         };
-        match spaces {
-            Ok(spaces) => pauses.spaces = Some(spaces),
+        match heap {
+            Ok(heap) => pauses.heap = Some(heap),
             Err(why) => pauses.writer.refuse(&why.to_string()),
         }
         pauses
@@ -63,7 +63,7 @@ impl Pauses {
     /// A pause begins.
     pub fn begin(&mut self) {
         let start_ns = now_ns();
-        self.try_spaces(|spaces| spaces.begin().map(|()| Free::default()));
+        self.try_heap(|heap| heap.begin().map(|()| Free::default()));
         self.begun = Some((start_ns, self.reader.read()));
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);
     }
@@ -77,8 +77,8 @@ impl Pauses {
         // A pause whose beginning was not seen has no length.
         let (start_ns, before) = self.begun.take().unwrap_or((end_ns, now));
         let within = now.since(before);
-        let keep = self.writer.wish(end_ns).map(|wish| wish.keep);
-        let free = self.try_spaces(|spaces| spaces.end(keep, kind == Kind::Young));
+        let resident = self.writer.wish(end_ns).map(|wish| wish.resident);
+        let free = self.try_heap(|heap| heap.end(resident, kind, end_ns));
         let pause = Pause {
             number: self.totals.pauses + 1,
             kind,
@@ -107,6 +107,7 @@ impl Pauses {
         totals.stall_ns += pause.stall_ns;
         totals.major_faults += pause.major_faults;
         totals.given_back += free.given_back;
+        totals.used = free.used;
         totals.free = free.free;
         totals.kept = free.kept;
     }
@@ -116,14 +117,14 @@ impl Pauses {
         self.totals.missed += missed;
     }
 
-    /// Does something with the spaces. The first failure is the last: it is said on the page, and
+    /// Does something with the heap. The first failure is the last: it is said on the page, and
     /// nothing is given back any more.
-    fn try_spaces(&mut self, work: impl FnOnce(&mut Spaces) -> Result<Free, Refusal>) -> Free {
-        match self.spaces.as_mut().map(work) {
+    fn try_heap(&mut self, work: impl FnOnce(&mut Heap) -> Result<Free, Refusal>) -> Free {
+        match self.heap.as_mut().map(work) {
             None => Free::default(),
             Some(Ok(free)) => free,
             Some(Err(why)) => {
-                self.spaces = None;
+                self.heap = None;
                 self.writer.refuse(why.short());
                 Free::default()
             }

@@ -1,30 +1,19 @@
 use super::*;
+use crate::testing::Mapping;
+use plimsoll_kernel::process::page_size;
 use proptest::prelude::*;
 
 /// A heap of four spaces in memory of its own, and the words that describe them.
 struct Heap {
-    memory: *mut u8,
-    size: usize,
+    memory: Mapping,
     words: Box<[[u64; 3]; COUNT]>,
 }
 
 impl Heap {
     /// Spaces of these sizes (pages), each filled up to its top (bytes).
     fn new(sizes: [u64; COUNT], filled: [u64; COUNT]) -> Heap {
-        let size = (sizes.iter().sum::<u64>() * page_size()) as usize;
-        // SAFETY: a new private mapping.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(memory, libc::MAP_FAILED);
-        let mut next = memory as u64;
+        let memory = Mapping::new(sizes.iter().sum::<u64>() * page_size());
+        let mut next = memory.range().0;
         let mut words = Box::new([[0; 3]; COUNT]);
         for (index, words) in words.iter_mut().enumerate() {
             let end = next + sizes[index] * page_size();
@@ -32,16 +21,7 @@ impl Heap {
             *words = [next, top, end];
             next = end;
         }
-        Heap {
-            memory: memory.cast(),
-            size,
-            words,
-        }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: our mapping, `size` bytes, used through this alone.
-        unsafe { std::slice::from_raw_parts_mut(self.memory, self.size) }
+        Heap { memory, words }
     }
 
     fn spaces(&self) -> Spaces {
@@ -57,60 +37,63 @@ impl Heap {
                 high: u64::MAX,
             }
         });
-        let start = self.memory as u64;
         Spaces {
             spaces,
-            heap: (start, start + self.size as u64),
-            page: page_size(),
+            heap: self.memory.range(),
+            taken: 0,
         }
     }
 
     fn resident(&self) -> u64 {
-        let mut pages = vec![0u8; self.size / page_size() as usize];
-        // SAFETY: our mapping, and a byte for each of its pages.
-        let code =
-            unsafe { libc::mincore(self.memory.cast(), self.size, pages.as_mut_ptr().cast()) };
-        assert_eq!(code, 0);
-        pages.iter().filter(|&&page| page & 1 == 1).count() as u64 * page_size()
+        self.memory.resident()
     }
 }
 
-impl Drop for Heap {
-    fn drop(&mut self) {
-        // SAFETY: ours, and not used again.
-        unsafe { libc::munmap(self.memory.cast(), self.size) };
-    }
+/// The end of a pause.
+fn end(spaces: &mut Spaces, keep: Option<u64>, is_young: bool) -> Result<Free, Refusal> {
+    let looked = spaces.look_at_end(!is_young)?;
+    spaces.give_back(keep, looked.used, &Giver::of_pages(page_size()))
 }
 
 #[test]
 fn free_memory_goes_and_objects_stay() {
     let page = page_size();
     let mut heap = Heap::new([64, 8, 8, 64], [10, 3 * page + 8, 0, 20 * page]);
-    heap.bytes().fill(7);
+    heap.memory.bytes().fill(7);
     let mut spaces = heap.spaces();
     spaces.check().unwrap();
     spaces.begin().unwrap();
-    let quiet = spaces.end(None, true).unwrap();
-    assert_eq!((quiet.given_back, heap.resident()), (0, heap.size as u64));
-    let free = spaces.end(Some(0), true).unwrap();
+    let quiet = end(&mut spaces, None, true).unwrap();
+    assert_eq!(
+        (quiet.given_back, heap.resident()),
+        (0, heap.memory.range().1 - heap.memory.range().0)
+    );
+    let free = end(&mut spaces, Some(0), true).unwrap();
     assert_eq!(free.given_back, (63 + 4 + 8 + 44) * page);
     assert_eq!(heap.resident(), (1 + 4 + 20) * page);
     for words in *heap.words {
-        let start = heap.memory as u64;
+        let start = heap.memory.range().0;
         let [bottom, top, _] = words.map(|at| (at - start) as usize);
-        assert!(heap.bytes()[bottom..top].iter().all(|&byte| byte == 7));
+        assert!(
+            heap.memory.bytes()[bottom..top]
+                .iter()
+                .all(|&byte| byte == 7)
+        );
     }
-    let again = spaces.end(Some(0), true).unwrap();
+    let again = end(&mut spaces, Some(0), true).unwrap();
     assert_eq!(again.given_back, 0, "what is empty is left alone");
     assert_eq!(again.free, free.free);
     // The program fills a part of the eden, which is collected.
     heap.words[0][1] += 5 * page;
     spaces.begin().unwrap();
     heap.words[0][1] -= 5 * page;
-    assert_eq!(spaces.end(Some(0), true).unwrap().given_back, 5 * page);
+    assert_eq!(
+        end(&mut spaces, Some(0), true).unwrap().given_back,
+        5 * page
+    );
     // A collection of the whole heap may have filled and emptied anything.
     assert_eq!(
-        spaces.end(Some(0), false).unwrap().given_back,
+        end(&mut spaces, Some(0), false).unwrap().given_back,
         free.given_back
     );
 }
@@ -121,7 +104,7 @@ fn what_is_kept_is_for_survivors_and_the_eden() {
     let heap = Heap::new([16, 4, 4, 16], [0, 4 * page, 0, 0]);
     let mut spaces = heap.spaces();
     spaces.check().unwrap();
-    let free = spaces.end(Some(6 * page), false).unwrap();
+    let free = end(&mut spaces, Some(6 * page), false).unwrap();
     assert_eq!(free.free, 36 * page);
     assert_eq!(free.kept, 6 * page, "4 of the empty space, 2 of the eden");
     assert_eq!(free.given_back, (14 + 16) * page);
@@ -140,14 +123,14 @@ fn odd_spaces_are_left_alone() {
     ];
     for damage in damage {
         let mut heap = Heap::new([16, 4, 4, 16], [page, 0, 0, page]);
-        heap.bytes().fill(1);
+        heap.memory.bytes().fill(1);
         let mut spaces = heap.spaces();
         spaces.check().unwrap();
         damage(&mut heap.words);
         let odd = Err(Refusal::Odd("the spaces of its heap"));
         assert_eq!(spaces.check(), odd);
         assert_eq!(spaces.begin(), odd);
-        assert!(spaces.end(Some(0), false).is_err());
+        assert!(end(&mut spaces, Some(0), false).is_err());
     }
     // Spaces that overlap are none of a heap.
     let mut heap = Heap::new([16, 4, 4, 16], [0; COUNT]);
@@ -159,28 +142,19 @@ fn odd_spaces_are_left_alone() {
 }
 
 #[test]
-fn mappings_are_read_and_bad_lines_are_not() {
-    let line = b"7f00-7f10 rw-p 00000000 00:00 0 ";
-    assert_eq!(mapping(line), Some((0x7f00, 0x7f10, true)));
-    let file = b"7f00-7f10 rw-p 00000000 08:01 77   /some/file";
-    assert_eq!(mapping(file), Some((0x7f00, 0x7f10, false)));
-    let shared = b"7f00-7f10 rw-s 00000000 00:00 0";
-    assert_eq!(mapping(shared), Some((0x7f00, 0x7f10, false)));
-    for bad in [
-        &b""[..],
-        b"7f00",
-        b"7f00-x rw-p 0 0 0",
-        b"\xff-1 rw-p 0 0 0",
-        b"1-2 rw-p 0 0",
-    ] {
-        assert_eq!(mapping(bad), None);
-    }
-    let own = Heap::new([4, 4, 4, 4], [0; COUNT]);
-    let start = own.memory as u64;
-    assert_eq!(is_anonymous((start, start + own.size as u64)), Ok(()));
-    assert_eq!(is_anonymous((4096, 8192)), Err(Refusal::NotAnonymous));
-    let code = (mapping as *const () as u64, mapping as *const () as u64 + 1);
-    assert_eq!(is_anonymous(code), Err(Refusal::NotAnonymous));
+fn what_the_program_takes_is_counted() {
+    let page = page_size();
+    let mut heap = Heap::new([16, 4, 4, 16], [0, 2 * page, 0, 5 * page]);
+    let mut spaces = heap.spaces();
+    spaces.check().unwrap();
+    heap.words[0][1] += 9 * page;
+    spaces.begin().unwrap();
+    heap.words[0][1] -= 9 * page;
+    let looked = spaces.look_at_end(false).unwrap();
+    let (used, taken) = (7 * page, (9 + 2) * page);
+    assert_eq!(looked, Looked { used, taken });
+    spaces.begin().unwrap();
+    assert_eq!(spaces.look_at_end(false).unwrap().taken, 2 * page);
 }
 
 proptest! {
@@ -193,7 +167,7 @@ proptest! {
         keep in any::<u64>(),
         huge in any::<bool>(),
     ) {
-        let page = if huge { HUGE } else { page_size() };
+        let page = if huge { 2 << 20 } else { page_size() };
         let end = top.saturating_add(free % (1 << 40));
         let high = top.saturating_add(touched % (1 << 40)).min(end);
         let (from, to) = whole_pages(top, keep, high, end, page);

@@ -45,6 +45,7 @@ fn woven(n: u64) -> (Pause, Totals) {
         stall_ns: !n,
         major_faults: n + 3,
         given_back: n.rotate_left(5),
+        used: n + 9,
         free: n + 4,
         kept: n + 5,
         agent_ns: n + 6,
@@ -88,11 +89,16 @@ fn the_layout_is_the_documented_one() {
     process_writer.read(&process(9));
     let word = |at: usize| page[at / 8].load(Ordering::Relaxed);
     assert_eq!(&word(0).to_le_bytes(), b"PLIMSGCS");
-    assert_eq!(word(8), 1 | 4096 << 32);
+    assert_eq!(word(8), 2 | 4096 << 32);
     assert_eq!([word(16), word(24), word(32), word(40)], [42, 2, 2, 7]);
     assert_eq!([word(64), word(72), word(80)], [2, 9, 27]);
     assert_eq!([word(128), word(136), word(144)], [2, 34, 35]);
     assert_eq!(word(2048 + 2 * 64), 34, "number 34 is in slot 2");
+    assert_eq!(
+        [word(200), word(208), word(216)],
+        [43, 38, 39],
+        "used, free, kept"
+    );
     assert_eq!(word(256), about().signal_text.len() as u64);
 }
 
@@ -127,14 +133,14 @@ fn a_wish_ends_with_its_adapter() {
     let words = Words::of(&page);
     let (writer, _) = Writer::new(words, &about());
     assert_eq!(writer.wish(5), None, "no adapter was there");
-    wish(words, Some(Wish { keep: 1 << 20 }), 1000);
-    let wished = Some(Wish { keep: 1 << 20 });
+    wish(words, Some(Wish { resident: 1 << 20 }), 1000);
+    let wished = Some(Wish { resident: 1 << 20 });
     assert_eq!(writer.wish(1000), wished);
     assert_eq!(writer.wish(0), wished, "another clock is no reason");
     assert_eq!(writer.wish(1000 + WISH_LASTS_NS), wished);
     assert_eq!(writer.wish(1001 + WISH_LASTS_NS), None);
-    wish(words, Some(Wish { keep: 0 }), 0);
-    assert_eq!(writer.wish(0), Some(Wish { keep: 0 }));
+    wish(words, Some(Wish { resident: 0 }), 0);
+    assert_eq!(writer.wish(0), Some(Wish { resident: 0 }));
     wish(words, None, 2000);
     assert_eq!(writer.wish(2000), None);
 }
@@ -175,9 +181,9 @@ fn foreign_pages_are_named_and_their_texts_are_harmless() {
         harmless.starts_with("\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}x"),
         "{harmless:?}"
     );
-    page[1].store(2 | 4096 << 32, Ordering::Relaxed);
-    assert_eq!(View::new(words).err(), Some(ViewError::Version(2)));
-    page[1].store(1 | 8192 << 32, Ordering::Relaxed);
+    page[1].store(3 | 4096 << 32, Ordering::Relaxed);
+    assert_eq!(View::new(words).err(), Some(ViewError::Version(3)));
+    page[1].store(2 | 8192 << 32, Ordering::Relaxed);
     assert_eq!(View::new(words).err(), Some(ViewError::Size(8192)));
 }
 
@@ -307,8 +313,8 @@ proptest! {
                     writer.refuse(&why);
                     refusal = why.chars().take(MAX_TEXT).collect();
                 }
-                Step::Wish(keep) => {
-                    wished = keep.map(|keep| Wish { keep });
+                Step::Wish(resident) => {
+                    wished = resident.map(|resident| Wish { resident });
                     wish(words, wished, 77);
                 }
             }

@@ -27,6 +27,11 @@ typedef struct {
     const char *name;
 } flag;
 
+typedef struct {
+    const char *name;
+    int32_t value;
+} constant;
+
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT struct_entry *gHotSpotVMStructs;
@@ -38,11 +43,16 @@ EXPORT uint64_t gHotSpotVMStructEntryIsStaticOffset = offsetof(struct_entry, is_
 EXPORT uint64_t gHotSpotVMStructEntryOffsetOffset = offsetof(struct_entry, offset);
 EXPORT uint64_t gHotSpotVMStructEntryAddressOffset = offsetof(struct_entry, address);
 EXPORT uint64_t gHotSpotVMStructEntryArrayStride = sizeof(struct_entry);
+EXPORT constant *gHotSpotVMIntConstants;
+EXPORT uint64_t gHotSpotVMIntConstantEntryNameOffset = offsetof(constant, name);
+EXPORT uint64_t gHotSpotVMIntConstantEntryValueOffset = offsetof(constant, value);
+EXPORT uint64_t gHotSpotVMIntConstantEntryArrayStride = sizeof(constant);
 EXPORT uint64_t gHotSpotVMTypeEntryTypeNameOffset = offsetof(type_entry, type);
 EXPORT uint64_t gHotSpotVMTypeEntrySizeOffset = offsetof(type_entry, size);
 EXPORT uint64_t gHotSpotVMTypeEntryArrayStride = sizeof(type_entry);
 
-/* A machine with Serial's names: a heap with two generations of contiguous spaces. */
+/* A machine with the names of Serial, a heap with two generations of contiguous spaces, and of G1, a
+ * table of regions. */
 static char on = 1, off = 0;
 static flag flags[] = {
     {&on, "UseSerialGC"},        {&off, "AlwaysPreTouch"}, {&off, "UseNUMA"},
@@ -53,10 +63,15 @@ static flag *flag_table = flags;
 static int version = 25;
 typedef struct { uint64_t pad, bottom, top, end; } space;
 typedef struct { uint64_t pad; space *eden, *from, *to, *old; } generation;
-typedef struct { uint64_t pad, start, words; generation *young, *tenured; } heap;
+typedef struct { uint64_t pad, bottom, end, top; int32_t tag; } region;
+typedef struct { region **base; uint64_t length; } region_table;
+typedef struct { uint64_t pad, start, words; generation *young, *tenured; region_table table; } heap;
+enum { REGIONS = 64 };
+static region regions[REGIONS];
+static region *region_pointers[REGIONS];
 static space spaces[4];
 static generation gen = {0, &spaces[0], &spaces[1], &spaces[2], &spaces[3]};
-static heap the_heap = {0, 0, 0, &gen, &gen};
+static heap the_heap = {0, 0, 0, &gen, &gen, {region_pointers, REGIONS}};
 static heap *heap_pointer = &the_heap;
 
 static struct_entry serial[] = {
@@ -77,20 +92,53 @@ static struct_entry serial[] = {
     {"ContiguousSpace", "_bottom", "HeapWord*", 0, offsetof(space, bottom), NULL},
     {"ContiguousSpace", "_top", "HeapWord*", 0, offsetof(space, top), NULL},
     {"ContiguousSpace", "_end", "HeapWord*", 0, offsetof(space, end), NULL},
+    {"G1CollectedHeap", "_hrm", "G1HeapRegionManager", 0, offsetof(heap, table), NULL},
+    {"G1HeapRegionManager", "_regions", "G1HeapRegionTable", 0, 0, NULL},
+    {"G1HeapRegionTable", "_base", "address", 0, offsetof(region_table, base), NULL},
+    {"G1HeapRegionTable", "_length", "size_t", 0, offsetof(region_table, length), NULL},
+    {"G1HeapRegion", "_bottom", "HeapWord* const", 0, offsetof(region, bottom), NULL},
+    {"G1HeapRegion", "_top", "HeapWord* volatile", 0, offsetof(region, top), NULL},
+    {"G1HeapRegion", "_end", "HeapWord* const", 0, offsetof(region, end), NULL},
+    {"G1HeapRegion", "_type", "G1HeapRegionType", 0, offsetof(region, tag), NULL},
+    {"G1HeapRegionType", "_tag", "G1HeapRegionType::Tag volatile", 0, 0, NULL},
     {NULL, NULL, NULL, 0, 0, NULL},
 };
 static type_entry types[] = {
     {"JVMFlag", NULL, 0, 0, 0, sizeof(flag)},
     {NULL, NULL, 0, 0, 0, 0},
 };
+static constant constants[] = {{"G1HeapRegionType::FreeTag", 0}, {NULL, 0}};
 static char endless[4096 * 4];
 
 static void *wild = (void *)0x123456789000;
 
+static void name(const char *type, const char *now) {
+    for (int i = 0; serial[i].type; i++)
+        if (!strcmp(serial[i].type, type)) serial[i].type = now;
+}
+
+static void make_regions(const char *memory, const char *way) {
+    for (int i = 0; i < REGIONS; i++) {
+        regions[i].bottom = regions[i].top = (uint64_t)memory + ((uint64_t)i << 20);
+        regions[i].end = regions[i].bottom + (1 << 20);
+        region_pointers[i] = &regions[i];
+    }
+    if (strncmp(way, "g1", 2)) return;
+    flags[0].name = "UseG1GC";
+    if (!strcmp(way, "g1-nameless")) constants[0].name = "Other::FreeTag";
+    if (!strcmp(way, "g1-other")) name("G1HeapRegion", "Something");
+    if (!strcmp(way, "g1-wild-table")) the_heap.table.base = wild;
+    if (!strcmp(way, "g1-wild-region")) region_pointers[5] = wild;
+    if (!strcmp(way, "g1-none")) memset(region_pointers, 0, sizeof region_pointers);
+    if (!strcmp(way, "g1-many")) the_heap.table.length = (uint64_t)-1;
+    if (!strcmp(way, "g1-inside-out")) regions[7].top = regions[7].end + 8;
+}
+
 static void make_tables(const char *way) {
-    size_t size = 64 << 20;
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = 64 << 20, aligned = 1 << 20;
+    char *memory = mmap(NULL, size + aligned, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) exit(2);
+    memory = (char *)(((uint64_t)memory + aligned - 1) & -aligned);
     the_heap.start = (uint64_t)memory;
     the_heap.words = size / 8;
     for (int i = 0; i < 4; i++) {
@@ -100,6 +148,8 @@ static void make_tables(const char *way) {
     }
     gHotSpotVMStructs = serial;
     gHotSpotVMTypes = types;
+    gHotSpotVMIntConstants = constants;
+    make_regions(memory, way);
     if (!strcmp(way, "null")) gHotSpotVMStructs = NULL;
     if (!strcmp(way, "wild")) gHotSpotVMStructs = wild;
     if (!strcmp(way, "empty")) serial[0].type = NULL;

@@ -1,5 +1,6 @@
 //! Churn: every collector of every JDK, both ways of loading, wishes that change all the time, requested
-//! collections. Seconds in the suite; longer with `make stress-jvm`.
+//! collections. A G1 heap into which the agent is loaded later shrinks and grows, and is verified by
+//! its machine. Seconds in the suite; longer with `make stress-jvm`.
 
 use crate::machine::{COLLECTORS, Sums, Way, totals};
 use crate::support::{MIB, jdks};
@@ -26,7 +27,7 @@ fn cases() -> Vec<Case> {
     for (version, home) in jdks() {
         for collector in COLLECTORS {
             // The short form is for what gives memory back; all are loaded by other tests.
-            if is_long || ["Serial", "Parallel"].contains(&collector) {
+            if is_long || ["Serial", "Parallel", "G1"].contains(&collector) {
                 for way in [Way::Start, Way::Attach] {
                     if is_long || (version + u32::from(way == Way::Start)) % 4 != 1 {
                         cases.push((version, home.clone(), collector, way));
@@ -38,17 +39,31 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// Flags with which G1's heap becomes small at each collection that was asked for, and is verified by the
+/// machine itself before and after each.
+const SHRINKING: [&str; 5] = [
+    "-XX:MinHeapFreeRatio=5",
+    "-XX:MaxHeapFreeRatio=15",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:+VerifyBeforeGC",
+    "-XX:+VerifyAfterGC",
+];
+
 /// Churns one machine. Returns its pauses and the bytes that it gave back.
 fn churn(home: &Path, collector: &str, way: Way, time: Duration) -> (u64, u64) {
-    let (mut sums, page) = Sums::of(home, collector, way);
+    let more = match (collector, way) {
+        ("G1", Way::Attach) => &SHRINKING[..],
+        _ => &[],
+    };
+    let (mut sums, page) = Sums::of(home, collector, way, more);
     let until = Instant::now() + time;
     let wishes = [
         Some(0),
         Some(MIB),
         None,
-        Some(16 * MIB),
+        Some(46 * MIB),
         Some(u64::MAX),
-        Some(3 * MIB + 12345),
+        Some(33 * MIB + 12345),
     ];
     let mut turn = 0;
     while Instant::now() < until {

@@ -32,7 +32,7 @@ fn pages(process: &Process) -> usize {
 }
 
 fn agrees(home: &Path, collector: &str, way: Way) {
-    let (mut sums, page) = Sums::of(home, collector, way);
+    let (mut sums, page) = Sums::of(home, collector, way, &[]);
     let what = format!("{collector} of {}, {way:?}", home.display());
     // What was before the agent, unless the machine collected right then.
     let before = match way {
@@ -96,7 +96,7 @@ fn an_agent_that_is_loaded_twice_does_nothing_the_second_time() {
         return;
     };
     for way in [Way::Start, Way::Attach] {
-        let (sums, page) = Sums::of(&home, "Serial", way);
+        let (sums, page) = Sums::of(&home, "Serial", way, &[]);
         let other = tempfile::tempdir().unwrap();
         let copy = other.path().join("libplimsoll_jvm.so");
         std::fs::copy(library(), &copy).unwrap();

@@ -66,11 +66,12 @@ impl Sums {
         sums
     }
 
-    /// One with this collector, 160 MiB of heap at most, and the agent.
-    pub(crate) fn of(home: &Path, collector: &str, way: Way) -> (Sums, Page) {
+    /// One with this collector, 160 MiB of heap at most, more flags, and the agent.
+    pub(crate) fn of(home: &Path, collector: &str, way: Way, more: &[&str]) -> (Sums, Page) {
         let collector = format!("-XX:+Use{collector}GC");
         let load = format!("-agentpath:{}", library().display());
         let mut flags = vec!["-Xmx160m", &collector];
+        flags.extend(more);
         if way == Way::Start {
             flags.push(&load);
         }
@@ -132,6 +133,17 @@ impl Sums {
         eventually("it collects", || {
             self.checked();
             totals(page).pauses >= before + more
+        });
+        totals(page)
+    }
+
+    /// Has the whole heap collected.
+    pub(crate) fn collects_whole(&mut self, page: &Page) -> Totals {
+        let before = totals(page).full;
+        self.tell("gc");
+        eventually("the whole heap is collected", || {
+            self.checked();
+            totals(page).full > before
         });
         totals(page)
     }

@@ -10,4 +10,5 @@ mod giving_back;
 mod loading;
 mod machine;
 mod pressure;
+mod steered;
 mod strange;

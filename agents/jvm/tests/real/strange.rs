@@ -71,6 +71,13 @@ fn whatever_its_tables_are_it_lives_and_the_page_says_why_not() {
         ("wild-heap", "makes no sense"),
         ("wild-spaces", "makes no sense"),
         ("inside-out", "makes no sense"),
+        ("g1-nameless", "does not tell debuggers what"),
+        ("g1-other", "does not tell debuggers where"),
+        ("g1-wild-table", "makes no sense"),
+        ("g1-wild-region", "makes no sense"),
+        ("g1-none", "makes no sense"),
+        ("g1-many", "makes no sense"),
+        ("g1-inside-out", "makes no sense"),
     ] {
         let refusal = played(&program, way);
         assert!(refusal.contains(said), "{way}: {refusal}");

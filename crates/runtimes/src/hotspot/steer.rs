@@ -68,6 +68,11 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
         }
     }
     let agent = agent::in_machine(target, &attach, &machine);
+    if levers.sized_by == SizedBy::Fixed && agent.is_some() {
+        info!(
+            "process {pid}: the agent gives back what its heap does not use; it is collected above its limit"
+        );
+    }
     link.steered_by(Some(match agent {
         Some(_) => NAME_WITH_AGENT,
         None => NAME,
@@ -287,16 +292,12 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Tells the agent how much free heap may stay resident at the end of the next collection: what the
-    /// limit leaves beside objects and the native part.
+    /// Tells the agent how much of the heap may stay resident at the end of the next collection: what the
+    /// limit leaves beside the native part.
     fn wish(&self, seen: &Seen) {
         if let Some(page) = &self.agent {
-            let heap = &seen.heap;
-            let objects = heap.old.used.saturating_add(heap.young.used);
-            let rest = seen
-                .limit
-                .saturating_sub(objects.saturating_add(seen.native));
-            page.wish((seen.limit > 0).then_some(rest));
+            let resident = seen.limit.saturating_sub(seen.native);
+            page.wish((seen.limit > 0).then_some(resident));
         }
     }
 
@@ -334,8 +335,15 @@ impl<'a> Loop<'a> {
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
+            empties: self.empties(),
             heap,
         })
+    }
+
+    /// Whether an agent gives back what is above the limit.
+    fn empties(&self) -> bool {
+        let view = self.agent.as_ref().and_then(|page| page.view().ok());
+        view.is_some_and(|view| view.refusal().is_none())
     }
 
     /// The bytes that the machine would use if none of its heap was in swap. Swapped heap is still

@@ -23,7 +23,7 @@
 //! | 136 | [`Totals`] | with that sequence |
 //! | 256 | how the stall signal is read: length, text | once |
 //! | 512 | why nothing is given back: length, text; empty where it is | with the collections |
-//! | 1024 | keep: free bytes that may stay resident ([`Wish`]) | by the adapter |
+//! | 1024 | resident: bytes of the heap that may stay resident ([`Wish`]) | by the adapter |
 //! | 1032 | when the adapter last wrote | by the adapter, last |
 //! | 2048 | the last 32 pauses ([`Pause`]); number `n` (from 1) in slot `n % 32` | with the collections |
 //!
@@ -43,7 +43,7 @@ pub const SIZE: usize = 4096;
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PLIMSGCS");
 /// Layout version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Name of the memory file; `/proc/PID/fd` shows `/memfd:plimsoll-collections (deleted)`.
 pub const NAME: &str = "plimsoll-collections";
 /// Pauses that the page remembers.
@@ -68,7 +68,7 @@ pub mod offset {
     pub const TOTALS: usize = 136;
     pub const SIGNAL_TEXT: usize = 256;
     pub const REFUSAL_TEXT: usize = 512;
-    pub const KEEP: usize = 1024;
+    pub const RESIDENT: usize = 1024;
     pub const WISHED: usize = 1032;
     pub const PAUSES: usize = 2048;
 }
@@ -222,7 +222,10 @@ pub struct Totals {
     pub major_faults: u64,
     /// Bytes that were given back to the kernel (address range; some may not have been resident).
     pub given_back: u64,
-    /// Free bytes of the heap's spaces after the last pause.
+    /// Bytes of the heap that hold objects after the last pause. This and the next two are 0 where nothing is
+    /// given back; of G1 whole regions are counted, and only while there is a wish.
+    pub used: u64,
+    /// Bytes of the heap that are free. Of G1, regions that it gave up by itself are among them.
     pub free: u64,
     /// Of these, bytes that were left resident.
     pub kept: u64,
@@ -256,19 +259,20 @@ pub struct Pause {
 /// What the adapter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// At the end of a pause at most so many bytes of free memory stay resident in the spaces.
-    pub keep: u64,
+    /// At the end of a pause at most so many bytes of the heap stay resident, objects included. Free memory
+    /// that the program takes again at once stays all the same, unless the whole heap was collected.
+    pub resident: u64,
 }
 
 /// Words of a [`Totals`] and a [`Pause`] on the page.
-const TOTALS: usize = 12;
+const TOTALS: usize = 13;
 const PAUSE: usize = 8;
 const PROCESS: usize = 4;
 
 const _: () = assert!(offset::TOTALS + TOTALS * 8 <= offset::SIGNAL_TEXT);
 const _: () = assert!(offset::PROCESS + PROCESS * 8 <= offset::SEQUENCE);
 const _: () = assert!(offset::SIGNAL_TEXT + 8 + MAX_TEXT <= offset::REFUSAL_TEXT);
-const _: () = assert!(offset::REFUSAL_TEXT + 8 + MAX_TEXT <= offset::KEEP);
+const _: () = assert!(offset::REFUSAL_TEXT + 8 + MAX_TEXT <= offset::RESIDENT);
 const _: () = assert!(offset::PAUSES + PAUSES as usize * PAUSE * 8 == SIZE);
 
 impl Totals {
@@ -282,6 +286,7 @@ impl Totals {
             self.stall_ns,
             self.major_faults,
             self.given_back,
+            self.used,
             self.free,
             self.kept,
             self.agent_ns,
@@ -299,6 +304,7 @@ impl Totals {
             stall_ns,
             major_faults,
             given_back,
+            used,
             free,
             kept,
             agent_ns,
@@ -313,6 +319,7 @@ impl Totals {
             stall_ns,
             major_faults,
             given_back,
+            used,
             free,
             kept,
             agent_ns,

@@ -55,7 +55,7 @@ impl<'a> Writer<'a> {
         let wished = self.words.at(offset::WISHED).load(Ordering::Acquire);
         let age = now_ns.saturating_sub(wished);
         (wished > 0 && age <= WISH_LASTS_NS).then(|| Wish {
-            keep: self.words.get(offset::KEEP),
+            resident: self.words.get(offset::RESIDENT),
         })
     }
 }
@@ -79,7 +79,7 @@ impl ProcessWriter<'_> {
 pub fn wish(words: Words<'_>, wish: Option<Wish>, now_ns: u64) {
     match wish {
         Some(wish) => {
-            words.put(offset::KEEP, wish.keep);
+            words.put(offset::RESIDENT, wish.resident);
             let wished = words.at(offset::WISHED);
             wished.store(now_ns.max(1), Ordering::Release);
         }

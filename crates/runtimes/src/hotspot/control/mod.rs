@@ -16,6 +16,7 @@ mod activity;
 mod aim;
 mod allowance;
 mod cost;
+mod emptying;
 mod heap_size;
 mod ratios;
 mod soft_max;
@@ -24,6 +25,7 @@ mod watch;
 use super::levers::{Levers, SizedBy, Trigger};
 use super::snapshot::Snapshot;
 use allowance::Allowance;
+use emptying::Emptying;
 pub use watch::Facts;
 use watch::Watch;
 
@@ -53,6 +55,8 @@ pub struct Seen {
     pub asked_ns: u64,
     /// Its major faults so far.
     pub major_faults: u64,
+    /// An agent gives back what is above the limit at the end of each collection.
+    pub empties: bool,
     /// Its heap.
     pub heap: Snapshot,
 }
@@ -100,6 +104,8 @@ pub struct Control {
     ratios: ratios::Ratios,
     /// For collectors that are steered by a soft maximum.
     soft_max: soft_max::SoftMax,
+    /// For heaps of one size that an agent empties.
+    emptying: Emptying,
     /// The program rested at the last look. There is at most one collection for each rest.
     looked: bool,
     /// The number of young collections when a collection was last asked for in a rest.
@@ -115,6 +121,7 @@ impl Control {
             allowance: Allowance::new(share),
             ratios: ratios::Ratios::new(levers.concurrent),
             soft_max: soft_max::SoftMax::default(),
+            emptying: Emptying::default(),
             looked: false,
             looked_at: 0,
             levers,
@@ -130,10 +137,10 @@ impl Control {
         }
         // No collection shrinks a heap of fixed size, however long the program rests.
         let fixed = self.levers.sized_by == SizedBy::Fixed;
-        if fixed || seen.limit == 0 || seen.heap.committed() == 0 {
+        if seen.limit == 0 || seen.heap.committed() == 0 {
             return Vec::new();
         }
-        if self.must_look() {
+        if !fixed && self.must_look() {
             return vec![Action::Collect];
         }
         match self.levers.sized_by {
@@ -145,7 +152,7 @@ impl Control {
                 self.soft_max
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
             }
-            SizedBy::Fixed => Vec::new(),
+            SizedBy::Fixed => self.emptying.tick(seen, &self.watch, &mut self.allowance),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The controller steers models of collectors.
 
+mod emptying;
 mod settling;
 
 use super::*;
@@ -501,6 +502,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         processor_ns: 0,
         asked_ns: 0,
         major_faults: 0,
+        empties: owed.is_multiple_of(2),
         heap,
     })
 }
@@ -509,7 +511,10 @@ proptest! {
     #[test]
     fn absurd_counters_never_panic(moments in proptest::collection::vec(any_seen(), 1..20)) {
         let old_ratios = SizedBy::OldRatios { new_ratio: 3 };
-        for sized_by in [SizedBy::HeapRatios, old_ratios, SizedBy::OldOnly, SizedBy::SoftMax] {
+        let ways = [
+            SizedBy::HeapRatios, old_ratios, SizedBy::OldOnly, SizedBy::SoftMax, SizedBy::Fixed,
+        ];
+        for sized_by in ways {
             for concurrent in [false, true] {
                 let mut control = Control::new(levers(sized_by, concurrent), 0.05);
                 for seen in &moments {

@@ -1,0 +1,159 @@
+//! The heap of the machine, and giving back what is free in it: four [`Spaces`] (Serial, Parallel) or
+//! many [`Regions`] (G1).
+//!
+//! # Why this is safe
+//! Free memory of a heap holds nothing: the machine hands it out by raising the `top` of a space or of a
+//! region, and sets every word of an object after that.
+//!
+//! 1. **Nobody allocates meanwhile.** `GarbageCollectionFinish` is sent by the VM Thread within the
+//!    operation that collected, at the safepoint. Java threads are stopped; threads in native code
+//!    may run, but must stop before they enter the heap again. Workers of the collector have finished
+//!    their task. Buffers for allocation of threads (TLABs) were retired when the collection began. The
+//!    object for which it was made, if any, was allocated before the event, or is allocated after it by the
+//!    same thread. G1's concurrent threads (marking, refinement, and since 16 the one that gives up
+//!    committed regions) stop for safepoints, except for the scan of root regions, which reads objects only.
+//! 2. **Nobody relies on what is there.** Free memory is set before it is used; only debug builds fill it
+//!    with a pattern and check that (`ZapUnusedHeapArea`: refused). Code that reads a little beyond an
+//!    object's end finds zeros, mapped as before. `madvise(MADV_DONTNEED)` leaves the mapping and its
+//!    protection as they are; HotSpot itself does the same to free pages of an eden on several nodes. Memory
+//!    that is reserved only (`PROT_NONE`) is not changed by it.
+//! 3. **Only whole pages of free memory** are given back: strictly between the top and the end of a space,
+//!    or of regions that are free as a whole. The page that holds the last object and the page at which
+//!    another space begins are not.
+//! 4. **Only what was recognised.** Places are found by the names of types and fields. The spaces or
+//!    regions, their bounds and the heap's mapping are checked before anything is done, and again at each
+//!    pause, against the reserved heap: if one is odd, nothing is given back ever after. Nothing of the
+//!    machine is written. G1's bitmaps and tables of cards are not part of the heap, and are not touched.
+//! 5. **Not against the user's wish**: memory that was touched in advance, large pages, heaps on a file or
+//!    divided between nodes are left alone. Regions of G1 into which the archive of class data is mapped
+//!    are, too.
+//!
+//! The objects that describe spaces and regions live as long as the heap. Survivor spaces change roles
+//! by swapping pointers to them, which does not matter here. G1 makes the object of a region when it first
+//! commits it, and keeps it when it gives the region up; its table never moves.
+
+use crate::keeping::Keeping;
+use crate::machine::{Machine, Refusal};
+use crate::ranges::Giver;
+use crate::regions::Regions;
+use crate::spaces::Spaces;
+use plimsoll_wire::collections::{Collector, Kind};
+
+/// Versions whose heaps this was tried with.
+const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
+/// By so much (ns) a pause is prolonged at most, unless it was for the whole heap. The rest waits for the
+/// next pause.
+const MAX_PAUSE_NS: u64 = 20_000_000;
+
+/// What there is after a pause, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    /// With objects; of G1 whole regions.
+    pub used: u64,
+    /// Free.
+    pub free: u64,
+    /// Of these, left resident.
+    pub kept: u64,
+    /// Given back now.
+    pub given_back: u64,
+}
+
+/// The parts of a heap.
+#[derive(Debug)]
+enum Parts {
+    Spaces(Spaces),
+    Regions(Regions),
+}
+
+/// A heap, and what may be done about it. Used within pauses, by the VM Thread.
+#[derive(Debug)]
+pub struct Heap {
+    parts: Parts,
+    keeping: Keeping,
+    giver: Giver,
+}
+
+impl Heap {
+    /// Finds the heap.
+    ///
+    /// # Errors
+    /// Whenever anything is not as it was when this was tried.
+    pub fn of(machine: &Machine) -> Result<Heap, Refusal> {
+        let collector = machine.collector();
+        let known = [Collector::Serial, Collector::Parallel, Collector::G1];
+        if !known.contains(&collector) {
+            return Err(Refusal::Collector(collector));
+        }
+        let version = machine.version()?;
+        if !VERSIONS.contains(&version) {
+            return Err(Refusal::Version(version));
+        }
+        let giver = Giver::of(machine)?;
+        let parts = match collector {
+            Collector::G1 => Parts::Regions(Regions::of(machine)?),
+            _ => Parts::Spaces(Spaces::of(machine)?),
+        };
+        Ok(Heap {
+            parts,
+            keeping: Keeping::default(),
+            giver,
+        })
+    }
+
+    /// Called when a pause begins: how far the program has filled the heap.
+    ///
+    /// # Errors
+    /// If it is odd.
+    pub fn begin(&mut self) -> Result<(), Refusal> {
+        match &mut self.parts {
+            Parts::Spaces(spaces) => spaces.begin(),
+            Parts::Regions(regions) => {
+                regions.begin();
+                Ok(())
+            }
+        }
+    }
+
+    /// Called when a pause ends. Gives back what is free, so that of the heap at most `resident` bytes
+    /// stay, but not what the program takes again at once; nothing without `resident`. `kind`: what the
+    /// pause was for.
+    ///
+    /// # Errors
+    /// If the heap is odd, or the kernel refuses.
+    pub fn end(&mut self, resident: Option<u64>, kind: Kind, now_ns: u64) -> Result<Free, Refusal> {
+        let is_young = kind == Kind::Young;
+        let looked = match &mut self.parts {
+            Parts::Spaces(spaces) => Some(spaces.look_at_end(!is_young)?),
+            Parts::Regions(regions) => match resident {
+                Some(_) => Some(regions.look_at_end()?),
+                // Looking at all regions costs time, which is spent only where it is wished.
+                None => {
+                    regions.forget();
+                    None
+                }
+            },
+        };
+        let Some(looked) = looked else {
+            self.keeping.forget();
+            return Ok(Free::default());
+        };
+        self.keeping.note(looked.taken, now_ns);
+        let keep = resident.map(|resident| self.keeping.keep(resident, looked.used, kind));
+        let is_whole = kind == Kind::Full;
+        self.giver
+            .begin((!is_whole).then_some(now_ns.saturating_add(MAX_PAUSE_NS)));
+        match &mut self.parts {
+            Parts::Spaces(spaces) => spaces.give_back(keep, looked.used, &self.giver),
+            Parts::Regions(regions) => regions.give_back(keep.unwrap_or(u64::MAX), &self.giver),
+        }
+    }
+}
+
+/// What a look at the end of a pause finds, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// With objects; of G1 whole regions.
+    pub used: u64,
+    /// Free at the end of the pause before, and taken since: by the program, and for survivors.
+    pub taken: u64,
+}

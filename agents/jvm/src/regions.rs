@@ -1,0 +1,406 @@
+//! The regions of a G1 heap, and giving back those that are free. All regions have the same size. Why
+//! that may be done stands at the head of `heap`.
+//!
+//! G1 takes regions for its eden and for survivors from the end of the heap, and others from its start; so
+//! the last free regions are those that stay resident. What it gave up by itself, it does not tell
+//! debuggers: such regions look free. They are told apart by a look at their first page before they
+//! count as kept, and giving them back again does nothing.
+
+use crate::heap::{Free, Looked};
+use crate::machine::{Machine, Refusal, half, word};
+use crate::ranges::{Giver, is_in_memory, not_anonymous, reserved};
+
+/// Most regions. G1 aims at 2048 of them; the smallest have 1 MiB.
+const MAX_REGIONS: u64 = 1 << 18;
+/// Smallest and largest region of all versions, bytes.
+const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=512 << 20;
+/// Numbers that tell what a region is are small.
+const MAX_TAG: i64 = 1 << 16;
+const ODD: Refusal = Refusal::Odd("the regions of its heap");
+
+/// What versions call regions, and what belongs to them. The newest is first.
+struct Names {
+    /// The type of a region, and of what tells its kind.
+    region: &'static str,
+    kind: &'static str,
+    manager: &'static str,
+    /// The types to which `_bottom` and `_end`, and `_top`, belong.
+    bounds: &'static str,
+    top: &'static str,
+    free: &'static str,
+}
+
+const NAMES: [Names; 3] = [
+    Names {
+        region: "G1HeapRegion",
+        kind: "G1HeapRegionType",
+        manager: "G1HeapRegionManager",
+        bounds: "G1HeapRegion",
+        top: "G1HeapRegion",
+        free: "G1HeapRegionType::FreeTag",
+    },
+    Names {
+        region: "HeapRegion",
+        kind: "HeapRegionType",
+        manager: "HeapRegionManager",
+        bounds: "HeapRegion",
+        top: "HeapRegion",
+        free: "HeapRegionType::FreeTag",
+    },
+    // A region is a space there.
+    Names {
+        region: "HeapRegion",
+        kind: "HeapRegionType",
+        manager: "HeapRegionManager",
+        bounds: "Space",
+        top: "G1ContiguousSpace",
+        free: "HeapRegionType::FreeTag",
+    },
+];
+
+/// Where the fields of a region are, bytes from its start, and the tag of those that are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    bottom: u64,
+    top: u64,
+    end: u64,
+    tag: u64,
+    free: u32,
+}
+
+/// One region. Changed within pauses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Region {
+    /// Where the machine describes it; 0 until G1 first commits it.
+    at: u64,
+    /// It was free at the last look.
+    is_free: bool,
+    /// It was free at the end of the pause before, too, or that is not known.
+    was_free: bool,
+    /// Some of it may be resident, or in swap.
+    is_touched: bool,
+    /// It stays resident for now.
+    is_kept: bool,
+    /// A file is mapped there: it is never given back.
+    is_foreign: bool,
+}
+
+/// The regions of a heap. Used within pauses, by the VM Thread.
+#[derive(Debug)]
+pub struct Regions {
+    regions: Box<[Region]>,
+    layout: Layout,
+    /// First address of the table of regions.
+    table: u64,
+    /// First address of the heap.
+    start: u64,
+    /// Of each region, bytes.
+    size: u64,
+    /// The end of the last pause was looked at.
+    is_known: bool,
+    /// Regions that were taken before the pause that is under way.
+    taken: u64,
+}
+
+impl Regions {
+    /// Finds the regions.
+    ///
+    /// # Errors
+    /// Whenever anything is not as it was when this was tried.
+    pub fn of(machine: &Machine) -> Result<Regions, Refusal> {
+        let known = NAMES
+            .iter()
+            .find(|names| machine.has(names.top, "_top") && machine.has(names.bounds, "_bottom"));
+        let names = known.unwrap_or(&NAMES[0]);
+        let layout = Layout::of(machine, names)?;
+        let (start, end) = reserved(machine)?;
+        let table = table(machine, names)?;
+        let length = machine.at(table, "G1HeapRegionTable", "_length")?;
+        let length = word(length).filter(|length| (1..=MAX_REGIONS).contains(length));
+        let length = length.ok_or(ODD)?;
+        let size = (end - start) / length;
+        let table = machine.pointer(table, "G1HeapRegionTable", "_base")?;
+        let mut regions = Regions {
+            regions: vec![Region::default(); length as usize].into(),
+            layout,
+            table,
+            start,
+            size,
+            is_known: false,
+            taken: 0,
+        };
+        let is_whole = size * length == end - start && start % size == 0;
+        if !(is_whole && size.is_power_of_two() && SIZES.contains(&size)) {
+            return Err(ODD);
+        }
+        regions.check()?;
+        regions.find_foreign()?;
+        Ok(regions)
+    }
+
+    /// Reads the table for the first time, with care.
+    fn check(&mut self) -> Result<(), Refusal> {
+        for index in 0..self.regions.len() {
+            let at = word(self.place(index)).ok_or(ODD)?;
+            self.meet(index, at)?;
+        }
+        // A heap has regions from its first moment on.
+        let any = self.regions.iter().any(|region| region.at != 0);
+        any.then_some(()).ok_or(ODD)
+    }
+
+    /// Marks the regions that are not private memory without a file.
+    fn find_foreign(&mut self) -> Result<(), Refusal> {
+        let (start, size) = (self.start, self.size);
+        let end = start + size * self.regions.len() as u64;
+        let regions = &mut self.regions;
+        not_anonymous((start, end), |first, last| {
+            let (from, to) = ((first - start) / size, (last - start).div_ceil(size));
+            let range = from as usize..to as usize;
+            for region in regions.get_mut(range).unwrap_or_default() {
+                region.is_foreign = true;
+            }
+        })?;
+        match self.regions.iter().all(|region| region.is_foreign) {
+            true => Err(Refusal::NotAnonymous),
+            false => Ok(()),
+        }
+    }
+
+    /// Where the table points to a region.
+    fn place(&self, index: usize) -> u64 {
+        self.table.saturating_add(index as u64 * 8)
+    }
+
+    /// The first address of a region.
+    fn bottom(&self, index: usize) -> u64 {
+        self.start + self.size * index as u64
+    }
+
+    /// Gets to know the region that the table points to: none yet, or one that describes this part of the
+    /// heap.
+    fn meet(&mut self, index: usize, at: u64) -> Result<(), Refusal> {
+        if at == 0 {
+            return Ok(());
+        }
+        let field = |offset: u64| at.checked_add(offset).and_then(word);
+        let bottom = self.bottom(index);
+        let tag = at.checked_add(self.layout.tag).and_then(half);
+        let is_sane = at.is_multiple_of(8)
+            && field(self.layout.bottom) == Some(bottom)
+            && field(self.layout.end) == Some(bottom + self.size)
+            && field(self.layout.top).is_some_and(|top| top == 0 || self.is_within(index, top))
+            && tag.is_some_and(|tag| i64::from(tag) < MAX_TAG);
+        if !is_sane {
+            return Err(ODD);
+        }
+        self.regions[index].at = at;
+        Ok(())
+    }
+
+    fn is_within(&self, index: usize, top: u64) -> bool {
+        let bottom = self.bottom(index);
+        (bottom..=bottom + self.size).contains(&top) && top.is_multiple_of(8)
+    }
+
+    /// Whether G1 says that a region is free. Within a pause.
+    fn is_free(&self, index: usize) -> bool {
+        let at = self.regions[index].at;
+        if at == 0 {
+            return false;
+        }
+        // SAFETY: `meet` read both fields and found a region of the heap there; the machine keeps the
+        // object for its life, and changes it at safepoints or by atomics only.
+        let (tag, top) = unsafe {
+            (
+                ((at + self.layout.tag) as *const u32).read_volatile(),
+                ((at + self.layout.top) as *const u64).read_volatile(),
+            )
+        };
+        // Both say so, or nothing is done about it.
+        tag == self.layout.free && top == self.bottom(index)
+    }
+
+    /// Called when a pause begins: which regions the program has taken.
+    pub fn begin(&mut self) {
+        self.taken = 0;
+        if !self.is_known {
+            return;
+        }
+        for index in 0..self.regions.len() {
+            if self.regions[index].is_free && !self.is_free(index) {
+                let region = &mut self.regions[index];
+                region.is_free = false;
+                region.is_touched = true;
+                self.taken += 1;
+            }
+        }
+    }
+
+    /// Called when a pause ends that is not looked at: which regions have been used is not known any more.
+    pub fn forget(&mut self) {
+        self.is_known = false;
+    }
+
+    /// Called when a pause ends.
+    ///
+    /// # Errors
+    /// If a region is odd.
+    pub fn look_at_end(&mut self) -> Result<Looked, Refusal> {
+        let (mut used, mut taken) = (0, self.taken);
+        for index in 0..self.regions.len() {
+            let is_new = self.regions[index].at == 0;
+            if is_new && !self.meet_new(index)? {
+                continue;
+            }
+            let is_free = self.is_free(index);
+            let region = &mut self.regions[index];
+            let is_unknown = is_new || !self.is_known;
+            used += u64::from(!is_free);
+            // For survivors, or for objects that have become old.
+            taken += u64::from(region.is_free && !is_free);
+            region.was_free = region.is_free || is_unknown;
+            region.is_free = is_free;
+            region.is_touched |= !is_free || is_unknown;
+        }
+        let taken = if self.is_known { taken } else { 0 };
+        self.is_known = true;
+        Ok(Looked {
+            used: used * self.size,
+            taken: taken * self.size,
+        })
+    }
+
+    /// Looks whether G1 has committed a region for the first time. Within a pause.
+    fn meet_new(&mut self, index: usize) -> Result<bool, Refusal> {
+        // SAFETY: `check` read this word of the table, which never moves.
+        let at = unsafe { (self.place(index) as *const u64).read_volatile() };
+        self.meet(index, at)?;
+        Ok(at != 0)
+    }
+
+    /// After that look: gives back what is free, except for `keep` bytes.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn give_back(&mut self, keep: u64, giver: &Giver) -> Result<Free, Refusal> {
+        let mut sum = self.keep(keep);
+        let mut end = self.regions.len();
+        // Runs of free regions, so that a huge page in two of them goes, too.
+        while end > 0 {
+            let goes = |region: &Region| region.is_free && !region.is_kept && !region.is_foreign;
+            if !goes(&self.regions[end - 1]) {
+                end -= 1;
+                continue;
+            }
+            let run = self.regions[..end].iter().rev().take_while(|&r| goes(r));
+            let start = end - run.count();
+            sum.given_back += self.give_run(start, end, giver)?;
+            end = start;
+        }
+        let resident = |region: &&Region| region.is_free && region.is_touched;
+        sum.kept = self.regions.iter().filter(resident).count() as u64 * self.size;
+        Ok(sum)
+    }
+
+    /// Decides which free regions stay: the last ones, `keep` bytes at most.
+    fn keep(&mut self, keep: u64) -> Free {
+        // What cannot be given back stays first.
+        let stays = |region: &&Region| region.is_free && region.is_touched && region.is_foreign;
+        let stay = self.regions.iter().filter(stays).count() as u64;
+        let mut left = (keep / self.size).saturating_sub(stay);
+        let mut sum = Free::default();
+        for index in (0..self.regions.len()).rev() {
+            let bottom = self.bottom(index);
+            let region = &mut self.regions[index];
+            region.is_kept = false;
+            match (region.at, region.is_free) {
+                (0, _) => {}
+                (_, false) => sum.used += self.size,
+                (_, true) => {
+                    sum.free += self.size;
+                    if left > 0 && region.is_touched && !region.is_foreign {
+                        // One that has just become free was not given up yet.
+                        region.is_kept = !region.was_free || is_in_memory(bottom);
+                        left -= u64::from(region.is_kept);
+                    }
+                }
+            }
+        }
+        sum
+    }
+
+    /// Gives back what may be resident of a run of free regions. Returns its bytes.
+    fn give_run(&mut self, start: usize, end: usize, giver: &Giver) -> Result<u64, Refusal> {
+        let touched = |region: &Region| region.is_touched;
+        let run = &self.regions[start..end];
+        let Some(first) = run.iter().position(touched) else {
+            return Ok(0);
+        };
+        let last = run.iter().rposition(touched).unwrap_or(first);
+        // A huge page may begin or end in a neighbour, which is then free as well.
+        let page = giver.page();
+        let low = self.bottom(start).next_multiple_of(page);
+        let high = self.bottom(end) / page * page;
+        let from = low.max(self.bottom(start + first) / page * page);
+        let to = high.min(self.bottom(start + last + 1).next_multiple_of(page));
+        if from >= to {
+            return Ok(0);
+        }
+        // SAFETY: whole pages of regions that were found free in this pause.
+        let given = unsafe { giver.give(from, to)? };
+        let mut bytes = 0;
+        for index in start + first..=start + last {
+            let bottom = self.bottom(index);
+            let region = &mut self.regions[index];
+            if region.is_touched && given <= bottom && bottom + self.size <= to {
+                region.is_touched = false;
+                bytes += self.size;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Layout {
+    fn of(machine: &Machine, names: &Names) -> Result<Layout, Refusal> {
+        let offset = |kind, name| machine.at(0, kind, name);
+        let word_at = |kind, name| offset(kind, name).map(|offset| (offset, offset % 8 == 0));
+        let (bottom, top, end) = (
+            word_at(names.bounds, "_bottom")?,
+            word_at(names.top, "_top")?,
+            word_at(names.bounds, "_end")?,
+        );
+        let kind = offset(names.region, "_type")?;
+        let tag = machine.at(kind, names.kind, "_tag")?;
+        let free = machine
+            .constant(names.free)
+            .ok_or(Refusal::NoConstant(names.free))?;
+        let free = u32::try_from(free).ok().filter(|_| free < MAX_TAG);
+        if !(bottom.1 && top.1 && end.1) {
+            return Err(ODD);
+        }
+        Ok(Layout {
+            bottom: bottom.0,
+            top: top.0,
+            end: end.0,
+            tag,
+            free: free.ok_or(ODD)?,
+        })
+    }
+}
+
+/// Where the machine describes its table of regions.
+fn table(machine: &Machine, names: &Names) -> Result<u64, Refusal> {
+    let heap = machine.static_pointer("Universe", "_collectedHeap")?;
+    // Part of the heap's object, except in 12 to 15.
+    let manager = match machine.is_pointer("G1CollectedHeap", "_hrm") {
+        true => machine.pointer(heap, "G1CollectedHeap", "_hrm")?,
+        false => machine.at(heap, "G1CollectedHeap", "_hrm")?,
+    };
+    machine.at(manager, names.manager, "_regions")
+}
+
+#[cfg(test)]
+#[path = "regions_tests.rs"]
+mod tests;

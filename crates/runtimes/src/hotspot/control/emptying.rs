@@ -1,0 +1,41 @@
+//! Heaps of one size into which the agent is loaded. Their size is never changed, but what the agent gives
+//! back at the end of a collection is not resident. So a collection is asked for when the program fills the
+//! heap beyond its limit.
+
+use super::allowance::Allowance;
+use super::watch::Watch;
+use super::{Action, Seen, tolerance};
+
+/// A collection helped if it gave back more than one part in this many.
+const HELPED: u64 = 20;
+
+/// The state of the emptying.
+#[derive(Debug, Default)]
+pub(super) struct Emptying {
+    /// What the program used when a collection was last asked for, bytes; until it is judged.
+    asked: Option<u64>,
+}
+
+impl Emptying {
+    /// Looks at one moment and returns what to do.
+    pub(super) fn tick(
+        &mut self,
+        seen: &Seen,
+        watch: &Watch,
+        allowance: &mut Allowance,
+    ) -> Vec<Action> {
+        if let Some(before) = self.asked.take() {
+            let less = seen.uses.saturating_add(before / HELPED) < before;
+            allowance.judged(less || seen.uses <= seen.limit, seen.now_ns);
+        }
+        let used = seen.uses.saturating_add(seen.kept);
+        let over = used > seen.limit.saturating_add(tolerance(seen.limit));
+        let may = allowance.may(1, watch.changed_lately(seen)) || seen.owed > 0;
+        let idle = !seen.heap.collecting && allowance.must(seen.now_ns);
+        if !(seen.empties && over && may && idle) {
+            return Vec::new();
+        }
+        self.asked = Some(seen.uses);
+        vec![Action::Collect]
+    }
+}

@@ -1,0 +1,96 @@
+//! Heaps of one size, with the agent and without.
+
+use super::*;
+
+/// A heap of 500 MiB with some live bytes, in which the agent leaves `limit - native` resident.
+struct Full {
+    live: u64,
+    uses: u64,
+    seen: Seen,
+    collections: u64,
+}
+
+impl Full {
+    fn new(live: u64, empties: bool) -> Full {
+        let heap = Snapshot {
+            old: Generation {
+                capacity: 500 * MIB,
+                max: 500 * MIB,
+                used: live,
+                ..Generation::default()
+            },
+            ..Snapshot::default()
+        };
+        let seen = Seen {
+            native: 30 * MIB,
+            empties,
+            heap,
+            ..Seen::default()
+        };
+        Full {
+            live,
+            uses: 530 * MIB,
+            seen,
+            collections: 0,
+        }
+    }
+
+    /// Runs the controller for some seconds. The program fills so many bytes in each.
+    fn run(&mut self, control: &mut Control, limit: u64, rate: u64, seconds: u64) {
+        for _ in 0..seconds * 10 {
+            self.seen.now_ns += 100_000_000;
+            self.seen.limit = limit;
+            self.uses = (self.uses + rate / 10).min(530 * MIB);
+            self.seen.uses = self.uses;
+            for action in control.tick(&self.seen) {
+                assert_eq!(action, Action::Collect);
+                self.collections += 1;
+                if self.seen.empties {
+                    let rest = self.seen.native + self.live;
+                    self.uses = self.uses.min(rest.max(limit));
+                }
+                control.collected(50_000_000, self.live, false);
+            }
+        }
+    }
+}
+
+fn control() -> Control {
+    Control::new(levers(SizedBy::Fixed, false), 0.05)
+}
+
+#[test]
+fn a_heap_of_one_size_that_is_emptied_is_collected_above_its_limit() {
+    let mut control = control();
+    let mut full = Full::new(100 * MIB, true);
+    for limit in [300, 200, 400] {
+        full.run(&mut control, limit * MIB, MIB, 5);
+        let most = limit * MIB + tolerance(limit * MIB) + MIB;
+        assert!(full.uses <= most, "{} at {limit}", full.uses / MIB);
+    }
+    assert!(
+        (2..=6).contains(&full.collections),
+        "{} collections",
+        full.collections
+    );
+}
+
+#[test]
+fn without_the_agent_it_is_left_alone() {
+    let mut full = Full::new(100 * MIB, false);
+    full.run(&mut control(), 200 * MIB, MIB, 20);
+    assert_eq!(full.collections, 0);
+}
+
+#[test]
+fn what_does_not_help_or_costs_too_much_is_not_done_again_and_again() {
+    // More lives than the limit.
+    let mut full = Full::new(400 * MIB, true);
+    full.run(&mut control(), 200 * MIB, MIB, 120);
+    assert!(full.collections < 20, "{} collections", full.collections);
+    // The program is over its limit ten times a second.
+    let mut full = Full::new(150 * MIB, true);
+    full.run(&mut control(), 200 * MIB, 500 * MIB, 120);
+    let most = 120 + 60;
+    assert!(full.collections <= most, "{} collections", full.collections);
+}
