@@ -77,7 +77,7 @@ const HEAPS: [Heap; 4] = [
 /// The programs: names, and arguments of the machine. Each takes about a second without pressure.
 const PROGRAMS: [(&str, &[&str]); 2] = [
     ("GCBench", &["gcbench", "16", "5"]),
-    ("large live set", &["live", "40m", "800000"]),
+    ("Large live set", &["live", "40m", "800000"]),
 ];
 
 const CALM: &str = "no pressure: Isla Vista at most 1.02 of a fixed heap's time, geometric mean";

@@ -2,7 +2,7 @@
 
 use super::{CALM, Case, FIXED, HEAPS, ISLA_VISTA, LONGEST, PRESSED, PROGRAMS, Row};
 use crate::Result;
-use crate::harness::job::{Ending, Outcome};
+use crate::harness::job::Outcome;
 use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::report::results::{Cell, Results};
@@ -110,19 +110,25 @@ fn time(runs: &Runs) -> Cell {
     }
 }
 
-/// Compares Isla Vista with the fixed heap. A run that was ended counts with its time until then, if it
-/// is the fixed heap's; with Isla Vista, all must have finished.
+/// Compares Isla Vista with the fixed heap. If the fixed heap's runs were ended because they took too
+/// long, that time counts; if one was killed, there is no time to compare with, and the plan is only
+/// counted. With Isla Vista, all must have finished.
 fn judge(results: &mut Results, ran: &[Ran], claim: &str, pressure: bool, most: f64) {
     let mut ratios = Vec::new();
-    let mut finished = true;
+    let (mut finished, mut killed) = (true, 0);
     for variant in ran.iter().filter(|one| one.what.pressure == pressure) {
         let (fixed, ours) = (runs(variant, FIXED), runs(variant, ISLA_VISTA));
         finished &= ours.all_finished();
-        let base = match fixed.0.iter().all(|run| run.ending == Ending::Finished) {
-            true => fixed.median(seconds),
-            false => Some(fixed.least_seconds()),
+        let base = match (fixed.all_finished(), fixed.survived()) {
+            (true, _) => fixed.median(seconds),
+            (false, true) => Some(fixed.least_seconds()),
+            (false, false) => {
+                killed += 1;
+                None
+            }
         };
-        ratios.extend(ratio(ours.median(seconds), base).map(|ratio| (ratio, variant.what.plan)));
+        let ratio = ratio(ours.median(seconds), base);
+        ratios.extend(ratio.map(|ratio| (ratio, variant.what.plan)));
     }
     let worst = ratios.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
     let Some((worst, plan)) = worst else {
@@ -130,7 +136,11 @@ fn judge(results: &mut Results, ran: &[Ran], claim: &str, pressure: bool, most: 
     };
     let logs: f64 = ratios.iter().map(|(ratio, _)| ratio.max(1e-9).ln()).sum();
     let mean = (logs / ratios.len() as f64).exp();
-    let measured = format!("{mean:.2}; at most {worst:.2} ({plan})");
+    let beside = match killed {
+        0 => String::new(),
+        some => format!("; beside {some} in which the fixed heap was killed"),
+    };
+    let measured = format!("{mean:.2}; at most {worst:.2} ({plan}){beside}");
     results.target(claim, measured, finished && mean <= most);
 }
 
@@ -218,6 +228,7 @@ fn bar(from: f64, length: f64, colour: usize, name: &str) -> [Series; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::job::Ending;
 
     #[test]
     fn a_picture_has_a_bar_for_each_heap_and_names_each_once() {
