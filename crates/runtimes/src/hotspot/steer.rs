@@ -155,8 +155,8 @@ impl<'a> Loop<'a> {
         };
         let share = target.options.collection_share;
         let feedback = (target.options.policy == Policy::IslaVista).then(|| {
-            let (signal, told) = Signal::open(target.process, machine.collector);
             let pid = target.process.pid;
+            let (signal, told) = Signal::open(pid);
             for line in told {
                 info!("process {pid}, stalls: {line}");
             }
