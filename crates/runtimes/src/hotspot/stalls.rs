@@ -322,6 +322,29 @@ mod tests {
     }
 
     #[test]
+    fn without_rights_a_lesser_tier_is_taken_and_it_is_said_why() {
+        // Rights belong to threads: only this one gives its own up.
+        let without = std::thread::spawn(|| {
+            let mut held = rustix::thread::capabilities(None).unwrap();
+            held.effective = rustix::thread::CapabilitySet::empty();
+            rustix::thread::set_capabilities(None, held).unwrap();
+            let (mut signal, told) = Signal::open(std::process::id());
+            let read = signal.read(None, 1);
+            (signal.tier(), signal.few(), read, told.join("\n"))
+        });
+        let (tier, few, read, told) = without.join().unwrap();
+        assert!(tier >= Some(Tier::Pressure), "{tier:?}");
+        assert!(read.ns > 0, "{read:?}");
+        assert_eq!(few > 0, tier == Some(Tier::MajorFaults));
+        for tier in [Tier::DelayAccounting, Tier::Reclaim, Tier::ReclaimCount] {
+            let why = format!("{} does not work: ", tier.name());
+            assert!(told.contains(&why), "{told}");
+        }
+        let used = tier.map_or("", Tier::name);
+        assert!(told.ends_with(&format!("{used} of the process")), "{told}");
+    }
+
+    #[test]
     fn a_source_that_is_read_again_does_not_count_twice() {
         let own = Stalls::own().unwrap();
         let mut signal = Signal {
