@@ -215,8 +215,7 @@ mod tests {
             told.into_iter().find(|line| line.starts_with(" STALLS"))
         };
         assert_eq!(stalls(None), None);
-        let told =
-            " STALLS              12  a second: it waited for memory within the limit";
+        let told = " STALLS              12  a second: it waited for memory within the limit";
         assert_eq!(stalls(Some(12)).as_deref(), Some(told));
     }
 
