@@ -118,10 +118,10 @@ impl Ratios {
         in_vain: 1.0,
     });
     /// The mended rule for who cannot tell stalls in collections from others:
-    /// [`Ended::took`](super::Ended::took) is all the time since the last report, so that stalls are weighed as
-    /// a part of that. Collections are a small part of it, and so are the stalls that matter. In the model,
-    /// 1/64 and 1/32 do 3 % better; but a program that reads files in a full group waits for some hundredths
-    /// of its time, which a smaller heap does not change.
+    /// [`Ended::took`](super::Ended::took) is all the time since the last report, so that stalls are weighed
+    /// as a part of that. Collections are a small part of it, and so are the stalls that matter. In the
+    /// model, 1/64 and 1/32 do 3 % better; but a program that reads files in a full group waits for some
+    /// hundredths of its time, which a smaller heap does not change.
     pub const ALL_TIME: Ratios = Ratios::constant(Parameters {
         tolerated: 1.0 / 32.0,
         whole: 1.0 / 8.0,

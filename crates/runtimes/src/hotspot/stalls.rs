@@ -82,7 +82,7 @@ pub(super) struct Signal {
 
 impl Signal {
     /// Takes the best signal of process `pid` that works here. Returns it with lines about it for `-v`: what
-    /// is read, and why nothing better.
+    /// is read, and why nothing better is.
     pub(super) fn open(pid: u32) -> (Signal, Vec<String>) {
         let opened = Stalls::open(i32::try_from(pid).unwrap_or(-1));
         let mut told = Vec::new();
@@ -116,8 +116,8 @@ impl Signal {
         }
     }
 
-    /// The span since the last call; of the agent's page, up to the last moment that it tells of. `page`: that
-    /// of an agent in the machine. `collections`: how many have ended.
+    /// The span since the last call; of the agent's page, up to the last moment that it tells of. `page`:
+    /// that of an agent in the machine. `collections`: how many have ended.
     pub(super) fn read(&mut self, page: Option<View<'_>>, collections: u64) -> Span {
         let collected = std::mem::replace(&mut self.collections, collections) < collections;
         let told = page.and_then(|view| told(view, self.tier()));
