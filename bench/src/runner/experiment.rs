@@ -226,20 +226,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_into_the_time_is_left_out() {
-        let rounds = |within, took| {
+        let rounds = |within| {
             let runner = runner(None);
             let both = runner.experiment([("a", ()), ("b", ())]).within(within);
-            let ran = both.run(|(), _| {
-                std::thread::sleep(took);
-                Ok(())
-            });
-            let ran = ran.unwrap();
+            let ran = both.run(|(), _| Ok(())).unwrap();
             ran.iter().map(|v| v.outcomes.len()).collect::<Vec<_>>()
         };
-        let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        assert_eq!(rounds(hour, Duration::ZERO), [3, 3]);
-        assert_eq!(rounds(Duration::ZERO, Duration::ZERO), [0; 0]);
-        assert_eq!(rounds(ms, 5 * ms), [1], "one run is all that fits");
+        let hour = Duration::from_secs(3600);
+        assert_eq!(rounds(hour), [3, 3]);
+        assert_eq!(rounds(Duration::ZERO), [0; 0], "they are left out");
         let mut time = Time::new(Some(hour));
         assert!(time.has_a_round() && time.has_a_round());
         time.longest = 2 * hour;
