@@ -76,6 +76,8 @@ pub(super) struct Feedback {
     lowered_ns: Option<u64>,
     /// Stalls since the last collection.
     span: Span,
+    /// How many stalls there were in spans in which they took more than [`TOUCHED`].
+    felt: u64,
     /// The machine does not grow by itself.
     always: bool,
 }
@@ -116,7 +118,11 @@ impl Feedback {
         };
         let stalled = span.stalled;
         let ended = self.ended(span, moment);
-        let begun = self.policy.is_none() && ended.stalled_part() > TOUCHED;
+        let touched = ended.stalled_part() > TOUCHED;
+        if touched {
+            self.felt = self.felt.saturating_add(ended.stalls);
+        }
+        let begun = self.policy.is_none() && touched;
         if begun {
             self.begin(moment.heap, moment);
         }
@@ -175,6 +181,11 @@ impl Feedback {
             stalled: span.stalled.ns,
             ..Ended::default()
         }
+    }
+
+    /// How many stalls mattered so far. Where files fill the memory, every program stalls a little.
+    pub(super) fn felt(&self) -> u64 {
+        self.felt
     }
 
     /// The bytes that the heap may take; `None` while the machine's own rule holds.
@@ -294,6 +305,16 @@ mod tests {
         assert!(once[2] < begun, "16 of 400 ms is more than 1/32: {once:?}");
         assert!(once[4] > once[3], "1 of 1000 ms is nothing: {once:?}");
         assert!(once[5] < once[4], "{once:?}");
+    }
+
+    #[test]
+    fn stalls_that_took_hardly_any_time_are_not_told_of() {
+        let mut feedback = Feedback::default();
+        feedback.look(&moment(1, 500, 0));
+        for (collections, stalled_ms, felt) in [(2, 1, 0), (3, 2, 2), (3, 50, 2), (4, 1, 53)] {
+            feedback.look(&moment(collections, 500, stalled_ms));
+            assert_eq!(feedback.felt(), felt, "{collections}, {stalled_ms}");
+        }
     }
 
     #[test]

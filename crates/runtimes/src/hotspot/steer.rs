@@ -79,7 +79,7 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
 
 /// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
-    /// Stalls of collections so far while the program kept to the broker's limit; `None` where nobody
+    /// Stalls that mattered so far while the program kept to the broker's limit; `None` where nobody
     /// counts them.
     stalls: Option<u64>,
     /// The machine's process, and the options.

@@ -19,6 +19,7 @@ impl Loop<'_> {
         let page = self.agent.as_ref().and_then(|page| page.view().ok());
         let span = signal.read(page, heap.collections());
         let stalled = span.stalled;
+        let felt = feedback.felt();
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let maximum = self.machine.flags.number("MaxHeapSize");
         let turn = feedback.look(&Moment {
@@ -36,10 +37,9 @@ impl Loop<'_> {
             few: signal.few(),
         });
         let size = feedback.size();
-        if stalled.any() && stalled.count >= signal.few() && granted > 0 && uses <= granted {
-            // A signal without a number has a time.
-            let more = stalled.count.max(1);
-            self.stalls = self.stalls.map(|known| known.saturating_add(more));
+        let felt = feedback.felt().saturating_sub(felt);
+        if granted > 0 && uses <= granted {
+            self.stalls = self.stalls.map(|known| known.saturating_add(felt));
         }
         self.tell(stalled, size, uses.saturating_sub(native), heap);
         self.turned(turn, granted);
