@@ -82,7 +82,7 @@ impl Measurement for IslaVista {
     fn about(&self) -> About {
         About {
             name: "isla-vista",
-            question: "What does a Java heap that follows the stalls of its collections save under pressure?",
+            question: "What does a Java heap that follows its stalls save under pressure?",
             asks: &[RATIO, COSTS, FREE],
             minutes: 600,
         }
