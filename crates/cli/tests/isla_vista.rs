@@ -163,7 +163,7 @@ fn where_what_lives_does_not_fit_the_program_still_comes_to_its_end() {
         flags: &["-XX:+UseSerialGC", "-Xmx200m"],
         work: ["60", "200"],
     };
-    let Some(output) = graph.run(&place, Some(80 * MIB)) else {
+    let Some(output) = graph.run(&place, Some(96 * MIB)) else {
         return;
     };
     let done = String::from_utf8_lossy(&output.stdout);
